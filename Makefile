@@ -1,0 +1,103 @@
+# Everything a person or CI does with this tree.  Needs nothing but make and a Python of 3.11 or newer.
+# `make help` lists the targets.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The server must start from compiled bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The documentation is built as it is now; its generator's advertisement of a successor is no warning of ours.
+export NO_MKDOCS_2_WARNING := 1
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --no-input
+SOURCES := $(shell find hsdns -name '*.py' 2>/dev/null)
+
+# Arguments for targets that pass some on: make serve HSDNS_ARGS="-dns.port 5353", make test PYTEST_ARGS="-k cache".
+HSDNS_ARGS ?=
+PYTEST_ARGS ?=
+
+.PHONY: help serve test check format lint types contracts docs docs-examples scenarios peer ci clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+serve: $(VENV)/compiled  ## Serve the demo cluster on 127.0.0.1:1053 (HSDNS_ARGS for other arguments)
+	@exec $(BIN)/hsdns serve $(HSDNS_ARGS)
+
+test: $(VENV)/test $(VENV)/compiled  ## Run the whole test suite (PYTEST_ARGS for other arguments)
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+check: format-check lint types contracts docs docs-examples  ## Check format, lint, types, imports and docs
+
+.PHONY: format-check
+format-check: $(VENV)/test
+	$(BIN)/ruff format --check hsdns tests
+
+format: $(VENV)/test  ## Format the code and sort its imports
+	$(BIN)/ruff format hsdns tests
+	$(BIN)/ruff check --fix-only --quiet hsdns tests
+
+lint: $(VENV)/test  ## Check the code with ruff
+	$(BIN)/ruff check hsdns tests
+
+types: $(VENV)/test  ## Check the types of code and tests
+	$(BIN)/mypy
+
+contracts: $(VENV)/test  ## Check which part imports which
+	$(BIN)/lint-imports --no-cache
+
+docs: $(VENV)/test  ## Build the documentation into site/
+	$(BIN)/mkdocs --quiet build --strict
+
+docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run every command of the docs
+	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
+
+scenarios: $(VENV)/test  ## Run the scenarios, in memory and over sockets
+	$(BIN)/pytest tests/test_scenarios.py $(PYTEST_ARGS)
+
+peer: $(VENV)/test  ## Run the scenarios against the CoreDNS binary that HSDNS_PEER names
+	@test -x "$(HSDNS_PEER)" || { echo 'make peer: set HSDNS_PEER to a CoreDNS binary, as in: make peer HSDNS_PEER=/usr/bin/coredns' >&2; exit 1; }
+	HSDNS_PEER="$(HSDNS_PEER)" $(BIN)/pytest tests/test_scenarios.py -k peer $(PYTEST_ARGS)
+
+ci:  ## What CI runs, word for word
+	.ci/run
+
+clean:  ## Remove everything that make made
+	rm -rf $(VENV) site build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find hsdns tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment: a file in .venv marks each step that is done ---------------------------------------------------
+
+# The first Python that is new enough and can make environments; all of them come with pip through ensurepip.
+$(VENV)/made:
+	@for python in $(PYTHON) python3.13 python3.12 python3.11 python3 python3.14 python; do \
+	    "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	    found=$$python; \
+	    "$$python" -c 'import ensurepip, venv' 2>/dev/null || continue; \
+	    rm -rf $(VENV); \
+	    "$$python" -m venv $(VENV) && touch $@ && exit 0; \
+	done; \
+	if [ -n "$$found" ]; then \
+	    echo "make: $$found has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
+	else \
+	    echo 'make: no Python of 3.11 or newer on PATH; install one, or name it: make PYTHON=/path/to/python3 ...' >&2; \
+	fi; exit 1
+
+$(VENV)/run: $(VENV)/made requirements/run.txt pyproject.toml
+	@echo 'make: installing the server into $(VENV), once'
+	@$(PIP) install --require-hashes -r requirements/run.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/test: $(VENV)/run requirements/test.txt
+	@echo 'make: installing the tools for tests and checks into $(VENV), once'
+	@$(PIP) install --require-hashes -r requirements/test.txt
+	@touch $@
+
+$(VENV)/compiled: $(VENV)/run $(SOURCES)
+	@$(BIN)/python -m compileall -q hsdns
+	@touch $@

@@ -1,0 +1,163 @@
+"""Plugins, handlers and the chain that a query walks.
+
+Path: step 5, `zones -> chain -> wire/encode`.
+Rule 1: a handler returns a frozen Reply; to change what is below, it awaits `next(request)` and returns another one.
+Rule 2: handlers are one colour (async) but run without an event loop: the chain is stepped by drive.start().  A handler
+        that really waits says `waits = True` and is given a task of its own, so `asyncio.timeout` works in it.
+Rule 3: opting in, not out: `cacheable` is False unless the handler's module doc says why its replies may be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from random import Random
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+import msgspec
+
+from hsdns.corefile.properties import Property
+from hsdns.corefile.tree import Directive, Token
+from hsdns.metrics import Registry
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Query, Reply, unwritten
+from hsdns.wire.name import Name
+
+
+class Endpoint(NamedTuple):
+    """An address and port as text and number; IPv4 clients of a dual-stack socket are plain IPv4 here."""
+
+    address: str
+    port: int
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A query on its way down the chain, and what is known about it besides its bytes.
+
+    `server` is the listener in the form of metric labels (`dns://:53`), `zone` the server block's zone that matched,
+    `now` monotonic seconds, `depth` how many lookups of the server's own this one is nested in.
+    """
+
+    query: Query
+    client: Endpoint
+    local: Endpoint
+    protocol: str  # "udp" or "tcp"
+    server: str
+    zone: Name
+    now: float
+    depth: int = 0
+
+    def replace(self, **changes: object) -> Request:
+        """Copy with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+
+Next = Callable[[Request], Awaitable[Reply]]
+Spawn = Callable[[Coroutine[Any, Any, Reply]], Awaitable[Reply]]
+HttpHandler = Callable[[str], tuple[int, str, bytes]]  # path -> status, content type, body
+
+
+class Runtime(Protocol):
+    """What the edges hand to plugins that start: the only way to sockets, clocks, tasks and chance."""
+
+    random: Random
+    metrics: Registry
+    stopping: bool  # from SIGTERM on
+
+    def clock(self) -> float:
+        """Monotonic seconds."""
+
+    def wall(self) -> float:
+        """Seconds since the epoch."""
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Awaitable[Any]:
+        """Run a coroutine as a task that is cancelled when the configuration stops."""
+
+    async def resolve(self, request: Request) -> Reply:
+        """Ask this very server, through whichever block owns the name (CoreDNS upstream.Lookup)."""
+
+    def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
+        """Answer GET requests for these paths on `host:port`; the socket outlives a reload that asks for it again."""
+
+    def is_ready(self) -> list[str]:
+        """Names of the plugins that are not ready yet, sorted."""
+
+    def local_addresses(self, servers: Sequence[str]) -> list[str]:
+        """Addresses on which these servers are reached: the bound ones, else all of this host but loopback."""
+
+    async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until a condition holds, at most so many seconds; tell whether it does."""
+
+    def fail(self, reason: str) -> None:
+        """End the process with status 1, after logging the reason as fatal."""
+
+    async def reload_if_changed(self) -> None:
+        """Read the Corefile; where its digest is a new one change over, or log and count why not.  Never raises."""
+
+
+class Block(NamedTuple):
+    """What a plugin's setup may know of the server block that it stands in."""
+
+    zones: tuple[Name, ...]
+    servers: tuple[str, ...]  # one `dns://:53` for each key
+    plugins: frozenset[str]  # names of all directives in the block
+    corefile_dir: (
+        str  # relative paths in the file are relative to the working directory, imports to this
+    )
+    validating: bool  # -validate: touch nothing but what is named in the Corefile
+    warn: Callable[[str], None]  # a sentence for the operator that does not stop the start
+    source: tuple[Token, ...] | None = (
+        None  # what --source says, instead of the block's own `source`
+    )
+
+
+class Plugin:
+    """A directive of the Corefile.  Subclasses stand one a file in hsdns/plugins, named after the directive."""
+
+    name: ClassVar[str]
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read all of a block's occurrences of the directive; raise CorefileError.  No sockets, no waiting."""
+        raise NotImplementedError(cls.name)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Begin what runs beside the queries; called once, in ORDER, before the block's sockets are read."""
+
+    async def stop(self) -> None:
+        """End it; called once, in ORDER, also when a later plugin's start failed."""
+
+    def ready(self) -> bool:
+        """Whether /ready may say yes for this plugin."""
+        return True
+
+
+class Handler(Plugin):
+    """A plugin that stands in the chain."""
+
+    waits: ClassVar[bool] = False
+    cacheable: ClassVar[bool] = False
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Answer, or pass on to `next`."""
+        raise NotImplementedError(self.name)
+
+
+def fold(handlers: Sequence[Handler], spawn: Spawn) -> Next:
+    """Make one callable of a block's handlers, first one outermost."""
+    last = handlers[-1].name if handlers else "block"
+
+    async def end(request: Request) -> Reply:
+        return unwritten(Rcode.SERVFAIL, f"plugin/{last}: no next plugin found")
+
+    following: Next = end
+    for handler in reversed(handlers):
+        following = _bind(handler, following, spawn)
+    return following
+
+
+def _bind(handler: Handler, following: Next, spawn: Spawn) -> Next:
+    handle = handler.handle
+    if not handler.waits:
+        return lambda request: handle(request, following)
+    return lambda request: spawn(handle(request, following))

@@ -1,0 +1,91 @@
+"""The command line that CoreDNS has, so that a Deployment's `args` work unchanged.
+
+Path: argv -> here -> server/lifecycle.py.
+Source: CoreDNS 1.14.7 coremain/run.go.  `-validate` is our own: it sets everything up and starts nothing.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import Final
+
+from hsdns import __version__
+from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+
+PEER_VERSION: Final = "1.14.7"
+# What CoreDNS serves without a Corefile.
+FALLBACK: Final = ". {\n    whoami\n    log\n}\n"
+FLAGS: Final = {
+    "conf": Flag(str, 'Corefile to load, "stdin" for standard input (default "Corefile")', "FILE"),
+    "dns.port": Flag(int, "port for keys of the Corefile that name none (default 53)", "PORT"),
+    "p": Flag(int, "the same as -dns.port", "PORT", alias_of="dns.port"),
+    "plugins": Flag(bool, "list the plugins that exist here"),
+    "version": Flag(bool, "show the version"),
+    "quiet": Flag(bool, "do not show the version and the zones at the start"),
+    "pidfile": Flag(str, "write the process's number to a file", "FILE"),
+    "validate": Flag(
+        bool, "set up everything in the Corefile, start nothing, and exit with 0 or 1"
+    ),
+    "h": Flag(bool, "show this help"),
+    "help": Flag(bool, "show this help", alias_of="h"),
+}
+
+
+def run(words: list[str]) -> int:
+    """Run CoreDNS's command line; return the exit status."""
+    try:
+        flags = parse_flags(words, FLAGS)
+    except FlagError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if flags.get("h"):
+        print(help_text())
+        return 0
+    if flags.get("version"):
+        print(version_text())
+        return 0
+    if flags.get("plugins"):
+        from hsdns.plugins import ORDER
+
+        print("\n".join(sorted(f"dns.{name}" for name in ORDER)))
+        return 0
+
+    from hsdns.cli import launch
+
+    port = flags.get("dns.port", 53)
+    assert isinstance(port, int)
+    conf = flags.get("conf")
+    corefile = launch.CorefileSource.from_flag(None if conf is None else str(conf), FALLBACK)
+    if flags.get("validate"):
+        return launch.validate(corefile, port)
+    pidfile = flags.get("pidfile")
+    return launch.serve(
+        corefile,
+        port,
+        quiet=bool(flags.get("quiet")),
+        pidfile=None if pidfile is None else str(pidfile),
+        banner=version_text(),
+    )
+
+
+def version_text() -> str:
+    """Two lines, as CoreDNS shows: name and version, then what it runs on."""
+    return (
+        f"hsdns-{__version__} (answers as CoreDNS-{PEER_VERSION})\n"
+        f"{sys.platform}/{platform.machine()}, {platform.python_implementation()} {platform.python_version()}"
+    )
+
+
+def help_text() -> str:
+    """How to call hsdns."""
+    from hsdns.cli import SUBCOMMANDS
+
+    commands = "\n".join(f"  hsdns {name:<8} {headline}" for name, headline in SUBCOMMANDS.items())
+    return (
+        f"hsdns {__version__}, a DNS server for Kubernetes clusters\n\n"
+        f"Usage: hsdns [FLAG...]         serve a Corefile, as CoreDNS does\n"
+        f"       hsdns COMMAND [FLAG...]\n\n"
+        f"Commands (-h after one shows its flags):\n{commands}\n\n"
+        f"Flags:\n{usage(FLAGS)}"
+    )

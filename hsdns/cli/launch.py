@@ -1,0 +1,190 @@
+"""From a Corefile to a running process: what both command lines share.
+
+Path: cli/coredns.py and cli/serve.py -> here -> assemble, server/lifecycle.py.
+Rule 1: faults of the start go to standard error as one sentence each, the log to standard output (as CoreDNS does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from hsdns.assemble import Configuration, assemble
+from hsdns.corefile.parser import parse
+from hsdns.corefile.tree import Corefile, CorefileError, Token
+from hsdns.plugins import NOT_YET, ORDER
+
+
+class CorefileSource(NamedTuple):
+    """Where the Corefile comes from: a path, or text that was read once; `fallback` is used where it has no block."""
+
+    path: str
+    fallback: str
+    text: str | None = None
+
+    @classmethod
+    def from_flag(cls, conf: str | None, fallback: str) -> Self:
+        """What `-conf` means; without it (or where it is empty) ./Corefile, and without that the fallback."""
+        if conf == "stdin":
+            return cls("stdin", fallback, sys.stdin.read())
+        if not conf:
+            return cls("Corefile", fallback, None if Path("Corefile").exists() else "")
+        return cls(conf, fallback)
+
+    def load(self) -> Corefile:
+        """Parse it; raise CorefileError."""
+        corefile = self._parse(self.text)
+        if not corefile.blocks:
+            corefile = replace(self._parse(self.fallback), warnings=corefile.warnings)
+        return corefile
+
+    def _parse(self, text: str | None) -> Corefile:
+        return parse(
+            self.path, text=text, environ=os.environ, known_directives=ORDER, not_yet=NOT_YET
+        )
+
+
+class LevelFormatter(logging.Formatter):
+    """`[LEVEL] message`, CoreDNS's form: no time stamp, the container's runtime adds one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record."""
+        level = "FATAL" if record.levelno == logging.CRITICAL else record.levelname
+        return f"[{level}] {super().format(record)}"
+
+
+def set_up_logging() -> None:
+    """Let everything under `hsdns` go to standard output."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(LevelFormatter())
+    logger = logging.getLogger("hsdns")
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logging.raiseExceptions = False  # a closed standard output must not end the server
+
+
+def validate(source: CorefileSource, port: int) -> int:
+    """Set everything up and start nothing; say what is wrong and return 1, else 0."""
+
+    def warn(sentence: str) -> None:
+        print(f"[WARNING] {sentence}", file=sys.stderr)
+
+    try:
+        configuration = _build(source.load(), port, warn=warn, validating=True)
+    except (CorefileError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    blocks = len(configuration.blocks)
+    print(f"{source.path}: valid, {blocks} server block{'s' if blocks != 1 else ''}")
+    return 0
+
+
+def serve(
+    source: CorefileSource,
+    port: int,
+    *,
+    quiet: bool = False,
+    pidfile: str | None = None,
+    banner: str = "",
+    objects: tuple[Token, ...] | None = None,
+    greet: Callable[[Configuration], str] | None = None,
+) -> int:
+    """Serve until told to stop; return the exit status.
+
+    `objects` stands in for the `source` of kubernetes blocks; `greet` makes the text that is shown once it serves.
+    """
+    import uvloop
+
+    set_up_logging()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(source, port, quiet, pidfile, banner, objects, greet))
+
+
+async def _serve(
+    source: CorefileSource,
+    port: int,
+    quiet: bool,
+    pidfile: str | None,
+    banner: str,
+    objects: tuple[Token, ...] | None,
+    greet: Callable[[Configuration], str] | None,
+) -> int:
+    from hsdns.server.lifecycle import Server, StartError
+
+    log = logging.getLogger("hsdns.server")
+
+    def build(corefile: Corefile) -> Configuration:
+        return _build(corefile, port, warn=log.warning, objects=objects)
+
+    server = Server(source.load, build)
+    server.handle_signals()
+    try:
+        await server.start()
+    except (CorefileError, StartError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    gc.collect()
+    gc.freeze()  # what is there now stays; no collection needs to look at it again
+    if pidfile is not None:
+        _write_pid(pidfile, log)
+    if not quiet:
+        lines = [*zone_lines(server.configuration), banner]
+        if greet is not None:
+            lines.append(greet(server.configuration))
+        with contextlib.suppress(OSError):  # nobody reads it; that must not end the server
+            print("\n".join(lines), flush=True)
+    status = await server.run()
+    if pidfile is not None:
+        _remove_pid(pidfile)
+    return status
+
+
+def _write_pid(pidfile: str, log: logging.Logger) -> None:
+    try:
+        Path(pidfile).write_text(f"{os.getpid()}\n")
+    except OSError as error:
+        log.warning("cannot write the pidfile %s: %s", pidfile, error.strerror)
+
+
+def _remove_pid(pidfile: str) -> None:
+    with contextlib.suppress(OSError):
+        Path(pidfile).unlink()
+
+
+def zone_lines(configuration: Configuration) -> list[str]:
+    """One `zone:port` for each zone of each listener, ` on ADDRESS` where it is bound."""
+    return [
+        f"{zone}:{listener.listen.port}"
+        + (f" on {listener.listen.host}" if listener.listen.host else "")
+        for listener in configuration.listeners
+        for zone in sorted(zone.to_text() for zone in listener.zones)
+    ]
+
+
+def _build(
+    corefile: Corefile,
+    port: int,
+    *,
+    warn: Callable[[str], None],
+    validating: bool = False,
+    objects: tuple[Token, ...] | None = None,
+) -> Configuration:
+    from hsdns.server.interfaces import interface_addresses
+
+    return assemble(
+        corefile,
+        default_port=port,
+        interfaces=interface_addresses,
+        source=objects,
+        validating=validating,
+        warn=warn,
+    )

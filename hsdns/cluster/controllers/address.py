@@ -1,0 +1,105 @@
+"""Addresses from a network, the same ones at every start.
+
+Path: workload.py (pods) and cluster_ip.py (Services) claim them.
+Rule 1: an owner's address starts from a hash of its name (BLAKE2b) and moves on by one while the place is taken, so
+        what else is in the cluster matters only where two hashes meet.
+Rule 2: owners claim in sorted order, so the order of files does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cached_property
+from hashlib import blake2b
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+# kind's defaults: podSubnet 10.244.0.0/16,fd00:10:244::/56 and serviceSubnet 10.96.0.0/16,fd00:10:96::/112.
+POD_NETWORKS = {"IPv4": "10.244.0.0", "IPv6": "fd00:10:244::"}
+SERVICE_NETWORKS = {"IPv4": "10.96.0.0", "IPv6": "fd00:10:96::"}
+FAMILIES = ("IPv4", "IPv6")
+SAFE_LETTERS = (
+    "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery/pkg/util/rand: no vowels, no 0, 1 and 3
+)
+
+
+class AddressPool:
+    """Addresses of a network between two offsets; the ones taken from the start are never given out.
+
+    Nothing is computed before the first claim: a dump of a cluster needs no addresses.
+    """
+
+    def __init__(self, network: str, first: int, last: int, taken: Iterable[str]) -> None:
+        self._network = ip_address(network)
+        self._first = first
+        self._last = last
+        self._given = taken
+
+    def claim(self, owner: str) -> str | None:
+        """Take the owner's address; None where the network is full."""
+        size = self._last - self._first + 1
+        if len(self._taken) >= size:
+            return None
+        at = hashed(owner) % size
+        while self._first + at in self._taken:
+            at = (at + 1) % size
+        self._taken.add(self._first + at)
+        return str(self._network + (self._first + at))
+
+    @cached_property
+    def _taken(self) -> set[int]:
+        base = int(self._network)
+        offsets = {
+            int(each) - base
+            for each in _parsed(self._given)
+            if each.version == self._network.version
+        }
+        if self._network.version == 4:
+            # The ends of each /24 look like a network and its broadcast address; real pods do not have them.
+            for block in range(0, self._last + 1, 0x100):
+                offsets |= {block, block + 0xFF}
+        return {offset for offset in offsets if self._first <= offset <= self._last}
+
+
+def pod_pools(taken: Iterable[str]) -> dict[str, AddressPool]:
+    """The networks of simulated pods."""
+    known = list(taken)
+    return {
+        "IPv4": AddressPool(POD_NETWORKS["IPv4"], 1, 0xFFFF, known),
+        "IPv6": AddressPool(POD_NETWORKS["IPv6"], 1, 0xFFFF_FFFF, known),
+    }
+
+
+def service_pools(taken: Iterable[str]) -> dict[str, AddressPool]:
+    """The networks of ClusterIPs; the lowest 256 are left for fixed ones, as the API server does."""
+    known = list(taken)
+    return {
+        family: AddressPool(SERVICE_NETWORKS[family], 0x100, 0xFFFF, known) for family in FAMILIES
+    }
+
+
+def _parsed(texts: Iterable[str]) -> Iterator[IPv4Address | IPv6Address]:
+    for text in texts:
+        # What is no address cannot be in the way.
+        with suppress(ValueError):
+            yield ip_address(text)
+
+
+def family_of(address: str) -> str:
+    """Tell IPv4 from IPv6."""
+    return "IPv6" if ":" in address else "IPv4"
+
+
+def hashed(text: str) -> int:
+    """Make a number of a name, the same on every machine."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def letters(text: str, count: int) -> str:
+    """Make the letters that stand at the end of generated names, from a name."""
+    number = hashed(text)
+    made = []
+    for _ in range(count):
+        number, at = divmod(number, len(SAFE_LETTERS))
+        made.append(SAFE_LETTERS[at])
+    return "".join(made)

@@ -1,0 +1,65 @@
+"""ClusterIPs for the Services that have none, and the families that each Service has.
+
+Path: simulation.py -> here -> endpointslice.py and the store.
+Defaults as the API server fills them in on a dual-stack cluster whose first family is IPv4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from hsdns.cluster.controllers.address import FAMILIES, AddressPool, family_of
+from hsdns.cluster.objects import Service, ServiceSpec
+
+HEADLESS = "None"
+
+
+def given_cluster_ips(service: Service) -> list[str]:
+    """The addresses that the manifest itself names, or `None`; the first is clusterIP."""
+    spec = service.spec
+    listed = [address for address in spec.cluster_ips or () if address]
+    if spec.cluster_ip and spec.cluster_ip not in listed:
+        listed.insert(0, spec.cluster_ip)
+    return listed
+
+
+def is_headless(service: Service) -> bool:
+    """Whether the Service asks for no address of its own."""
+    return given_cluster_ips(service)[:1] == [HEADLESS]
+
+
+def with_cluster_ips(service: Service, pools: Mapping[str, AddressPool]) -> Service:
+    """Fill in families and addresses; a full network leaves the Service without, as a cluster would refuse it."""
+    spec = service.spec
+    if spec.type == "ExternalName":
+        return service
+    families = _families(spec, given_cluster_ips(service))
+    if is_headless(service):
+        addresses = [HEADLESS]
+    else:
+        given = {family_of(address): address for address in given_cluster_ips(service)}
+        owner = f"{service.metadata.namespace}/{service.metadata.name}"
+        found = (given.get(family) or pools[family].claim(owner) for family in families)
+        addresses = [address for address in found if address is not None]
+    filled = msgspec.structs.replace(
+        spec,
+        type=spec.type or "ClusterIP",
+        cluster_ip=addresses[0] if addresses else None,
+        cluster_ips=addresses,
+        ip_families=families,
+    )
+    return msgspec.structs.replace(service, spec=filled)
+
+
+def _families(spec: ServiceSpec, given: list[str]) -> list[str]:
+    families = list(dict.fromkeys(family_of(each) for each in given if each != HEADLESS))
+    families += [each for each in spec.ip_families or () if each not in families]
+    if not families:
+        families = [FAMILIES[0]]
+    if spec.ip_family_policy in {"PreferDualStack", "RequireDualStack"}:
+        families += [each for each in FAMILIES if each not in families]
+    elif spec.ip_family_policy == "SingleStack":
+        families = families[:1]
+    return families

@@ -1,0 +1,140 @@
+"""EndpointSlices of a Service with a selector.
+
+Path: simulation.py (a Service and the pods of its namespace) -> here -> the store.
+Rules of the EndpointSlice controller (k8s.io/kubernetes pkg/controller/endpointslice, k8s.io/endpointslice):
+Rule 1: one address family a slice, at most 100 endpoints, and pods whose ports resolve differently stand apart.
+Rule 2: a named targetPort is looked up in each pod by name and protocol; a pod without it lacks that port.
+Rule 3: an endpoint has a hostname only where the pod has one and the pod's subdomain is this Service.
+Rule 4: ready = publishNotReadyAddresses, or the pod is ready and not being deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from hsdns.cluster.controllers.address import FAMILIES, family_of, letters
+from hsdns.cluster.controllers.cluster_ip import is_headless
+from hsdns.cluster.controllers.workload import RunningPod
+from hsdns.cluster.objects import (
+    SERVICE_NAME_LABEL,
+    Endpoint,
+    EndpointConditions,
+    EndpointPort,
+    EndpointSlice,
+    ObjectMeta,
+    ObjectReference,
+    Service,
+    ServicePort,
+)
+
+MOST_ENDPOINTS = 100  # kube-controller-manager's --max-endpoints-per-slice
+MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
+HEADLESS_LABEL = "service.kubernetes.io/headless"
+_Ports = tuple[tuple[str, str, int], ...]  # name, protocol, number
+
+
+def slices_of(service: Service, pods: Iterable[RunningPod], taken: set[str]) -> list[EndpointSlice]:
+    """Make the slices for the pods that the selector has chosen; `taken` are the namespace's slice names."""
+    families = service.spec.ip_families or [FAMILIES[0]]
+    ordered = sorted(pods, key=lambda pod: _natural(pod.manifest.metadata.name))
+    labels = dict(service.metadata.labels or {})
+    if is_headless(service):
+        labels[HEADLESS_LABEL] = ""
+    made: list[EndpointSlice] = []
+    for family in FAMILIES:
+        if family not in families:
+            continue
+        groups: dict[_Ports, list[Endpoint]] = {}
+        for pod in ordered:
+            addresses = [each for each in pod.addresses if family_of(each) == family]
+            if addresses:
+                endpoint = _endpoint(service, pod, addresses)
+                groups.setdefault(_ports(service, pod), []).append(endpoint)
+        made += named_slices(
+            service.metadata.namespace,
+            service.metadata.name,
+            {**labels, MANAGED_BY_LABEL: "endpointslice-controller.k8s.io"},
+            family,
+            [(_port_list(ports), endpoints) for ports, endpoints in sorted(groups.items())],
+            taken,
+        )
+    return made
+
+
+def named_slices(
+    namespace: str,
+    service: str,
+    labels: dict[str, str],
+    family: str,
+    groups: Sequence[tuple[list[EndpointPort], list[Endpoint]]],
+    taken: set[str],
+) -> Iterator[EndpointSlice]:
+    """Cut groups of endpoints into slices and name them; the names are the same at every start."""
+    for group, (ports, endpoints) in enumerate(groups):
+        for at in range(0, len(endpoints), MOST_ENDPOINTS):
+            seed = f"{namespace}/{service}/{family}/{group}/{at}"
+            name = f"{service}-{letters(seed, 5)}"
+            while name in taken:
+                seed += "+"
+                name = f"{service}-{letters(seed, 5)}"
+            taken.add(name)
+            yield EndpointSlice(
+                metadata=ObjectMeta(
+                    name=name, namespace=namespace, labels={**labels, SERVICE_NAME_LABEL: service}
+                ),
+                address_type=family,
+                endpoints=endpoints[at : at + MOST_ENDPOINTS],
+                ports=ports,
+            )
+
+
+def _endpoint(service: Service, pod: RunningPod, addresses: list[str]) -> Endpoint:
+    meta, spec = pod.manifest.metadata, pod.manifest.spec
+    published = bool(service.spec.publish_not_ready_addresses)
+    has_hostname = bool(spec.hostname) and spec.subdomain == service.metadata.name
+    return Endpoint(
+        addresses=addresses,
+        conditions=EndpointConditions(
+            ready=published or (pod.ready and not pod.terminating),
+            serving=pod.ready,
+            terminating=pod.terminating,
+        ),
+        hostname=spec.hostname if has_hostname else None,
+        target_ref=ObjectReference(kind="Pod", name=meta.name, namespace=meta.namespace),
+        zone=pod.zone,
+    )
+
+
+def _ports(service: Service, pod: RunningPod) -> _Ports:
+    found = []
+    for port in service.spec.ports or ():
+        number = _target_number(port, pod)
+        if number is not None:
+            found.append((port.name or "", port.protocol or "TCP", number))
+    return tuple(found)
+
+
+def _target_number(port: ServicePort, pod: RunningPod) -> int | None:
+    target = port.target_port
+    if target is None or target in {0, ""}:
+        return port.port
+    if isinstance(target, int):
+        return target
+    protocol = port.protocol or "TCP"
+    for each in pod.ports:
+        if each.name == target and (each.protocol or "TCP") == protocol:
+            return each.container_port
+    return None
+
+
+def _port_list(ports: _Ports) -> list[EndpointPort]:
+    return [
+        EndpointPort(name=name, protocol=protocol, port=number) for name, protocol, number in ports
+    ]
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """Order web-2 before web-10."""
+    match = re.fullmatch(r"(.*-)([0-9]{1,9})", name)
+    return (match[1], int(match[2]), name) if match else (name, -1, name)

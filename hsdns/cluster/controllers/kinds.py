@@ -1,0 +1,182 @@
+"""The kinds of a manifest that only controllers read, as the API spells them; fields that are not listed are skipped.
+
+Path: sources/manifest_file decodes them -> document.py checks them -> workload.py, endpointslice.py and mirroring.py.
+Where the cluster's DNS needs a kind itself, its struct stands in cluster/objects.py.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hsdns.cluster.objects import (
+    EndpointPort,
+    EndpointSlice,
+    Namespace,
+    ObjectMeta,
+    ObjectReference,
+    Service,
+)
+
+
+class OwnerReference(msgspec.Struct, frozen=True):
+    """metav1.OwnerReference."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class OwnedMeta(ObjectMeta, frozen=True, rename="camel"):
+    """metav1.ObjectMeta of what a controller may own."""
+
+    owner_references: list[OwnerReference] | None = None
+
+
+class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 ContainerPort."""
+
+    container_port: int = 0
+    name: str | None = None
+    protocol: str | None = None
+
+
+class Container(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 Container; an init container with `restartPolicy: Always` is a sidecar, whose ports count."""
+
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 PodSpec."""
+
+    hostname: str | None = None
+    subdomain: str | None = None
+    node_name: str | None = None
+    host_network: bool | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+
+
+class PodIP(msgspec.Struct, frozen=True):
+    """core/v1 PodIP."""
+
+    ip: str = ""
+
+
+class PodCondition(msgspec.Struct, frozen=True):
+    """core/v1 PodCondition."""
+
+    type: str = ""
+    status: str = ""
+
+
+class PodState(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 PodStatus, as controllers read it."""
+
+    phase: str | None = None
+    pod_ip: str | None = msgspec.field(name="podIP", default=None)
+    pod_ips: list[PodIP] | None = msgspec.field(name="podIPs", default=None)
+    conditions: list[PodCondition] | None = None
+
+
+class PodManifest(msgspec.Struct, frozen=True):
+    """core/v1 Pod, as controllers read it."""
+
+    metadata: OwnedMeta
+    spec: PodSpec = PodSpec()
+    status: PodState = PodState()
+
+
+class PodTemplate(msgspec.Struct, frozen=True):
+    """core/v1 PodTemplateSpec."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+
+
+class Ordinals(msgspec.Struct, frozen=True):
+    """apps/v1 StatefulSetOrdinals."""
+
+    start: int = 0
+
+
+class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The specs of apps/v1 and batch/v1 in one; each kind has some of the fields."""
+
+    replicas: int | None = None
+    template: PodTemplate = PodTemplate()
+    service_name: str | None = None
+    ordinals: Ordinals = Ordinals()
+    parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
+    suspend: bool | None = None
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """A StatefulSet, Deployment, ReplicaSet, DaemonSet or Job; the document says which."""
+
+    metadata: OwnedMeta
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class NodeAddress(msgspec.Struct, frozen=True):
+    """core/v1 NodeAddress."""
+
+    type: str = ""
+    address: str = ""
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """core/v1 NodeStatus."""
+
+    addresses: list[NodeAddress] | None = None
+
+
+class Node(msgspec.Struct, frozen=True):
+    """core/v1 Node."""
+
+    metadata: ObjectMeta
+    status: NodeStatus = NodeStatus()
+
+
+class EndpointAddress(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 EndpointAddress."""
+
+    ip: str = ""
+    hostname: str | None = None
+    target_ref: ObjectReference | None = None
+
+
+class EndpointSubset(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 EndpointSubset."""
+
+    addresses: list[EndpointAddress] | None = None
+    not_ready_addresses: list[EndpointAddress] | None = None
+    ports: list[EndpointPort] | None = None
+
+
+class Endpoints(msgspec.Struct, frozen=True):
+    """core/v1 Endpoints, the predecessor of EndpointSlice."""
+
+    metadata: ObjectMeta
+    subsets: list[EndpointSubset] | None = None
+
+
+Manifest = Service | EndpointSlice | Namespace | Endpoints | Node | PodManifest | Workload
+
+# By API group and kind: other groups have kinds of the same name (a Knative Service, for example).
+KINDS: dict[tuple[str, str], type[Manifest]] = {
+    ("", "Service"): Service,
+    ("", "Endpoints"): Endpoints,
+    ("", "Namespace"): Namespace,
+    ("", "Node"): Node,
+    ("", "Pod"): PodManifest,
+    ("discovery.k8s.io", "EndpointSlice"): EndpointSlice,
+    ("apps", "StatefulSet"): Workload,
+    ("apps", "Deployment"): Workload,
+    ("apps", "ReplicaSet"): Workload,
+    ("apps", "DaemonSet"): Workload,
+    ("batch", "Job"): Workload,
+}
+CLUSTER_SCOPED = frozenset({"Namespace", "Node"})

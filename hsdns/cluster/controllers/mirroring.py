@@ -1,0 +1,54 @@
+"""EndpointSlices made of Endpoints objects.
+
+Path: simulation.py -> here -> the store.
+The EndpointSliceMirroring controller does this for Services without a selector; hsdns does it also for dumps that have
+Endpoints and nothing else to go by (k8s.io/kubernetes pkg/controller/endpointslicemirroring).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hsdns.cluster.controllers.address import FAMILIES, family_of
+from hsdns.cluster.controllers.endpointslice import MANAGED_BY_LABEL, named_slices
+from hsdns.cluster.controllers.kinds import EndpointAddress, Endpoints, EndpointSubset
+from hsdns.cluster.objects import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
+
+
+def mirrored_slices(endpoints: Endpoints, taken: set[str]) -> list[EndpointSlice]:
+    """Make the slices of an Endpoints object; `taken` are the namespace's slice names."""
+    meta = endpoints.metadata
+    labels = {
+        **(meta.labels or {}),
+        MANAGED_BY_LABEL: "endpointslicemirroring-controller.k8s.io",
+    }
+    made: list[EndpointSlice] = []
+    for family in FAMILIES:
+        groups = [
+            (list(subset.ports or ()), [_endpoint(address, ready) for address, ready in listed])
+            for subset in endpoints.subsets or ()
+            if (listed := list(_addresses(subset, family)))
+        ]
+        groups = [([_with_protocol(port) for port in ports], found) for ports, found in groups]
+        made += named_slices(meta.namespace, meta.name, labels, family, groups, taken)
+    return made
+
+
+def _addresses(subset: EndpointSubset, family: str) -> Iterator[tuple[EndpointAddress, bool]]:
+    for listed, ready in ((subset.addresses, True), (subset.not_ready_addresses, False)):
+        for address in listed or ():
+            if family_of(address.ip) == family:
+                yield address, ready
+
+
+def _endpoint(address: EndpointAddress, ready: bool) -> Endpoint:
+    return Endpoint(
+        addresses=[address.ip],
+        conditions=EndpointConditions(ready=ready),
+        hostname=address.hostname or None,
+        target_ref=address.target_ref,
+    )
+
+
+def _with_protocol(port: EndpointPort) -> EndpointPort:
+    return EndpointPort(name=port.name or "", protocol=port.protocol or "TCP", port=port.port)

@@ -1,0 +1,214 @@
+"""Pods: the ones in the manifests, and those that workloads would have.
+
+Path: simulation.py -> here -> endpointslice.py and `pods verified`.
+Rule 1: a pod with a status is what it says; a pod without one gets an address and is ready unless an annotation says
+        otherwise.
+Rule 2: a workload whose pods are in the input (by owner) gets no others: the input is a dump of a real cluster.
+Names as the controllers make them: StatefulSet NAME-ORDINAL, Deployment NAME-HASH-XXXXX, ReplicaSet, DaemonSet and Job
+NAME-XXXXX, indexed Job NAME-INDEX-XXXXX (k8s.io/kubernetes pkg/controller).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from hsdns.cluster.controllers.address import FAMILIES, AddressPool, letters
+from hsdns.cluster.controllers.document import is_ready_by_annotation, not_ready_indices
+from hsdns.cluster.controllers.kinds import (
+    ContainerPort,
+    Node,
+    OwnedMeta,
+    PodIP,
+    PodManifest,
+    PodState,
+    Workload,
+)
+from hsdns.cluster.objects import ObjectMeta, Pod, PodStatus
+
+TERMINAL = frozenset({"Succeeded", "Failed"})
+
+
+class RunningPod(msgspec.Struct, frozen=True):
+    """A pod that has been given what a cluster gives it."""
+
+    manifest: PodManifest
+    addresses: tuple[str, ...]
+    ready: bool
+    zone: str | None
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels that selectors look at."""
+        return self.manifest.metadata.labels or {}
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the pod is being deleted."""
+        return self.manifest.metadata.deletion_timestamp is not None
+
+    @property
+    def ports(self) -> Iterator[ContainerPort]:
+        """All containers' ports, sidecars' too."""
+        spec = self.manifest.spec
+        for container in spec.containers or ():
+            yield from container.ports or ()
+        for container in spec.init_containers or ():
+            if container.restart_policy == "Always":
+                yield from container.ports or ()
+
+    def to_object(self) -> Pod:
+        """The pod as DNS reads it."""
+        meta = self.manifest.metadata
+        return Pod(
+            metadata=ObjectMeta(
+                name=meta.name,
+                namespace=meta.namespace,
+                uid=meta.uid,
+                labels=meta.labels,
+                annotations=meta.annotations,
+                deletion_timestamp=meta.deletion_timestamp,
+            ),
+            status=PodStatus(
+                pod_ip=self.addresses[0] if self.addresses else None,
+                phase=self.manifest.status.phase or "Running",
+            ),
+        )
+
+
+def workload_pods(
+    workloads: Iterable[tuple[str, Workload]], pods: Iterable[PodManifest], nodes: list[Node]
+) -> list[tuple[PodManifest, bool]]:
+    """List the pods that the workloads (kind and object) would have, and whether each is ready."""
+    listed = list(workloads)
+    present = {(kind, each.metadata.namespace, each.metadata.name) for kind, each in listed}
+    owners = set()
+    for pod in pods:
+        hash_label = (pod.metadata.labels or {}).get("pod-template-hash")
+        for owner in pod.metadata.owner_references or ():
+            owners.add((owner.kind, pod.metadata.namespace, owner.name))
+            if owner.kind == "ReplicaSet" and hash_label:
+                deployment = owner.name.removesuffix(f"-{hash_label}")
+                owners.add(("Deployment", pod.metadata.namespace, deployment))
+    made: list[tuple[PodManifest, bool]] = []
+    for kind, workload in listed:
+        namespace = workload.metadata.namespace
+        if (kind, namespace, workload.metadata.name) in owners:
+            continue
+        # A ReplicaSet of a Deployment that is here too: the Deployment's pods are the same ones.
+        if any(
+            (owner.kind, namespace, owner.name) in present
+            for owner in workload.metadata.owner_references or ()
+        ):
+            continue
+        made.extend(_pods_of(kind, workload, nodes))
+    return made
+
+
+def run_pod(
+    manifest: PodManifest, ready: bool, pools: Mapping[str, AddressPool], nodes: Mapping[str, Node]
+) -> RunningPod:
+    """Give a pod its addresses and its readiness, unless its status has them; `ready` is for pods without status."""
+    status = manifest.status
+    node = nodes.get(manifest.spec.node_name or "")
+    zone = (node.metadata.labels or {}).get("topology.kubernetes.io/zone") if node else None
+    observed = status.phase is not None or status.conditions is not None
+    if observed:
+        ready = any(
+            each.type == "Ready" and each.status == "True" for each in status.conditions or ()
+        )
+    addresses = status_addresses(status)
+    if not addresses and not observed:
+        addresses = _node_addresses(node) if manifest.spec.host_network else ()
+        if not addresses:
+            owner = f"{manifest.metadata.namespace}/{manifest.metadata.name}"
+            claimed = [pools[family].claim(owner) for family in FAMILIES]
+            addresses = tuple(address for address in claimed if address is not None)
+            if len(addresses) < len(claimed):
+                addresses = ()  # a pod waits until every family has an address
+    return RunningPod(manifest, addresses, ready, zone)
+
+
+def status_addresses(status: PodState) -> tuple[str, ...]:
+    """The addresses that a status has, the primary one first."""
+    listed = status.pod_ips or ([PodIP(status.pod_ip)] if status.pod_ip else [])
+    return tuple(each.ip for each in listed if each.ip)
+
+
+def _node_addresses(node: Node | None) -> tuple[str, ...]:
+    if node is None:
+        return ()
+    return tuple(each.address for each in node.status.addresses or () if each.type == "InternalIP")
+
+
+def _pods_of(
+    kind: str, workload: Workload, nodes: list[Node]
+) -> Iterator[tuple[PodManifest, bool]]:
+    spec, meta = workload.spec, workload.metadata
+    seed = f"{meta.namespace}/{meta.name}"
+    unready = not_ready_indices(spec.template.metadata, meta)
+    ready = is_ready_by_annotation(spec.template.metadata, meta)
+    for index, name, labels, hostname in _identities(kind, workload, seed, nodes):
+        pod_spec = spec.template.spec
+        if kind == "StatefulSet":
+            pod_spec = msgspec.structs.replace(pod_spec, subdomain=spec.service_name)
+        if hostname is not None:
+            pod_spec = msgspec.structs.replace(pod_spec, hostname=hostname)
+        if nodes and pod_spec.node_name is None:
+            place = nodes[index % len(nodes)].metadata.name
+            pod_spec = msgspec.structs.replace(pod_spec, node_name=place)
+        template_meta = spec.template.metadata
+        metadata = OwnedMeta(
+            name=name,
+            namespace=meta.namespace,
+            labels={**(template_meta.labels or {}), **labels},
+            annotations=template_meta.annotations,
+        )
+        yield PodManifest(metadata, pod_spec), ready and index not in unready
+
+
+def _identities(
+    kind: str, workload: Workload, seed: str, nodes: list[Node]
+) -> Iterator[tuple[int, str, dict[str, str], str | None]]:
+    """Index (ordinal), name, labels of its own and hostname of each pod."""
+    spec, base = workload.spec, workload.metadata.name
+    replicas = 1 if spec.replicas is None else spec.replicas
+    if kind == "StatefulSet":
+        for ordinal in range(spec.ordinals.start, spec.ordinals.start + replicas):
+            name = f"{base}-{ordinal}"
+            labels = {
+                "statefulset.kubernetes.io/pod-name": name,
+                "apps.kubernetes.io/pod-index": str(ordinal),
+            }
+            yield ordinal, name, labels, name
+        return
+    if kind == "Job":
+        at_once = 1 if spec.parallelism is None else spec.parallelism
+        # Without completions any pod's success ends the Job, and all run at once.
+        running = at_once if spec.completions is None else min(at_once, spec.completions)
+        indexed = spec.completion_mode == "Indexed"
+        for index in range(0 if spec.suspend else running):
+            labels = {"batch.kubernetes.io/job-name": base, "job-name": base}
+            stem = f"{base}-{index}" if indexed else base
+            if indexed:
+                labels["batch.kubernetes.io/job-completion-index"] = str(index)
+            yield (
+                index,
+                f"{stem}-{letters(f'{seed}/{index}', 5)}",
+                labels,
+                stem if indexed else None,
+            )
+        return
+    labels = {}
+    if kind == "Deployment":
+        template_hash = letters(seed, 10)
+        base = f"{base}-{template_hash}"
+        labels = {"pod-template-hash": template_hash}
+    if kind == "DaemonSet":
+        # Named by its node, so that a pod stays what it is when a node is added.
+        for index, node in enumerate([each.metadata.name for each in nodes] or [""]):
+            yield index, f"{base}-{letters(f'{seed}/{node}', 5)}", labels, None
+        return
+    for index in range(replicas):
+        yield index, f"{base}-{letters(f'{seed}/{index}', 5)}", labels, None

@@ -1,0 +1,83 @@
+"""Who serves the zone: NS at the apex and `ns.dns.ZONE`.
+
+Path: plugins/kubernetes.py asks for these two names.
+Source: CoreDNS 1.14.7 plugin/kubernetes/ns.go, local.go.  If one of this host's addresses is an endpoint of a Service,
+that Service is the name server (kube-dns in a cluster), else `ns.dns.ZONE` with this host's addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hsdns.cluster import schema
+from hsdns.cluster.pack import pack_address
+from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.store import Store
+from hsdns.cluster.value import CLUSTER_IP, HEADLESS
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR
+from hsdns.wire.name import Name
+
+_DEFAULT: Final = b"\2ns\3dns"
+
+
+class Nameserver:
+    """NS records and their addresses, computed at each question from the store."""
+
+    def __init__(self, store: Store, ttl: int, local_addresses: Sequence[str]) -> None:
+        self._store = store
+        self._ttl = ttl
+        self._local = [
+            packed for text in local_addresses if (packed := pack_address(text)) is not None
+        ]
+
+    @staticmethod
+    def is_default(qname: Name, zone: Name) -> bool:
+        """Tell whether a name is `ns.dns.ZONE`."""
+        return qname.lower == _DEFAULT + zone.lower
+
+    def records(self, zone: Name) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
+        """The NS set and the addresses of its names; names once each, addresses as often as found."""
+        found = list(self._found(zone))
+        names = dict.fromkeys(name for name, _ in found)
+        answer = tuple(RR(zone, RRType.NS, self._ttl, name.wire) for name in names)
+        glue = tuple(
+            RR(name, schema.address_type(address), self._ttl, address) for name, address in found
+        )
+        return answer, glue
+
+    def addresses(self, qname: Name, qtype: int, zone: Name) -> tuple[RR, ...]:
+        """A or AAAA records of `ns.dns.ZONE`."""
+        owner = qname.lowered()
+        addresses = dict.fromkeys(address for _, address in self._found(zone))
+        return tuple(
+            RR(owner, qtype, self._ttl, address)
+            for address in addresses
+            if schema.address_type(address) == qtype
+        )
+
+    def _found(self, zone: Name) -> Iterator[tuple[Name, bytes]]:
+        store, is_endpoint = self._store, False
+        for local in self._local:
+            for owner in store.endpoint_ips.lookup(local):
+                is_endpoint = True
+                value = store.services[owner[0], owner[1]]
+                asked = Asked(SVC, owner[0], owner[1])
+                if value.kind == HEADLESS:
+                    for part in value.slices:
+                        if part.name == owner[2] and part.width:
+                            for index in range(part.host_count):
+                                host = part.host(index)
+                                name = schema.target_name(part.label(index), asked, zone)
+                                if name is not None and isinstance(host, bytes):
+                                    yield name, host
+                elif value.kind == CLUSTER_IP:
+                    name = schema.target_name(None, asked, zone)
+                    if name is not None:
+                        for address in value.cluster_ips:
+                            yield name, address
+        if not is_endpoint:
+            default = Name(_DEFAULT + zone.lower)
+            for address in self._local:
+                yield default, address

@@ -1,0 +1,141 @@
+"""Kubernetes objects as the API spells them, only the fields that DNS needs.
+
+Path: sources make them, store.py packs them and lets them go.
+The structs decode the API's own JSON (and YAML read into dicts) with msgspec; fields that are not listed are skipped.
+`null` is legal wherever the API's Go types have a slice or a pointer, so such fields allow None.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """metav1.ObjectMeta.  `resource_version` is opaque: compared for equality only."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class ServicePort(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 ServicePort.  `target_port` is a number or a container port's name; only controllers read it."""
+
+    port: int = 0
+    name: str | None = None
+    protocol: str | None = None
+    target_port: int | str | None = None
+
+
+class ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 ServiceSpec."""
+
+    type: str | None = None
+    cluster_ip: str | None = msgspec.field(name="clusterIP", default=None)
+    cluster_ips: list[str] | None = msgspec.field(name="clusterIPs", default=None)
+    ip_families: list[str] | None = None
+    ip_family_policy: str | None = None
+    external_name: str | None = None
+    external_ips: list[str] | None = msgspec.field(name="externalIPs", default=None)
+    ports: list[ServicePort] | None = None
+    selector: dict[str, str] | None = None
+    publish_not_ready_addresses: bool | None = None
+
+
+class Service(msgspec.Struct, frozen=True):
+    """core/v1 Service."""
+
+    metadata: ObjectMeta
+    spec: ServiceSpec = ServiceSpec()
+
+
+class EndpointConditions(msgspec.Struct, frozen=True, rename="camel"):
+    """discovery/v1 EndpointConditions; an absent `ready` means ready."""
+
+    ready: bool | None = None
+    serving: bool | None = None
+    terminating: bool | None = None
+
+
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 ObjectReference."""
+
+    kind: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+
+
+class Endpoint(msgspec.Struct, frozen=True, rename="camel"):
+    """discovery/v1 Endpoint."""
+
+    addresses: list[str] | None = None
+    conditions: EndpointConditions | None = None
+    hostname: str | None = None
+    target_ref: ObjectReference | None = None
+    zone: str | None = None
+
+
+class EndpointPort(msgspec.Struct, frozen=True, rename="camel"):
+    """discovery/v1 EndpointPort; all fields may be absent."""
+
+    name: str | None = None
+    protocol: str | None = None
+    port: int | None = None
+
+
+class EndpointSlice(msgspec.Struct, frozen=True, rename="camel"):
+    """discovery/v1 EndpointSlice."""
+
+    metadata: ObjectMeta
+    address_type: str = ""
+    endpoints: list[Endpoint] | None = None
+    ports: list[EndpointPort] | None = None
+
+
+class Namespace(msgspec.Struct, frozen=True):
+    """core/v1 Namespace."""
+
+    metadata: ObjectMeta
+
+
+class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 PodStatus."""
+
+    pod_ip: str | None = msgspec.field(name="podIP", default=None)
+    phase: str | None = None
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """core/v1 Pod, as `pods verified` needs it."""
+
+    metadata: ObjectMeta
+    status: PodStatus = PodStatus()
+
+
+Object = Service | EndpointSlice | Namespace | Pod
+SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+
+
+class Upserted(NamedTuple):
+    """An object was added, or changed, or seen again."""
+
+    object: Object
+
+
+class Deleted(NamedTuple):
+    """An object is gone; only its kind, namespace and name count."""
+
+    object: Object
+
+
+class Synced(NamedTuple):
+    """Everything that existed when the source began has been delivered."""
+
+
+Event = Upserted | Deleted | Synced

@@ -1,0 +1,170 @@
+"""Records from a Service's value, by the Kubernetes DNS specification 1.1.0 and CoreDNS's reading of it.
+
+Path: plugins/kubernetes.py asks at a question; what is made is kept in the value and goes with it.
+Rule 1: everything here is computed from one value, so a reply shows one state of a Service.
+Rule 2: names are lower case; the client's case comes back through compression against the question.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.value import EXTERNAL_NAME, NO_PORT, ServiceValue, SliceKey
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR
+from hsdns.wire.name import MAX_NAME_LEN, Name
+from hsdns.wire.rdata import srv
+
+_NO_RECORDS: Final[tuple[RR, ...]] = ()
+
+
+class Node:
+    """The records at one existing name; `targets` are names to be followed instead of addresses."""
+
+    __slots__ = ("a", "aaaa", "entry_count", "first", "srv", "targets")
+
+    def __init__(
+        self,
+        a: tuple[RR, ...],
+        aaaa: tuple[RR, ...],
+        entry_count: int,
+        first: bytes | Name | None,
+        targets: tuple[Name, ...],
+    ) -> None:
+        self.a = a
+        self.aaaa = aaaa
+        self.entry_count = entry_count
+        self.first = first
+        self.targets = targets
+        self.srv: tuple[tuple[RR, ...], tuple[RR, ...]] | None = (
+            None  # answer and additional, when asked for
+        )
+
+
+def find(value: ServiceValue, asked: Asked, qname: Name, ttl: int) -> Node | None:
+    """The node a question names; None where it does not exist (CoreDNS findServices).
+
+    A headless Service without ready endpoints does not exist (k8s-dns section 2.4.1 as CoreDNS serves it).
+    """
+    node = value.nodes.get(qname.lower)
+    if node is not None:
+        return node
+    if value.kind is None:
+        return None
+    if value.kind == EXTERNAL_NAME:
+        if asked.endpoint or asked.port or asked.protocol or value.external_name is None:
+            return None
+        node = Node((), (), 1, value.external_name, (value.external_name,))
+    else:
+        found = _make(value, asked, qname.lowered(), ttl)
+        if found is None:
+            return None
+        node = found
+    value.nodes[qname.lower] = node
+    return node
+
+
+def _make(value: ServiceValue, asked: Asked, owner: Name, ttl: int) -> Node | None:
+    entries = value.entries(asked.endpoint or None, asked.port, asked.protocol)
+    hosts: dict[bytes | Name, None] = {}
+    count, first = 0, None
+    for host, _, _ in entries:
+        if not count:
+            first = host
+        count += 1
+        hosts[host] = None
+    if not count and not _port_matches(value, asked):
+        return None
+    a, aaaa, targets = [], [], []
+    for host in hosts:
+        if isinstance(host, Name):
+            targets.append(host)
+        elif len(host) == 4:
+            a.append(RR(owner, RRType.A, ttl, host))
+        else:
+            aaaa.append(RR(owner, RRType.AAAA, ttl, host))
+    return Node(tuple(a), tuple(aaaa), count, first, tuple(targets))
+
+
+def _port_matches(value: ServiceValue, asked: Asked) -> bool:
+    """A Service with a ClusterIP exists by its ports, even if no address of it could be read."""
+    return (
+        not asked.endpoint
+        and not value.cluster_ips
+        and value.kind == "cluster_ip"
+        and any(
+            (not asked.port or port.name == asked.port)
+            and (not asked.protocol or port.protocol == asked.protocol)
+            for port in value.ports
+        )
+    )
+
+
+def srv_records(
+    value: ServiceValue, node: Node, asked: Asked, qname: Name, zone: Name, ttl: int
+) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
+    """The SRV records of an existing name and the addresses of their targets.
+
+    The weight is floor(100 / entries), at least 1; it counts every (address, port) pair before duplicates are taken
+    out, those without a port number too (CoreDNS plugin/backend_lookup.go).
+    """
+    if node.srv is None:
+        node.srv = _make_srv(value, asked, qname.lowered(), zone, ttl)
+    return node.srv
+
+
+def _make_srv(
+    value: ServiceValue, asked: Asked, owner: Name, zone: Name, ttl: int
+) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
+    entries = [
+        entry
+        for entry in value.entries(asked.endpoint or None, asked.port, asked.protocol)
+        if isinstance(entry.host, bytes)
+    ]
+    weight = max(1, 100 // len(entries)) if entries else 1
+    answer: dict[tuple[Name, int], RR] = {}
+    additional: dict[tuple[Name, bytes], RR] = {}
+    targets: dict[bytes | None, Name | None] = {}
+    for host, label, port in entries:
+        assert isinstance(host, bytes)
+        if port == NO_PORT:
+            continue
+        if label not in targets:
+            targets[label] = target_name(label, asked, zone)
+        target = targets[label]
+        if target is None:  # the name would be over 255 octets
+            continue
+        if (target, port) not in answer:
+            answer[target, port] = RR(owner, RRType.SRV, ttl, srv(0, weight, port & 0xFFFF, target))
+        if (target, host) not in additional:
+            additional[target, host] = RR(target, address_type(host), ttl, host)
+    return tuple(answer.values()), tuple(additional.values())
+
+
+def target_name(label: bytes | None, asked: Asked, zone: Name) -> Name | None:
+    """`LABEL.NAME.NAMESPACE.svc.ZONE` or, without a label, `NAME.NAMESPACE.svc.ZONE`; None if it is too long."""
+    parts = (
+        (asked.name, asked.namespace, SVC)
+        if label is None
+        else (label, asked.name, asked.namespace, SVC)
+    )
+    wire = b"".join(bytes((len(part),)) + part for part in parts) + zone.lower
+    return Name(wire) if len(wire) <= MAX_NAME_LEN else None
+
+
+def address_type(address: bytes) -> int:
+    """A for 4 octets, AAAA for 16."""
+    return RRType.A if len(address) == 4 else RRType.AAAA
+
+
+def pointers(value: ServiceValue, owner: SliceKey, address: bytes, zone: Name) -> list[Name]:
+    """The names of an address in one slice: one for each time that it stands there."""
+    asked = Asked(SVC, owner[0], owner[1])
+    return [
+        target
+        for part in value.slices
+        if part.name == owner[2]
+        for index in part.positions(address)
+        if (target := target_name(part.label(index), asked, zone)) is not None
+    ]

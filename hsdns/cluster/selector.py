@@ -1,0 +1,71 @@
+"""Label selectors, as `kubectl -l` writes them.
+
+Path: plugins/kubernetes.py reads its `labels` and `namespace_labels` with it and lets only matching objects in.
+Source: Kubernetes "Labels and Selectors": `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, `a`, `!a`, by commas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_KEY = r"(?:[a-zA-Z0-9](?:[-a-zA-Z0-9._]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9._]*[a-zA-Z0-9])?"
+_VALUE = r"(?:[a-zA-Z0-9](?:[-a-zA-Z0-9._]*[a-zA-Z0-9])?)?"
+_REQUIREMENT = re.compile(
+    rf"\s*(?:(?P<absent>!\s*{_KEY})"
+    rf"|(?P<set_key>{_KEY})\s+(?P<set_op>in|notin)\s*\((?P<values>[^()]*)\)"
+    rf"|(?P<key>{_KEY})\s*(?P<op>==|=|!=)\s*(?P<value>{_VALUE})"
+    rf"|(?P<present>{_KEY}))\s*(?:,|$)"
+)
+
+
+class Requirement(NamedTuple):
+    """One condition: the label's value must (or must not) be among `values`; None stands for absent."""
+
+    key: str
+    values: frozenset[str] | None  # None: any value
+    wanted: bool
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether an object's labels fulfil it; `!=` and `notin` also match objects without the label."""
+        value = labels.get(self.key)
+        found = value is not None and (self.values is None or value in self.values)
+        return found is self.wanted
+
+
+class Selector(NamedTuple):
+    """All of its requirements must hold."""
+
+    requirements: tuple[Requirement, ...]
+
+    @classmethod
+    def from_text(cls, text: str) -> Selector:
+        """Read a selector; raise ValueError with the part that is wrong."""
+        found, at = [], 0
+        while at < len(text):
+            match = _REQUIREMENT.match(text, at)
+            if match is None:
+                raise ValueError(
+                    f'"{text[at:].strip()}" is not a label selector; write for example "app=web"'
+                )
+            found.append(_requirement(match))
+            at = match.end()
+        if not found or text.rstrip().endswith(","):
+            raise ValueError(f'"{text}" is not a label selector; write for example "app=web"')
+        return cls(tuple(found))
+
+    def matches(self, labels: Mapping[str, str] | None) -> bool:
+        """Tell whether an object with these labels is selected."""
+        return all(requirement.matches(labels or {}) for requirement in self.requirements)
+
+
+def _requirement(match: re.Match[str]) -> Requirement:
+    if match["absent"]:
+        return Requirement(match["absent"][1:].strip(), None, wanted=False)
+    if match["present"]:
+        return Requirement(match["present"], None, wanted=True)
+    if match["set_op"]:
+        values = frozenset(value.strip() for value in match["values"].split(","))
+        return Requirement(match["set_key"], values, wanted=match["set_op"] == "in")
+    return Requirement(match["key"], frozenset((match["value"],)), wanted=match["op"] != "!=")

@@ -1,0 +1,49 @@
+"""What stands on a directive's own line, read: the same for plugins that share a form.
+
+Path: a plugin's setup, beside read_properties().
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from hsdns.corefile.tree import CorefileError, Directive, Token
+
+_HOST_PORT = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<host>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
+
+
+class HostPort(NamedTuple):
+    """Where to listen; an empty host means all addresses of both families."""
+
+    host: str
+    port: int
+
+
+def optional_argument(directive: Directive) -> Token | None:
+    """Take the single argument of a directive, None where there is none; raise CorefileError for a second."""
+    if len(directive.args) > 1:
+        extra = directive.args[1]
+        raise CorefileError(
+            extra.position,
+            f'"{directive.name.text}" takes at most 1 argument, found {len(directive.args)}',
+        )
+    return directive.args[0] if directive.args else None
+
+
+def split_host_port(text: str) -> HostPort | None:
+    """Take `:8080`, `127.0.0.1:8080`, `[::1]:8080` or `localhost:9153` apart; None where it is none of these."""
+    found = _HOST_PORT.fullmatch(text)
+    if found is None or int(found["port"]) > 65535:
+        return None
+    return HostPort(found["v6"] or found["host"] or "", int(found["port"]))
+
+
+def listen_address(token: Token) -> str:
+    """Read an address to listen on; raise CorefileError."""
+    if split_host_port(token.text) is None:
+        raise CorefileError(
+            token.position,
+            f'"{token.text}" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"',
+        )
+    return token.text

@@ -1,0 +1,178 @@
+"""Keys of server blocks, and zone arguments of plugins, to zones.
+
+Path: parser (checks, warnings), assemble (listeners and zones), every plugin that takes zones.
+Rule 1: a zone is a lower-case absolute Name; `10.0.0.0/22` stands for the reverse zones that cover it.
+Rule 2: what CoreDNS serves is served, however odd it looks; odd_zone() says what was probably meant.
+Source: SplitHostPort in plugin/normalize.go, core/dnsserver/register.go and onstartup.go, plugin/pkg/cidr/cidr.go of
+CoreDNS 1.14.7.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import Final, NamedTuple
+
+from hsdns.corefile.tree import CorefileError, Token, did_you_mean
+from hsdns.wire.name import Name
+
+# The port of a key that names none; None is the one of the command line (-dns.port).
+SCHEMES: Final[dict[str, int | None]] = {
+    "dns": None,
+    "tls": 853,
+    "quic": 853,
+    "grpc": 443,
+    "https": 443,
+    "https3": 443,
+}
+MAX_ZONE_TEXT: Final = 255  # characters, as plugin/normalize.go counts them
+
+_SCHEME: Final = re.compile(r"(dns|tls|quic|grpc|https3|https|unix)://")
+_PORT: Final = re.compile(r"[+-]?[0-9]+")
+_PREFERRED: Final = re.compile(r"([A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?\.)+")
+
+
+class Key(NamedTuple):
+    """One zone that a server block serves, and where."""
+
+    scheme: str
+    zone: Name
+    port: int
+    token: Token
+
+
+def parse_key(token: Token, default_port: int) -> list[Key]:
+    """Read `[scheme://]zone[:port]`; a CIDR zone may give several keys."""
+    scheme, rest = _split_scheme(token.text)
+    if scheme == "unix":
+        raise CorefileError(
+            token.position,
+            f'"{token.text}": a server cannot listen on a unix socket; schemes are {", ".join(SCHEMES)}',
+        )
+    zone_text, port = _split_port(token, rest)
+    if port is None:
+        port = SCHEMES[scheme] or default_port
+    return [Key(scheme, zone, port, token) for zone in _expand(token, zone_text)]
+
+
+def zones_from_args(tokens: Sequence[Token]) -> tuple[Name, ...]:
+    """Read a plugin's zone arguments; schemes and ports are read over, as CoreDNS does."""
+    zones: list[Name] = []
+    for token in tokens:
+        zone_text, _ = _split_port(token, _split_scheme(token.text)[1])
+        zones.extend(_expand(token, zone_text))
+    return tuple(zones)
+
+
+def odd_zone(key: Key) -> str | None:
+    """A sentence about a zone that is no host name (RFC 1035 section 2.3.1) nor a reverse zone, None where it is."""
+    zone = key.zone.to_text()
+    if zone == "." or zone.endswith((".in-addr.arpa.", ".ip6.arpa.")) or _PREFERRED.fullmatch(zone):
+        return None
+    return f'zone "{zone}" does not follow the preferred syntax of RFC 1035{_guess(key.token.text)}'
+
+
+def _guess(text: str) -> str:
+    scheme, mark, _ = text.partition("://")
+    if mark and scheme not in SCHEMES:
+        return f'; "{scheme}" is no scheme{did_you_mean(scheme.lower(), SCHEMES)}'
+    if text.startswith("}"):
+        return '; is this "}" one too many?'
+    if text.endswith(("{", "}")):
+        return f'; put a space before the "{text[-1]}"'
+    if "," in text:
+        return "; put a space after the comma"
+    if text.startswith("("):
+        return "; is this meant to be a snippet?"
+    return ""
+
+
+def _split_scheme(text: str) -> tuple[str, str]:
+    found = _SCHEME.match(text)
+    return (found[1], text[found.end() :]) if found else ("dns", text)
+
+
+def _split_port(token: Token, text: str) -> tuple[str, int | None]:
+    """Cut `:port` off; a colon that no number follows belongs to the zone."""
+    if not text:
+        raise CorefileError(token.position, f'"{token.text}" names no zone; the root zone is "."')
+    zone_text, colon, digits = text.rpartition(":")
+    if colon and not digits:
+        raise CorefileError(
+            token.position, f'"{token.text}" ends in a colon; add a port or leave the colon out'
+        )
+    if not colon or not _PORT.fullmatch(digits):
+        return text, None
+    # A number that is too long for int() to read at leisure is as wrong as 65536.
+    port = int(digits) if len(digits) <= 20 else -1
+    if not 0 <= port <= 65535:
+        raise CorefileError(
+            token.position, f'"{digits}" in "{token.text}" is no port; ports are 0 to 65535'
+        )
+    if not zone_text:
+        raise CorefileError(
+            token.position,
+            f'"{token.text}" names no zone; the root zone is ".", so write ".:{port}"',
+        )
+    return zone_text, port
+
+
+def _expand(token: Token, text: str) -> list[Name]:
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_ZONE_TEXT:
+        raise CorefileError(
+            token.position, f'zone "{shown}" is longer than {MAX_ZONE_TEXT} characters; shorten it'
+        )
+    reverse = _reverse_zones(token, text)
+    if reverse is not None:
+        return reverse
+    try:
+        return [Name.from_text(text).lowered()]
+    except ValueError as error:
+        raise CorefileError(
+            token.position, f'"{shown}" is not a domain name: {_reason(error, text)}'
+        ) from None
+
+
+def _reason(error: ValueError, text: str) -> str:
+    if isinstance(error, UnicodeError):
+        return "it holds characters that are no text"
+    if ".." in text or text.startswith("."):
+        return "a label is empty; remove a dot"
+    return str(error)
+
+
+def _reverse_zones(token: Token, text: str) -> list[Name] | None:
+    """The zones of a CIDR at octet (IPv4) or nibble (IPv6) borders; None where the text is no CIDR."""
+    address_text, slash, bits_text = text.partition("/")
+    if not slash or not re.fullmatch("[0-9]{1,8}", bits_text):
+        return None
+    try:
+        address: IPv4Address | IPv6Address
+        address = IPv6Address(address_text) if ":" in address_text else IPv4Address(address_text)
+    except AddressValueError:
+        return None
+    bits = int(bits_text)
+    if bits > address.max_prefixlen or "%" in address_text:
+        return None
+    if isinstance(address, IPv6Address) and address_text[0] in ":0":
+        raise CorefileError(
+            token.position,
+            f'"{text}" is no reverse zone; an IPv6 network may not begin with ":" or "0"',
+        )
+    step, origin = (8, "in-addr.arpa.") if isinstance(address, IPv4Address) else (4, "ip6.arpa.")
+    digits = -(-bits // step)
+    network = int(address) >> (address.max_prefixlen - bits) << (digits * step - bits)
+    return [
+        _reverse_zone(network + offset, digits, step, origin)
+        for offset in range(1 << (digits * step - bits))
+    ]
+
+
+def _reverse_zone(network: int, digits: int, step: int, origin: str) -> Name:
+    mask = (1 << step) - 1
+    labels = [
+        f"{network >> (step * place) & mask:{'d' if step == 8 else 'x'}}" for place in range(digits)
+    ]
+    return Name.from_text(".".join([*labels, origin]))

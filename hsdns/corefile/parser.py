@@ -1,0 +1,316 @@
+"""Put the words of a Corefile together: server blocks, directives, the lines of their bodies.
+
+Path: stream -> [parser] -> tree, for assemble and the plugins' setup.
+Rule 1: whatever CoreDNS starts with is read, with a warning where it means something else than it looks.  The
+        exceptions are errors with a remedy: words after a body's `}`, a body's `{` on a line of its own, and braces
+        within a body.
+Rule 2: `{`, `}` and `import` are judged as they stand in the file, quoted or not, before the environment is put in.
+Rule 3: the environment, the plugins' names and the files are handed in; only read_file and match_files touch a disk.
+Source: caddyfile/parse.go of the fork that CoreDNS 1.14.7 uses.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hsdns.corefile.keys import odd_zone, parse_key
+from hsdns.corefile.lexer import Lexeme
+from hsdns.corefile.stream import Stream
+from hsdns.corefile.tree import (
+    Corefile,
+    CorefileError,
+    Directive,
+    Line,
+    Position,
+    ServerBlock,
+    Token,
+    did_you_mean,
+)
+
+
+def read_file(path: str) -> str:
+    """Read a file as CoreDNS does: bytes that are no UTF-8 become replacement characters."""
+    return Path(path).read_bytes().decode("utf-8", "replace")
+
+
+def match_files(pattern: str) -> Sequence[str]:
+    """List what a pattern matches, hidden names too, in the order of their names folder by folder."""
+    return sorted(glob.glob(pattern, include_hidden=True), key=lambda path: path.split(os.sep))
+
+
+def parse(
+    path: str,
+    *,
+    text: str | None = None,
+    environ: Mapping[str, str],
+    known_directives: Collection[str],
+    not_yet: Collection[str] = (),
+    open_file: Callable[[str], str] = read_file,
+    list_files: Callable[[str], Sequence[str]] = match_files,
+) -> Corefile:
+    """Read a Corefile and all it imports; raise CorefileError at the first mistake.
+
+    `text` is its content where `path` is only a name for it.  `not_yet` are plugins that CoreDNS has and hsdns has
+    not: they get an error of their own.  An empty file gives a tree without blocks.
+    """
+    if text is None:
+        try:
+            text = open_file(path)
+        except (OSError, ValueError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise CorefileError(
+                Position(path, 1, 1), f"cannot read the Corefile: {reason}"
+            ) from error
+    warnings: list[str] = []
+
+    def warn(position: Position, message: str) -> None:
+        warnings.append(f"{position}: {message}")
+
+    stream = Stream(path, text, environ, open_file, list_files, warn)
+    blocks = tuple(_Parser(stream, known_directives, not_yet, warn).blocks())
+    for block in blocks:
+        for token in block.keys:
+            for key in parse_key(token, 53):
+                odd = odd_zone(key)
+                if odd:
+                    warn(token.position, odd)
+    return Corefile(path, blocks, tuple(warnings), digest(blocks))
+
+
+def digest(blocks: Sequence[ServerBlock]) -> str:
+    """Hash what the blocks say, not where and how it was written (SHA-512, hex)."""
+    found = hashlib.sha512()
+    for block in blocks:
+        _add_words(found, "block", block.keys)
+        for directive in block.directives:
+            _add_words(found, "directive", (directive.name, *directive.args))
+            if directive.body is not None:
+                _add_words(found, "body", ())
+                for line in directive.body:
+                    _add_words(found, "line", (line.name, *line.args))
+    return found.hexdigest()
+
+
+class _Parser:
+    def __init__(
+        self,
+        stream: Stream,
+        known: Collection[str],
+        not_yet: Collection[str],
+        warn: Callable[[Position, str], None],
+    ) -> None:
+        self._stream, self._known, self._not_yet, self._warn = stream, known, not_yet, warn
+
+    def blocks(self) -> Iterator[ServerBlock]:
+        """Read all server blocks; snippets are kept on the way."""
+        stream = self._stream
+        while (first := stream.peek()) is not None:
+            keys = self._keys()
+            opening = stream.peek()
+            if opening is not None and len(keys) == 1 and _is_snippet(keys[0].text):
+                self._snippet(keys[0], opening)
+                continue
+            block = ServerBlock(keys, self._directives(opening))
+            if keys:
+                yield block
+            elif opening is not None or first.text != "import":
+                self._warn(
+                    first.position,
+                    'this server block has no zone, so it is left out; give it one, such as "."',
+                )
+
+    def _keys(self) -> tuple[Token, ...]:
+        """Read up to the `{` or the end of the line; a comma goes on to the next line."""
+        stream, keys = self._stream, list[Token]()
+        comma: Token | None = None
+        goes_on = True
+        while (lexeme := stream.peek()) is not None and (goes_on or not lexeme.starts_line):
+            token = stream.fill_in(lexeme)
+            if token.text == "import" and lexeme.starts_line:
+                stream.expand_import()
+                goes_on = True
+                continue
+            if token.text == "{":
+                if comma is not None:
+                    raise CorefileError(
+                        comma.position,
+                        f'a key must follow the comma of "{comma.text},"; remove the comma',
+                    )
+                if lexeme.text != "{":
+                    raise CorefileError(
+                        lexeme.position,
+                        f'"{lexeme.text}" is a brace from the environment; write it',
+                    )
+                return tuple(keys)
+            stream.take()
+            if token.text:
+                comma = None
+                if token.text.endswith(","):
+                    comma = token = token._replace(text=token.text[:-1])
+                keys.append(token)
+            goes_on = comma is not None
+        if comma is not None:
+            raise CorefileError(
+                comma.position,
+                f'the file ends after the comma of "{comma.text},"; remove the comma',
+            )
+        return tuple(keys)
+
+    def _snippet(self, key: Token, opening: Lexeme) -> None:
+        stream = self._stream
+        if opening.text != "{":
+            raise CorefileError(
+                opening.position,
+                f'expected the "{{" of snippet "{key.text}", found "{opening.text}"',
+            )
+        stream.take()
+        depth, body = 1, list[Lexeme]()
+        while True:
+            if stream.peek() is None:
+                raise self._never_closed(opening, f'snippet "{key.text}"', body)
+            lexeme = stream.take()
+            if lexeme.text == "}":
+                depth -= 1
+                if depth == 0:
+                    break
+            elif lexeme.text == "{":
+                depth += 1
+            body.append(lexeme)
+        stream.define_snippet(key.text[1:-1], key, body)
+
+    def _directives(self, opening: Lexeme | None) -> tuple[Directive, ...]:
+        """Read a block's body; the only block of a file needs no braces."""
+        stream, directives = self._stream, list[Directive]()
+        braced = opening is not None and opening.text == "{"
+        if braced:
+            stream.take()
+        while (lexeme := stream.peek()) is not None:
+            if lexeme.text == "}":
+                stream.take()
+                if not braced:
+                    self._warn(lexeme.position, 'this "}" closes nothing; it ends the server block')
+                return tuple(directives)
+            if lexeme.text == "import":
+                stream.expand_import()
+            else:
+                directives.append(self._directive(braced))
+        if braced and opening is not None:
+            # CoreDNS takes the last body's `}` for the block's.
+            if stream.last is None or stream.last.text != "}":
+                raise self._never_closed(opening, "the server block", [])
+            self._warn(
+                opening.position,
+                'this "{" is never closed; add a "}" at the end of the server block',
+            )
+        return tuple(directives)
+
+    def _directive(self, braced: bool) -> Directive:
+        stream = self._stream
+        lexeme = stream.take()
+        name = stream.fill_in(lexeme)
+        if name.text not in self._known:
+            raise CorefileError(name.position, self._unknown(lexeme, name, braced))
+        args = list[Token]()
+        while (lexeme_ := stream.peek()) is not None:
+            if lexeme_.text == "{":
+                if lexeme_.starts_line:
+                    raise CorefileError(
+                        lexeme_.position,
+                        f'the "{{" of "{name.text}" must stand at the end of its line, not below it',
+                    )
+                return Directive(name, tuple(args), self._body(name, stream.take()))
+            if lexeme_.starts_line:
+                break
+            if lexeme_.text == "}":
+                raise CorefileError(
+                    lexeme_.position,
+                    'no "{" for this "}"; to close the server block, put it on a line of its own',
+                )
+            args.append(stream.fill_in(stream.take()))
+        return Directive(name, tuple(args), None)
+
+    def _body(self, name: Token, opening: Lexeme) -> tuple[Line, ...]:
+        stream, rows, words = self._stream, list[list[Token]](), list[Lexeme]()
+        while True:
+            lexeme = stream.peek()
+            if lexeme is None:
+                raise self._never_closed(opening, f'"{name.text}"', words)
+            if lexeme.text == "import" and lexeme.starts_line:
+                stream.expand_import()
+                continue
+            if lexeme.text == "{":
+                raise CorefileError(
+                    lexeme.position,
+                    f'"{name.text}" has no braces within its braces; is a "}}" missing above?',
+                )
+            stream.take()
+            if lexeme.text == "}":
+                break
+            if lexeme.starts_line or not rows:
+                rows.append([])
+            rows[-1].append(stream.fill_in(lexeme))
+            words.append(lexeme)
+        after = stream.peek()
+        if after is not None and not after.starts_line:
+            raise CorefileError(
+                after.position,
+                f'expected the end of the line after the "}}" of "{name.text}", found "{after.text}"',
+            )
+        return tuple(Line(row[0], tuple(row[1:])) for row in rows)
+
+    def _unknown(self, lexeme: Lexeme, name: Token, braced: bool) -> str:
+        word = name.text
+        if word in self._not_yet:
+            return f'directive "{word}" exists in CoreDNS but not in hsdns yet; remove it'
+        if lexeme.text == "{":
+            return 'expected a directive, found "{"; a directive stands before its "{" on one line'
+        message = f'unknown directive "{word}"'
+        if word != lexeme.text:
+            message += f' (from "{lexeme.text}")'
+        if word.endswith("{") and word[:-1] in self._known:
+            return f'{message}; put a space before the "{{"'
+        if word.startswith("}"):
+            return f'{message}; put a space after the "}}"'
+        guess = did_you_mean(word.lower(), self._known)
+        if guess or not ("." in word or ":" in word):
+            return message + guess
+        if braced:
+            return f'{message}; if it is a zone, the "}}" of the server block above is missing'
+        return (
+            f"{message}; if it is a zone, each server block needs braces, or the keys above a comma"
+        )
+
+    def _never_closed(self, opening: Lexeme, whose: str, words: Sequence[Lexeme]) -> CorefileError:
+        message = f'the "{{" of {whose} is never closed; add a "}}" on a line of its own'
+        if self._stream.unclosed_quote is not None:
+            message += f", or close the quote at {self._stream.unclosed_quote.position}"
+        else:
+            glued = next(
+                (
+                    word
+                    for word in words
+                    if len(word.text) > 1 and word.text.endswith("}") and "{" not in word.text
+                ),
+                None,
+            )
+            if glued is not None:
+                message += (
+                    f', or put a space before the brace of "{glued.text}" at {glued.position}'
+                )
+        return CorefileError(opening.position, message)
+
+
+def _is_snippet(key: str) -> bool:
+    return len(key) > 1 and key.startswith("(") and key.endswith(")")
+
+
+def _add_words(found: hashlib._Hash, kind: str, words: Sequence[Token]) -> None:
+    # Lengths go in first, so that no two trees give the same bytes.
+    found.update(f"{kind} {len(words)}\n".encode())
+    for word in words:
+        text = word.text.encode("utf-8", "surrogatepass")
+        found.update(f"{len(text)}:".encode() + text)

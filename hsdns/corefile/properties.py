@@ -1,0 +1,284 @@
+"""Options as data: a table of Property for each plugin, and the readers of their arguments.
+
+Path: a plugin's setup calls read_properties() with its PROPERTIES; the docs' test compares the same table with the
+plugin's page, and `did you mean` looks in it.
+Rule 1: a table says everything about an option: how it is read, its default, how often it may stand there.
+Rule 2: nothing is ignored: an unknown option is an error, and so is one that CoreDNS has and hsdns has not (NOT_YET).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token, did_you_mean
+
+T = TypeVar("T")
+Reader = Callable[[Line], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Property(Generic[T]):
+    """One option.
+
+    `syntax` is how the docs write its arguments.  `repeat`: "once" makes a second one an error, "last" lets the last
+    one win (what CoreDNS does for most), "collect" gives a list of all values.
+    """
+
+    read: Reader[T]
+    default: T | None = None
+    syntax: str = ""
+    repeat: Literal["once", "last", "collect"] = "last"
+
+
+def read_properties(
+    directives: Sequence[Directive],
+    table: Mapping[str, Property[Any]],
+    *,
+    not_yet: Collection[str] = (),
+) -> dict[str, Any]:
+    """Read the bodies of a plugin's directives; every property of the table has a value afterwards."""
+    values: dict[str, Any] = {
+        name: [] if known.repeat == "collect" else known.default for name, known in table.items()
+    }
+    seen: set[str] = set()
+    for directive in directives:
+        plugin = directive.name.text
+        for line in directive.lines:
+            word = line.name.text
+            known = table.get(word)
+            if known is None:
+                if word in not_yet:
+                    raise CorefileError(
+                        line.name.position,
+                        f'property "{word}" of {plugin} exists in CoreDNS but not in hsdns yet; remove the line',
+                    )
+                raise CorefileError(
+                    line.name.position,
+                    f'unknown property "{word}" of {plugin}{did_you_mean(word, table)}',
+                )
+            if known.repeat == "once" and word in seen:
+                raise CorefileError(
+                    line.name.position, f'property "{word}" of {plugin} may be given only once'
+                )
+            seen.add(word)
+            value = known.read(line)
+            if known.repeat == "collect":
+                values[word].append(value)
+            else:
+                values[word] = value
+    return values
+
+
+def only_once(directives: Sequence[Directive]) -> Directive:
+    """The block's single occurrence of a plugin; raise CorefileError at the second."""
+    if len(directives) > 1:
+        second = directives[1].name
+        raise CorefileError(
+            second.position,
+            f'"{second.text}" may stand only once in a server block; merge it with the first',
+        )
+    return directives[0]
+
+
+def no_arguments(directive: Directive) -> None:
+    """Refuse arguments on a directive's own line."""
+    if directive.args:
+        extra = directive.args[0]
+        raise CorefileError(
+            extra.position, f'"{directive.name.text}" takes no argument, found "{extra.text}"'
+        )
+
+
+def no_body(directive: Directive) -> None:
+    """Refuse a body after a directive."""
+    if directive.lines:
+        extra = directive.lines[0].name
+        raise CorefileError(
+            extra.position, f'"{directive.name.text}" has no properties, found "{extra.text}"'
+        )
+
+
+# Readers: each takes the whole line, so that errors name the property and point at the word.
+
+
+def flag(line: Line) -> bool:
+    """Read a property that stands alone."""
+    _count(line, 0, 0)
+    return True
+
+
+def one(read: Callable[[Token], T]) -> Reader[T]:
+    """Read exactly one argument."""
+
+    def reader(line: Line) -> T:
+        _count(line, 1, 1)
+        return read(line.args[0])
+
+    return reader
+
+
+def optional(read: Callable[[Token], T], default: T) -> Reader[T]:
+    """Read one argument or none."""
+
+    def reader(line: Line) -> T:
+        _count(line, 0, 1)
+        return read(line.args[0]) if line.args else default
+
+    return reader
+
+
+def many(
+    read: Callable[[Token], T], at_least: int = 1, at_most: int | None = None
+) -> Reader[tuple[T, ...]]:
+    """Read several arguments of one kind."""
+
+    def reader(line: Line) -> tuple[T, ...]:
+        _count(line, at_least, at_most)
+        return tuple(read(token) for token in line.args)
+
+    return reader
+
+
+def text(token: Token) -> str:
+    """Take a word as it stands."""
+    return token.text
+
+
+def integer(low: int, high: int | None = None) -> Callable[[Token], int]:
+    """Read a whole number within bounds."""
+
+    def read(token: Token) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", token.text):
+            raise CorefileError(token.position, f'"{token.text}" is not a whole number')
+        value = int(token.text)
+        if value < low or (high is not None and value > high):
+            wanted = f"{low} to {high}" if high is not None else f"{low} or more"
+            raise CorefileError(token.position, f"{value} is out of range, allowed is {wanted}")
+        return value
+
+    return read
+
+
+def number(low: float) -> Callable[[Token], float]:
+    """Read a decimal number, at least `low`."""
+
+    def read(token: Token) -> float:
+        # float() alone would also read "1_0", "nan" and the digits of other scripts.
+        if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", token.text):
+            raise CorefileError(token.position, f'"{token.text}" is not a number')
+        value = float(token.text)
+        if not low <= value < float("inf"):
+            raise CorefileError(
+                token.position, f"{token.text} is out of range, allowed is {low} or more"
+            )
+        return value
+
+    return read
+
+
+def choice(*words: str) -> Callable[[Token], str]:
+    """Read one of a few words."""
+
+    def read(token: Token) -> str:
+        if token.text not in words:
+            known = ", ".join(words)
+            raise CorefileError(
+                token.position,
+                f'"{token.text}" is not one of: {known}{did_you_mean(token.text, words)}',
+            )
+        return token.text
+
+    return read
+
+
+_UNITS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+}
+_DURATION = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+
+
+def duration(low: float = 0.0, high: float | None = None) -> Callable[[Token], float]:
+    """Read a Go duration (`1h2m3.5s`, `300ms`, `0`), in seconds, within bounds in seconds."""
+
+    def read(token: Token) -> float:
+        value = parse_duration(token.text)
+        if value is None:
+            raise CorefileError(
+                token.position,
+                f'"{token.text}" is not a duration; write a number and a unit such as "5s"',
+            )
+        if value < low or (high is not None and value > high):
+            wanted = f"{low:g}s to {high:g}s" if high is not None else f"{low:g}s or more"
+            raise CorefileError(
+                token.position, f"{token.text} is out of range, allowed is {wanted}"
+            )
+        return value
+
+    return read
+
+
+def parse_duration(word: str) -> float | None:
+    """Read a Go duration in seconds; None where it is none."""
+    sign, digits = (-1.0, word[1:]) if word[:1] == "-" else (1.0, word.removeprefix("+"))
+    if digits == "0":
+        return 0.0
+    at, total = 0, 0.0
+    while at < len(digits):
+        match = _DURATION.match(digits, at)
+        if match is None:
+            return None
+        total += float(match[1]) * _UNITS[match[2]]
+        at = match.end()
+    return sign * total if digits else None
+
+
+def duration_to_text(seconds: float) -> str:
+    """Spell a duration as Go does (`1h0m0s`, `1.5s`, `300ms`); the way back of parse_duration."""
+    nanoseconds = round(abs(seconds) * 1e9)
+    sign = "-" if seconds < 0 and nanoseconds else ""
+    if nanoseconds == 0:
+        return "0s"
+    for unit, size in (("ns", 1), ("µs", 1000), ("ms", 1_000_000)):
+        if nanoseconds < size * 1000:
+            return f"{sign}{_decimal(nanoseconds, size)}{unit}"
+    minutes, nanoseconds = divmod(nanoseconds, 60 * 10**9)
+    hours, minutes = divmod(minutes, 60)
+    front = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{front}{_decimal(nanoseconds, 10**9)}s"
+
+
+def _decimal(amount: int, size: int) -> str:
+    whole, rest = divmod(amount, size)
+    digits = f"{rest:0{len(str(size)) - 1}d}".rstrip("0") if rest else ""
+    return f"{whole}.{digits}" if digits else str(whole)
+
+
+def _count(line: Line, at_least: int, at_most: int | None) -> None:
+    found = len(line.args)
+    if found < at_least or (at_most is not None and found > at_most):
+        if at_most is None:
+            wanted = f"at least {_arguments(at_least)}"
+        elif at_least == at_most:
+            wanted = _arguments(at_least)
+        else:
+            wanted = f"{at_least} to {_arguments(at_most)}"
+        where: Position = (
+            line.args[at_most].position
+            if at_most is not None and found > at_most
+            else line.name.position
+        )
+        raise CorefileError(where, f'property "{line.name.text}" takes {wanted}, found {found}')
+
+
+def _arguments(count: int) -> str:
+    return "no argument" if count == 0 else f"{count} argument" + ("s" if count != 1 else "")

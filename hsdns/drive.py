@@ -1,0 +1,54 @@
+"""Step a coroutine without an event loop, and hand it over to a task only when it really waits.
+
+Path: around the spine (query.py): server/udp.py and tcp.py call start() for every message; it is the only function that
+starts the plugin chain.  Stepping costs about 0.2 us where a task costs 12 to 22 us (CPython 3.11, uvloop and asyncio).
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Spawn = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+
+
+def start(coro: Coroutine[Any, Any, T], deliver: Callable[[T], None], spawn: Spawn) -> None:
+    """Run `coro`; give its result to `deliver`, at once if it never waits, else from a task made by `spawn`.
+
+    What the coroutine raises before it waits is raised here; afterwards it is the task's.
+    """
+    try:
+        waiting_for = coro.send(None)
+    except StopIteration as stop:
+        deliver(stop.value)
+        return
+    spawn(_go_on(coro, waiting_for, deliver))
+
+
+async def _go_on(
+    coro: Coroutine[Any, Any, T], waiting_for: Any, deliver: Callable[[T], None]
+) -> None:
+    deliver(await _resume(coro, waiting_for))
+
+
+@types.coroutine
+def _resume(coro: Coroutine[Any, Any, T], waiting_for: Any) -> Generator[Any, Any, T]:
+    """Pass on the future that the first step asked for, then drive the coroutine as `await` would."""
+    while True:
+        try:
+            sent = yield waiting_for
+        except GeneratorExit:
+            coro.close()
+            raise
+        except BaseException as error:  # cancellation too is the coroutine's to handle
+            step: Callable[[Any], Any] = coro.throw
+            argument: Any = error
+        else:
+            step, argument = coro.send, sent
+        try:
+            waiting_for = step(argument)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result

@@ -1,0 +1,103 @@
+"""Listen on some addresses of this machine only.
+
+Path: before step 1: server/listener.py asks here for a block's addresses when it opens the sockets.
+Source: CoreDNS 1.14.7 plugin/bind.
+Rule 1: which interfaces there are is handed in; setup() knows words only, so a name that is neither an address nor an
+        interface is found out when the sockets are opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any, ClassVar, NamedTuple, Self
+
+from hsdns.chain import Block, Plugin
+from hsdns.corefile.properties import Property, many, read_properties
+from hsdns.corefile.tree import CorefileError, Directive, Token, did_you_mean
+
+Address = IPv4Address | IPv6Address
+Interfaces = Mapping[str, Sequence[str]]  # name -> its addresses as text
+
+
+def _token(token: Token) -> Token:
+    return token
+
+
+class Choice(NamedTuple):
+    """One `bind` line: what to listen on and what not."""
+
+    words: tuple[Token, ...]
+    excepted: tuple[Token, ...]
+
+
+class Bind(Plugin):
+    """Knows the addresses of its block."""
+
+    name: ClassVar[str] = "bind"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "except": Property(many(_token), default=(), syntax="ADDRESS|INTERFACE..."),
+    }
+
+    def __init__(self, choices: Sequence[Choice]) -> None:
+        self._choices = tuple(choices)
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read all `bind` lines of the block; their addresses add up, each has its own `except`."""
+        choices = []
+        for directive in directives:
+            if not directive.args:
+                raise CorefileError(
+                    directive.name.position,
+                    '"bind" names no address; give at least one IP address or interface',
+                )
+            options = read_properties([directive], cls.PROPERTIES)
+            choices.append(Choice(directive.args, options["except"]))
+        return cls(choices)
+
+    def addresses(self, interfaces: Interfaces) -> tuple[str, ...]:
+        """List the addresses to listen on, in the order of the Corefile, each once.
+
+        Raises CorefileError for a word that is neither an address nor an interface, and where nothing is left.
+        """
+        found: dict[Address, str] = {}
+        for choice in self._choices:
+            excepted = dict(_addresses(choice.excepted, interfaces))
+            for address, text in _addresses(choice.words, interfaces):
+                if address not in excepted:
+                    found.setdefault(address, text)
+        if not found:
+            first = self._choices[0].words[0]
+            raise CorefileError(
+                first.position,
+                '"bind" leaves no address to listen on; name another one or shorten "except"',
+            )
+        return tuple(found.values())
+
+
+def _addresses(words: Sequence[Token], interfaces: Interfaces) -> list[tuple[Address, str]]:
+    found = []
+    for word in words:
+        if word.text in interfaces:
+            texts = [_with_zone(text, word.text) for text in interfaces[word.text]]
+        else:
+            texts = [word.text]
+        for text in texts:
+            try:
+                found.append((ip_address(text), text))
+            except ValueError:
+                raise CorefileError(
+                    word.position,
+                    f'"{word.text}" is neither an IP address nor an interface of this machine'
+                    f"{did_you_mean(word.text, interfaces)}",
+                ) from None
+    return found
+
+
+def _with_zone(text: str, interface: str) -> str:
+    """Add the interface to a link-local IPv6 address, which means nothing without it (RFC 4007 section 11)."""
+    address = ip_address(text)
+    if isinstance(address, IPv6Address) and address.is_link_local and address.scope_id is None:
+        return f"{text}%{interface}"
+    return text

@@ -1,0 +1,216 @@
+"""Log each query and what became of it, one line a query.
+
+Path: step 5, below `errors` and above everything that changes a query, so it shows names as clients asked them.
+Source: CoreDNS 1.14.7 plugin/log, plugin/pkg/replacer, plugin/pkg/response.
+Rule 1: only the first rule whose name the question falls under counts; its class decides whether a line is written.
+Rule 2: a format is taken apart once, at setup; a line costs one call for each of its placeholders.
+Rule 3: never cacheable: every query is to be seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self
+
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.corefile.properties import Property, choice, many, read_properties
+from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.wire.encode import MAX_TCP_LEN, udp_limit
+from hsdns.wire.iana import Opcode, class_to_text, rcode_to_text, type_to_text
+from hsdns.wire.message import CD, RD, Reply
+from hsdns.wire.name import ROOT, Name
+from hsdns.wire.outcome import Outcome, outcome
+from hsdns.wire.size import is_truncated, reply_size
+
+_log = logging.getLogger("hsdns.plugin.log")
+
+COMMON: Final = (
+    "{remote}:{port} - {>id}"
+    ' "{type} {class} {name} {proto} {size} {>do} {>bufsize}" {rcode} {>rflags} {rsize} {duration}'
+)
+COMBINED: Final = COMMON + ' "{>opcode}"'
+EMPTY: Final = "-"
+_CLASSES: Final = {
+    "all": frozenset(Outcome),
+    "success": frozenset({Outcome.POSITIVE, Outcome.DELEGATION}),
+    "denial": frozenset({Outcome.NXDOMAIN, Outcome.NODATA}),
+    "error": frozenset({Outcome.SERVER_ERROR, Outcome.META, Outcome.OTHER_ERROR}),
+}
+
+
+class Exchange(NamedTuple):
+    """A query and its end; `reply` is None where nothing is sent.  `seconds` is the time between."""
+
+    request: Request
+    reply: Reply | None
+    seconds: float
+
+
+class Rule(NamedTuple):
+    """Which queries are logged, and how."""
+
+    zone: Name
+    outcomes: frozenset[Outcome]
+    line: Callable[[Exchange], str]
+
+
+class Log(Handler):
+    """Writes the query log."""
+
+    name: ClassVar[str] = "log"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "class": Property(
+            many(choice(*_CLASSES)), syntax="all|success|denial|error...", repeat="collect"
+        ),
+    }
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = tuple(rules)
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read all `log [NAMES...] [FORMAT]` of the block, in order."""
+        rules = []
+        for directive in directives:
+            classes = read_properties([directive], cls.PROPERTIES)["class"]
+            words = {word for line in classes for word in line} or {"all"}
+            outcomes = frozenset().union(*(_CLASSES[word] for word in words))
+            names, form = _names_and_format(directive, block)
+            line = compile_format(form)
+            rules += [Rule(zone, outcomes, line) for zone in names]
+        return cls(rules)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Take the clocks."""
+        self._clock = runtime.clock
+        self._wall = runtime.wall
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass everything on; write a line about what came back."""
+        qname = request.query.qname
+        for rule in self._rules:
+            if qname.is_at_or_below(rule.zone):
+                break
+        else:
+            return await next(request)
+        reply = await next(request)
+        sent = None if reply.dropped else reply
+        if outcome(request.query, sent, self._wall) in rule.outcomes and _log.isEnabledFor(
+            logging.INFO
+        ):
+            _log.info(rule.line(Exchange(request, sent, self._clock() - request.now)))
+        return reply
+
+
+def _names_and_format(directive: Directive, block: Block) -> tuple[list[Name], str]:
+    args, form = directive.args, COMMON
+    if len(args) > 1 and "{" in args[-1].text:
+        args, form = args[:-1], args[-1].text
+        if "{/" in form:
+            block.warn(
+                f'{directive.args[-1].position}: placeholders that begin with "{{/" show "-":'
+                " there is no metadata to fill them"
+            )
+    elif len(args) == 1 and "{" in args[0].text:
+        block.warn(
+            f'{args[0].position}: "{args[0].text}" is read as a name, which no query has;'
+            ' to log all names in this format write "log . FORMAT"'
+        )
+    return [_name(token) for token in args] or [ROOT], form
+
+
+def _name(token: Token) -> Name:
+    try:
+        return Name.from_text(token.text).lowered()
+    except ValueError as error:
+        raise CorefileError(token.position, f'"{token.text}" is not a name: {error}') from None
+
+
+def compile_format(form: str) -> Callable[[Exchange], str]:
+    """Make a function of a format; braces around an unknown word stay as they are."""
+    form = form.replace("{common}", COMMON).replace("{combined}", COMBINED)
+    pieces: list[str] = []
+    fields: list[Callable[[Exchange], str]] = []
+    at = 0
+    # A placeholder reaches from a closing brace back to the nearest opening one, so `{ {name} }` holds one.
+    for found in re.finditer(r"\{([^{}]*)\}", form):
+        word = found[1]
+        field = _FIELDS.get(word) or (_empty if word.startswith("/") else None)
+        if field is not None:
+            pieces.append(form[at : found.start()].replace("%", "%%"))
+            fields.append(field)
+            at = found.end()
+    template = "%s".join([*pieces, form[at:].replace("%", "%%")])
+    getters = tuple(fields)
+    return lambda exchange: template % tuple([field(exchange) for field in getters])
+
+
+def _empty(exchange: Exchange) -> str:
+    return EMPTY
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _bufsize(exchange: Exchange) -> str:
+    request = exchange.request
+    return str(MAX_TCP_LEN if request.protocol == "tcp" else udp_limit(request.query))
+
+
+def _rcode(exchange: Exchange) -> str:
+    reply = exchange.reply
+    return EMPTY if reply is None else rcode_to_text(reply.rcode).removeprefix("RCODE")
+
+
+def _rflags(exchange: Exchange) -> str:
+    reply, request = exchange.reply, exchange.request
+    if reply is None:
+        return EMPTY
+    query = request.query
+    copied = query.flags if query.opcode == Opcode.QUERY else 0
+    words = ["qr"]
+    if reply.aa:
+        words.append("aa")
+    if is_truncated(query, reply, request.protocol):
+        words.append("tc")
+    if copied & RD:
+        words.append("rd")
+    if reply.ra:
+        words.append("ra")
+    if reply.ad:
+        words.append("ad")
+    if copied & CD:
+        words.append("cd")
+    return ",".join(words)
+
+
+def _rsize(exchange: Exchange) -> str:
+    reply = exchange.reply
+    return "0" if reply is None else str(reply_size(exchange.request.query, reply))
+
+
+def _duration(exchange: Exchange) -> str:
+    return f"{exchange.seconds:.9f}".rstrip("0").rstrip(".") + "s"
+
+
+_FIELDS: Final[dict[str, Callable[[Exchange], str]]] = {
+    "type": lambda exchange: type_to_text(exchange.request.query.qtype),
+    "name": lambda exchange: exchange.request.query.qname.lowered().to_text(),
+    "class": lambda exchange: class_to_text(exchange.request.query.qclass),
+    "proto": lambda exchange: exchange.request.protocol,
+    "size": lambda exchange: str(exchange.request.query.size),
+    "remote": lambda exchange: _bracketed(exchange.request.client.address),
+    "port": lambda exchange: str(exchange.request.client.port),
+    "local": lambda exchange: _bracketed(exchange.request.local.address),
+    ">id": lambda exchange: str(exchange.request.query.id),
+    ">opcode": lambda exchange: str(exchange.request.query.opcode),
+    ">do": lambda exchange: "true" if exchange.request.query.do else "false",
+    ">bufsize": _bufsize,
+    "rcode": _rcode,
+    "rsize": _rsize,
+    "duration": _duration,
+    ">rflags": _rflags,
+}

@@ -1,0 +1,213 @@
+"""Count queries and replies, and show all metrics of the process over HTTP.
+
+Path: step 5, outermost of the handlers; server/http.py calls its page for /metrics.  The server itself counts through
+QueryCounts what never reaches a chain (zone `dropped`).
+Source: CoreDNS 1.14.7 plugin/metrics; names, labels and buckets are its own, so dashboards and alerts fit.
+Rule 1: labels come from bounded sets: a record type that is not in TYPES is "other", a zone is one of the Corefile's.
+Rule 2: a query costs six dict updates; tuples of labels are made once and kept.
+Rule 3: never cacheable: every query is to be counted.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, NamedTuple, Self
+
+from hsdns import __version__
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.corefile.arguments import listen_address, optional_argument
+from hsdns.corefile.properties import only_once, read_properties
+from hsdns.corefile.tree import Directive
+from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS, Counter, Labels, Registry
+from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
+from hsdns.wire.message import Reply
+from hsdns.wire.name import Name
+from hsdns.wire.size import reply_size
+
+DEFAULT_ADDRESS: Final = "localhost:9153"
+DROPPED: Final = (
+    "dropped"  # the zone label of what no block answers; no dot at its end, so it is no zone
+)
+_TYPES: Final = {
+    rrtype: type_to_text(rrtype)
+    for rrtype in (
+        RRType.A, RRType.AAAA, RRType.ANY, RRType.AXFR, RRType.CNAME, RRType.DNSKEY, RRType.DS, RRType.HTTPS,
+        RRType.IXFR, RRType.MX, RRType.NS, RRType.NSEC, RRType.NSEC3, RRType.PTR, RRType.RRSIG, RRType.SOA,
+        RRType.SRV, RRType.SVCB, RRType.TXT,
+    )
+}  # fmt: skip
+_SERVER: Final = ("server", "zone", "view")
+_VIEW: Final = ""  # a server block has no view of its own
+
+
+class _Series(NamedTuple):
+    """Tuples of labels that go together."""
+
+    request: Labels
+    server: Labels
+    protocol: Labels
+
+
+class QueryCounts:
+    """The metrics of queries, whoever answers them."""
+
+    def __init__(self, metrics: Registry) -> None:
+        self._requests = metrics.counter(
+            "coredns_dns_requests_total",
+            "Counter of DNS requests made per zone, protocol and family.",
+            (*_SERVER, "proto", "family", "type"),
+        )
+        self._durations = metrics.histogram(
+            "coredns_dns_request_duration_seconds",
+            "Histogram of the time (in seconds) each request took per zone.",
+            TIME_BUCKETS,
+            _SERVER,
+        )
+        self._request_sizes = metrics.histogram(
+            "coredns_dns_request_size_bytes",
+            "Size of the request in bytes, per zone and protocol.",
+            SIZE_BUCKETS,
+            (*_SERVER, "proto"),
+        )
+        self._do = metrics.counter(
+            "coredns_dns_do_requests_total",
+            "Counter of DNS requests with DO bit set per zone.",
+            _SERVER,
+        )
+        self._response_sizes = metrics.histogram(
+            "coredns_dns_response_size_bytes",
+            "Size of the returned response in bytes.",
+            SIZE_BUCKETS,
+            (*_SERVER, "proto"),
+        )
+        self._responses = metrics.counter(
+            "coredns_dns_responses_total",
+            "Counter of response status codes.",
+            (*_SERVER, "rcode", "plugin"),
+        )
+        self._zones: dict[bytes, str] = {}
+        self._series: dict[tuple[str, str, str, bool, int], _Series] = {}
+
+    def count(self, request: Request, reply: Reply, seconds: float, plugin: str) -> None:
+        """Count a query of a block; `plugin` is the handler next to the counting one.
+
+        What no handler wrote counts with size 0 and without a plugin, since the server writes it later.
+        """
+        zone = self._zones.get(request.zone.lower)
+        if zone is None:
+            zone = self._zones[request.zone.lower] = Name(request.zone.lower).to_text()
+        written = reply.written and not reply.dropped
+        size = reply_size(request.query, reply) if written else 0
+        rcode = 0 if reply.dropped else reply.rcode
+        self._add(request, zone, rcode, size, seconds, plugin if written else "")
+
+    def count_dropped(self, request: Request, reply: Reply, seconds: float) -> None:
+        """Count a query that no chain answered: no block for its name, a class that is refused, a fault caught."""
+        self._add(request, DROPPED, reply.rcode, reply_size(request.query, reply), seconds, "")
+
+    def _add(
+        self, request: Request, zone: str, rcode: int, size: int, seconds: float, plugin: str
+    ) -> None:
+        query = request.query
+        rrtype = query.qtype if query.qtype in _TYPES else 0
+        key = (request.server, zone, request.protocol, ":" in request.client.address, rrtype)
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = self._make_series(key)
+        self._requests.inc(series.request)
+        self._durations.observe(seconds, series.server)
+        self._request_sizes.observe(query.size, series.protocol)
+        self._response_sizes.observe(size, series.protocol)
+        if query.do:
+            self._do.inc(series.server)
+        self._responses.inc((*series.server, rcode_to_text(rcode), plugin))
+
+    @staticmethod
+    def _make_series(key: tuple[str, str, str, bool, int]) -> _Series:
+        server, zone, protocol, is_v6, rrtype = key
+        labels = (server, zone, _VIEW)
+        family = "2" if is_v6 else "1"  # IANA address family numbers
+        return _Series(
+            (*labels, protocol, family, _TYPES.get(rrtype, "other")), labels, (*labels, protocol)
+        )
+
+
+class Prometheus(Handler):
+    """Counts a block's queries and answers /metrics."""
+
+    name: ClassVar[str] = "prometheus"
+    NOT_YET: ClassVar[frozenset[str]] = frozenset({"runtime_metrics", "tls"})
+
+    def __init__(self, address: str = DEFAULT_ADDRESS) -> None:
+        self.address = address
+        self.following = ""  # name of the next handler in the chain, set by whoever builds it
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `prometheus [ADDRESS]`."""
+        token = optional_argument(only_once(directives))
+        read_properties(directives, cls.PROPERTIES, not_yet=cls.NOT_YET)
+        return cls(listen_address(token) if token else DEFAULT_ADDRESS)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Take the clock, and have /metrics answered."""
+        self._clock = runtime.clock
+        self._counts = QueryCounts(runtime.metrics)
+        panics(runtime.metrics)
+        runtime.metrics.gauge(
+            "coredns_build_info",
+            "A metric with a constant 1 value labelled by the version that runs.",
+            ("version", "revision", "goversion"),
+        ).set(
+            1, (__version__, "", f"{platform.python_implementation()} {platform.python_version()}")
+        )
+        runtime.serve_http(self.address, {"/metrics": MetricsPage(runtime.metrics)})
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass everything on, then count it."""
+        reply = await next(request)
+        self._counts.count(request, reply, self._clock() - request.now, self.following)
+        return reply
+
+
+class MetricsPage:
+    """The page /metrics."""
+
+    slow: ClassVar[bool] = True  # server/http.py makes it in a thread: it takes milliseconds
+
+    def __init__(self, metrics: Registry) -> None:
+        self._metrics = metrics
+
+    def __call__(self, path: str) -> tuple[int, str, bytes]:
+        """Show all metrics of the process, the kernel's own numbers about it last."""
+        from prometheus_client import (  # noqa: PLC0415 - 45 ms that only a scrape needs
+            CONTENT_TYPE_PLAIN_0_0_4,
+            CollectorRegistry,
+            ProcessCollector,
+            generate_latest,
+        )
+
+        kernel = CollectorRegistry()
+        ProcessCollector(registry=kernel)
+        return 200, CONTENT_TYPE_PLAIN_0_0_4, self._metrics.to_text() + generate_latest(kernel)
+
+
+def panics(metrics: Registry) -> Counter:
+    """Return the counter of faults that the server caught in a handler."""
+    return metrics.counter("coredns_panics_total", "A metrics that counts the number of panics.")
+
+
+def enable(metrics: Registry, chains: Mapping[tuple[str, str], Sequence[str]]) -> None:
+    """Show which handlers stand in the chains: (server, zone) -> names.
+
+    To be given the blocks that have `prometheus`, all at once and again after a reload; what was shown before is gone.
+    """
+    gauge = metrics.gauge(
+        "coredns_plugin_enabled",
+        "A metric that indicates whether a plugin is enabled on per server and zone basis.",
+        (*_SERVER, "name"),
+    )
+    gauge.values = {
+        (server, zone, _VIEW, name): 1 for (server, zone), names in chains.items() for name in names
+    }

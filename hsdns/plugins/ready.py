@@ -1,0 +1,79 @@
+"""Say over HTTP whether this server should get traffic.
+
+Path: beside the queries; server/http.py calls answer() for /ready.
+Source: CoreDNS 1.14.7 plugin/ready.
+Rule 1: with `monitor until-ready` a plugin that was ready once is not asked about again.  What is remembered is who was
+        still waited for at the last request, and it can only shrink.
+Rule 2: from SIGTERM on the answer is 503, so that traffic goes elsewhere while answers still flow.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, Self
+
+from hsdns.chain import Block, Plugin, Runtime
+from hsdns.corefile.arguments import listen_address, optional_argument
+from hsdns.corefile.properties import Property, choice, one, only_once, read_properties
+from hsdns.corefile.tree import Directive
+
+DEFAULT_ADDRESS: Final = ":8181"
+_TEXT: Final = "text/plain; charset=utf-8"
+_log = logging.getLogger("hsdns.plugin.ready")
+
+
+class Ready(Plugin):
+    """Answers /ready."""
+
+    name: ClassVar[str] = "ready"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "monitor": Property(
+            one(choice("until-ready", "continuously")),
+            default="until-ready",
+            syntax="until-ready|continuously",
+        ),
+    }
+
+    def __init__(self, address: str = DEFAULT_ADDRESS, *, continuously: bool = False) -> None:
+        self.address = address
+        self.continuously = continuously
+        self._waited_for: set[str] | None = None
+        self._runtime: Runtime | None = None
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `ready [ADDRESS]`."""
+        directive = only_once(directives)
+        token = optional_argument(directive)
+        options = read_properties(directives, cls.PROPERTIES)
+        return cls(
+            listen_address(token) if token else DEFAULT_ADDRESS,
+            continuously=options["monitor"] == "continuously",
+        )
+
+    async def start(self, runtime: Runtime) -> None:
+        """Have /ready answered."""
+        self._runtime = runtime
+        runtime.serve_http(self.address, {"/ready": self.answer})
+
+    def answer(self, path: str) -> tuple[int, str, bytes]:
+        """Answer a request for /ready: 200 `OK`, or 503 and who is not ready."""
+        runtime = self._runtime
+        if runtime is None or runtime.stopping:
+            return 503, _TEXT, b"Shutting down"
+        waiting = self._waiting(runtime.is_ready())
+        if not waiting:
+            return 200, _TEXT, b"OK"
+        names = ",".join(sorted(waiting))
+        _log.info('plugin/ready: Plugins not ready: "%s"', names)
+        return 503, _TEXT, names.encode()
+
+    def _waiting(self, not_ready: list[str]) -> set[str]:
+        waiting = set(not_ready)
+        if self.continuously:
+            return waiting
+        if self._waited_for is not None:
+            waiting &= self._waited_for
+        self._waited_for = waiting
+        return waiting

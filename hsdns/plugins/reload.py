@@ -1,0 +1,98 @@
+"""Look at the Corefile now and then, and change over when it says something new.
+
+Path: beside the queries; the work is done by server/lifecycle.py behind `runtime.reload_if_changed()`.
+Source: CoreDNS 1.14.7 plugin/reload.
+Rule 1: only the moment is decided here.  What counts is the digest of the parsed file with all that it imports, so
+        comments, white space and a touched file change nothing, and a ConfigMap's symlink needs no special care.
+Rule 2: the names of the metrics stand here, and server/lifecycle.py counts through the functions below.
+"""
+
+from __future__ import annotations
+
+from asyncio import sleep
+from collections.abc import Sequence
+from random import Random
+from typing import ClassVar, Final, Self
+
+from hsdns.chain import Block, Plugin, Runtime
+from hsdns.corefile.properties import duration, no_body, only_once
+from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.metrics import Counter, Gauge, Registry
+
+DEFAULT_INTERVAL: Final = 30.0  # seconds, as are all here; CoreDNS plugin/reload setup.go
+DEFAULT_JITTER: Final = 15.0
+MIN_INTERVAL: Final = 2.0
+MIN_JITTER: Final = 1.0
+
+
+class Reload(Plugin):
+    """Asks for a look at the Corefile at regular times."""
+
+    name: ClassVar[str] = "reload"
+
+    def __init__(self, interval: float = DEFAULT_INTERVAL, jitter: float = DEFAULT_JITTER) -> None:
+        self.interval = interval
+        self.jitter = min(jitter, interval / 2)
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `reload [INTERVAL] [JITTER]`."""
+        directive = only_once(directives)
+        no_body(directive)
+        if len(directive.args) > 2:
+            raise CorefileError(
+                directive.args[2].position,
+                f'"reload" takes at most 2 arguments, INTERVAL and JITTER, found {len(directive.args)}',
+            )
+        interval, jitter = DEFAULT_INTERVAL, DEFAULT_JITTER
+        if directive.args:
+            interval = duration(MIN_INTERVAL)(directive.args[0])
+        if len(directive.args) > 1:
+            token = directive.args[1]
+            jitter = duration()(token)
+            if 0 < jitter < MIN_JITTER:
+                raise CorefileError(
+                    token.position,
+                    f'jitter {token.text} is too short; give "0s" or at least {MIN_JITTER:g}s',
+                )
+        return cls(interval, jitter)
+
+    def period(self, random: Random) -> float:
+        """Choose the seconds between two looks, INTERVAL plus or minus half of JITTER.
+
+        It is chosen once, so that many servers with one Corefile keep apart from each other for good.
+        """
+        return self.interval + (random.random() - 0.5) * self.jitter
+
+    async def start(self, runtime: Runtime) -> None:
+        """Begin to look."""
+        failures(runtime.metrics)
+        versions(runtime.metrics)
+        runtime.spawn(self._watch(runtime, self.period(runtime.random)), "reload")
+
+    async def _watch(self, runtime: Runtime, period: float) -> None:
+        while True:
+            await sleep(period)
+            await runtime.reload_if_changed()
+
+
+def failures(metrics: Registry) -> Counter:
+    """Return the counter of new Corefiles that could not be put to use."""
+    return metrics.counter(
+        "coredns_reload_failed_total", "Counter of the number of failed reload attempts."
+    )
+
+
+def versions(metrics: Registry) -> Gauge:
+    """Return the gauge that show_version() sets."""
+    return metrics.gauge(
+        "coredns_reload_version_info",
+        "A metric with a constant 1 value, labelled by hash and the Corefile's digest in it.",
+        ("hash", "value"),
+    )
+
+
+def show_version(metrics: Registry, digest: str) -> None:
+    """Show which Corefile was tried last (SHA-512, hex); CoreDNS does so from the first reload on."""
+    gauge = versions(metrics)
+    gauge.values = {("sha512", digest): 1}

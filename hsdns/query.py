@@ -1,0 +1,106 @@
+"""The spine: bytes of a query in, bytes of its reply out.
+
+Path: steps 2 to 6, in order, for one listener.  server/udp.py and tcp.py call answer() through drive.start(); a lookup
+of the server's own (the target of an ExternalName) calls resolve() and so takes the same way from step 4 on.
+Rule 1: resolve() is the only place that calls a chain; drive.start() the only one that steps it from outside.
+Rule 2: no parsing, no socket, no plugin by name here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from hsdns.chain import Endpoint, Next, Request
+from hsdns.wire.decode import BadQuery, decode
+from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_badvers, udp_limit
+from hsdns.wire.iana import Rcode, RRClass
+from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.name import ROOT
+from hsdns.zones import Zones
+
+log = logging.getLogger("hsdns.query")
+
+MAX_DEPTH: Final = 8  # lookups within lookups: ExternalNames that lead from block to block
+
+
+class QueryProcessor:
+    """Answers what arrives at one listener.
+
+    `server` is the listener as metrics name it.  `any_class` lets other classes than IN through, as CoreDNS does as
+    soon as one block of the listener has `chaos` or `forward`.  `on_refused` hears of replies that no block made,
+    `on_panic` of handlers that raised.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        zones: Zones[Next | None],
+        *,
+        any_class: bool = False,
+        on_refused: Callable[[Request, Reply], None] = lambda request, reply: None,
+        on_panic: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.server = server
+        self._zones = zones
+        self._any_class = any_class
+        self._on_refused = on_refused
+        self._on_panic = on_panic
+
+    async def answer(
+        self, wire: bytes, client: Endpoint, local: Endpoint, protocol: str, now: float
+    ) -> bytes | None:
+        """Answer one message; None means silence.  `now` in monotonic seconds."""
+        # step 3: bytes -> Query, or FORMERR, or nothing
+        try:
+            query = decode(wire)
+        except BadQuery as bad:
+            return bad.reply
+        request = Request(query, client, local, protocol, self.server, ROOT, now)
+        # what no block is asked about
+        if query.qclass != RRClass.IN and not self._any_class:
+            reply = self._refuse(request)
+        elif query.edns is not None and query.edns.version != 0:
+            return encode_badvers(query, query.edns)
+        else:
+            # steps 4 and 5: the block's chain
+            reply = await self.resolve(request)
+        if reply.dropped:
+            return None
+        # step 6: Reply -> bytes that the client takes
+        limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query)
+        try:
+            return encode(query, reply, limit)
+        except Exception as error:  # a handler made records that cannot be written
+            return encode(query, self._recover(request, error), limit)
+
+    async def resolve(self, request: Request) -> Reply:
+        """Ask the block that owns the name."""
+        query = request.query
+        found = self._zones.match(query.qname, query.qtype)
+        if found is None or found[1] is None:  # no block, or one without a handler
+            return self._refuse(request)
+        if request.depth > MAX_DEPTH:
+            return unwritten(
+                Rcode.SERVFAIL,
+                f"{query.qname.to_text()} leads through more than {MAX_DEPTH} lookups",
+            )
+        try:
+            return await found[1](request.replace(zone=found[0]))
+        except Exception as error:
+            return self._recover(request, error)
+
+    def _recover(self, request: Request, error: Exception) -> Reply:
+        """Log and count an error of a handler; the query gets SERVFAIL, the server lives."""
+        qname = request.query.qname.to_text()
+        log.error("recovered from an error in a handler, asked for %s", qname, exc_info=error)
+        self._on_panic()
+        reply = unwritten(Rcode.SERVFAIL)
+        self._on_refused(request, reply)
+        return reply
+
+    def _refuse(self, request: Request) -> Reply:
+        reply = unwritten(Rcode.REFUSED)
+        self._on_refused(request, reply)
+        return reply

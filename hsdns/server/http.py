@@ -1,0 +1,186 @@
+"""Answer /health, /ready and /metrics over HTTP.
+
+Path: beside the queries; plugins ask through `runtime.serve_http`, lifecycle.py opens and closes.
+Rule 1: pages belong to a configuration (HttpPages), sockets to the process (HttpListeners).  A reload whose pages name
+        the same address exchanges the pages under the open socket, so no probe of the kubelet finds it closed.
+Rule 2: a page is made on the event loop, so that /health proves that the loop turns; a handler with `slow = True` is
+        given a thread.
+Rule 3: aiohttp is imported when the first socket is opened: it takes 0.14 s, and a Corefile may do without HTTP.
+Source: CoreDNS 1.14.7 plugin/health, plugin/ready, plugin/metrics: time limits of 5 s, SO_REUSEPORT, other paths 404.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hsdns.chain import HttpHandler
+from hsdns.corefile.arguments import split_host_port
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+TIMEOUT: Final = 5.0  # seconds to send a request in, and to stay idle
+BACKLOG: Final = 128
+_NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+# The directive behind a path where it is not the path's own word.
+_DIRECTIVES: Final = {"/metrics": "prometheus"}
+_log = logging.getLogger("hsdns.server.http")
+
+
+class HttpError(Exception):
+    """A sentence for the operator: which address of which directive cannot be listened on, and why."""
+
+
+class HttpPages:
+    """What one configuration answers: address -> path -> handler."""
+
+    def __init__(self) -> None:
+        self.by_address: dict[str, dict[str, HttpHandler]] = {}
+
+    def serve(self, address: str, paths: dict[str, HttpHandler]) -> None:
+        """Add pages (this is `Runtime.serve_http`); the last one to ask for a path of an address has it."""
+        self.by_address.setdefault(address, {}).update(paths)
+
+
+@dataclass(slots=True)
+class _Listener:
+    """An open socket, and the pages that are answered through it now."""
+
+    paths: dict[str, HttpHandler]
+    site: web.BaseSite
+    runner: web.BaseRunner
+    bound: tuple[str, int]
+
+
+class HttpListeners:
+    """The HTTP sockets of the process, one an address."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Listener] = {}
+
+    @property
+    def bound(self) -> dict[str, tuple[str, int]]:
+        """The address and port that each address of the Corefile was bound to."""
+        return {address: listener.bound for address, listener in self._open.items()}
+
+    async def open(self, pages: HttpPages) -> None:
+        """Answer with these pages from now on: open what is not open yet, exchange the pages of what is.
+
+        May be called again when pages were added.  Sockets that these pages do not name stay open until keep_only().
+        Raises HttpError, and then nothing has changed.
+        """
+        fresh: dict[str, _Listener] = {}
+        try:
+            for address, paths in pages.by_address.items():
+                if address not in self._open:
+                    fresh[address] = await _listen(address, paths)
+        except BaseException:
+            for listener in fresh.values():
+                await _close(listener)
+            raise
+        self._open |= fresh
+        for address, paths in pages.by_address.items():
+            self._open[address].paths = dict(paths)
+
+    async def keep_only(self, pages: HttpPages) -> None:
+        """Close the sockets that these pages do not name."""
+        for address in [address for address in self._open if address not in pages.by_address]:
+            await _close(self._open.pop(address))
+
+    async def close(self) -> None:
+        """Close all sockets."""
+        await self.keep_only(HttpPages())
+
+
+async def _listen(address: str, paths: dict[str, HttpHandler]) -> _Listener:
+    from aiohttp import web  # noqa: PLC0415 - Rule 3
+
+    path = min(paths, default="/")
+    directive = _DIRECTIVES.get(path, path.strip("/"))
+    try:
+        sock = await _bind(address)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise HttpError(
+            f"cannot listen on {address} for {path}: {reason};"
+            f' give another address after "{directive}" in the Corefile'
+        ) from error
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return await _answer(listener.paths, request)
+
+    runner = web.ServerRunner(
+        web.Server(answer, keepalive_timeout=TIMEOUT, access_log=None), shutdown_timeout=TIMEOUT
+    )
+    try:
+        await runner.setup()
+        site = web.SockSite(runner, sock, backlog=BACKLOG)
+        listener = _Listener(dict(paths), site, runner, sock.getsockname()[:2])
+        await site.start()
+    except BaseException:
+        sock.close()
+        raise
+    return listener
+
+
+async def _close(listener: _Listener) -> None:
+    await listener.site.stop()
+    await listener.runner.cleanup()
+
+
+async def _bind(address: str) -> socket.socket:
+    """Open a socket; an empty host is all addresses of both families, a name its first IPv4 address, as in Go."""
+    parts = split_host_port(address)
+    if parts is None:
+        raise ValueError("this is no address and port")
+    if not parts.host:
+        try:
+            return _bound(socket.AF_INET6, ("::", parts.port), dual_stack=True)
+        except OSError as error:
+            if error.errno not in _NO_IPV6:
+                raise
+            return _bound(socket.AF_INET, ("0.0.0.0", parts.port))
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(parts.host, parts.port, type=socket.SOCK_STREAM)
+    family, _, _, _, where = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return _bound(family, where)
+
+
+def _bound(family: int, where: Any, *, dual_stack: bool = False) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not dual_stack)
+        sock.bind(where)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _answer(paths: dict[str, HttpHandler], request: web.BaseRequest) -> web.Response:
+    from aiohttp import web  # noqa: PLC0415 - Rule 3
+
+    handler = paths.get(request.path)
+    if handler is None:
+        return web.Response(status=404, text="404 page not found\n")
+    if request.method not in ("GET", "HEAD"):
+        return web.Response(status=405, headers={"Allow": "GET, HEAD"}, text="method not allowed\n")
+    try:
+        if getattr(handler, "slow", False):
+            loop = asyncio.get_running_loop()
+            status, content_type, body = await loop.run_in_executor(None, handler, request.path)
+        else:
+            status, content_type, body = handler(request.path)
+    except Exception:
+        _log.exception("http: the page %s could not be made", request.path)
+        return web.Response(status=500, text="internal server error\n")
+    return web.Response(status=status, body=body, headers={"Content-Type": content_type})

@@ -1,0 +1,134 @@
+"""Addresses to bound sockets.
+
+Path: lifecycle.py opens them, udp.py and tcp.py read them; nothing else owns a query socket.
+Rule 1: a listener without `bind`, or bound to `0.0.0.0` or `::`, is one dual-stack socket, or IPv4 only where the host
+        has no IPv6 (Go's net package does so, and therefore CoreDNS).
+Rule 2: a reply leaves from the address that was asked (RFC 2181 section 4.1): wildcard UDP sockets ask the kernel for
+        it with each datagram.
+Rule 3: no SO_REUSEPORT: a second server on the port would start unnoticed and take half of the queries.  Only while a
+        port is bound on one address and on all of them is it set, on our own sockets of that port.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from hsdns.assemble import Listen
+
+RECEIVE_BUFFER_SIZE: Final = 4 * 1024 * 1024  # the default 212,992 holds 256 small queries
+BACKLOG: Final = 1024
+IPV6_RECVPKTINFO: Final = 49  # Linux; the socket module has it only where it was compiled with it
+IPV6_PKTINFO: Final = 50
+IP_PKTINFO: Final = 8
+
+
+class ListenError(Exception):
+    """A sentence for the operator: which address could not be had, and why."""
+
+
+def open_udp(listen: Listen, *, shared: bool = False) -> socket.socket:
+    """Bind a UDP socket, not blocking; raise ListenError."""
+    sock = _bind(listen, socket.SOCK_DGRAM, shared)
+    if listen.is_wildcard:
+        if sock.family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
+        else:
+            sock.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
+    with contextlib.suppress(OSError):  # the kernel cuts it to net.core.rmem_max
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_SIZE)
+    return sock
+
+
+def open_tcp(listen: Listen, *, shared: bool = False) -> socket.socket:
+    """Bind a TCP socket and listen, not blocking; raise ListenError."""
+    sock = _bind(listen, socket.SOCK_STREAM, shared)
+    sock.listen(BACKLOG)
+    return sock
+
+
+def open_both(
+    listen: Listen, beside: Collection[socket.socket] = ()
+) -> tuple[socket.socket, socket.socket]:
+    """UDP and TCP on one address; port 0 picks one that is free for both; raise ListenError.
+
+    `beside` are the sockets that this process has on the same port of other addresses.
+    """
+    last: ListenError | None = None
+    shared = bool(beside)
+    _share(beside, shared)
+    try:
+        for _ in range(16 if listen.port == 0 else 1):
+            udp = open_udp(listen, shared=shared)
+            port: int = udp.getsockname()[1]
+            try:
+                tcp = open_tcp(listen._replace(port=port), shared=shared)
+            except ListenError as error:
+                udp.close()
+                last = error
+            else:
+                _share((udp, tcp), False)
+                return udp, tcp
+    finally:
+        _share(beside, False)
+    assert last is not None
+    raise last
+
+
+def _share(sockets: Collection[socket.socket], shared: bool) -> None:
+    for sock in sockets:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
+
+
+def _bind(listen: Listen, kind: socket.SocketKind, shared: bool) -> socket.socket:
+    last: OSError | None = None
+    for family, host in _families(listen):
+        try:
+            sock = socket.socket(family, kind)
+        except OSError as error:
+            last = error
+            continue
+        try:
+            if kind == socket.SOCK_STREAM:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not listen.is_wildcard)
+            _share((sock,), shared)
+            sock.setblocking(False)
+            sock.bind((host, listen.port))
+        except OSError as error:
+            sock.close()
+            last = error
+            if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                break
+        else:
+            return sock
+    raise ListenError(_sentence(listen, kind, last))
+
+
+def _families(listen: Listen) -> Iterator[tuple[socket.AddressFamily, str]]:
+    if listen.is_wildcard:
+        if socket.has_ipv6:
+            yield socket.AF_INET6, "::"
+        yield socket.AF_INET, "0.0.0.0"
+    elif ":" in listen.host:
+        yield socket.AF_INET6, listen.host
+    else:
+        yield socket.AF_INET, listen.host
+
+
+def _sentence(listen: Listen, kind: socket.SocketKind, error: OSError | None) -> str:
+    protocol = "UDP" if kind == socket.SOCK_DGRAM else "TCP"
+    where = f"cannot listen on {protocol} {listen.server.removeprefix('dns://')}"
+    if error is None:
+        return f"{where}: this host has no IP"
+    if error.errno == errno.EADDRINUSE:
+        return f"{where}: another program has the port; stop it or choose another with -dns.port"
+    if error.errno == errno.EACCES:
+        return f"{where}: ports below 1024 need a right; grant CAP_NET_BIND_SERVICE or choose another with -dns.port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{where}: this host has no such address; change the block's bind"
+    return f"{where}: {error.strerror or error}"

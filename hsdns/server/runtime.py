@@ -1,0 +1,137 @@
+"""What running plugins get from the edges: tasks, clocks, chance, their own server's answers.
+
+Path: lifecycle.py makes one for each configuration; plugins know it as chain.Runtime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from hsdns.assemble import Configuration
+from hsdns.chain import Endpoint, HttpHandler, Request
+from hsdns.metrics import Registry
+from hsdns.query import QueryProcessor
+from hsdns.server.http import HttpPages
+from hsdns.server.interfaces import own_addresses
+from hsdns.wire.message import Reply
+
+log = logging.getLogger("hsdns.server")
+
+POLL_INTERVAL = 0.02  # seconds between looks at a condition that plugins wait for at the start
+
+
+class Tasks:
+    """Tasks that someone must hold on to, and that end together."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str | None = None) -> asyncio.Task[Any]:
+        """Start a task; what it raises is logged, never lost."""
+        task = asyncio.get_running_loop().create_task(coro, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    async def cancel(self) -> None:
+        """End all of them and wait until they have ended."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s ended with an error", task.get_name(), exc_info=error)
+
+
+class ServerRuntime:
+    """The chain.Runtime of one configuration."""
+
+    def __init__(
+        self,
+        metrics: Registry,
+        *,
+        reload_if_changed: Callable[[], Coroutine[Any, Any, None]],
+        fail: Callable[[str], None],
+    ) -> None:
+        self.random = random.Random()
+        self.metrics = metrics
+        self.stopping = False
+        self.tasks = Tasks()
+        self.processors: dict[str, QueryProcessor] = {}
+        self.pages = HttpPages()
+        self.bound: dict[str, Endpoint] = {}
+        self.configuration: Configuration | None = None
+        self._reload_if_changed = reload_if_changed
+        self._fail = fail
+
+    def clock(self) -> float:
+        """Monotonic seconds."""
+        return time.monotonic()
+
+    def wall(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run a coroutine until the configuration stops."""
+        return self.tasks.spawn(coro, name)
+
+    async def resolve(self, request: Request) -> Reply:
+        """Ask the listener that the request came in at, from its zones on."""
+        return await self.processors[request.server].resolve(request)
+
+    def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
+        """Note pages for lifecycle.py to open."""
+        self.pages.serve(address, paths)
+
+    def is_ready(self) -> list[str]:
+        """Names of plugins that are not ready."""
+        if self.configuration is None:
+            return []
+        return sorted({plugin.name for plugin in self.configuration.plugins if not plugin.ready()})
+
+    def local_addresses(self, servers: Sequence[str]) -> list[str]:
+        """The bound addresses, or this host's where any server is bound to all."""
+        assert self.configuration is not None
+        listens = [
+            listener.listen
+            for listener in self.configuration.listeners
+            if listener.listen.server in servers
+        ]
+        if any(listen.is_wildcard for listen in listens):
+            return own_addresses()
+        return list(dict.fromkeys(listen.host for listen in listens))
+
+    def local_address(self, server: str) -> Endpoint:
+        """Where a server of this configuration can be asked from this host."""
+        endpoint = self.bound[server]
+        loopback = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+        return Endpoint(loopback.get(endpoint.address, endpoint.address), endpoint.port)
+
+    async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Look at a condition until it holds or the time is over."""
+        deadline = self.clock() + seconds
+        while not condition():
+            if self.clock() >= deadline:
+                return False
+            await asyncio.sleep(POLL_INTERVAL)
+        return True
+
+    async def reload_if_changed(self) -> None:
+        """Change over to a Corefile with another digest."""
+        await self._reload_if_changed()
+
+    def fail(self, reason: str) -> None:
+        """End the process with status 1."""
+        self._fail(reason)

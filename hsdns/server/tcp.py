@@ -1,0 +1,250 @@
+"""Connections: pump bytes through wire/framing.py, answer every message, in whatever order answers come.
+
+Path: steps 1 and 7 for TCP (RFC 7766).
+Rule 1: queries on one connection are answered side by side; a slow one does not hold up the rest.
+Rule 2: everything is bounded: connections (by the file descriptors this process may have), queries in work of each,
+        silence, half messages, clients that do not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Final, cast
+
+from hsdns import drive
+from hsdns.chain import Endpoint
+from hsdns.metrics import Counter
+from hsdns.query import QueryProcessor
+from hsdns.server.listener import BACKLOG
+from hsdns.wire.framing import FrameBuffer, frame
+
+READ_TIMEOUT: Final = (
+    3.0  # seconds for the first message, and for the rest of one that has begun (CoreDNS)
+)
+WRITE_TIMEOUT: Final = 5.0  # seconds for a client to take what was sent
+IDLE_TIMEOUT: Final = 10.0  # seconds between messages
+SWEEP_INTERVAL: Final = 1.0
+MAX_IN_WORK: Final = (
+    128  # queries of one connection; the rest of what was read waits, and reading pauses
+)
+RESERVED_DESCRIPTORS: Final = 128  # for sockets to upstreams, files and the API
+
+_MAPPED: Final = "::ffff:"
+
+
+class TcpServer:
+    """Accepts on one bound TCP socket."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        processor: QueryProcessor,
+        spawn: drive.Spawn,
+        clock: Callable[[], float],
+        rejected: Counter,
+    ) -> None:
+        self.processor = processor
+        self.spawn = spawn
+        self.clock = clock
+        self.connections: set[TcpConnection] = set()
+        self._sock = sock
+        self._rejected = rejected
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._max_connections = max(16, soft - RESERVED_DESCRIPTORS)
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Begin to accept."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: TcpConnection(self), sock=self._sock, backlog=BACKLOG
+        )
+        self._sweeper = loop.call_later(SWEEP_INTERVAL, self._sweep)
+
+    def stop_accepting(self) -> None:
+        """Take no new connections; those that are open go on."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def close(self) -> None:
+        """End everything."""
+        self.stop_accepting()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in tuple(self.connections):
+            connection.close()
+
+    @property
+    def sock(self) -> socket.socket:
+        """The listening socket, for its options; only this server accepts from it."""
+        return self._sock
+
+    @property
+    def pending(self) -> int:
+        """How many queries have no answer yet."""
+        return sum(connection.pending for connection in self.connections)
+
+    def admit(self, connection: TcpConnection) -> bool:
+        """Take a new connection in, or say that there are too many."""
+        if len(self.connections) >= self._max_connections:
+            self._rejected.inc()
+            return False
+        self.connections.add(connection)
+        return True
+
+    def _sweep(self) -> None:
+        now = self.clock()
+        for connection in tuple(self.connections):
+            connection.expire(now)
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL, self._sweep)
+
+
+class TcpConnection(asyncio.Protocol):
+    """One client's connection."""
+
+    def __init__(self, server: TcpServer) -> None:
+        self.in_work = 0
+        self._server = server
+        self._frames = FrameBuffer()
+        self._waiting: deque[bytes] = deque()  # at most what came with one read
+        self._going_on = False
+        self._transport: asyncio.Transport | None = None
+        self._client = self._local = Endpoint("", 0)
+        self._last_used = server.clock()
+        self._partial_since: float | None = None
+        self._asked_before = False
+        self._blocked_since: float | None = None
+        self._ended = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection in."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
+        has_left = client is None or local is None
+        if has_left or not self._server.admit(self):
+            self._transport.abort()
+        else:
+            self._client, self._local = _endpoint(client), _endpoint(local)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer the messages that are complete."""
+        now = self._last_used = self._server.clock()
+        messages = self._frames.feed(data)
+        if not self._frames.is_partial:
+            self._partial_since = None
+        elif messages or self._partial_since is None:
+            self._partial_since = now
+        if messages:
+            self._asked_before = True
+            self._waiting += messages
+            self._go_on()
+
+    def eof_received(self) -> bool:
+        """Half-closed by the client: what is in work is still answered."""
+        self._ended = True
+        self._partial_since = None  # the rest of it will not come
+        return self.pending > 0
+
+    def pause_writing(self) -> None:
+        """Stop answering and reading while the client does not take its replies."""
+        self._blocked_since = self._server.clock()
+        self._go_on()
+
+    def resume_writing(self) -> None:
+        """Go on once it does."""
+        self._blocked_since = None
+        self._go_on()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._transport = None
+        self._waiting.clear()
+        self._server.connections.discard(self)
+
+    @property
+    def pending(self) -> int:
+        """How many queries have no answer yet."""
+        return self.in_work + len(self._waiting)
+
+    def close(self) -> None:
+        """Close after what was written has gone out."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def expire(self, now: float) -> None:
+        """Close if the client has been silent, slow or deaf for too long."""
+        transport = self._transport
+        if transport is None:
+            return
+        # A transport that was closed waits without end for a client to take the rest, so it too is looked at.
+        deaf_since = self._last_used if self._blocked_since is None else self._blocked_since
+        if transport.get_write_buffer_size() and now - deaf_since > WRITE_TIMEOUT:
+            transport.abort()
+        elif self._partial_since is not None and now - self._partial_since > READ_TIMEOUT:
+            transport.close()  # a client that sends an octet a second is late too
+        elif not self.pending and now - self._last_used > (
+            IDLE_TIMEOUT if self._asked_before else READ_TIMEOUT
+        ):
+            transport.close()
+
+    def _go_on(self) -> None:
+        """Take up waiting messages as far as allowed, and read only while none waits."""
+        if self._going_on:  # called from within, by a reply that came at once
+            return
+        server = self._server
+        self._going_on = True
+        try:
+            while self._waiting and not self._is_busy():
+                self.in_work += 1
+                try:
+                    drive.start(
+                        server.processor.answer(
+                            self._waiting.popleft(),
+                            self._client,
+                            self._local,
+                            "tcp",
+                            server.clock(),
+                        ),
+                        self._send,
+                        server.spawn,
+                    )
+                except BaseException:
+                    self.in_work -= 1
+                    raise
+        finally:
+            self._going_on = False
+        if self._transport is None or self._ended:
+            return
+        if self._is_busy():
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _is_busy(self) -> bool:
+        return self.in_work >= MAX_IN_WORK or self._blocked_since is not None
+
+    def _send(self, reply: bytes | None) -> None:
+        self.in_work -= 1
+        transport = self._transport
+        if transport is None:
+            return
+        self._last_used = self._server.clock()
+        if reply is not None:
+            transport.write(frame(reply))
+        if self._ended and not self.pending:
+            transport.close()
+        elif self.in_work == MAX_IN_WORK - 1:
+            self._go_on()
+
+
+def _endpoint(address: tuple[str, int]) -> Endpoint:
+    host = address[0]
+    if host.startswith(_MAPPED) and "." in host:
+        host = host[len(_MAPPED) :]
+    return Endpoint(host, address[1])

@@ -1,0 +1,44 @@
+"""Where the cluster comes from, one source a file.
+
+Path: the Corefile property `source NAME ARGUMENT...` -> source_from -> the source's setup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Final
+
+from hsdns.cluster.source import Source
+from hsdns.corefile.tree import CorefileError, Token, did_you_mean
+
+_CLASSES = {
+    "manifests": ("hsdns.sources.manifests", "Manifests"),
+    "synthetic": ("hsdns.sources.synthetic", "Synthetic"),
+}
+
+
+class _Sources(Mapping[str, type[Source]]):
+    """Names and classes; a class is imported when it is looked up, so that start pays for one source only."""
+
+    def __getitem__(self, name: str) -> type[Source]:
+        module, class_name = _CLASSES[name]
+        found: type[Source] = getattr(import_module(module), class_name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+
+SOURCES: Final[Mapping[str, type[Source]]] = _Sources()
+
+
+def source_from(name: Token, args: Sequence[Token], base_dir: str) -> Source:
+    """Set up the source of that name; raise CorefileError.  Relative paths start at `base_dir`."""
+    if name.text not in SOURCES:
+        remedy = did_you_mean(name.text, SOURCES) or f"; known are {', '.join(SOURCES)}"
+        raise CorefileError(name.position, f'unknown source "{name.text}"{remedy}')
+    return SOURCES[name.text].setup(name, args, base_dir)

@@ -1,0 +1,377 @@
+"""One file of manifests: YAML or JSON bytes to documents.
+
+Path: manifest_folder.py (bytes) -> here -> cluster/controllers/simulation.
+Rule 1: every document knows its line, and an error the line of the field that it is about.
+Rule 2: a file is read to its end; all that is wrong in it is reported at once.
+Rule 3: kinds that DNS has no use for are skipped; only the namespace that they name counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import yaml
+
+from hsdns.cluster.controllers.document import Document, Refused, check_document
+from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED, KINDS, Manifest
+
+_Base: Any = getattr(
+    yaml, "CSafeLoader", yaml.SafeLoader
+)  # the C one is ten times as fast, where it was built
+_GROUPS = {kind: group for group, kind in KINDS}
+
+
+class _Loader(_Base):  # type: ignore[misc]  # chosen at run time
+    """YAML as the API machinery reads it: a date is text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML's own class attribute, replaced rather than changed
+        first: [(tag, pattern) for tag, pattern in listed if tag != "tag:yaml.org,2002:timestamp"]
+        for first, listed in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+class ManifestFile(NamedTuple):
+    """What a file holds; `problems` are sentences with file and line."""
+
+    documents: list[Document]
+    problems: list[str]
+
+
+def read_manifest_file(content: bytes, path: str) -> ManifestFile:
+    """Read all documents of a file; never raises."""
+    documents: list[Document] = []
+    problems: list[str] = []
+    items = _json_items(content) if _looks_like_json(content, path) else _yaml_items(content)
+    try:
+        for item in items:
+            where = f"{path}:{item.line}"
+            try:
+                document = _read_item(item, where)
+            except _Faulty as fault:
+                problems.append(f"{path}:{fault.line}: {fault}")
+            else:
+                if document is not None:
+                    documents.append(document)
+    except _Faulty as fault:
+        problems.append(f"{path}:{fault.line}: {fault}")
+    return ManifestFile(documents, problems)
+
+
+class _Faulty(Exception):
+    """A sentence and the line that it is about."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class _Head(msgspec.Struct, rename="camel"):
+    """What is looked at first; anything may stand there."""
+
+    api_version: Any = None
+    kind: Any = None
+    metadata: Any = None
+
+
+class _Item(NamedTuple):
+    """An object before its kind is known; lists are taken apart already, their items know their kind."""
+
+    line: int
+    head: _Head
+    value: Any  # what YAML gave, or the JSON of the object
+    node: Any = None  # YAML's own tree, which knows lines
+
+
+def _read_item(item: _Item, where: str) -> Document | None:
+    head = item.head
+    if head.kind is None and head.api_version is None:
+        return None  # values of a chart, a workflow: YAML, but no manifest
+    for field, word in (("kind", head.kind), ("apiVersion", head.api_version)):
+        if not isinstance(word, str) or not word:
+            missing = "is missing" if word is None else "is not text"
+            raise _Faulty(item.line, f"{field} {missing}; every object needs apiVersion and kind")
+    group, slash, _ = head.api_version.rpartition("/")
+    kind = KINDS.get((group, head.kind))
+    if kind is None:
+        if not slash and head.kind in _GROUPS and _GROUPS[head.kind]:
+            raise _Faulty(
+                item.line,
+                f"{head.kind} is not of apiVersion {head.api_version}; write {_GROUPS[head.kind]}/v1",
+            )
+        return _namespace_named(head, where)
+    try:
+        return check_document(head.kind, _converted(item, kind), where)
+    except Refused as fault:
+        name = _display_name(head)
+        raise _Faulty(_line_of(item, fault.field), f"{name}: {fault}") from None
+
+
+def _namespace_named(head: _Head, where: str) -> Document | None:
+    namespace = head.metadata.get("namespace") if isinstance(head.metadata, dict) else None
+    if isinstance(namespace, str) and re.fullmatch(
+        r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace
+    ):
+        return Document("", namespace, "", None, where)
+    return None
+
+
+def _converted(item: _Item, kind: type[Manifest]) -> Manifest:
+    try:
+        if isinstance(item.value, msgspec.Raw):
+            return msgspec.json.decode(item.value, type=kind)
+        return msgspec.convert(item.value, kind)
+    except msgspec.ValidationError:
+        pass
+    # `null` means the same as absent, and a key is text however it looks: rare, so tried second.
+    try:
+        value = (
+            msgspec.json.decode(item.value) if isinstance(item.value, msgspec.Raw) else item.value
+        )
+        return msgspec.convert(_normal(value), kind)
+    except msgspec.ValidationError as fault:
+        raise _wrong_type(str(fault)) from None
+    except RecursionError:
+        raise Refused("object", "it contains itself by an alias; write it out") from None
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_key(key): _normal(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_normal(each) for each in value]
+    return value
+
+
+def _key(key: object) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a decimal number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
+
+
+def _wrong_type(message: str) -> Refused:
+    """Turn msgspec's message into a sentence."""
+    text, _, path = message.partition(" - at ")
+    path = (
+        path.replace("`key` in ", "")
+        .strip("`")
+        .removeprefix("$")
+        .removeprefix(".")
+        .replace("[...]", "")
+    )
+    missing = re.match(r"Object missing required field `(\w+)`", text)
+    if missing:
+        field = f"{path}.{missing[1]}" if path else missing[1]
+        return Refused(field, "the field is missing; add it")
+    found = re.match(r"Expected `([^`]+)`, got `(\w+)`", text)
+    if not found:
+        return Refused(path or "object", f"{text[:1].lower()}{text[1:]}; correct the value")
+    allowed = [word for word in found[1].split(" | ") if word != "null"]
+    wanted = " or ".join(_WORDS.get(word, word) for word in allowed)
+    remedy = "correct the value"
+    if "str" in allowed and found[2] in {"int", "float", "bool"}:
+        remedy = "put it in quotes"
+    elif allowed == ["int"] and found[2] == "str":
+        remedy = "write the number without quotes"
+    return Refused(
+        path or "object", f"expected {wanted}, found {_WORDS.get(found[2], found[2])}; {remedy}"
+    )
+
+
+def _display_name(head: _Head) -> str:
+    metadata = head.metadata if isinstance(head.metadata, dict) else {}
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    if not isinstance(name, str) or not name:
+        return str(head.kind)
+    if head.kind in CLUSTER_SCOPED:
+        return f"{head.kind} {name}"
+    return f"{head.kind} {namespace if isinstance(namespace, str) else 'default'}/{name}"
+
+
+def _line_of(item: _Item, field: str) -> int:
+    """Find the line of a field such as `spec.ports[0].port`; where it is not there, the nearest one above it."""
+    node, shift = item.node, 0
+    if node is None:
+        # JSON is YAML too, and YAML's tree knows lines.
+        try:
+            node, shift = yaml.compose(bytes(item.value), Loader=_Loader), item.line - 1
+        except yaml.YAMLError:
+            return item.line
+    for step in re.findall(r"[^.\[\]]+", field):
+        found = None
+        if isinstance(node, yaml.MappingNode):
+            found = next((value for key, value in node.value if key.value == step), None)
+        elif isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
+            found = node.value[int(step)]
+        if found is None:
+            break
+        node = found
+    if isinstance(node, yaml.MappingNode) and node is not item.node:
+        for key, value in node.value:
+            is_text = value.tag == "tag:yaml.org,2002:str" or not isinstance(value, yaml.ScalarNode)
+            if not is_text and field.endswith(("labels", "annotations", "selector")):
+                return int(key.start_mark.line) + 1 + shift
+    return int(node.start_mark.line) + 1 + shift
+
+
+# YAML
+
+
+def _yaml_items(content: bytes) -> Iterator[_Item]:
+    try:
+        loader = _Loader(content)
+    except yaml.YAMLError as fault:
+        raise _yaml_fault(fault, content) from None
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            value = loader.construct_document(node)
+            yield from _yaml_objects(node, value)
+    except yaml.YAMLError as fault:
+        raise _yaml_fault(fault, content) from None
+    except (ValueError, RecursionError) as fault:
+        raise _Faulty(1, f"a value cannot be read ({fault}); put it in quotes") from None
+    finally:
+        loader.dispose()
+
+
+def _yaml_objects(node: Any, value: Any, of: _Head | None = None) -> Iterator[_Item]:
+    line = node.start_mark.line + 1
+    if value is None or (isinstance(value, list) and of is None):
+        return
+    if not isinstance(value, dict):
+        raise _Faulty(
+            line, "this is no Kubernetes object; write fields such as apiVersion, kind and metadata"
+        )
+    kind, api_version = value.get("kind"), value.get("apiVersion")
+    if of is not None:
+        kind, api_version = kind or of.kind, api_version or of.api_version
+    head = _Head(api_version, kind, value.get("metadata"))
+    if not _is_list(head.kind, "items" in value):
+        yield _Item(line, head, value, node)
+        return
+    items = value.get("items") or []
+    if not isinstance(items, list):
+        raise _Faulty(line, f"items of {head.kind} is not a list; write one object an item")
+    nodes = next((each for key, each in node.value if key.value == "items"), None)
+    inner = _inner_head(head)
+    for each, item in zip(nodes.value if nodes else [], items, strict=False):
+        yield from _yaml_objects(each, item, inner)
+
+
+def _is_list(kind: object, has_items: bool) -> bool:
+    return isinstance(kind, str) and kind.endswith("List") and (has_items or kind == "List")
+
+
+def _inner_head(head: _Head) -> _Head:
+    """Know what the items of a typed list are: they may come without kind and apiVersion."""
+    if head.kind == "List":
+        return _Head()
+    return _Head(head.api_version, head.kind.removesuffix("List"))
+
+
+def _yaml_fault(fault: yaml.YAMLError, content: bytes) -> _Faulty:
+    mark = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
+    if mark is not None:
+        problem = getattr(fault, "problem", None) or "not understood"
+        return _Faulty(
+            mark.line + 1, f"not YAML: {problem} (column {mark.column + 1}); correct the file"
+        )
+    position = getattr(fault, "position", 0)
+    line = content.count(b"\n", 0, position) + 1 if isinstance(position, int) else 1
+    reason = getattr(fault, "reason", None) or str(fault)
+    return _Faulty(line, f"not YAML: {reason}; write the file in UTF-8")
+
+
+# JSON
+
+
+class _JsonHead(msgspec.Struct, rename="camel"):
+    api_version: Any = None
+    kind: Any = None
+    metadata: msgspec.Raw = msgspec.Raw(b"null")
+    items: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def _looks_like_json(content: bytes, path: str) -> bool:
+    if path.endswith(".json"):
+        return True
+    # kubectl's JSON under another name; a YAML flow mapping fails here and is read as YAML.
+    if content.lstrip()[:1] != b"{":
+        return False
+    try:
+        msgspec.json.decode(content, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _json_items(content: bytes) -> Iterator[_Item]:
+    if not content.strip():
+        return
+    yield from _json_objects(msgspec.Raw(content), _Lines(content), None)
+
+
+class _Lines:
+    """Where pieces of a text stand, asked for in the order of the text."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+        self._line = 1
+
+    def line_of(self, piece: bytes) -> int:
+        """Tell the line in which a piece begins."""
+        found = self._content.find(piece, self._at)
+        self._line += self._content.count(b"\n", self._at, found)
+        self._at = found
+        return self._line
+
+
+def _json_objects(raw: msgspec.Raw, lines: _Lines, of: _Head | None) -> Iterator[_Item]:
+    text = bytes(raw)
+    line = lines.line_of(text.lstrip())
+    try:
+        found = msgspec.json.decode(text, type=_JsonHead)
+    except msgspec.ValidationError:
+        if of is None and text.lstrip()[:1] == b"[":
+            return
+        raise _Faulty(
+            line, "this is no Kubernetes object; write fields such as apiVersion, kind and metadata"
+        ) from None
+    except msgspec.DecodeError as fault:
+        byte = re.search(r"\(byte (\d+)\)", str(fault))
+        end = int(byte[1]) if byte else len(text)
+        problem = re.sub(r"JSON is malformed: | \(byte \d+\)", "", str(fault))
+        raise _Faulty(
+            line + text.count(b"\n", 0, end),
+            f"not JSON: {problem[:1].lower()}{problem[1:]}; correct the file",
+        ) from None
+    head = _Head(found.api_version, found.kind)
+    if of is not None:
+        head = _Head(found.api_version or of.api_version, found.kind or of.kind)
+    if not _is_list(head.kind, bytes(found.items) != b"null"):
+        metadata = msgspec.json.decode(found.metadata)
+        head.metadata = metadata if isinstance(metadata, Mapping) else None
+        yield _Item(line, head, raw)
+        return
+    try:
+        items = msgspec.json.decode(found.items, type=list[msgspec.Raw] | None) or []
+    except msgspec.ValidationError:
+        raise _Faulty(
+            line, f"items of {head.kind} is not a list; write one object an item"
+        ) from None
+    inner = _inner_head(head)
+    for item in items:
+        yield from _json_objects(item, lines, inner)

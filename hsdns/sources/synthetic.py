@@ -1,0 +1,131 @@
+"""The source `synthetic NAME=VALUE...`: a cluster of any size, for load tests, with changes at a steady rate.
+
+Path: SyntheticCluster (what) and Pace (when) -> deliver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, Final, Self
+
+from hsdns.cluster.objects import Synced, Upserted
+from hsdns.cluster.source import Deliver, Report
+from hsdns.corefile.properties import integer, number
+from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
+from hsdns.sources.synthetic_cluster import MOST_ENDPOINTS, MOST_SERVICES, Shape, SyntheticCluster
+
+_BATCH = 4096  # objects in one delivery at the start, so that they need not all exist at once
+_TICK_SECONDS = 0.05  # the longest time that a change waits for others
+
+
+def _share(token: Token) -> float:
+    value = number(0.0)(token)
+    if value > 1.0:
+        raise CorefileError(token.position, f"{token.text} is out of range, allowed is 0 to 1")
+    return value
+
+
+def _rate(token: Token) -> float:
+    value = number(0.0)(token)
+    if value > 100_000:
+        raise CorefileError(token.position, f"{token.text} is out of range, allowed is 0 to 100000")
+    return value
+
+
+SETTINGS: Final[dict[str, Callable[[Token], Any]]] = {
+    "services": integer(0, MOST_SERVICES),
+    "endpoints": integer(0, 10_000),
+    "headless": _share,
+    "dual_stack": _share,
+    "changes": _rate,
+    "seed": integer(0),
+}
+
+
+class Pace:
+    """Tells how many changes are due; what a stall has kept back for more than a second is not made up for."""
+
+    def __init__(self, rate: float, now: float) -> None:
+        self._rate = rate
+        self._start = now
+        self._done = 0
+
+    def due(self, now: float) -> int:
+        """Count the changes to make now."""
+        count = int((now - self._start) * self._rate) - self._done
+        most = max(1, int(self._rate))
+        self._done += count
+        return min(count, most)
+
+    @property
+    def pause(self) -> float:
+        """Seconds to wait before asking again."""
+        return max(1.0 / self._rate, _TICK_SECONDS)
+
+
+class Synthetic:
+    """A cluster that is made up; `changes` are events a second."""
+
+    def __init__(self, shape: Shape, changes: float = 0.0) -> None:
+        self.shape = shape
+        self.changes = changes
+        self._cluster = SyntheticCluster(shape)
+
+    @classmethod
+    def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
+        """Read NAME=VALUE words; raise CorefileError at the word that is wrong."""
+        del base_dir  # no path stands in the words
+        values: dict[str, Any] = {}
+        for token in args:
+            word, equals, value = token.text.partition("=")
+            read = SETTINGS.get(word)
+            if read is None:
+                remedy = did_you_mean(word, SETTINGS) or f"; known are {', '.join(SETTINGS)}"
+                raise CorefileError(
+                    token.position, f'unknown setting "{word}" of source "{name.text}"{remedy}'
+                )
+            if not equals:
+                raise CorefileError(token.position, f'"{word}" has no value; write {word}=VALUE')
+            if word in values:
+                raise CorefileError(token.position, f'"{word}" is given twice; remove one')
+            file, line, column = token.position
+            values[word] = read(Token(value, Position(file, line, column + len(word) + 1)))
+        changes: float = values.pop("changes", 0.0)
+        shape = Shape(**values)
+        total = shape.services * shape.endpoints
+        if total > MOST_ENDPOINTS:
+            raise CorefileError(
+                name.position,
+                f"{total} endpoints are more than the {MOST_ENDPOINTS} that have an address; write less",
+            )
+        if changes and not total:
+            raise CorefileError(
+                name.position,
+                "without services and endpoints there is nothing to change; remove changes",
+            )
+        return cls(shape, changes)
+
+    def check(self) -> list[str]:
+        """Nothing can be missing."""
+        return []
+
+    def load(self, deliver: Deliver, report: Report) -> None:
+        """Deliver the whole cluster, then Synced."""
+        objects = self._cluster.objects()
+        while batch := [Upserted(each) for each in islice(objects, _BATCH)]:
+            deliver(batch)
+        deliver([Synced()])
+
+    async def watch(self, deliver: Deliver, report: Report) -> None:
+        """Deliver changes at the rate asked for."""
+        if not self.changes:
+            await asyncio.get_running_loop().create_future()  # cancelled with the task
+        loop = asyncio.get_running_loop()
+        pace = Pace(self.changes, loop.time())
+        while True:
+            await asyncio.sleep(pace.pause)
+            events = [Upserted(self._cluster.change()) for _ in range(pace.due(loop.time()))]
+            if events:
+                deliver(events)

@@ -1,0 +1,197 @@
+"""A cluster made of numbers: objects and changes that a seed determines.
+
+Path: synthetic.py -> here -> deliver.  No clock and no loop: whoever asks for a change gets the next one.
+Rule 1: Service N is `svc-N` in namespace `ns-M`, M = N // 100; its endpoint P is `svc-N-P`.  Which Services are
+        headless or dual-stack follows from their shares alone, so a load test knows all names without asking.
+Rule 2: the seed moves addresses and picks changes; the same seed gives the same addresses and the same changes.
+Rule 3: no address is used twice at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address
+from random import Random
+from typing import NamedTuple
+
+from hsdns.cluster.objects import (
+    SERVICE_NAME_LABEL,
+    Endpoint,
+    EndpointConditions,
+    EndpointPort,
+    EndpointSlice,
+    Namespace,
+    Object,
+    ObjectMeta,
+    ObjectReference,
+    Service,
+    ServicePort,
+    ServiceSpec,
+)
+
+SERVICES_A_NAMESPACE = 100
+ENDPOINTS_A_SLICE = 100  # kube-controller-manager's --max-endpoints-per-slice
+PORT = 8080
+_SPARES = 65_536  # addresses that rest after use
+_POD_SPACE = 2**24
+MOST_SERVICES = 2**20
+MOST_ENDPOINTS = _POD_SPACE - _SPARES  # of all Services together
+_POD_V4 = int(IPv4Address("10.0.0.0"))
+_POD_V6 = int(IPv6Address("fd00:10:244::"))
+_SERVICE_V4 = int(IPv4Address("172.16.0.0"))
+_SERVICE_V6 = int(IPv6Address("fd00:10:96::"))
+
+
+class Shape(NamedTuple):
+    """What a synthetic cluster looks like; shares are 0 to 1."""
+
+    services: int = 1000
+    endpoints: int = 10
+    headless: float = 0.5
+    dual_stack: float = 0.0
+    seed: int = 1
+
+    def is_headless(self, service: int) -> bool:
+        """Tell which Services are headless, spread evenly."""
+        return _falls_on(service, self.headless)
+
+    def is_dual_stack(self, service: int) -> bool:
+        """Tell which Services are dual-stack: the same share of the headless ones and of the others."""
+        headless_before = _whole(service, self.headless)
+        nth = headless_before if self.is_headless(service) else service - headless_before
+        return _falls_on(nth, self.dual_stack)
+
+    def families(self, service: int) -> list[str]:
+        """The address families of a Service."""
+        return ["IPv4", "IPv6"] if self.is_dual_stack(service) else ["IPv4"]
+
+
+class SyntheticCluster:
+    """A cluster of this shape, and its future."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self._random = Random(shape.seed)
+        # An odd step visits every address of the space once.
+        self._step = self._random.randrange(1, _POD_SPACE, 2)
+        self._offset = self._random.randrange(_POD_SPACE)
+        self._version = 0
+        self._moved: dict[
+            tuple[int, int], int
+        ] = {}  # (service, endpoint) -> its place in the address space
+        total = shape.services * shape.endpoints
+        self._spares = deque(range(total, total + _SPARES))
+
+    def objects(self) -> Iterator[Object]:
+        """All objects as they are now, each with a new resource version."""
+        shape = self.shape
+        for namespace in range(-(-shape.services // SERVICES_A_NAMESPACE)):
+            yield Namespace(
+                ObjectMeta(name=f"ns-{namespace}", resource_version=self._next_version())
+            )
+        for service in range(shape.services):
+            yield self._service(service)
+            for family in shape.families(service):
+                for first in range(0, shape.endpoints, ENDPOINTS_A_SLICE):
+                    yield self._slice(service, family, first)
+
+    def change(self) -> EndpointSlice:
+        """Replace one address of one slice, as if a pod had moved; raise ValueError without endpoints."""
+        shape = self.shape
+        if not shape.services or not shape.endpoints:
+            raise ValueError("a cluster without endpoints has nothing to change")
+        service = self._random.randrange(shape.services)
+        endpoint = self._random.randrange(shape.endpoints)
+        self._spares.append(self._place(service, endpoint))
+        self._moved[service, endpoint] = self._spares.popleft()
+        # A dual-stack pod's other address stays: one event changes one slice.
+        first = endpoint - endpoint % ENDPOINTS_A_SLICE
+        return self._slice(service, "IPv4", first)
+
+    def _service(self, service: int) -> Service:
+        shape = self.shape
+        families = shape.families(service)
+        if shape.is_headless(service):
+            cluster_ips = ["None"]
+            port = ServicePort(port=PORT, name="http", protocol="TCP")
+        else:
+            numbers = {
+                "IPv4": str(IPv4Address(_SERVICE_V4 + service)),
+                "IPv6": str(IPv6Address(_SERVICE_V6 + service)),
+            }
+            cluster_ips = [numbers[family] for family in families]
+            port = ServicePort(port=80, name="http", protocol="TCP", target_port=PORT)
+        return Service(
+            metadata=ObjectMeta(
+                name=f"svc-{service}",
+                namespace=_namespace(service),
+                resource_version=self._next_version(),
+            ),
+            spec=ServiceSpec(
+                type="ClusterIP",
+                cluster_ip=cluster_ips[0],
+                cluster_ips=cluster_ips,
+                ip_families=families,
+                ports=[port],
+                selector={"app": f"svc-{service}"},
+            ),
+        )
+
+    def _slice(self, service: int, family: str, first: int) -> EndpointSlice:
+        last = min(first + ENDPOINTS_A_SLICE, self.shape.endpoints)
+        suffix = "v4" if family == "IPv4" else "v6"
+        return EndpointSlice(
+            metadata=ObjectMeta(
+                name=f"svc-{service}-{suffix}-{first // ENDPOINTS_A_SLICE}",
+                namespace=_namespace(service),
+                resource_version=self._next_version(),
+                labels={SERVICE_NAME_LABEL: f"svc-{service}"},
+            ),
+            address_type=family,
+            endpoints=[self._endpoint(service, family, each) for each in range(first, last)],
+            ports=[EndpointPort(name="http", protocol="TCP", port=PORT)],
+        )
+
+    def _endpoint(self, service: int, family: str, endpoint: int) -> Endpoint:
+        name = f"svc-{service}-{endpoint}"
+        if family == "IPv4":
+            address = str(IPv4Address(_POD_V4 + self._scattered(self._place(service, endpoint))))
+        else:
+            place = self._first_place(service, endpoint)
+            address = str(IPv6Address(_POD_V6 + 1 + self._scattered(place)))
+        return Endpoint(
+            addresses=[address],
+            conditions=_READY,
+            hostname=name if self.shape.is_headless(service) else None,
+            target_ref=ObjectReference(kind="Pod", name=name, namespace=_namespace(service)),
+        )
+
+    def _first_place(self, service: int, endpoint: int) -> int:
+        return service * self.shape.endpoints + endpoint
+
+    def _place(self, service: int, endpoint: int) -> int:
+        return self._moved.get((service, endpoint), self._first_place(service, endpoint))
+
+    def _scattered(self, place: int) -> int:
+        return (self._offset + place * self._step) % _POD_SPACE
+
+    def _next_version(self) -> str:
+        self._version += 1
+        return str(self._version)
+
+
+_READY = EndpointConditions(ready=True, serving=True, terminating=False)
+
+
+def _namespace(service: int) -> str:
+    return f"ns-{service // SERVICES_A_NAMESPACE}"
+
+
+def _whole(count: int, share: float) -> int:
+    # Rounded first: 0.1 + 0.2 is a little more than 0.3 and must not count as one more.
+    return int(round(count * share, 6))
+
+
+def _falls_on(index: int, share: float) -> bool:
+    return _whole(index + 1, share) > _whole(index, share)

@@ -1,0 +1,55 @@
+"""Whether an upstream is well: asked only after a query failed, and then until it answers.
+
+Path: plugins/forward.py reports failed queries here and passes over upstreams that are down.
+Source: CoreDNS 1.14.7 plugin/pkg/proxy health.go, plugin/pkg/up up.go.
+Rule 1: only probes count: a failed query starts them, a failed probe is one more failure, and the first probe that gets
+        any reply at all sets the count back and ends them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from hsdns.wire.name import ROOT, Name
+
+PROBE_TIMEOUT: Final = 1.0  # plugin/pkg/proxy health.go defaultTimeout
+
+
+class HealthCheck(NamedTuple):
+    """What is asked, and how many seconds apart."""
+
+    interval: float = 0.5
+    recursion_desired: bool = True
+    domain: Name = ROOT
+
+
+class Health:
+    """The failures of one upstream; `probe` returns whether a probe got a reply."""
+
+    def __init__(self, interval: float, probe: Callable[[], Awaitable[bool]]) -> None:
+        self.failures = 0
+        self._interval = interval
+        self._probe = probe
+        self._is_probing = False
+
+    def is_down(self, max_fails: int) -> bool:
+        """Tell whether more probes failed in a row than are allowed; 0 allows any number."""
+        return max_fails > 0 and self.failures > max_fails
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether probes go on; a second run beside them would count failures twice."""
+        return self._is_probing
+
+    async def probe_until_well(self) -> None:
+        """Probe until a reply comes."""
+        self._is_probing = True
+        try:
+            while not await self._probe():
+                self.failures += 1
+                await asyncio.sleep(self._interval)
+            self.failures = 0
+        finally:
+            self._is_probing = False

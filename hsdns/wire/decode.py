@@ -1,0 +1,135 @@
+"""Bytes of a query to a Query, or the reason why there is none.
+
+Path: step 3, `server -> [fastpath] -> decode`.
+Rule 1: the 12-octet header is judged before anything else is read (the order is CoreDNS 1.14.7's, miekg/dns
+        DefaultMsgAcceptFunc).  So a hostile packet costs microseconds: at most one question and four records are
+        walked, records are stepped over and never parsed, and a name of them ends at its first pointer.
+Rule 2: any bytes give a Query or BadQuery, nothing else (tests/wire/test_decode.py asks hypothesis).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hsdns.wire.edns import DO, Edns, read_options
+from hsdns.wire.iana import Opcode, Rcode, RRType
+from hsdns.wire.message import QR, RD, Query
+from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, Name
+
+HEADER_LEN: Final = 12
+# CoreDNS reads 512 octets over UDP and 65,535 over TCP; 4,096 leaves room for any options a client sends and keeps
+# the walk over them short on both.
+MAX_QUERY_LEN: Final = 4096
+
+
+class BadQuery(Exception):
+    """A message that never reaches the chain; `reply` is what to send back, None for silence."""
+
+    def __init__(self, reply: bytes | None) -> None:
+        super().__init__("silence" if reply is None else f"rcode {reply[3] & 15}")
+        self.reply = reply
+
+
+def decode(wire: bytes) -> Query:
+    """Read a query; raise BadQuery."""
+    size = len(wire)
+    if size < HEADER_LEN:
+        raise BadQuery(None)
+    flags = wire[2] << 8 | wire[3]
+    if flags & QR:
+        raise BadQuery(None)
+    opcode = flags >> 11 & 15
+    if opcode not in (Opcode.QUERY, Opcode.NOTIFY):
+        raise _header_only(wire, flags, Rcode.NOTIMP)
+    # one question, at most one answer, one authority and two additional records
+    if (
+        wire[4:6] != b"\0\1"
+        or wire[6]
+        or wire[7] > 1
+        or wire[8]
+        or wire[9] > 1
+        or wire[10]
+        or wire[11] > 2
+    ):
+        raise _header_only(wire, flags, Rcode.FORMERR)
+    if size > MAX_QUERY_LEN:
+        raise _header_only(wire, flags, Rcode.FORMERR)
+
+    at = HEADER_LEN
+    try:
+        while length := wire[at]:
+            if (
+                length > MAX_LABEL_LEN
+            ):  # a pointer has nothing before it to point to; 0x40 and 0x80 are no labels
+                raise _header_only(wire, flags, Rcode.FORMERR)
+            at += 1 + length
+    except IndexError:
+        raise _header_only(wire, flags, Rcode.FORMERR) from None
+    at += 1
+    if at - HEADER_LEN > MAX_NAME_LEN or at + 4 > size:
+        raise _header_only(wire, flags, Rcode.FORMERR)
+    qname = Name(wire[HEADER_LEN:at])
+    qtype = wire[at] << 8 | wire[at + 1]
+    qclass = wire[at + 2] << 8 | wire[at + 3]
+    at += 4
+    question = wire[HEADER_LEN:at]
+    edns = None
+    others = wire[7] + wire[9]
+    if others or wire[11]:
+        edns = _find_opt(wire, at, others, wire[11], flags, question)
+    return Query(wire[0] << 8 | wire[1], flags, qname, qtype, qclass, question, edns, size)
+
+
+def _find_opt(
+    wire: bytes, at: int, others: int, additional: int, flags: int, question: bytes
+) -> Edns | None:
+    """Step over the records after the question; the last OPT counts (miekg/dns IsEdns0)."""
+    size = len(wire)
+    edns = None
+    for index in range(others + additional):
+        if at == size:  # counts that promise more than there is are forgiven, as miekg/dns does
+            break
+        start = _skip_name(wire, at)
+        if start is None or start + 10 > size:
+            raise _formerr(wire, flags, question)
+        end = start + 10 + (wire[start + 8] << 8 | wire[start + 9])
+        if end > size:
+            raise _formerr(wire, flags, question)
+        if index >= others and wire[start] << 8 | wire[start + 1] == RRType.OPT:
+            options = read_options(wire, start + 10, end)
+            if options is None:
+                raise _formerr(wire, flags, question)
+            edns = Edns(
+                payload_size=wire[start + 2] << 8 | wire[start + 3],
+                version=wire[start + 5],
+                do=bool((wire[start + 6] << 8 | wire[start + 7]) & DO),
+                options=options,
+            )
+        at = end
+    return edns
+
+
+def _skip_name(wire: bytes, at: int) -> int | None:
+    """Return the offset after a name, not following pointers; None where it runs out or is no name."""
+    size, limit = len(wire), at + MAX_NAME_LEN
+    while at < size and at < limit:
+        length = wire[at]
+        if length == 0:
+            return at + 1
+        if length >= 0xC0:
+            return at + 2
+        if length > MAX_LABEL_LEN:
+            return None
+        at += 1 + length
+    return None
+
+
+def _header_only(wire: bytes, flags: int, rcode: int) -> BadQuery:
+    """A bare header: ID and opcode kept, of the flags RD alone."""
+    word = QR | flags & 0x7800 | flags & RD | rcode
+    return BadQuery(wire[:2] + word.to_bytes(2, "big") + bytes(8))
+
+
+def _formerr(wire: bytes, flags: int, question: bytes) -> BadQuery:
+    word = QR | flags & 0x7800 | flags & RD | Rcode.FORMERR
+    return BadQuery(wire[:2] + word.to_bytes(2, "big") + b"\0\1\0\0\0\0\0\0" + question)

@@ -1,0 +1,221 @@
+"""Bytes of another server's reply to a Reply.
+
+Path: the way back of encode_query(); upstream/exchange.py reads with it what an upstream sent.
+Rule 1: the reply must have QR set and repeat our one question, whatever its case (RFC 5452 section 9.1).  The ID is the
+        connection's business, which hands over only replies with the right one.
+Rule 2: RDATA comes out uncompressed: every type whose names miekg/dns, and so CoreDNS 1.14.7, would expand is in
+        _NAMES; all others are opaque (RFC 3597 section 4).
+Rule 3: work is bounded by the message's length: a pointer goes strictly backwards, and a name that was read once is
+        looked up the second time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hsdns.wire.edns import read_options
+from hsdns.wire.iana import RRClass, RRType
+from hsdns.wire.message import AA, AD, QR, RA, RR, TC, Query, Reply
+from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, Name
+
+HEADER_LEN: Final = 12
+MAX_POINTERS: Final = 126  # in one name; miekg/dns allows as many
+
+_STRINGS: Final = (
+    -1
+)  # in place of a count of octets: three character-strings (NAPTR, RFC 3403 section 4.1)
+_REST: Final = -2  # anything may follow
+
+# Where names stand in RDATA: octets before (after which _STRINGS may follow), how many names, octets after.
+_NAMES: Final[dict[int, tuple[tuple[int, ...], int, int]]] = {
+    RRType.NS: ((), 1, 0),
+    3: ((), 1, 0),  # MD
+    4: ((), 1, 0),  # MF
+    RRType.CNAME: ((), 1, 0),
+    RRType.SOA: ((), 2, 20),
+    7: ((), 1, 0),  # MB
+    8: ((), 1, 0),  # MG
+    9: ((), 1, 0),  # MR
+    RRType.PTR: ((), 1, 0),
+    14: ((), 2, 0),  # MINFO
+    RRType.MX: ((2,), 1, 0),
+    17: ((), 2, 0),  # RP
+    18: ((2,), 1, 0),  # AFSDB
+    21: ((2,), 1, 0),  # RT
+    24: ((18,), 1, _REST),  # SIG
+    26: ((2,), 2, 0),  # PX
+    30: ((), 1, _REST),  # NXT
+    RRType.SRV: ((6,), 1, 0),
+    RRType.NAPTR: ((4, _STRINGS), 1, 0),
+    36: ((2,), 1, 0),  # KX
+    RRType.DNAME: ((), 1, 0),
+    RRType.RRSIG: ((18,), 1, _REST),
+    RRType.NSEC: ((), 1, _REST),
+    RRType.SVCB: ((2,), 1, _REST),
+    RRType.HTTPS: ((2,), 1, _REST),
+    107: ((2,), 1, 0),  # LP
+}
+_LENGTHS: Final[dict[int, int]] = {RRType.A: 4, RRType.AAAA: 16}
+
+
+class BadReply(Exception):
+    """A reply that makes no sense; `cut` where it only ends too early."""
+
+    def __init__(self, what: str, *, cut: bool = False) -> None:
+        super().__init__(what)
+        self.cut = cut
+
+
+class WrongQuestion(BadReply):
+    """A reply to something else than was asked."""
+
+
+def decode_reply(wire: bytes, query: Query) -> Reply:
+    """Read the reply to a query; raise BadReply.
+
+    Counts that promise more records than there are octets are forgiven, as miekg/dns does.
+    """
+    if len(wire) < HEADER_LEN:
+        raise BadReply(f"reply of {len(wire)} octets has no room for a header", cut=True)
+    flags = wire[2] << 8 | wire[3]
+    if not flags & QR:
+        raise WrongQuestion("reply is itself a query")
+    if wire[4:6] != b"\0\1":
+        raise WrongQuestion(f"reply has {wire[4] << 8 | wire[5]} questions, not 1")
+    try:
+        return _Reader(wire).read(query, flags)
+    except IndexError:
+        raise BadReply("reply ends in the middle of a record", cut=True) from None
+
+
+def decode_header(wire: bytes) -> Reply:
+    """Read what the 12 octets at the start say alone, with TC set: the reply that says `ask again over TCP`."""
+    flags = wire[2] << 8 | wire[3]
+    return Reply(
+        rcode=flags & 15,
+        aa=bool(flags & AA),
+        ra=bool(flags & RA),
+        ad=bool(flags & AD),
+        tc=True,
+    )
+
+
+class _Reader:
+    """Reads one message; IndexError means that it ends too early."""
+
+    __slots__ = ("_known", "_wire")
+
+    def __init__(self, wire: bytes) -> None:
+        self._wire = wire
+        self._known: dict[int, tuple[bytes, int]] = {}  # offset -> name, offset after it
+
+    def read(self, query: Query, flags: int) -> Reply:
+        wire = self._wire
+        qname, at = self._name(HEADER_LEN)
+        at += 4
+        if at > len(wire):
+            raise IndexError
+        if qname.lower() + wire[at - 4 : at] != query.qname.lower + query.question_wire[-4:]:
+            raise WrongQuestion("reply repeats another question than the one asked")
+        sections: list[tuple[RR, ...]] = []
+        rcode = flags & 15
+        options: tuple[tuple[int, bytes], ...] | None = None
+        for cell in (6, 8, 10):
+            records = []
+            for _ in range(wire[cell] << 8 | wire[cell + 1]):
+                if at == len(wire):
+                    break
+                record, at = self._record(at)
+                if record.rrtype != RRType.OPT:
+                    records.append(record)
+                    continue
+                rcode = flags & 15 | record.ttl >> 24 << 4
+                options = read_options(record.rdata, 0, len(record.rdata))
+                if options is None:
+                    raise BadReply("reply has an OPT record with a broken option")
+            sections.append(tuple(records))
+        return Reply(
+            rcode=rcode,
+            answer=sections[0],
+            authority=sections[1],
+            additional=sections[2],
+            aa=bool(flags & AA),
+            ra=bool(flags & RA),
+            ad=bool(flags & AD),
+            tc=bool(flags & TC),
+            edns_options=options,
+        )
+
+    def _record(self, at: int) -> tuple[RR, int]:
+        wire = self._wire
+        owner, at = self._name(at)
+        start = at + 10
+        end = start + (wire[at + 8] << 8 | wire[at + 9])
+        if end > len(wire):
+            raise IndexError
+        rrtype = wire[at] << 8 | wire[at + 1]
+        rrclass = wire[at + 2] << 8 | wire[at + 3]
+        ttl = int.from_bytes(wire[at + 4 : at + 8], "big")
+        rdata = self._rdata(rrtype, start, end) if start < end else b""
+        # An empty RDATA is what dynamic updates have; in a reply it would be an address of no octets.
+        if not rdata and (rrtype in _LENGTHS or rrtype in _NAMES) and rrclass != RRClass.ANY:
+            raise BadReply(f"reply has a record of type {rrtype} without data")
+        return RR(Name(owner), rrtype, ttl, rdata, rrclass), end
+
+    def _rdata(self, rrtype: int, start: int, end: int) -> bytes:
+        """RDATA with its names in full."""
+        wire = self._wire
+        layout = _NAMES.get(rrtype)
+        if layout is None:
+            wanted = _LENGTHS.get(rrtype)
+            if wanted is not None and end - start != wanted:
+                raise BadReply(f"reply has an address of {end - start} octets, not {wanted}")
+            return wire[start:end]
+        before, count, after = layout
+        at = start
+        for octets in before:
+            if octets == _STRINGS:
+                for _ in range(3):
+                    at += 1 + wire[at]
+            else:
+                at += octets
+        parts = [wire[start:at]]
+        for _ in range(count):
+            if at >= end:
+                raise BadReply(f"reply has a record of type {rrtype} without its name")
+            name, at = self._name(at)
+            parts.append(name)
+        if at > end or (after != _REST and end - at != after):
+            raise BadReply(
+                f"reply has a record of type {rrtype} whose length does not fit its data"
+            )
+        parts.append(wire[at:end])
+        return b"".join(parts)
+
+    def _name(self, at: int, pointers: int = 0) -> tuple[bytes, int]:
+        """Read a name and the offset after it."""
+        found = self._known.get(at)
+        if found is not None:
+            return found
+        wire, start, length = self._wire, at, self._wire[at]
+        while 0 < length <= MAX_LABEL_LEN:
+            at += 1 + length
+            length = wire[at]
+            if at - start > MAX_NAME_LEN:
+                break
+        name = wire[start:at]
+        if length == 0:
+            name += b"\0"
+            at += 1
+        elif length >= 0xC0:
+            target = (length & 0x3F) << 8 | wire[at + 1]
+            if target >= start or pointers == MAX_POINTERS:
+                raise BadReply("reply has a name whose pointers lead nowhere")
+            name += self._name(target, pointers + 1)[0]
+            at += 2
+        else:
+            raise BadReply("reply has a name with a label of unknown kind")
+        if len(name) > MAX_NAME_LEN:
+            raise BadReply(f"reply has a name of more than {MAX_NAME_LEN} octets")
+        self._known[start] = name, at
+        return name, at

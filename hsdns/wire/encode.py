@@ -1,0 +1,196 @@
+"""A Reply (or a query of our own) to bytes: compressed, cut to the client's size.
+
+Path: step 6, the way back of decode.py.
+Rule 1: replies are always compressed; SRV targets never are (RFC 2782), but may be pointed to.
+Rule 2: a name in RDATA never points into the question, so its case is ours whatever case the client wrote; an owner
+        may, and so takes the client's case (0x20).  The fast path relies on this when it exchanges the question.
+Rule 3: what does not fit is left out from the tail, record by record, and TC says so (CoreDNS, miekg/dns
+        msg_truncate.go).  The OPT record always fits; where its options do not, it goes without them.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from hsdns.wire.edns import OPT_FIXED_LEN, Edns
+from hsdns.wire.iana import Opcode, Rcode, RRType
+from hsdns.wire.message import AA, AD, CD, QR, RA, RD, RR, TC, Query, Reply
+from hsdns.wire.name import Name
+from hsdns.wire.rdata import COMPRESSIBLE
+
+MAX_TCP_LEN: Final = 65535
+MIN_UDP_LEN: Final = 512
+_HEADER: Final = struct.Struct("!HHHHHH")
+_FIXED: Final = struct.Struct("!HHIH")  # type, class, ttl, rdlength
+_POINTER_SPACE: Final = 0x4000  # RFC 1035 section 4.1.4: 14 bits of offset
+
+
+def udp_limit(query: Query) -> int:
+    """How many octets of reply the client takes over UDP (RFC 6891 section 6.2.3)."""
+    return max(MIN_UDP_LEN, query.edns.payload_size) if query.edns is not None else MIN_UDP_LEN
+
+
+def encode(query: Query, reply: Reply, limit: int) -> bytes:
+    """Write the reply to a query in at most `limit` octets."""
+    opt = b""
+    if query.edns is not None:
+        edns = query.edns
+        if reply.edns_options is not None:
+            opt = _opt_with_options(edns, reply.edns_options, reply.rcode >> 4)
+        else:
+            opt = edns.to_wire(reply.rcode >> 4)
+        if len(opt) > limit - 12 - len(query.question_wire):
+            opt = Edns(edns.payload_size, do=edns.do).to_wire(reply.rcode >> 4)
+    question = query.question_wire
+    room = limit - len(opt)
+    writer = _Writer(query.qname, 12 + len(question), room)
+    answer = writer.write(reply.answer)
+    authority = writer.write(reply.authority)
+    additional = writer.write(reply.additional)
+    flags = (
+        QR
+        | query.flags & 0x7800
+        | (query.flags & (RD | CD) if query.opcode == Opcode.QUERY else 0)
+        | (AA if reply.aa else 0)
+        | (TC if reply.tc or writer.full else 0)
+        | (RA if reply.ra else 0)
+        | (AD if reply.ad else 0)
+        | reply.rcode & 15
+    )
+    header = _HEADER.pack(query.id, flags, 1, answer, authority, additional + (1 if opt else 0))
+    return b"".join((header, question, *writer.parts, opt))
+
+
+def encode_badvers(query: Query, edns: Edns) -> bytes:
+    """Refuse an EDNS version other than 0: question, OPT of version 0 and size 0 (RFC 6891 section 6.1.3)."""
+    flags = QR | query.flags & 0x7800 | query.flags & (RD | CD)
+    header = _HEADER.pack(query.id, flags, 1, 0, 0, 1)
+    return header + query.question_wire + Edns(0).to_wire(Rcode.BADVERS >> 4)
+
+
+def encode_query(query: Query, query_id: int) -> bytes:
+    """Write a query to be sent to another server, with an ID of its own and all EDNS options as they came."""
+    opt = b""
+    if query.edns is not None:
+        opt = _opt_with_options(query.edns, query.edns.options, 0)
+    header = _HEADER.pack(query_id, query.flags & ~QR, 1, 0, 0, 1 if opt else 0)
+    return header + query.question_wire + opt
+
+
+def _opt_with_options(
+    edns: Edns, options: tuple[tuple[int, bytes], ...], extended_rcode: int
+) -> bytes:
+    data = b"".join(struct.pack("!HH", code, len(value)) + value for code, value in options)
+    fixed = Edns(edns.payload_size, edns.version, edns.do).to_wire(extended_rcode)
+    return fixed[: OPT_FIXED_LEN - 2] + len(data).to_bytes(2, "big") + data
+
+
+class _Writer:
+    """Writes records until one does not fit; remembers where names stand."""
+
+    __slots__ = ("_at", "_ours", "_owners", "_qname", "_room", "full", "parts")
+
+    def __init__(self, qname: Name, start: int, room: int) -> None:
+        self.parts: list[bytes] = []
+        self.full = False
+        self._qname = qname
+        self._at = start
+        self._room = room
+        self._owners: dict[bytes, int] | None = (
+            None  # lower-case suffix -> offset, the question's included
+        )
+        self._ours: dict[bytes, int] = {}  # exact suffix -> offset, of names in RDATA only
+
+    def write(self, records: tuple[RR, ...]) -> int:
+        """Write one section's records; return how many fitted."""
+        if self.full:
+            return 0
+        count, at, parts, room, qname_lower = 0, self._at, self.parts, self._room, self._qname.lower
+        for owner, rrtype, ttl, rdata, rrclass in records:
+            lower = owner.lower
+            head = (
+                b"\xc0\x0c" if lower == qname_lower and len(lower) > 2 else self._owner(owner, at)
+            )
+            body_at = at + len(head) + 10
+            body, names = (
+                self._compressed(rrtype, rdata, body_at) if rrtype in COMPRESSIBLE else (rdata, ())
+            )
+            end = body_at + len(body)
+            if end > room:
+                self.full = True
+                break
+            if len(head) > 2:
+                written = len(head) - 2 if head[-2] >= 0xC0 and head != owner.wire else len(head)
+                self._remember(self._known_owners(), owner.lower, at, written)
+            for name, offset in names:
+                self._remember(self._ours, name, offset)
+            if rrtype == RRType.SRV:
+                self._remember(self._ours, rdata[6:], body_at + 6)
+            parts.append(head + _FIXED.pack(rrtype, rrclass, ttl, len(body)) + body)
+            at = end
+            count += 1
+        self._at = at
+        return count
+
+    def _known_owners(self) -> dict[bytes, int]:
+        if self._owners is None:
+            self._owners = {}
+            if self._qname.lower != b"\0":
+                self._remember(self._owners, self._qname.lower, 12)
+        return self._owners
+
+    def _owner(self, owner: Name, at: int) -> bytes:
+        """An owner's bytes: as a pointer as far as any name before it allows."""
+        known, ours, wire, lower = self._known_owners(), self._ours, owner.wire, owner.lower
+        cut = 0
+        while length := lower[cut]:
+            suffix = lower[cut:]
+            offset = known.get(suffix) or ours.get(suffix)
+            if offset is not None:
+                return wire[:cut] + (0xC000 | offset).to_bytes(2, "big")
+            cut += 1 + length
+        return wire
+
+    def _compressed(
+        self, rrtype: int, rdata: bytes, at: int
+    ) -> tuple[bytes, list[tuple[bytes, int]]]:
+        """RDATA with its names compressed, and the names that then stand in it with their offsets."""
+        before, count, after = COMPRESSIBLE[rrtype]
+        out, names, cut = rdata[:before], [], before
+        ours = dict(self._ours) if count > 1 else self._ours
+        for _ in range(count):
+            start = cut
+            while length := rdata[cut]:
+                cut += 1 + length
+            cut += 1
+            name = rdata[start:cut]
+            written = _point(name, ours)
+            names.append((name, at + len(out)))
+            if count > 1:
+                self._remember(ours, name, at + len(out))
+            out += written
+        return out + rdata[len(rdata) - after :] if after else out, names
+
+    @staticmethod
+    def _remember(known: dict[bytes, int], name: bytes, offset: int, written: int = 255) -> None:
+        """Note where a name's suffixes stand, as far as `written` octets of it stand there in full."""
+        at = 0
+        while (length := name[at]) and at < written:
+            if offset + at >= _POINTER_SPACE:
+                return
+            suffix = name[at:]
+            if suffix in known:
+                return
+            known[suffix] = offset + at
+            at += 1 + length
+
+
+def _point(name: bytes, known: dict[bytes, int]) -> bytes:
+    cut = 0
+    while length := name[cut]:
+        offset = known.get(name[cut:])
+        if offset is not None:
+            return name[:cut] + (0xC000 | offset).to_bytes(2, "big")
+        cut += 1 + length
+    return name

@@ -1,0 +1,40 @@
+"""DNS over TCP: messages with a two-octet length in front (RFC 1035 section 4.2.2, RFC 7766 section 8).
+
+Path: server/tcp.py feeds bytes in and takes whole messages out; no socket here.
+"""
+
+from __future__ import annotations
+
+
+class FrameBuffer:
+    """Collects a byte stream, gives back messages; holds at most one unfinished message."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take received bytes, return the messages that are now complete, in order."""
+        buffer = self._buffer
+        buffer += data
+        found, at, size = [], 0, len(buffer)
+        while size - at >= 2:
+            end = at + 2 + (buffer[at] << 8 | buffer[at + 1])
+            if end > size:
+                break
+            found.append(bytes(buffer[at + 2 : end]))
+            at = end
+        if at:
+            del buffer[:at]
+        return found
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a message has begun and not ended."""
+        return bool(self._buffer)
+
+
+def frame(message: bytes) -> bytes:
+    """Put the length in front of a message of at most 65,535 octets."""
+    return len(message).to_bytes(2, "big") + message

@@ -1,0 +1,160 @@
+"""Domain names: the bytes as they stood in a message, and what they mean.
+
+Path: every step.  A Name keeps the writer's case (0x20, RFC 4343); it compares and hashes without it.
+Rule 1: a Name is always absolute, valid (labels of 1 to 63 octets, 255 in all) and uncompressed.
+Rule 2: text is never a key.  A label may hold a dot, so two different names may have one careless text
+        form; only the bytes decide.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Self
+
+MAX_NAME_LEN: Final = 255  # RFC 1035 section 2.3.4
+MAX_LABEL_LEN: Final = 63
+
+_ESCAPED: Final = frozenset(b'."();@$\\')
+
+
+class Name:
+    """An absolute domain name, immutable."""
+
+    __slots__ = ("_labels", "lower", "wire")
+
+    wire: bytes
+    lower: bytes
+
+    def __init__(self, wire: bytes) -> None:
+        """Take the uncompressed wire form, which the caller has checked (decode, from_text, from_labels)."""
+        self.wire = wire
+        # Length octets are at most 63, below 'A' (65), so lower() never touches them.
+        self.lower = wire.lower()
+        self._labels: tuple[bytes, ...] | None = None
+
+    @classmethod
+    def from_labels(cls, labels: tuple[bytes, ...] | list[bytes]) -> Self:
+        """Build a name from its labels, leftmost first; raise ValueError where RFC 1035 has no room for it."""
+        parts = []
+        for label in labels:
+            if not 0 < len(label) <= MAX_LABEL_LEN:
+                raise ValueError(
+                    f"label {label!r} has {len(label)} octets, allowed are 1 to {MAX_LABEL_LEN}"
+                )
+            parts.append(bytes((len(label),)) + label)
+        wire = b"".join(parts) + b"\0"
+        if len(wire) > MAX_NAME_LEN:
+            raise ValueError(f"name has {len(wire)} octets, allowed are {MAX_NAME_LEN}")
+        return cls(wire)
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read presentation form (RFC 1035 section 5.1), with or without the final dot; raise ValueError."""
+        if text in (".", ""):
+            return cls(b"\0")
+        if "\\" not in text and text.isascii():
+            return cls.from_labels([label.encode() for label in text.removesuffix(".").split(".")])
+        return cls.from_labels(_unescape(text))
+
+    @property
+    def labels(self) -> tuple[bytes, ...]:
+        """The labels in lower case, leftmost first, without the root's empty one."""
+        if self._labels is None:
+            found = []
+            lower, at = self.lower, 0
+            while length := lower[at]:
+                found.append(lower[at + 1 : at + 1 + length])
+                at += 1 + length
+            self._labels = tuple(found)
+        return self._labels
+
+    def is_at_or_below(self, zone: Name) -> bool:
+        """Tell whether this name is the zone's apex or below it, by whole labels."""
+        mine, theirs = self.lower, zone.lower
+        if len(mine) == len(theirs):
+            return mine == theirs
+        if not mine.endswith(theirs):
+            return False
+        cut, at = len(mine) - len(theirs), 0
+        while at < cut:
+            at += 1 + mine[at]
+        return at == cut
+
+    def below(self, zone: Name) -> tuple[bytes, ...]:
+        """The lower-case labels left of `zone`; the name must be at or below it."""
+        return self.labels[: len(self.labels) - len(zone.labels)]
+
+    def ancestors(self) -> list[bytes]:
+        """The lower-case wire forms of this name and all its parents, longest first, the root last."""
+        lower, at, found = self.lower, 0, []
+        while length := lower[at]:
+            found.append(lower[at:])
+            at += 1 + length
+        found.append(b"\0")
+        return found
+
+    def lowered(self) -> Name:
+        """The same name in lower case."""
+        return self if self.lower == self.wire else Name(self.lower)
+
+    def to_text(self) -> str:
+        """Presentation form with the final dot, in the case it was written in."""
+        wire, at, parts = self.wire, 0, []
+        if wire == b"\0":
+            return "."
+        while length := wire[at]:
+            parts.append(_label_to_text(wire[at + 1 : at + 1 + length]))
+            at += 1 + length
+        return ".".join(parts) + "."
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Name) and self.lower == other.lower
+
+    def __hash__(self) -> int:
+        return hash(self.lower)
+
+    def __repr__(self) -> str:
+        return f"Name({self.to_text()!r})"
+
+
+ROOT: Final = Name(b"\0")
+
+
+def _label_to_text(label: bytes) -> str:
+    if label.isalnum():
+        return label.decode()
+    return "".join(
+        f"\\{chr(octet)}"
+        if octet in _ESCAPED
+        else chr(octet)
+        if 0x20 < octet < 0x7F
+        else f"\\{octet:03d}"
+        for octet in label
+    )
+
+
+def _unescape(text: str) -> list[bytes]:
+    labels, label, at = [], bytearray(), 0
+    raw = text.encode("utf-8", "surrogateescape")
+    while at < len(raw):
+        octet = raw[at]
+        if octet == 0x2E:
+            labels.append(bytes(label))
+            label.clear()
+        elif octet == 0x5C:
+            digits = raw[at + 1 : at + 4]
+            if len(digits) == 3 and digits.isdigit():
+                if int(digits) > 255:
+                    raise ValueError(f'"\\{digits.decode()}" in "{text}" is no octet')
+                label.append(int(digits))
+                at += 3
+            elif at + 1 < len(raw):
+                label.append(raw[at + 1])
+                at += 1
+            else:
+                raise ValueError(f'"{text}" ends in a backslash')
+        else:
+            label.append(octet)
+        at += 1
+    if label:
+        labels.append(bytes(label))
+    return labels

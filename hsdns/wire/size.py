@@ -1,0 +1,44 @@
+"""How long a reply is without compression, and whether it will be cut: what `log` and `prometheus` report.
+
+Path: beside encode.py, which really writes the reply; plugins/log.py and plugins/prometheus.py ask here.
+Rule 1: a length is that of the message as the chain made it: uncompressed, nothing cut, without the OPT record that the
+        server adds (CoreDNS 1.14.7 measures with miekg/dns Msg.Len before its ScrubWriter; an OPT that an upstream
+        sent counts, since it is in the message by then).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hsdns.wire.edns import OPT_FIXED_LEN
+from hsdns.wire.encode import MAX_TCP_LEN, encode, udp_limit
+from hsdns.wire.message import TC, Query, Reply
+
+_HEADER_LEN: Final = 12
+_RR_FIXED_LEN: Final = 10  # type 2, class 2, ttl 4, rdlength 2
+_OPTION_FIXED_LEN: Final = 4  # code 2, length 2
+
+
+def reply_size(query: Query, reply: Reply) -> int:
+    """Octets of the reply without compression."""
+    size = _HEADER_LEN + len(query.question_wire)
+    for section in (reply.answer, reply.authority, reply.additional):
+        for rr in section:
+            size += _RR_FIXED_LEN + len(rr.owner.wire) + len(rr.rdata)
+    if reply.edns_options is not None:
+        size += OPT_FIXED_LEN
+        for _, data in reply.edns_options:
+            size += _OPTION_FIXED_LEN + len(data)
+    return size
+
+
+def is_truncated(query: Query, reply: Reply, protocol: str) -> bool:
+    """Tell whether the client will see TC, set by an upstream or by what has to be left out."""
+    if reply.tc:
+        return True
+    limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query)
+    longest = reply_size(query, reply)
+    if query.edns is not None and reply.edns_options is None:
+        longest += OPT_FIXED_LEN + len(query.edns.echoed_options())
+    # Only a reply that might not fit is worth the work of writing it.
+    return longest > limit and bool(encode(query, reply, limit)[2] & TC >> 8)

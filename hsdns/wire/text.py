@@ -1,0 +1,247 @@
+r"""Presentation form of records: what `dig` prints and zone files hold.
+
+Path: beside it; cli/, logs and tools call it, never the answering of a query.
+Rule 1: A, AAAA, NS, CNAME, PTR, SOA, MX, TXT and SRV are read and written here; rarer types by dnslib, which is
+        imported only then; what neither knows goes as `\\# LENGTH HEX` (RFC 3597 section 5).
+Rule 2: any RDATA has a text, and that text gives the same RDATA back; dnslib's word counts only where it does too
+        (it drops what it does not understand, and its errors have many classes).
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final
+
+from hsdns.wire import rdata
+from hsdns.wire.iana import RRType, class_to_text, type_to_text
+from hsdns.wire.message import RR
+from hsdns.wire.name import MAX_NAME_LEN, Name
+
+_STRING: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|((?:[^\s"\\]|\\.)+))', re.DOTALL)
+_ESCAPE: Final = re.compile(rb"\\(?:([0-9]{3})|(.))", re.DOTALL)
+_NAME_TYPES: Final = frozenset({RRType.NS, RRType.CNAME, RRType.PTR})
+
+
+def rr_to_text(rr: RR) -> str:
+    """Write a record as `owner TTL CLASS TYPE rdata`, TTL in seconds."""
+    owner, rrclass = rr.owner.to_text(), class_to_text(rr.rrclass)
+    return (
+        f"{owner} {rr.ttl} {rrclass} {type_to_text(rr.rrtype)} {rdata_to_text(rr.rrtype, rr.rdata)}"
+    )
+
+
+def rdata_to_text(rrtype: int, wire: bytes) -> str:
+    """Write RDATA; what is malformed or of an unknown type in the form of RFC 3597."""
+    try:
+        text = _write_own(rrtype, wire)
+        if text is None:
+            text = _write_with_dnslib(rrtype, wire)
+        if text is not None and _is_plain(text) and rdata_from_text(rrtype, text) == wire:
+            return text
+    except ValueError:
+        pass
+    return rf"\# {len(wire)} {wire.hex()}" if wire else r"\# 0"
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def rdata_from_text(rrtype: int, text: str) -> bytes:
+    """Read RDATA in presentation form, its names absolute with or without the final dot; raise ValueError."""
+    words = text.split()
+    if words[:1] == ["\\#"]:
+        return _read_unknown(words[1:], text)
+    made = _read_own(rrtype, words, text)
+    if made is None:
+        made = _read_with_dnslib(rrtype, text)
+    if made is None:
+        raise ValueError(
+            rf'"{text}" is not read as {type_to_text(rrtype)}; write it as "\# LENGTH HEX"'
+        )
+    return made
+
+
+# The types that the server makes itself
+
+
+def _write_own(rrtype: int, wire: bytes) -> str | None:
+    if rrtype == RRType.A:
+        return str(IPv4Address(wire))
+    if rrtype == RRType.AAAA:
+        return str(IPv6Address(wire))
+    if rrtype in _NAME_TYPES:
+        return _only_name(wire, 0).to_text()
+    if rrtype == RRType.MX:
+        return f"{_number(wire, 0, 2)} {_only_name(wire, 2).to_text()}"
+    if rrtype == RRType.SRV:
+        priority, weight, port = (_number(wire, at, 2) for at in (0, 2, 4))
+        return f"{priority} {weight} {port} {_only_name(wire, 6).to_text()}"
+    if rrtype == RRType.SOA:
+        mname, at = _name(wire, 0)
+        rname, at = _name(wire, at)
+        if len(wire) != at + 20:
+            raise ValueError("SOA has five numbers of four octets after its names")
+        numbers = " ".join(str(_number(wire, at + 4 * index, 4)) for index in range(5))
+        return f"{mname.to_text()} {rname.to_text()} {numbers}"
+    if rrtype == RRType.TXT:
+        return _strings_to_text(wire)
+    return None
+
+
+def _read_own(rrtype: int, words: list[str], text: str) -> bytes | None:
+    if rrtype == RRType.A:
+        return IPv4Address(_exactly(words, 1, text)[0]).packed
+    if rrtype == RRType.AAAA:
+        found = IPv6Address(_exactly(words, 1, text)[0])
+        if found.scope_id is not None:
+            raise ValueError(f'"{text}" has a zone index, which a record cannot hold')
+        return found.packed
+    if rrtype in _NAME_TYPES:
+        return Name.from_text(_exactly(words, 1, text)[0]).wire
+    if rrtype == RRType.MX:
+        preference, exchange = _exactly(words, 2, text)
+        return _read_number(preference, 2) + Name.from_text(exchange).wire
+    if rrtype == RRType.SRV:
+        *numbers, target = _exactly(words, 4, text)
+        return b"".join(_read_number(number, 2) for number in numbers) + Name.from_text(target).wire
+    if rrtype == RRType.SOA:
+        mname, rname, *numbers = _exactly(words, 7, text)
+        names = Name.from_text(mname).wire + Name.from_text(rname).wire
+        return names + b"".join(_read_number(number, 4) for number in numbers)
+    if rrtype == RRType.TXT:
+        return rdata.txt(*_read_strings(text))
+    return None
+
+
+def _name(wire: bytes, at: int) -> tuple[Name, int]:
+    """Read an uncompressed name of RDATA that nobody has checked; raise ValueError."""
+    end = at
+    try:
+        while length := wire[end]:
+            if length > 63:
+                raise ValueError(f"{length} is no length of a label")
+            end += 1 + length
+    except IndexError:
+        raise ValueError("RDATA ends within a name") from None
+    if end + 1 - at > MAX_NAME_LEN:
+        raise ValueError("the name is too long")
+    return Name(wire[at : end + 1]), end + 1
+
+
+def _only_name(wire: bytes, at: int) -> Name:
+    name, end = _name(wire, at)
+    if end != len(wire):
+        raise ValueError("RDATA goes on after the name")
+    return name
+
+
+def _number(wire: bytes, at: int, size: int) -> int:
+    if len(wire) < at + size:
+        raise ValueError("RDATA is too short")
+    return int.from_bytes(wire[at : at + size], "big")
+
+
+def _strings_to_text(wire: bytes) -> str:
+    at, parts = 0, []
+    while at < len(wire):
+        end = at + 1 + wire[at]
+        if end > len(wire):
+            raise ValueError("a string is longer than the RDATA")
+        parts.append('"' + "".join(map(_octet_to_text, wire[at + 1 : end])) + '"')
+        at = end
+    if not parts:
+        raise ValueError("TXT has at least one string")
+    return " ".join(parts)
+
+
+def _octet_to_text(octet: int) -> str:
+    if octet in b'"\\':
+        return f"\\{chr(octet)}"
+    return chr(octet) if 0x20 <= octet < 0x7F else f"\\{octet:03d}"
+
+
+def _read_strings(text: str) -> list[bytes]:
+    at, found, end = 0, [], len(text.rstrip())
+    while at < end:
+        match = _STRING.match(text, at)
+        if match is None:
+            raise ValueError(f'"{text}" has a quote that is not closed, or a backslash at its end')
+        found.append(_unescape(match[1] if match[1] is not None else match[2]))
+        at = match.end()
+    if not found:
+        raise ValueError("TXT needs at least one string")
+    return found
+
+
+def _unescape(text: str) -> bytes:
+    def octet(match: re.Match[bytes]) -> bytes:
+        if match[1] is None:
+            return match[2]
+        if int(match[1]) > 255:
+            raise ValueError(f'"\\{match[1].decode()}" is no octet')
+        return bytes([int(match[1])])
+
+    return _ESCAPE.sub(octet, text.encode("utf-8", "surrogateescape"))
+
+
+def _exactly(words: list[str], count: int, text: str) -> list[str]:
+    if len(words) != count:
+        raise ValueError(f'"{text}" has {len(words)} fields, expected are {count}')
+    return words
+
+
+def _read_number(word: str, size: int) -> bytes:
+    if not (word.isascii() and word.isdigit()) or int(word) >= 1 << 8 * size:
+        raise ValueError(f'"{word}" is not a number of {8 * size} bits')
+    return int(word).to_bytes(size, "big")
+
+
+def _read_unknown(words: list[str], text: str) -> bytes:
+    try:
+        length, wire = int(words[0]), bytes.fromhex("".join(words[1:]))
+    except (IndexError, ValueError):
+        raise ValueError(rf'"{text}" is not of the form "\# LENGTH HEX"') from None
+    if length != len(wire):
+        raise ValueError(f'"{text}" says {length} octets and has {len(wire)}')
+    return wire
+
+
+# Rarer types
+
+
+def _write_with_dnslib(rrtype: int, wire: bytes) -> str | None:
+    """What dnslib makes of RDATA, None where it knows the type not or not well."""
+    from dnslib import RDMAP, DNSBuffer  # noqa: PLC0415 - 60 ms that only rare types need
+
+    known = RDMAP.get(type_to_text(rrtype))
+    if known is None:
+        return None
+    try:
+        return str(known.parse(DNSBuffer(wire), len(wire)))
+    except (
+        Exception
+    ):  # DNSError, but also UnicodeDecodeError, RecursionError, KeyError: there is no list of them
+        return None
+
+
+def _read_with_dnslib(rrtype: int, text: str) -> bytes | None:
+    from dnslib import RDMAP, DNSBuffer  # noqa: PLC0415 - as above
+    from dnslib.lex import WordLexer  # noqa: PLC0415 - as above
+
+    known = RDMAP.get(type_to_text(rrtype))
+    if known is None:
+        return None
+    try:
+        lexer = WordLexer(text)
+        lexer.commentchars = ""
+        words = [word for kind, word in lexer if kind == "ATOM"]
+        buffer = DNSBuffer()
+        buffer.encode_name = (
+            buffer.encode_name_nocompress
+        )  # RDATA has nothing before it to point to
+        known.fromZone(words, ".").pack(buffer)
+        return bytes(buffer.data)
+    except Exception:  # as above
+        return None

@@ -1,0 +1,49 @@
+"""Which words go to which command."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import pytest
+
+from hsdns import cli
+from hsdns.cli import coredns, serve
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "words"),
+    [
+        pytest.param("", "coredns", [], id="nothing"),
+        pytest.param("-conf /etc/coredns/Corefile", "coredns", ["-conf", "/etc/coredns/Corefile"], id="deployment"),
+        pytest.param("serve", "serve", [], id="serve"),
+        pytest.param("serve -p 1", "serve", ["-p", "1"], id="serve-with-flags"),
+        pytest.param("-conf serve", "coredns", ["-conf", "serve"], id="serve-as-a-value"),
+        pytest.param("sreve", "coredns", ["sreve"], id="unknown"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("given", [True, False], ids=["argv", "sys.argv"])
+def test_main(
+    line: str, command: str, words: list[str], given: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, list[str]]] = []
+
+    def record(name: str, words: list[str]) -> int:
+        seen.append((name, words))
+        return 7
+
+    monkeypatch.setattr(coredns, "run", partial(record, "coredns"))
+    monkeypatch.setattr(serve, "run", partial(record, "serve"))
+    monkeypatch.setattr(sys, "argv", ["hsdns", *line.split()])
+    assert cli.main(line.split() if given else None) == 7
+    assert seen == [(command, words)]
+
+
+def test_every_subcommand_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["-h"]) == 0
+    printed = capsys.readouterr().out
+    for name, headline in cli.SUBCOMMANDS.items():
+        assert f"hsdns {name}" in printed
+        assert headline in printed
+        assert cli.main([name, "-h"]) == 0
+        assert capsys.readouterr().out.startswith(f"Usage: hsdns {name} ")

@@ -1,0 +1,319 @@
+"""CoreDNS's own command line; what serves is a stand-in but for the last tests, which run the process."""
+
+from __future__ import annotations
+
+import io
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsdns import __version__
+from hsdns.cli import coredns, launch
+from hsdns.plugins import ORDER
+from hsdns.server import interfaces
+from tests.support.peer import free_port
+from tests.support.sockets import query, summary
+
+ROOT = Path(__file__).resolve().parents[2]
+KUBEADM = """\
+.:53 {
+    errors
+    health {
+       lameduck 5s
+    }
+    ready
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+       pods insecure
+       fallthrough in-addr.arpa ip6.arpa
+       ttl 30
+    }
+    prometheus :9153
+    forward . /etc/resolv.conf {
+       max_concurrent 1000
+    }
+    cache 30 {
+       disable success cluster.local
+       disable denial cluster.local
+    }
+    loop
+    reload
+    loadbalance
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What launch.serve() was called with."""
+    calls: list[dict[str, Any]] = []
+
+    def serve(source: launch.CorefileSource, port: int, **options: Any) -> int:
+        calls.append({"path": source.path, "port": port, **options})
+        return 0
+
+    monkeypatch.setattr(launch, "serve", serve)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("", {"path": "Corefile", "port": 53, "quiet": False, "pidfile": None}, id="nothing"),
+        pytest.param("-conf /etc/coredns/Corefile", {"path": "/etc/coredns/Corefile", "port": 53}, id="deployment"),
+        pytest.param("-conf=a -dns.port=1053", {"path": "a", "port": 1053}, id="equals"),
+        pytest.param("--conf a --dns.port 1053", {"path": "a", "port": 1053}, id="two-dashes"),
+        pytest.param("-p 1053", {"port": 1053}, id="p"),
+        pytest.param("-dns.port 1 -p 2", {"port": 2}, id="last-port-wins"),
+        pytest.param("-p 2 -dns.port 1", {"port": 1}, id="last-port-wins-dns.port"),
+        pytest.param("-conf=", {"path": "Corefile"}, id="empty-conf-is-none"),
+        pytest.param("-quiet -pidfile /run/pid", {"quiet": True, "pidfile": "/run/pid"}, id="quiet-and-pidfile"),
+        pytest.param("-quiet=false -validate=false", {"quiet": False}, id="switched-off"),
+    ],
+)  # fmt: skip
+def test_serves(line: str, expected: dict[str, Any], served: list[dict[str, Any]]) -> None:
+    assert coredns.run(line.split()) == 0
+    (call,) = served
+    assert {name: call[name] for name in expected} == expected
+    assert call["banner"] == coredns.version_text()
+
+
+def test_version(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    """Operators look for `CoreDNS-`."""
+    assert coredns.run(["-version"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"hsdns-{__version__} (answers as CoreDNS-1.14.7)"
+    assert second.startswith(f"{sys.platform}/{platform.machine()}, ")
+    assert not served
+
+
+def test_plugins(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert coredns.run(["-plugins"]) == 0
+    assert capsys.readouterr().out.splitlines() == sorted(f"dns.{name}" for name in ORDER)
+    assert not served
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help", "-help"])
+def test_help_names_every_flag(
+    flag: str, served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert coredns.run([flag]) == 0
+    printed = capsys.readouterr().out
+    for name in coredns.FLAGS:
+        assert f"\n  -{name}" in printed
+    assert not served
+
+
+def test_wrong_flag(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert coredns.run(["-cnof", "Corefile"]) == 1
+    printed = capsys.readouterr()
+    assert printed.err == 'unknown flag -cnof; did you mean "conf"?\n'
+    assert printed.out == ""
+    assert not served
+
+
+# --- -validate ---
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "out", "err"),
+    [
+        pytest.param(". {\nwhoami\n}", 0, "Corefile: valid, 1 server block\n", "", id="valid"),
+        pytest.param("a.org {\nwhoami\n}\nb.org {\nlog\n}", 0, "Corefile: valid, 2 server blocks\n", "", id="two-blocks"),
+        pytest.param("# nothing\n", 0, "Corefile: valid, 1 server block\n", "", id="fallback"),
+        pytest.param(
+            ". {\nhosts none.hosts\nimport none*\n}", 0, "Corefile: valid, 1 server block\n",
+            '[WARNING] Corefile:3:8: no file matches import pattern "none*" (looked for none*)\n'
+            "[WARNING] Corefile:2:7: hosts file none.hosts does not exist; it is read once it does\n",
+            id="warnings",
+        ),
+        pytest.param(
+            ". {\n    kubernets cluster.local\n}", 1, "",
+            'Corefile:2:5: unknown directive "kubernets"; did you mean "kubernetes"?\n',
+            id="directive",
+        ),
+        pytest.param(
+            ". {\n    kubernetes cluster.local {\n        ttll 5\n    }\n}", 1, "",
+            'Corefile:3:9: unknown property "ttll" of kubernetes; did you mean "ttl"?\n',
+            id="property",
+        ),
+        pytest.param(
+            ". {\n    etcd\n}", 1, "",
+            'Corefile:2:5: directive "etcd" exists in CoreDNS but not in hsdns yet; remove it\n',
+            id="not-yet",
+        ),
+        pytest.param(
+            "tls://. {\n    whoami\n}", 1, "",
+            'Corefile:1:1: "tls://.": hsdns serves plain DNS only, not tls:// yet; remove the scheme\n',
+            id="scheme",
+        ),
+        pytest.param(
+            ". {\n    bind eht0\n}", 1, "",
+            'Corefile:2:10: "eht0" is neither an IP address nor an interface of this machine\n',
+            id="interface",
+        ),
+        pytest.param(None, 1, "", "none:1:1: cannot read the Corefile: No such file or directory\n", id="no-file"),
+    ],
+)  # fmt: skip
+def test_validate(
+    text: str | None,
+    status: int,
+    out: str,
+    err: str,
+    served: list[dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interfaces, "interface_addresses", lambda: {"lo": ["127.0.0.1"]})
+    Path("Corefile").write_text(text or "")
+    words = ["-validate"] if text is not None else ["-validate", "-conf", "none"]
+    assert coredns.run(words) == status
+    assert capsys.readouterr() == (out, err)
+    assert not served
+
+
+def test_validate_kubeadm_touches_nothing(
+    served: list[dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No socket, no service account, no file but the Corefile and what it names."""
+    opened: list[str] = []
+    real = io.open
+
+    def no_socket(*args: Any, **options: Any) -> None:
+        raise AssertionError("a socket was opened")
+
+    def open_(file: Any, *args: Any, **options: Any) -> Any:
+        opened.append(str(file))
+        return real(file, *args, **options)
+
+    monkeypatch.setattr(socket, "socket", no_socket)
+    monkeypatch.setattr(socket, "getaddrinfo", no_socket)
+    monkeypatch.setattr(io, "open", open_)
+    monkeypatch.setattr("builtins.open", open_)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    Path("Corefile").write_text(KUBEADM)
+    opened.clear()
+    assert coredns.run(["-validate", "-conf", "Corefile"]) == 0
+    assert capsys.readouterr().out == "Corefile: valid, 1 server block\n"
+    assert set(opened) <= {"Corefile", "/etc/resolv.conf"}
+    assert not served
+
+
+def test_validate_reads_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(". {\n    whoam\n}\n"))
+    assert coredns.run(["-validate", "-conf", "stdin"]) == 1
+    assert (
+        capsys.readouterr().err == 'stdin:2:5: unknown directive "whoam"; did you mean "whoami"?\n'
+    )
+
+
+# --- the process ---
+
+
+@contextmanager
+def process(*words: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "hsdns", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def line_of(started: subprocess.Popen[str]) -> str:
+    assert started.stdout is not None
+    return started.stdout.readline().rstrip("\n")
+
+
+def ask(port: int) -> str:
+    with socket.socket(type=socket.SOCK_DGRAM) as client:
+        client.settimeout(5)
+        client.sendto(query().to_wire(), ("127.0.0.1", port))
+        return summary(client.recv(4096))
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_process_from_start_to_end() -> None:
+    """Zones and version on standard output, a pidfile while it runs, a reload, status 0."""
+    port = free_port()
+    Path("Corefile").write_text(f"a.org, example.org:{port} {{\nbind 127.0.0.1\nwhoami\n}}\n")
+    with process("-p", str(port), "-pidfile", "pid") as started:
+        assert [line_of(started) for _ in range(4)] == [
+            f"a.org.:{port} on 127.0.0.1",
+            f"example.org.:{port} on 127.0.0.1",
+            *coredns.version_text().splitlines(),
+        ]
+        assert Path("pid").read_text() == f"{started.pid}\n"
+        assert ask(port).startswith("1 NOERROR qr aa rd")
+        Path("Corefile").write_text("a.org {\nbind 127.0.0.1\nwhoami\n}\n")
+        started.send_signal(signal.SIGUSR1)
+        assert [line_of(started) for _ in range(3)] == [
+            "[INFO] SIGUSR1: Reloading",
+            "[INFO] Reloading",
+            "[INFO] Reloading complete",
+        ]
+        assert ask(port) == "1 REFUSED qr rd |  |  | "
+        started.send_signal(signal.SIGTERM)
+        out, err = started.communicate(timeout=10)
+        assert out == "[INFO] SIGTERM: Shutting down servers then terminating\n"
+        assert err == ""
+        assert started.returncode == 0
+    assert not Path("pid").exists()
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_process_without_a_corefile_answers_who_asks_and_logs_it() -> None:
+    port = free_port()
+    with process("-dns.port", str(port)) as started:
+        assert line_of(started) == f".:{port}"
+        assert [line_of(started) for _ in range(2)] == coredns.version_text().splitlines()
+        assert ask(port).startswith("1 NOERROR qr aa rd")
+        assert line_of(started).startswith("[INFO] 127.0.0.1:")
+        started.send_signal(signal.SIGINT)
+        out, err = started.communicate(timeout=10)
+        assert (out, err, started.returncode) == ("[INFO] SIGINT: Shutting down\n", "", 0)
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_process_that_cannot_start() -> None:
+    """One sentence on standard error, status 1, no pidfile."""
+    with socket.socket(type=socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        with process("-conf", "stdin", "-pidfile", "pid") as started:
+            out, err = started.communicate(f".:{port} {{\nbind 127.0.0.1\nwhoami\n}}\n", timeout=10)
+    assert (out, started.returncode) == ("", 1)
+    assert err == (
+        f"cannot listen on UDP 127.0.0.1:{port}: another program has the port; "
+        "stop it or choose another with -dns.port\n"
+    )
+    assert not Path("pid").exists()

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+
+KNOWN = {
+    "conf": Flag(str, "Corefile to load", "FILE"),
+    "dns.port": Flag(int, "a port", "PORT"),
+    "p": Flag(int, "the same", "PORT", alias_of="dns.port"),
+    "quiet": Flag(bool, "say less"),
+    "source": Flag(list, "a source", "NAME [ARGUMENT...]"),
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        pytest.param("", {}, id="none"),
+        pytest.param("-conf Corefile", {"conf": "Corefile"}, id="space"),
+        pytest.param("-conf=Corefile", {"conf": "Corefile"}, id="equals"),
+        pytest.param("--conf Corefile", {"conf": "Corefile"}, id="two-dashes"),
+        pytest.param("--conf=Corefile", {"conf": "Corefile"}, id="two-dashes-equals"),
+        pytest.param("-conf=a=b", {"conf": "a=b"}, id="equals-in-value"),
+        pytest.param("-conf=", {"conf": ""}, id="empty-value"),
+        pytest.param("-conf -quiet", {"conf": "-quiet"}, id="value-with-a-dash"),
+        pytest.param("-dns.port 1053", {"dns.port": 1053}, id="port"),
+        pytest.param("-dns.port=0", {"dns.port": 0}, id="port-0"),
+        pytest.param("-p 65535", {"dns.port": 65535}, id="alias"),
+        pytest.param("-p 1 -dns.port 2", {"dns.port": 2}, id="last-wins"),
+        pytest.param("-dns.port 2 -p 1", {"dns.port": 1}, id="last-wins-alias"),
+        pytest.param("-conf a -conf b", {"conf": "b"}, id="last-of-two"),
+        pytest.param("-quiet", {"quiet": True}, id="switch"),
+        pytest.param("--quiet -conf a", {"quiet": True, "conf": "a"}, id="switch-then-flag"),
+        *(
+            pytest.param(f"-quiet={word}", {"quiet": value}, id=f"switch-{word}")
+            for value, words in ((True, "1 t T true TRUE True"), (False, "0 f F false FALSE False"))
+            for word in words.split()
+        ),
+        pytest.param("-source demo", {"source": ["demo"]}, id="list-of-one"),
+        pytest.param("-source manifests a b -quiet", {"source": ["manifests", "a", "b"], "quiet": True}, id="list-ends-at-a-flag"),
+        pytest.param("-source=manifests a b", {"source": ["manifests", "a", "b"]}, id="list-equals"),
+        pytest.param("--source synthetic seed=1", {"source": ["synthetic", "seed=1"]}, id="list-with-equals-in-it"),
+    ],
+)  # fmt: skip
+def test_parse(line: str, found: dict[str, object]) -> None:
+    assert parse_flags(line.split(), KNOWN) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        pytest.param("-cnf a", 'unknown flag -cnf; did you mean "conf"?', id="unknown"),
+        pytest.param("-xyzzy", "unknown flag -xyzzy; hsdns -h lists the flags", id="unlike-any"),
+        pytest.param("--Quiet", 'unknown flag -Quiet; did you mean "quiet"?', id="letter-case"),
+        pytest.param("-conf", "-conf needs FILE", id="no-value"),
+        pytest.param("-source", "-source needs NAME [ARGUMENT...]", id="no-list"),
+        pytest.param("-source -quiet", "-source needs NAME [ARGUMENT...]", id="no-list-before-a-flag"),
+        pytest.param("-p x", '-p needs a port number from 0 to 65535, found "x"', id="no-port"),
+        pytest.param("-p 65536", '-p needs a port number from 0 to 65535, found "65536"', id="large-port"),
+        pytest.param("-p -1", '-p needs a port number from 0 to 65535, found "-1"', id="negative-port"),
+        pytest.param("-dns.port=", '-dns.port needs a port number from 0 to 65535, found ""', id="empty-port"),
+        pytest.param("-quiet=maybe", '-quiet is a switch, "maybe" is neither true nor false', id="no-switch"),
+        pytest.param("-quiet true", 'unexpected word "true"; flags begin with a dash, hsdns -h lists them', id="switch-with-a-space"),
+        pytest.param("Corefile", 'unexpected word "Corefile"; flags begin with a dash, hsdns -h lists them', id="word"),
+        pytest.param("-", 'unexpected word "-"; flags begin with a dash, hsdns -h lists them', id="dash"),
+        pytest.param("--", 'unexpected word "--"; flags begin with a dash, hsdns -h lists them', id="two-dashes"),
+        pytest.param("---conf a", 'unknown flag --conf; did you mean "conf"?', id="three-dashes"),
+    ],
+)  # fmt: skip
+def test_error(line: str, error: str) -> None:
+    with pytest.raises(FlagError) as caught:
+        parse_flags(line.split(), KNOWN)
+    assert str(caught.value) == error
+
+
+def test_usage() -> None:
+    assert usage(KNOWN).splitlines() == [
+        "  -conf FILE",
+        "        Corefile to load",
+        "  -dns.port PORT",
+        "        a port",
+        "  -p PORT",
+        "        the same",
+        "  -quiet",
+        "        say less",
+        "  -source NAME [ARGUMENT...]",
+        "        a source",
+    ]

@@ -1,0 +1,299 @@
+"""From a Corefile to a running process, in this process."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsdns.assemble import Configuration, assemble
+from hsdns.cli import launch
+from hsdns.cli.launch import CorefileSource, LevelFormatter, set_up_logging, zone_lines
+from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.whoami import Whoami
+from tests.support.peer import free_port
+
+FALLBACK = ". {\n    whoami\n    log\n}\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Undo set_up_logging()."""
+    logger = logging.getLogger("hsdns")
+    before = logger.handlers, logger.level, logger.propagate
+    monkeypatch.setattr(logging, "raiseExceptions", True)
+    yield
+    logger.handlers, logger.level, logger.propagate = before
+
+
+def directives(source: CorefileSource) -> list[list[str]]:
+    return [
+        [directive.name.text for directive in block.directives] for block in source.load().blocks
+    ]
+
+
+# --- which Corefile ---
+
+
+@pytest.mark.parametrize(
+    ("conf", "files", "stdin", "path", "found"),
+    [
+        pytest.param(None, {}, "", "Corefile", [["whoami", "log"]], id="none"),
+        pytest.param(None, {"Corefile": ". {\nerrors\n}"}, "", "Corefile", [["errors"]], id="in-the-folder"),
+        pytest.param("", {"Corefile": ". {\nerrors\n}"}, "", "Corefile", [["errors"]], id="empty-name"),
+        pytest.param("x", {"x": ". {\nerrors\n}", "Corefile": "."}, "", "x", [["errors"]], id="named"),
+        pytest.param("x", {"x": ""}, "", "x", [["whoami", "log"]], id="empty-file"),
+        pytest.param("x", {"x": " \n\t\n"}, "", "x", [["whoami", "log"]], id="blank-file"),
+        pytest.param("x", {"x": "# nothing\n"}, "", "x", [["whoami", "log"]], id="comments-only"),
+        pytest.param(None, {"Corefile": ""}, "", "Corefile", [["whoami", "log"]], id="empty-in-the-folder"),
+        pytest.param("stdin", {}, ". {\nerrors\n}", "stdin", [["errors"]], id="stdin"),
+        pytest.param("stdin", {}, "", "stdin", [["whoami", "log"]], id="empty-stdin"),
+        pytest.param("stdin", {}, "# nothing", "stdin", [["whoami", "log"]], id="comments-on-stdin"),
+    ],
+)  # fmt: skip
+def test_source(
+    conf: str | None,
+    files: dict[str, str],
+    stdin: str,
+    path: str,
+    found: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, text in files.items():
+        Path(name).write_text(text)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+    source = CorefileSource.from_flag(conf, FALLBACK)
+    assert source.path == path
+    assert directives(source) == found
+    assert directives(source) == found  # standard input too can be loaded again
+
+
+def test_source_is_read_anew_each_time() -> None:
+    Path("Corefile").write_text(". {\nerrors\n}")
+    source = CorefileSource.from_flag(None, FALLBACK)
+    assert directives(source) == [["errors"]]
+    Path("Corefile").write_text("")
+    assert directives(source) == [["whoami", "log"]]
+
+
+def test_fallback_keeps_the_warnings_of_the_file() -> None:
+    Path("Corefile").write_text("{$NO_SUCH_ZONE} {\n    whoami\n}\n")
+    loaded = CorefileSource.from_flag(None, FALLBACK).load()
+    assert len(loaded.blocks) == 1
+    assert loaded.warnings == (
+        'Corefile:1:1: this server block has no zone, so it is left out; give it one, such as "."',
+    )
+
+
+@pytest.mark.parametrize(
+    ("conf", "error"),
+    [
+        ("none", "none:1:1: cannot read the Corefile: No such file or directory"),
+        (".", ".:1:1: cannot read the Corefile: Is a directory"),
+    ],
+)
+def test_source_that_is_not_there(conf: str, error: str) -> None:
+    with pytest.raises(CorefileError) as caught:
+        CorefileSource.from_flag(conf, FALLBACK).load()
+    assert str(caught.value) == error
+
+
+def test_source_sees_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HSDNS_TEST_ZONE", "example.org")
+    Path("Corefile").write_text("{$HSDNS_TEST_ZONE} {\nwhoami\n}")
+    (block,) = CorefileSource.from_flag(None, FALLBACK).load().blocks
+    assert [key.text for key in block.keys] == ["example.org"]
+
+
+# --- what is shown ---
+
+
+@pytest.mark.parametrize(
+    ("level", "line"),
+    [
+        (logging.DEBUG, "[DEBUG] 5 of 7"),
+        (logging.INFO, "[INFO] 5 of 7"),
+        (logging.WARNING, "[WARNING] 5 of 7"),
+        (logging.ERROR, "[ERROR] 5 of 7"),
+        (logging.CRITICAL, "[FATAL] 5 of 7"),
+    ],
+)
+def test_log_line(level: int, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging()
+    logging.getLogger("hsdns").setLevel(logging.DEBUG)
+    logging.getLogger("hsdns.plugin.test").log(level, "%d of %d", 5, 7)
+    assert capsys.readouterr() == (f"{line}\n", "")
+
+
+def test_log_line_has_the_traceback_below() -> None:
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "caught", (), sys.exc_info())
+    text = LevelFormatter().format(record)
+    assert text.startswith("[ERROR] caught\nTraceback")
+    assert text.endswith("ValueError: broken")
+
+
+def test_debug_is_not_shown_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging()
+    logging.getLogger("hsdns.plugin.test").debug("detail")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        pytest.param(". {\nwhoami\n}", [".:1053"], id="root"),
+        pytest.param("b.org a.org:53 {\nwhoami\n}", ["b.org.:1053", "a.org.:53"], id="two-ports"),
+        pytest.param("b.org a.org {\nwhoami\n}", ["a.org.:1053", "b.org.:1053"], id="sorted"),
+        pytest.param(". {\nbind 127.0.0.1 ::1\n}", [".:1053 on 127.0.0.1", ".:1053 on ::1"], id="bound"),
+    ],
+)  # fmt: skip
+def test_zone_lines(text: str, lines: list[str]) -> None:
+    Path("Corefile").write_text(text)
+    loaded = CorefileSource.from_flag(None, FALLBACK).load()
+    configuration = assemble(loaded, default_port=1053, warn=pytest.fail)
+    assert zone_lines(configuration) == lines
+
+
+# --- serving ---
+
+
+def stop(configuration: Configuration) -> str:
+    """End the server as soon as it serves."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    return f"greeting of {len(configuration.listeners)} listener"
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    numbers = (
+        signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,
+    )  # fmt: skip
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def source_of(body: str = "whoami") -> CorefileSource:
+    return CorefileSource("Corefile", FALLBACK, f". {{\nbind 127.0.0.1\n{body}\n}}\n")
+
+
+@pytest.mark.sockets
+def test_serve(capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port()
+    pids: list[str] = []
+
+    def greet(configuration: Configuration) -> str:
+        pids.append(Path("pid").read_text())
+        return stop(configuration)
+
+    assert launch.serve(source_of(), port, pidfile="pid", banner="a banner", greet=greet) == 0
+    assert capsys.readouterr() == (
+        f".:{port} on 127.0.0.1\na banner\ngreeting of 1 listener\n"
+        "[INFO] SIGTERM: Shutting down servers then terminating\n",
+        "",
+    )
+    assert pids == [f"{os.getpid()}\n"]
+    assert not Path("pid").exists()
+
+
+def end_while_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let SIGTERM arrive while the server starts."""
+
+    async def start(self: Whoami, runtime: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Whoami, "start", start)
+
+
+@pytest.mark.sockets
+def test_serve_quietly(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the log is shown, and SIGTERM is heard from the first moment."""
+    end_while_starting(monkeypatch)
+    assert launch.serve(source_of(), free_port(), quiet=True, banner="a banner") == 0
+    assert capsys.readouterr() == (
+        "[INFO] SIGTERM: Shutting down servers then terminating\n",
+        "",
+    )
+
+
+@pytest.mark.sockets
+def test_pidfile_that_cannot_be_written_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert launch.serve(source_of(), free_port(), pidfile="no/folder", greet=stop) == 0
+    assert (
+        "[WARNING] cannot write the pidfile no/folder: No such file or directory\n"
+        in capsys.readouterr().out
+    )
+
+
+@pytest.mark.sockets
+def test_nobody_reads_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    assert launch.serve(source_of(), free_port(), greet=stop) == 0
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        pytest.param("whoam", 'Corefile:3:1: unknown directive "whoam"; did you mean "whoami"?\n', id="parse"),
+        pytest.param("whoami x", 'Corefile:3:8: "whoami" takes no argument, found "x"\n', id="setup"),
+        pytest.param(
+            "kubernetes cluster.local",
+            "Corefile:3:1: kubernetes has no source of objects: this hsdns does not read the API server yet; add "
+            '"source manifests PATH" to the block or start with --source\n',
+            id="start",
+        ),
+    ],
+)  # fmt: skip
+def test_serve_that_cannot_start(body: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status = launch.serve(source_of(body), free_port(), pidfile="pid", banner="a banner")
+    assert status == 1
+    assert capsys.readouterr() == ("", error)
+    assert not Path("pid").exists()
+
+
+@pytest.mark.sockets
+def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]) -> None:
+    position = Position("command line", 1, 1)
+    words = ("synthetic", "services=3")
+    counted: list[int] = []
+
+    def greet(configuration: Configuration) -> str:
+        counted.extend(
+            len(plugin.store.services)
+            for plugin in configuration.plugins
+            if isinstance(plugin, Kubernetes)
+        )
+        return stop(configuration)
+
+    status = launch.serve(
+        source_of("kubernetes cluster.local"),
+        free_port(),
+        objects=tuple(Token(word, position) for word in words),
+        greet=greet,
+    )
+    assert status == 0
+    assert counted == [3]

@@ -1,0 +1,68 @@
+"""Chains of CNAMEs; all other answers stand in tests/plugins/test_kubernetes.py."""
+
+import pytest
+
+from hsdns.cluster.answer import MAX_CHAIN, ClusterAnswers, NoSuchName
+from hsdns.cluster.store import Store
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import Reply
+from hsdns.wire.name import Name
+from tests.support.cluster import namespace, service, upserts
+from tests.support.drive import finish
+from tests.support.requests import section
+
+ZONE = Name.from_text("cluster.local")
+
+
+async def nothing(qname: Name, qtype: int) -> Reply:
+    """Answer a lookup outside the zone with nothing."""
+    return Reply()
+
+
+def chain_of(length: int) -> ClusterAnswers:
+    """Services c0 -> c1 -> ... -> web, `length` of them ExternalNames."""
+    store = Store(lambda: 0.0, print)
+    store.apply(upserts(namespace("ns"), service("ns/web", "10.0.0.1")))
+    for number in range(length):
+        target = f"c{number + 1}" if number + 1 < length else "web"
+        store.apply(upserts(service(f"ns/c{number}", external=f"{target}.ns.svc.cluster.local")))
+    return ClusterAnswers(store, primary_zone=ZONE, ttl=5)
+
+
+@pytest.mark.parametrize(
+    ("length", "found"),
+    [(1, True), (MAX_CHAIN, True), (MAX_CHAIN + 1, True), (MAX_CHAIN + 2, False)],
+)
+def test_a_chain_is_followed_so_far_and_no_farther(length: int, found: bool) -> None:
+    answers = chain_of(length)
+    reply = finish(
+        answers.answer(Name.from_text("c0.ns.svc.cluster.local"), RRType.A, ZONE, nothing)
+    )
+    assert len(reply.answer) == (length + 1 if found else 0)
+    if found:
+        assert section(reply.answer)[-1] == "web.ns.svc.cluster.local. 5 IN A 10.0.0.1"
+        assert section(reply.answer)[0].startswith("c0.ns.svc.cluster.local. 5 IN CNAME ")
+
+
+def test_a_name_that_does_not_exist_is_raised() -> None:
+    with pytest.raises(NoSuchName):
+        finish(
+            chain_of(0).answer(Name.from_text("nope.ns.svc.cluster.local"), RRType.A, ZONE, nothing)
+        )
+
+
+@pytest.mark.parametrize(
+    ("qname", "qtype", "missing"),
+    [
+        ("web.ns.svc.cluster.local", RRType.A, False),
+        ("web.ns.svc.cluster.local", RRType.AAAA, False),
+        ("nope.ns.svc.cluster.local", RRType.A, True),
+        ("nope.ns.svc.cluster.local", RRType.SOA, False),
+        ("ns.svc.cluster.local", RRType.TXT, True),
+        ("out.ns.svc.cluster.local", RRType.A, False),
+    ],
+)
+def test_is_missing_says_what_an_answer_would(qname: str, qtype: int, missing: bool) -> None:
+    answers = chain_of(0)
+    answers.store.apply(upserts(service("ns/out", external="www.example.org")))
+    assert answers.is_missing(Name.from_text(qname), qtype, ZONE) is missing

@@ -1,0 +1,133 @@
+"""Objects to packed values, whatever they hold."""
+
+import pytest
+
+from hsdns.cluster.objects import Endpoint, EndpointSlice, ObjectMeta, Service, ServiceSpec
+from hsdns.cluster.pack import (
+    pack_address,
+    pack_key,
+    pack_label,
+    pack_service,
+    pack_slice,
+    pack_target,
+    slice_owner,
+)
+from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, NO_PORT, Port
+from hsdns.wire.name import Name
+from tests.support.cluster import endpoint_slice, meta, service
+
+
+@pytest.mark.parametrize(
+    ("text", "packed"),
+    [
+        ("10.0.0.1", b"\n\0\0\1"),
+        ("010.0.0.1", None),
+        ("::ffff:10.0.0.1", b"\n\0\0\1"),
+        ("fd00::1", b"\xfd" + bytes(14) + b"\1"),
+        ("fe80::1%eth0", None),
+        ("", None),
+        ("None", None),
+        ("1.2.3", None),
+    ],
+)
+def test_pack_address(text: str, packed: bytes | None) -> None:
+    assert pack_address(text) == packed
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("Web", b"web"),
+        ("x" * 63, b"x" * 63),
+        ("x" * 64, None),
+        ("", None),
+        ("a\0b", b"a\0b"),
+        ("ä", "ä".encode()),
+    ],
+)
+def test_pack_label(text: str, label: bytes | None) -> None:
+    assert pack_label(text) == label
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("www.example.org", "www.example.org."), ("WWW.example.org.", "www.example.org."), ("10.0.0.1", None), ("", None),
+     (".", None), ("a..b", None), ("x" * 64, None)],
+)  # fmt: skip
+def test_pack_target(text: str, name: str | None) -> None:
+    assert pack_target(text) == (None if name is None else Name.from_text(name))
+
+
+def test_keys_come_from_labels_and_names() -> None:
+    assert pack_key(meta("Ns/Web")) == (b"ns", b"web")
+    assert pack_key(ObjectMeta(name="web")) is None
+    assert slice_owner(meta("ns/web-1", labels={"kubernetes.io/service-name": "web"})) == (
+        b"ns",
+        b"web",
+    )
+    assert slice_owner(meta("ns/web-1", labels={"kubernetes.io/service-name": ""})) is None
+    assert slice_owner(meta("ns/web-1")) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "kind", "complaints"),
+    [
+        (service("ns/a", "10.0.0.1"), CLUSTER_IP, 0),
+        (service("ns/a"), HEADLESS, 0),
+        (service("ns/a", external="x.example.org"), EXTERNAL_NAME, 0),
+        (service("ns/a", external="10.0.0.1"), None, 1),
+        (service("ns/a", external="a..b"), None, 1),
+        (service("ns/a", "not-an-address"), CLUSTER_IP, 1),
+        (Service(meta("ns/a")), CLUSTER_IP, 0),
+        (Service(meta("ns/a"), ServiceSpec(cluster_ip="None")), HEADLESS, 0),
+    ],
+)
+def test_pack_service(found: Service, kind: str | None, complaints: int) -> None:
+    said: list[str] = []
+    assert pack_service(found, (), said.append).kind == kind
+    assert len(said) == complaints
+
+
+def test_a_service_without_ports_has_one_that_stands_for_none() -> None:
+    assert pack_service(service("ns/a", "10.0.0.1", ports=()), (), print).ports == (
+        Port(b"", b"", NO_PORT),
+    )
+
+
+HOSTILE = EndpointSlice(
+    meta("ns/web-1"),
+    "IPv6",
+    [
+        Endpoint(["10.0.0.1"], hostname="x" * 300),
+        Endpoint(["bad", "fd00::1", "::ffff:10.0.0.2"], hostname="a"),
+        Endpoint(None),
+        Endpoint([]),
+        Endpoint(["fd00:0::2"]),
+    ],
+    None,
+)
+
+
+def test_what_is_usable_of_a_slice_is_packed_and_the_rest_is_told() -> None:
+    said: list[str] = []
+    parts = pack_slice(HOSTILE, pod_names=False, complain=said.append)
+    assert [(part.width, part.reversible, part.label(0)) for part in parts] == [
+        (4, True, b"10-0-0-1"),
+        (16, True, b"a"),
+        (4, False, b"a"),
+        (16, False, b"fd00-0--2"),
+    ]
+    assert {part.ports for part in parts} == {(Port(b"", b"", NO_PORT),)}
+    assert [sentence.split(": ", 1)[0] for sentence in said] == ["EndpointSlice ns/web-1"] * 2
+
+
+def test_nothing_ready_is_nothing_packed() -> None:
+    found = endpoint_slice("ns/web-1", "web", "10.0.0.1 ready=false")
+    assert pack_slice(found, pod_names=False, complain=print) == ()
+
+
+def test_targets_of_slices_with_names() -> None:
+    found = endpoint_slice("ns/web-1", "web", "a.example.org", "10.0.0.1", address_type="FQDN")
+    parts = pack_slice(found, pod_names=False, complain=print)
+    assert [part.width for part in parts] == [4, 0]
+    assert parts[1].targets == (Name.from_text("a.example.org"),)

@@ -1,0 +1,80 @@
+"""Reverse names and the index behind them."""
+
+from ipaddress import ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.cluster.pack import pack_address
+from hsdns.cluster.reverse import ReverseIndex, address_of, is_reverse
+from hsdns.wire.name import Name
+
+
+@pytest.mark.parametrize(
+    ("qname", "address"),
+    [
+        ("4.3.2.1.in-addr.arpa.", "1.2.3.4"),
+        ("4.3.2.1.IN-ADDR.arpa.", "1.2.3.4"),
+        ("3.2.1.in-addr.arpa.", None),
+        ("5.4.3.2.1.in-addr.arpa.", None),
+        ("256.3.2.1.in-addr.arpa.", None),
+        ("04.3.2.1.in-addr.arpa.", None),
+        ("x.3.2.1.in-addr.arpa.", None),
+        ("in-addr.arpa.", None),
+        ("4.3.2.1.example.org.", None),
+        ("g" + ".0" * 31 + ".ip6.arpa.", None),
+        ("10" + ".0" * 31 + ".ip6.arpa.", None),
+    ],
+)
+def test_address_of(qname: str, address: str | None) -> None:
+    expected = None if address is None else ip_address(address).packed
+    assert address_of(Name.from_text(qname)) == expected
+
+
+@given(st.ip_addresses())
+def test_every_complete_reverse_name_is_read(address: object) -> None:
+    name = Name.from_text(ip_address(str(address)).reverse_pointer)
+    assert address_of(name) == pack_address(str(address))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("in-addr.arpa", False),
+        ("10.in-addr.arpa", True),
+        ("ip6.arpa", False),
+        ("d.f.ip6.arpa", True),
+        ("arpa", False),
+    ],
+)
+def test_is_reverse(name: str, expected: bool) -> None:
+    assert is_reverse(Name.from_text(name)) is expected
+
+
+OWNERS = st.sampled_from([(b"a",), (b"b",), (b"c",)])
+STEPS = st.lists(st.tuples(st.booleans(), st.sampled_from([b"\1\2\3\4", b"\5\6\7\10"]), OWNERS))
+
+
+@given(STEPS)
+def test_the_index_is_a_set_of_owners_for_each_address(
+    steps: list[tuple[bool, bytes, tuple[bytes]]],
+) -> None:
+    index: ReverseIndex[tuple[bytes]] = ReverseIndex()
+    model: dict[bytes, list[tuple[bytes]]] = {}
+    for adds, address, owner in steps:
+        known = model.setdefault(address, [])
+        if adds:
+            index.add(address, owner)
+            if owner not in known:
+                known.append(owner)
+        else:
+            index.remove(address, owner)
+            if owner in known:
+                known.remove(owner)
+    for address, owners in model.items():
+        assert index.lookup(address) == tuple(owners)
+    assert len(index) == sum(bool(owners) for owners in model.values())
+    assert index.snapshot() == {
+        address: frozenset(owners) for address, owners in model.items() if owners
+    }

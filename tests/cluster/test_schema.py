@@ -1,0 +1,74 @@
+"""Records from a Service's value."""
+
+from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.schema import find, pointers, srv_records, target_name
+from hsdns.cluster.value import HEADLESS, PackedSlice, Port, ServiceValue
+from hsdns.wire.name import Name
+from tests.support.requests import section
+
+ZONE = Name.from_text("cluster.local")
+ASKED = Asked(SVC, b"ns", b"db")
+QNAME = Name.from_text("DB.ns.svc.cluster.local")
+PART = PackedSlice(
+    "db-1", "1", 4, b"\n\0\0\1\n\0\0\2", (b"db-0", None), (Port(b"sql", b"tcp", 5432),)
+)
+VALUE = ServiceValue(HEADLESS, "1", slices=(PART,))
+
+
+def test_a_node_is_made_once_in_lower_case_and_kept_in_the_value() -> None:
+    value = ServiceValue(HEADLESS, "1", slices=(PART,))
+    node = find(value, ASKED, QNAME, 7)
+    assert node is not None
+    assert section(node.a) == [
+        "db.ns.svc.cluster.local. 7 IN A 10.0.0.1",
+        "db.ns.svc.cluster.local. 7 IN A 10.0.0.2",
+    ]
+    assert node.aaaa == ()
+    assert find(value, ASKED, Name.from_text("db.ns.svc.cluster.local"), 7) is node
+    assert list(value.nodes) == [QNAME.lower]
+
+
+def test_names_that_do_not_exist_are_not_kept() -> None:
+    value = ServiceValue(HEADLESS, "1", slices=(PART,))
+    assert (
+        find(
+            value,
+            ASKED._replace(endpoint=b"nope"),
+            Name.from_text("nope.db.ns.svc.cluster.local"),
+            7,
+        )
+        is None
+    )
+    assert value.nodes == {}
+
+
+def test_srv_records_and_their_addresses() -> None:
+    node = find(VALUE, ASKED, QNAME, 7)
+    assert node is not None
+    answer, additional = srv_records(VALUE, node, ASKED, QNAME, ZONE, 7)
+    assert section(answer) == [
+        "db.ns.svc.cluster.local. 7 IN SRV 0 50 5432 db-0.db.ns.svc.cluster.local.",
+        "db.ns.svc.cluster.local. 7 IN SRV 0 50 5432 10-0-0-2.db.ns.svc.cluster.local.",
+    ]
+    assert section(additional) == [
+        "db-0.db.ns.svc.cluster.local. 7 IN A 10.0.0.1",
+        "10-0-0-2.db.ns.svc.cluster.local. 7 IN A 10.0.0.2",
+    ]
+    assert srv_records(VALUE, node, ASKED, QNAME, ZONE, 7)[0] is answer
+
+
+def test_a_target_that_would_be_too_long_is_none() -> None:
+    asked = Asked(SVC, b"n" * 63, b"s" * 63)
+    assert target_name(b"e" * 63, asked, Name.from_text("cluster.local")) is not None
+    assert target_name(b"e" * 63, asked, Name.from_text("z" * 60 + ".local")) is None
+
+
+def test_pointers_name_an_address_once_for_each_place() -> None:
+    part = PARTS_TWICE
+    value = ServiceValue(HEADLESS, "1", slices=(part,))
+    names = [name.to_text() for name in pointers(value, (b"ns", b"db", "db-1"), b"\n\0\0\1", ZONE)]
+    assert names == ["a.db.ns.svc.cluster.local.", "b.db.ns.svc.cluster.local."]
+    assert pointers(value, (b"ns", b"db", "db-2"), b"\n\0\0\1", ZONE) == []
+
+
+PARTS_TWICE = PackedSlice("db-1", "1", 4, b"\n\0\0\1\n\0\0\1", (b"a", b"b"), (Port(b"", b"", 1),))

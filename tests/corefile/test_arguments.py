@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from hsdns.corefile.arguments import HostPort, listen_address, optional_argument, split_host_port
+from hsdns.corefile.properties import duration_to_text, parse_duration
+from hsdns.corefile.tree import CorefileError, Position, Token
+from tests.support.setup import directives
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(":8080", HostPort("", 8080), id="port"),
+        pytest.param("127.0.0.1:8080", HostPort("127.0.0.1", 8080), id="ipv4"),
+        pytest.param("[::1]:8080", HostPort("::1", 8080), id="ipv6"),
+        pytest.param("localhost:9153", HostPort("localhost", 9153), id="name"),
+        pytest.param("[]:1", HostPort("", 1), id="empty-brackets"),
+        pytest.param(":0", HostPort("", 0), id="port-0"),
+        pytest.param("8080", None, id="no-colon"),
+        pytest.param("::1:8080", None, id="ipv6-without-brackets"),
+        pytest.param("localhost", None, id="name-alone"),
+        pytest.param("localhost:", None, id="no-port"),
+        pytest.param(":65536", None, id="port-too-big"),
+        pytest.param(":http", None, id="service-name"),
+        pytest.param("[::1]8080", None, id="no-colon-after-bracket"),
+    ],
+)
+def test_split_host_port(text: str, expected: HostPort | None) -> None:
+    assert split_host_port(text) == expected
+
+
+def test_listen_address_says_how_to_write_it() -> None:
+    with pytest.raises(CorefileError) as caught:
+        listen_address(Token("8080", Position("Corefile", 3, 12)))
+    assert str(caught.value) == (
+        'Corefile:3:12: "8080" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"'
+    )
+
+
+def test_optional_argument() -> None:
+    one, none = directives("ready :1\nhealth")
+    token = optional_argument(one)
+    assert token is not None
+    assert (token.text, optional_argument(none)) == (":1", None)
+
+
+def test_optional_argument_refuses_a_second() -> None:
+    with pytest.raises(CorefileError) as caught:
+        optional_argument(directives("ready :1 :2")[0])
+    assert str(caught.value) == 'Corefile:2:10: "ready" takes at most 1 argument, found 2'
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("0", "0s"),
+        ("1ns", "1ns"),
+        ("1.5us", "1.5µs"),
+        ("300ms", "300ms"),
+        ("1001us", "1.001ms"),
+        ("2s", "2s"),
+        ("1.5s", "1.5s"),
+        ("90s", "1m30s"),
+        ("5m", "5m0s"),
+        ("1h", "1h0m0s"),
+        ("1h2m3.5s", "1h2m3.5s"),
+        ("-90s", "-1m30s"),
+    ],
+)
+def test_duration_to_text(written: str, text: str) -> None:
+    seconds = parse_duration(written)
+    assert seconds is not None
+    assert duration_to_text(seconds) == text

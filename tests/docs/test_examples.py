@@ -1,0 +1,298 @@
+"""Every Corefile in the documentation starts, and every `$ hsdns ...` prints what the documentation says.
+
+A fenced block with `title="NAME"` is also a file of that name, for the blocks of the same page that need it.  Before a
+Corefile is started it is set up as it stands.  Then what would reach beyond loopback, or needs a certain port, is
+replaced: ports, bound addresses, upstreams, the cluster's manifests and the lameduck period.
+"""
+
+import asyncio
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from threading import Timer
+from typing import NamedTuple
+
+import pytest
+
+from hsdns.assemble import Configuration, assemble
+from hsdns.corefile.parser import parse
+from hsdns.corefile.tree import Corefile, Directive, Line, ServerBlock, Token
+from hsdns.plugins import NOT_YET, ORDER
+from hsdns.server.lifecycle import Server
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = ROOT / "hsdns" / "demo"
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+FENCE = re.compile(
+    r"^(?P<mark>```+)(?P<language>\w*)(?P<rest>[^\n]*)\n(?P<body>.*?)^(?P=mark)$",
+    re.DOTALL | re.MULTILINE,
+)
+TITLE = re.compile(r'title="([^"]+)"')
+DEADLINE = 15.0  # seconds for a command to print what the page says
+DEFAULT_HTTP_PORT = {"health": "8080", "ready": "8181", "prometheus": "9153"}
+
+
+class Fence(NamedTuple):
+    page: Path
+    line: int
+    language: str
+    title: str | None
+    body: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT).as_posix()}:{self.line}"
+
+
+def fences(page: Path) -> Iterator[Fence]:
+    text = page.read_text()
+    for match in FENCE.finditer(text):
+        title = TITLE.search(match["rest"])
+        line = text.count("\n", 0, match.start()) + 1
+        yield Fence(page, line, match["language"], title and title[1], match["body"])
+
+
+FENCES = [fence for page in PAGES for fence in fences(page)]
+COREFILES = [fence for fence in FENCES if fence.language == "corefile"]
+CONSOLES = [fence for fence in FENCES if fence.language == "console" and "$ hsdns" in fence.body]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_files(page: Path) -> None:
+    for fence in fences(page):
+        if fence.title:
+            Path(fence.title).parent.mkdir(parents=True, exist_ok=True)
+            Path(fence.title).write_text(fence.body)
+
+
+def read(fence: Fence) -> Corefile:
+    return parse(
+        fence.title or "Corefile",
+        text=fence.body,
+        environ={},
+        known_directives=ORDER,
+        not_yet=NOT_YET,
+    )
+
+
+# --- Corefiles ---
+
+
+def free_port() -> int:
+    """A port of loopback that is free for UDP and TCP."""
+    while True:
+        with (
+            socket.socket(type=socket.SOCK_STREAM) as tcp,
+            socket.socket(type=socket.SOCK_DGRAM) as udp,
+        ):
+            tcp.bind(("127.0.0.1", 0))
+            port: int = tcp.getsockname()[1]
+            try:
+                udp.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+class Loopback:
+    """Changes a Corefile so that it starts on any machine and speaks to loopback only."""
+
+    def __init__(self) -> None:
+        self.ports: dict[str, str] = {}
+        self.hosts: dict[str, str] = {}
+
+    def corefile(self, corefile: Corefile) -> Corefile:
+        blocks = tuple(
+            ServerBlock(
+                tuple(self._key(key) for key in block.keys),
+                tuple(self._directive(directive) for directive in block.directives),
+            )
+            for block in corefile.blocks
+        )
+        return Corefile(corefile.path, blocks, (), corefile.digest)
+
+    def port(self, port: str) -> str:
+        return self.ports.setdefault(port, str(free_port()))
+
+    def host(self, host: str) -> str:
+        return self.hosts.setdefault(host, f"127.0.0.{len(self.hosts) + 1}")
+
+    def _key(self, key: Token) -> Token:
+        zone, colon, port = key.text.rpartition(":")
+        return key._replace(text=f"{zone}:{self.port(port)}") if colon and port.isdigit() else key
+
+    def _directive(self, directive: Directive) -> Directive:
+        name = directive.name.text
+        if name in DEFAULT_HTTP_PORT:
+            given = directive.args[0].text if directive.args else f":{DEFAULT_HTTP_PORT[name]}"
+            address = directive.name._replace(
+                text=f"127.0.0.1:{self.port(given.rpartition(':')[2])}"
+            )
+            lines = tuple(
+                line._replace(args=(line.args[0]._replace(text="0s"),))
+                if line.name.text == "lameduck"
+                else line
+                for line in directive.lines
+            )
+            return Directive(directive.name, (address,), lines or None)
+        if name == "bind":
+            lines = tuple(line for line in directive.lines if line.name.text != "except")
+            args = tuple(token._replace(text=self.host(token.text)) for token in directive.args)
+            return Directive(directive.name, args, lines or None)
+        if name == "forward":
+            scheme = "tls://" if directive.args[1].text.startswith("tls://") else ""
+            upstream = directive.args[1]._replace(text=f"{scheme}127.0.0.1:{self.port('upstream')}")
+            return directive._replace(args=(directive.args[0], upstream))
+        if name == "kubernetes":
+            word = directive.name._replace(text="source")
+            demo = Line(word, (word._replace(text="manifests"), word._replace(text=str(DEMO))))
+            others = tuple(line for line in directive.lines if line.name.text != "source")
+            synthetic = tuple(
+                line
+                for line in directive.lines
+                if line.name.text == "source" and line.args[0].text == "synthetic"
+            )
+            return directive._replace(body=(*(synthetic or (demo,)), *others))
+        return directive
+
+
+def set_up(corefile: Corefile, warn: Callable[[str], None]) -> Configuration:
+    return assemble(
+        corefile,
+        default_port=free_port(),
+        interfaces=lambda: {"lo": ("127.0.0.1",), "eth0": ("127.0.0.2",)},
+        warn=warn,
+    )
+
+
+@pytest.mark.parametrize("fence", COREFILES, ids=str)
+def test_corefile_is_set_up_as_it_stands(fence: Fence) -> None:
+    write_files(fence.page)
+    configuration = set_up(read(fence), lambda sentence: None)
+    assert configuration.listeners
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("fence", COREFILES, ids=str)
+def test_corefile_starts(fence: Fence) -> None:
+    write_files(fence.page)
+    corefile = Loopback().corefile(read(fence))
+    build = partial(set_up, warn=lambda sentence: None)
+
+    async def start_and_stop() -> tuple[int, int]:
+        server = Server(lambda: corefile, build)
+        await server.start()
+        listening = len(server.addresses)
+        running = asyncio.create_task(server.run())
+        await server.shut_down()
+        return listening, await running
+
+    listening, status = asyncio.run(start_and_stop())
+    assert listening >= 1
+    assert status == 0
+
+
+def test_every_plugin_page_has_a_corefile() -> None:
+    shown = {fence.page.stem for fence in COREFILES if fence.page.parent.name == "plugins"}
+    assert set(ORDER) - shown == set()
+
+
+# --- commands ---
+
+
+class Command(NamedTuple):
+    words: list[str]
+    expected: str
+
+    @property
+    def serves(self) -> bool:
+        """Whether the command goes on until it is told to end."""
+        return not any(
+            word.lstrip("-") in {"validate", "version", "plugins", "help", "h"}
+            for word in self.words
+        )
+
+
+def commands(body: str) -> Iterator[Command]:
+    """The hsdns commands of a console block with what they print; other commands and their output are skipped."""
+    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        line, _, output = part.partition("\n")
+        while line.endswith("\\"):
+            more, _, output = output.partition("\n")
+            line = f"{line[:-1]} {more.removeprefix('>')}"
+        words = shlex.split(line, comments=True)
+        if words[0] == "hsdns":
+            yield Command(words[1:], output.strip("\n"))
+
+
+def as_pattern(expected: str) -> re.Pattern[str]:
+    """What matches a command's output; `...` stands for anything in a line, alone on a line for any lines."""
+    lines = []
+    for line in expected.splitlines():
+        if line == "...":
+            lines.append(r"(?:.*\n)*")
+        else:
+            lines.append(".*".join(re.escape(part) for part in line.split("...")) + r"\n")
+    return re.compile("".join(lines))
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("fence", CONSOLES, ids=str)
+def test_command_prints_what_the_page_says(fence: Fence) -> None:
+    write_files(fence.page)
+    for command in commands(fence.body):
+        run(command)
+
+
+def run(command: Command) -> None:
+    port = str(free_port())
+    words, shown_port = list(command.words), "1053"
+    wanted = as_pattern(command.expected)
+    if command.serves:
+        at = next(
+            (at for at, word in enumerate(words) if word.lstrip("-") in {"dns.port", "p"}), None
+        )
+        if at is None:
+            words += ["-dns.port", port]
+        else:
+            shown_port, words[at + 1] = words[at + 1], port
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_")
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "hsdns", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        # A server that does not print what it should would be read for ever.
+        deadline = Timer(DEADLINE, process.kill)
+        deadline.start()
+        try:
+            printed = ""
+            for line in process.stdout:
+                printed += line.replace(port, shown_port)
+                if command.serves and wanted.fullmatch(printed):
+                    process.send_signal(signal.SIGTERM)
+                    break
+            process.stdout.read()
+            process.wait()
+        finally:
+            deadline.cancel()
+            process.kill()
+    assert wanted.fullmatch(printed), printed

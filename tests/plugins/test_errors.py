@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from hsdns.plugins import errors
+from hsdns.plugins.errors import Errors
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+from tests.support.drive import finish
+from tests.support.requests import FakeRuntime, make_request, next_with, reply
+from tests.support.setup import set_up, setup_error
+
+TIMEOUT = unwritten(Rcode.SERVFAIL, "read udp 10.0.0.1:53: i/o timeout")
+FAILED = unwritten(Rcode.SERVFAIL, "Failed to list")
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.DEBUG, "hsdns.plugin.errors")
+    return caplog
+
+
+def lines(logged: pytest.LogCaptureFixture) -> list[str]:
+    return [f"[{record.levelname}] {record.getMessage()}" for record in logged.records]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(reply(["a.example.org. 5 IN A 10.0.0.1"], aa=True), [], id="answer"),
+        pytest.param(unwritten(Rcode.SERVFAIL), [], id="rcode-without-error"),
+        pytest.param(
+            TIMEOUT,
+            ["[ERROR] plugin/errors: 2 a.example.org. AAAA: read udp 10.0.0.1:53: i/o timeout"],
+            id="error",
+        ),
+        pytest.param(
+            Reply(error="odd %s"),
+            ["[ERROR] plugin/errors: 0 a.example.org. AAAA: odd %s"],
+            id="error-with-noerror",
+        ),
+    ],
+)
+def test_handle(found: Reply, expected: list[str], logged: pytest.LogCaptureFixture) -> None:
+    plugin = set_up(Errors, "errors")
+    assert finish(plugin.handle(make_request("A.example.org.", "AAAA"), next_with(found))) is found
+    assert lines(logged) == expected
+
+
+class Consolidating:
+    """An Errors that has started, with its timers in the test's hands."""
+
+    def __init__(self, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.slept: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            self.slept.append(seconds)
+
+        monkeypatch.setattr(errors, "sleep", sleep)
+        self.runtime = FakeRuntime()
+        self.plugin = set_up(Errors, text)
+        finish(self.plugin.start(self.runtime))
+
+    def fail(self, found: Reply, times: int = 1) -> None:
+        for _ in range(times):
+            finish(self.plugin.handle(make_request("a.example.org."), next_with(found)))
+
+    def fire(self) -> None:
+        timers: list[Coroutine[Any, Any, Any]] = list(self.runtime.spawned.values())
+        self.runtime.spawned.clear()
+        for timer in timers:
+            finish(timer)
+
+    def close(self) -> None:
+        for timer in self.runtime.spawned.values():
+            timer.close()
+
+
+SINGLE = "plugin/errors: 2 a.example.org. A: read udp 10.0.0.1:53: i/o timeout"
+PLAIN = 'errors {\n consolidate 5m ".* i/o timeout$" warning\n consolidate 30s "^Failed .+"\n}'
+SHOWN = 'errors {\n consolidate 2s "timeout$" info show_first\n}'
+
+
+@pytest.mark.parametrize(
+    ("text", "times", "before", "after"),
+    [
+        pytest.param(
+            PLAIN,
+            3,
+            [],
+            ["[WARNING] plugin/errors: 3 errors like '.* i/o timeout$' occurred in last 5m0s"],
+            id="counted",
+        ),
+        pytest.param(
+            PLAIN,
+            1,
+            [],
+            ["[WARNING] plugin/errors: 1 errors like '.* i/o timeout$' occurred in last 5m0s"],
+            id="one",
+        ),
+        pytest.param(
+            SHOWN,
+            3,
+            [f"[INFO] {SINGLE}"],
+            [
+                f"[INFO] {SINGLE}",
+                "[INFO] plugin/errors: 3 errors like 'timeout$' occurred in last 2s",
+            ],
+            id="show-first",
+        ),
+        pytest.param(SHOWN, 1, [f"[INFO] {SINGLE}"], [f"[INFO] {SINGLE}"], id="show-first-alone"),
+    ],
+)
+@pytest.mark.parametrize("end", ["timer", "stop"])
+def test_consolidate(
+    text: str,
+    times: int,
+    before: list[str],
+    after: list[str],
+    end: str,
+    logged: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = Consolidating(text, monkeypatch)
+    case.fail(TIMEOUT, times)
+    assert lines(logged) == before
+    if end == "timer":
+        case.fire()
+    else:
+        finish(case.plugin.stop())
+        case.close()
+    assert lines(logged) == after
+
+
+def test_each_pattern_has_its_own_period(
+    logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Consolidating(PLAIN, monkeypatch)
+    case.fail(TIMEOUT, 2)
+    case.fail(FAILED)
+    case.fire()
+    assert case.slept == [300.0, 30.0]
+    assert [record.levelno for record in logged.records] == [logging.WARNING, logging.ERROR]
+
+
+def test_a_period_begins_anew_with_the_next_error(
+    logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Consolidating(PLAIN, monkeypatch)
+    case.fail(FAILED)
+    case.fire()
+    assert case.runtime.spawned == {}
+    case.fail(FAILED, 2)
+    case.fire()
+    assert lines(logged) == [
+        "[ERROR] plugin/errors: 1 errors like '^Failed .+' occurred in last 30s",
+        "[ERROR] plugin/errors: 2 errors like '^Failed .+' occurred in last 30s",
+    ]
+
+
+def test_what_no_pattern_takes_is_logged_at_once(
+    logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Consolidating(PLAIN, monkeypatch)
+    case.fail(unwritten(Rcode.REFUSED, "concurrent queries exceeded maximum 1000"))
+    assert lines(logged) == [
+        "[ERROR] plugin/errors: 5 a.example.org. A: concurrent queries exceeded maximum 1000"
+    ]
+
+
+def test_after_stop_each_error_is_logged_at_the_level_of_its_pattern(
+    logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Consolidating(PLAIN, monkeypatch)
+    finish(case.plugin.stop())
+    case.fail(TIMEOUT)
+    assert lines(logged) == [f"[WARNING] {SINGLE}"]
+
+
+def test_a_real_timer_flushes(logged: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        runtime = FakeRuntime()
+        plugin = set_up(Errors, 'errors {\n consolidate 1ms "timeout"\n}')
+        await plugin.start(runtime)
+        await plugin.handle(make_request("a.example.org."), next_with(TIMEOUT))
+        assert lines(logged) == []
+        await asyncio.wait_for(runtime.tasks["errors timeout"], 5)
+
+    asyncio.run(run())
+    assert lines(logged) == ["[ERROR] plugin/errors: 1 errors like 'timeout' occurred in last 1ms"]
+
+
+@pytest.mark.parametrize("text", ["errors", "errors stdout", "errors {\n}"])
+def test_setup(text: str) -> None:
+    assert isinstance(set_up(Errors, text), Errors)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param(
+            "errors stderr",
+            'Corefile:2:8: cannot log errors to "stderr"; leave it out or say "stdout"',
+            id="elsewhere",
+        ),
+        pytest.param(
+            "errors stdout x",
+            'Corefile:2:15: "errors" takes at most 1 argument, found 2',
+            id="two-arguments",
+        ),
+        pytest.param(
+            "errors\nerrors",
+            'Corefile:3:1: "errors" may stand only once in a server block; merge it with the first',
+            id="twice",
+        ),
+        pytest.param(
+            "errors {\n stacktrace\n}",
+            'Corefile:3:2: property "stacktrace" of errors exists in CoreDNS but not in hsdns yet; remove the line',
+            id="not-yet",
+        ),
+        pytest.param(
+            "errors {\n consolidat 1s x\n}",
+            'Corefile:3:2: unknown property "consolidat" of errors; did you mean "consolidate"?',
+            id="unknown",
+        ),
+        pytest.param(
+            "errors {\n consolidate 1s\n}",
+            'Corefile:3:2: property "consolidate" takes DURATION REGEXP [LEVEL] [show_first], found 1 arguments',
+            id="too-few",
+        ),
+        pytest.param(
+            "errors {\n consolidate 1s x error show_first more\n}",
+            'Corefile:3:2: property "consolidate" takes DURATION REGEXP [LEVEL] [show_first], found 5 arguments',
+            id="too-many",
+        ),
+        pytest.param(
+            "errors {\n consolidate 5 x\n}",
+            'Corefile:3:14: "5" is not a duration; write a number and a unit such as "5s"',
+            id="duration",
+        ),
+        pytest.param(
+            "errors {\n consolidate 1s (\n}",
+            'Corefile:3:17: "(" is not a regular expression: missing ), unterminated subpattern at position 0',
+            id="pattern",
+        ),
+        pytest.param(
+            "errors {\n consolidate 1s x warn\n}",
+            'Corefile:3:19: "warn" is not one of: warning, error, info, debug, show_first; did you mean "warning"?',
+            id="level",
+        ),
+        pytest.param(
+            "errors {\n consolidate 1s x info debug\n}",
+            'Corefile:3:24: "debug" is a second level; give one',
+            id="two-levels",
+        ),
+        pytest.param(
+            "errors {\n consolidate 1s x show_first info\n}",
+            'Corefile:3:30: level "info" must stand before "show_first"',
+            id="level-last",
+        ),
+        pytest.param(
+            "errors {\n consolidate 1s " + "x" * 10_001 + "\n}",
+            "Corefile:3:17: the pattern has 10001 characters, at most 10000 are allowed",
+            id="pattern-length",
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert re.sub(r"\s+", " ", setup_error(Errors, text)) == error

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from hsdns.corefile.arguments import HostPort
+from hsdns.metrics import SLIM_TIME_BUCKETS, Counter, Histogram
+from hsdns.plugins import health
+from hsdns.plugins.health import Health
+from tests.support.drive import finish
+from tests.support.requests import FakeRuntime
+from tests.support.setup import set_up, setup_error
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "lameduck"),
+    [
+        pytest.param("health", ":8080", 0, id="default"),
+        pytest.param("health localhost:8091", "localhost:8091", 0, id="address"),
+        pytest.param("health {\n lameduck 5s\n}", ":8080", 5, id="lameduck"),
+        pytest.param(
+            "health 169.254.20.10:8080 {\n lameduck 1m\n}", "169.254.20.10:8080", 60, id="both"
+        ),
+        pytest.param(
+            "health :1 {\n lameduck 5s\n}\nhealth :2\nhealth",
+            ":2",
+            5,
+            id="last-that-says-something",
+        ),
+    ],
+)
+def test_setup(text: str, address: str, lameduck: float) -> None:
+    plugin = set_up(Health, text)
+    assert (plugin.address, plugin.lameduck) == (address, lameduck)
+
+
+def test_answer() -> None:
+    runtime = FakeRuntime()
+    finish(set_up(Health, "health :8085").start(runtime))
+    runtime.spawned["health"].close()
+    assert runtime.http[":8085"]["/health"]("/health") == (200, "text/plain; charset=utf-8", b"OK")
+
+
+@pytest.mark.parametrize(
+    ("address", "target"),
+    [
+        (":8080", ("localhost", 8080)),
+        ("127.0.0.2:81", ("127.0.0.2", 81)),
+        ("[::1]:8080", ("::1", 8080)),
+    ],
+)
+def test_asks_itself_after_each_second(
+    address: str, target: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    asked: list[HostPort] = []
+
+    async def sleep(seconds: float) -> None:
+        if len(slept) == 2:
+            raise asyncio.CancelledError
+        slept.append(seconds)
+
+    async def check(self: Health, target: HostPort) -> None:
+        asked.append(target)
+
+    monkeypatch.setattr(health, "sleep", sleep)
+    monkeypatch.setattr(Health, "check", check)
+    runtime = FakeRuntime()
+    finish(Health(address).start(runtime))
+    with pytest.raises(asyncio.CancelledError):
+        finish(runtime.spawned["health"])
+    assert (slept, asked) == ([1.0, 1.0], [target, target])
+
+
+def test_does_not_ask_a_port_that_the_kernel_chose() -> None:
+    runtime = FakeRuntime()
+    finish(Health("127.0.0.1:0").start(runtime))
+    assert runtime.spawned == {}
+
+
+def check_against(serve: Serve | None, seconds: float) -> FakeRuntime:
+    """Let a Health ask a server that answers as scripted, or none, while `seconds` pass on its clock."""
+    runtime = FakeRuntime()
+
+    async def run() -> None:
+        plugin = Health("127.0.0.1:0")
+        await plugin.start(runtime)
+        assert runtime.tasks == {}
+
+        async def timed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            runtime.time += seconds
+            assert serve is not None
+            try:
+                await serve(reader, writer)
+            finally:
+                writer.close()
+                await writer.wait_closed()
+
+        server = await asyncio.start_server(timed, "127.0.0.1", 0)
+        target = HostPort(*server.sockets[0].getsockname())
+        if serve is None:
+            server.close()
+            await server.wait_closed()
+        await plugin.check(target)
+        server.close()
+        await server.wait_closed()
+        await asyncio.gather(
+            *asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True
+        )
+
+    asyncio.run(run())
+    return runtime
+
+
+def measured(runtime: FakeRuntime) -> tuple[list[float], float]:
+    durations = runtime.metrics.histogram(
+        "coredns_health_request_duration_seconds", "", SLIM_TIME_BUCKETS
+    )
+    failures = runtime.metrics.counter("coredns_health_request_failures_total", "")
+    assert isinstance(durations, Histogram)
+    assert isinstance(failures, Counter)
+    return durations.values[()], failures.values[()]
+
+
+async def well(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    request = await reader.readuntil(b"\r\n\r\n")
+    assert request.startswith(b"GET /health HTTP/1.1\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK")
+    await writer.drain()
+
+
+async def nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"SSH-2.0\r\n")
+    await writer.drain()
+
+
+async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("serve", "seconds", "cells", "failures", "warning"),
+    [
+        pytest.param(well, 0.001, [0, 1, 0, 0, 0, 0, 0.001], 0, "", id="well"),
+        pytest.param(well, 1.5, [0, 0, 0, 0, 1, 0, 1.5], 0, "took more than 1s: 1.5s", id="slow"),
+        pytest.param(
+            nonsense, 0, [1, 0, 0, 0, 0, 0, 0], 1, "failed: the answer is not HTTP", id="nonsense"
+        ),
+        pytest.param(
+            hang_up, 0, [1, 0, 0, 0, 0, 0, 0], 1, "failed: the answer is not HTTP", id="hang-up"
+        ),
+        pytest.param(None, 0, [1, 0, 0, 0, 0, 0, 0], 1, "failed: ", id="nobody"),
+    ],
+)
+def test_check(
+    serve: Serve | None,
+    seconds: float,
+    cells: list[float],
+    failures: float,
+    warning: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "hsdns.plugin.health")
+    assert measured(check_against(serve, seconds)) == (cells, failures)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == bool(warning)
+    for sentence in said:
+        assert sentence.startswith('plugin/health: Local health request to "http://127.0.0.1:')
+        assert f'/health" {warning}' in sentence
+
+
+@pytest.mark.sockets
+def test_a_check_that_takes_too_long_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(health, "CHECK_TIMEOUT", 0.01)
+    runtime = FakeRuntime()
+
+    async def run(target: HostPort) -> None:
+        plugin = Health("127.0.0.1:0")
+        await plugin.start(runtime)
+        await plugin.check(target)
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+        asyncio.run(run(HostPort(*silent.getsockname())))
+    assert measured(runtime)[1] == 1
+    assert caplog.records[0].getMessage().endswith("failed: no answer within 10ms")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "health 8080",
+            'Corefile:2:8: "8080" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"',
+        ),
+        ("health :1 :2", 'Corefile:2:11: "health" takes at most 1 argument, found 2'),
+        (
+            "health {\n lameduck\n}",
+            'Corefile:3:2: property "lameduck" takes 1 argument, found 0',
+        ),
+        (
+            "health {\n lameduck 5\n}",
+            'Corefile:3:11: "5" is not a duration; write a number and a unit such as "5s"',
+        ),
+        (
+            "health {\n lamduck 5s\n}",
+            'Corefile:3:2: unknown property "lamduck" of health; did you mean "lameduck"?',
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert setup_error(Health, text) == error

@@ -1,0 +1,395 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from hsdns.plugins import hosts
+from hsdns.plugins.hosts import Hosts
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+from tests.support.drive import finish
+from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
+from tests.support.setup import set_up, setup_error
+
+FILE = """\
+# a comment
+10.1.1.1 a.example.org A.Example.ORG.  # said twice
+10.1.1.2\tb.example.org c.example.org
+2001:db8::2 b.example.org
+fe80::1%eth0 link.example.org
+::ffff:10.2.2.2 mapped.example.org
+10.3.3.3 *.wild.example.org
+10.3.3.4 real.wild.example.org
+2001:db8::5 six.wild.example.org
+10.0.0.300 bad.example.org
+10.4.4.4
+10.5.5.5 under_score.example.org a..b
+10.6.6.6 elsewhere.example.net
+"""
+BELOW = reply(["below. 1 IN A 192.0.2.1"])
+R10 = "10.in-addr.arpa."
+B6 = "2.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa."
+
+
+@pytest.fixture
+def hosts_file(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts"
+    path.write_text(FILE)
+    return path
+
+
+def started(
+    path: Path, arguments: str = "", body: str = "", zones: Sequence[str] = (".",)
+) -> Hosts:
+    text = f"hosts {path} {arguments}" + (f" {{\n{body}\n}}" if body else "")
+    runtime = FakeRuntime()
+    plugin = set_up(Hosts, text, zones)
+    finish(plugin.start(runtime))
+    for coro in runtime.spawned.values():
+        coro.close()
+    return plugin
+
+
+def ask(plugin: Hosts, qname: str, qtype: str = "A") -> Reply:
+    return finish(plugin.handle(make_request(qname, qtype), next_with(BELOW)))
+
+
+@pytest.mark.parametrize(
+    ("qname", "qtype", "answer"),
+    [
+        pytest.param("b.example.org.", "A", ["b.example.org. 3600 IN A 10.1.1.2"], id="a"),
+        pytest.param(
+            "b.example.org.", "AAAA", ["b.example.org. 3600 IN AAAA 2001:db8::2"], id="aaaa"
+        ),
+        pytest.param("C.EXAMPLE.org.", "A", ["C.EXAMPLE.org. 3600 IN A 10.1.1.2"], id="case"),
+        pytest.param(
+            "a.example.org.", "A", ["a.example.org. 3600 IN A 10.1.1.1"] * 2, id="said-twice"
+        ),
+        pytest.param("c.example.org.", "AAAA", [], id="other-family-is-empty"),
+        pytest.param("b.example.org.", "MX", [], id="other-type-is-empty"),
+        pytest.param("b.example.org.", "ANY", [], id="any-is-empty"),
+        pytest.param(
+            "link.example.org.", "AAAA", ["link.example.org. 3600 IN AAAA fe80::1"], id="link-local"
+        ),
+        pytest.param(
+            "mapped.example.org.", "A", ["mapped.example.org. 3600 IN A 10.2.2.2"], id="mapped"
+        ),
+        pytest.param(
+            "x.wild.example.org.", "A", ["x.wild.example.org. 3600 IN A 10.3.3.3"], id="wildcard"
+        ),
+        pytest.param(
+            "*.wild.example.org.", "A", ["*.wild.example.org. 3600 IN A 10.3.3.3"], id="asterisk"
+        ),
+        pytest.param("x.wild.example.org.", "TXT", [], id="wildcard-other-type"),
+        pytest.param(
+            "real.wild.example.org.",
+            "A",
+            ["real.wild.example.org. 3600 IN A 10.3.3.4"],
+            id="wildcard-loses",
+        ),
+        pytest.param(
+            "six.wild.example.org.",
+            "A",
+            ["six.wild.example.org. 3600 IN A 10.3.3.3"],
+            id="wildcard-fills-the-family",
+        ),
+        pytest.param(
+            f"2.1.1.{R10}",
+            "PTR",
+            [f"2.1.1.{R10} 3600 IN PTR b.example.org.", f"2.1.1.{R10} 3600 IN PTR c.example.org."],
+            id="ptr",
+        ),
+        pytest.param(B6, "PTR", [f"{B6} 3600 IN PTR b.example.org."], id="ptr-ipv6"),
+        pytest.param(
+            f"2.2.2.{R10}", "PTR", [f"2.2.2.{R10} 3600 IN PTR mapped.example.org."], id="ptr-mapped"
+        ),
+    ],
+)
+def test_answers(hosts_file: Path, qname: str, qtype: str, answer: list[str]) -> None:
+    found = ask(started(hosts_file), qname, qtype)
+    assert found == Reply(rcode=Rcode.NOERROR, answer=found.answer, aa=True)
+    assert section(found.answer) == answer
+
+
+SERVFAIL = unwritten(Rcode.SERVFAIL)
+
+
+@pytest.mark.parametrize(
+    ("body", "qname", "qtype", "expected"),
+    [
+        pytest.param("", "none.example.org.", "A", SERVFAIL, id="unknown"),
+        pytest.param("", "none.example.org.", "MX", SERVFAIL, id="unknown-type-too"),
+        pytest.param("", "y.x.wild.example.org.", "A", SERVFAIL, id="wildcard-is-one-label"),
+        pytest.param("", "wild.example.org.", "A", SERVFAIL, id="wildcard-is-not-its-parent"),
+        pytest.param("", ".", "A", SERVFAIL, id="root"),
+        pytest.param("", f"9.9.9.{R10}", "PTR", BELOW, id="ptr-unknown-goes-on"),
+        pytest.param("", f"1.1.{R10}", "PTR", BELOW, id="ptr-partial-goes-on"),
+        pytest.param("", f"3.3.3.{R10}", "PTR", BELOW, id="ptr-of-wildcard-goes-on"),
+        pytest.param("", f"1.1.1.{R10}", "A", SERVFAIL, id="address-of-a-reverse-name"),
+        pytest.param("no_reverse", f"1.1.1.{R10}", "PTR", BELOW, id="no-reverse"),
+        pytest.param("fallthrough", "none.example.org.", "A", BELOW, id="fallthrough"),
+        pytest.param(
+            "fallthrough", "b.example.org.", "MX", Reply(aa=True), id="fallthrough-not-for-types"
+        ),
+        pytest.param(
+            "fallthrough example.org", "none.example.org.", "A", BELOW, id="fallthrough-zone"
+        ),
+        pytest.param(
+            "fallthrough example.net",
+            "none.example.org.",
+            "A",
+            SERVFAIL,
+            id="fallthrough-other-zone",
+        ),
+        pytest.param(
+            "fallthrough\nfallthrough_unsupported",
+            "b.example.org.",
+            "MX",
+            BELOW,
+            id="fallthrough-unsupported",
+        ),
+        pytest.param(
+            "fallthrough\nfallthrough_unsupported",
+            "c.example.org.",
+            "AAAA",
+            Reply(aa=True),
+            id="fallthrough-unsupported-not-for-addresses",
+        ),
+        pytest.param(
+            "fallthrough example.net\nfallthrough_unsupported",
+            "b.example.org.",
+            "MX",
+            Reply(aa=True),
+            id="fallthrough-unsupported-other-zone",
+        ),
+    ],
+)
+def test_what_is_not_known(
+    hosts_file: Path, body: str, qname: str, qtype: str, expected: Reply
+) -> None:
+    assert ask(started(hosts_file, body=body), qname, qtype) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "zones", "qname", "qtype", "answers"),
+    [
+        pytest.param("example.org", ["."], "b.example.org.", "A", 1, id="argument"),
+        pytest.param(
+            "example.org", ["."], "elsewhere.example.net.", "A", None, id="outside-the-argument"
+        ),
+        pytest.param("", ["example.org."], "b.example.org.", "A", 1, id="block"),
+        pytest.param(
+            "", ["example.org."], "elsewhere.example.net.", "A", None, id="outside-the-block"
+        ),
+        pytest.param(
+            "", ["example.org.", "example.net."], "elsewhere.example.net.", "A", 1, id="two-zones"
+        ),
+        pytest.param("example.org", ["."], f"1.1.1.{R10}", "PTR", 2, id="ptr-needs-no-zone"),
+        pytest.param("example.org", ["."], f"6.6.6.{R10}", "PTR", None, id="ptr-to-a-name-outside"),
+    ],
+)
+def test_zones(
+    hosts_file: Path, arguments: str, zones: list[str], qname: str, qtype: str, answers: int | None
+) -> None:
+    found = ask(started(hosts_file, arguments, zones=zones), qname, qtype)
+    assert (None if found is BELOW else len(found.answer)) == answers
+
+
+def test_inline_lines_add_to_the_file(hosts_file: Path) -> None:
+    body = "10.9.9.9 b.example.org host.minikube.internal\nttl 60\n10.9.9.8 *.wild.example.org\nfallthrough"
+    plugin = started(hosts_file, body=body)
+    assert section(ask(plugin, "b.example.org.").answer) == [
+        "b.example.org. 60 IN A 10.1.1.2",
+        "b.example.org. 60 IN A 10.9.9.9",
+    ]
+    assert section(ask(plugin, "host.minikube.internal.").answer) == [
+        "host.minikube.internal. 60 IN A 10.9.9.9"
+    ]
+    assert section(ask(plugin, "x.wild.example.org.").answer) == [
+        "x.wild.example.org. 60 IN A 10.3.3.3",
+        "x.wild.example.org. 60 IN A 10.9.9.8",
+    ]
+
+
+def test_without_a_file_the_inline_lines_answer(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    missing = tmp_path / "none"
+    plugin = set_up(
+        Hosts, f"hosts {missing} {{\n10.0.0.1 a.\n}}", warnings=warnings, validating=True
+    )
+    assert warnings == [
+        f"Corefile:2:7: hosts file {missing} does not exist; it is read once it does"
+    ]
+    runtime = FakeRuntime()
+    finish(plugin.start(runtime))
+    runtime.spawned["hosts"].close()
+    assert section(ask(plugin, "a.").answer) == ["a. 3600 IN A 10.0.0.1"]
+    assert "coredns_hosts_entries{" not in runtime.metrics.to_text().decode()
+
+
+def test_the_default_file_is_etc_hosts() -> None:
+    assert set_up(Hosts, "hosts").path == "/etc/hosts"
+
+
+def test_reads_again_what_changed(hosts_file: Path) -> None:
+    runtime = FakeRuntime()
+    plugin = set_up(Hosts, f"hosts {hosts_file} {{\n10.0.0.1 inline.example.org\n}}")
+    finish(plugin.start(runtime))
+    runtime.spawned["hosts"].close()
+    os.utime(hosts_file, ns=(0, 1_500_000_000))
+    plugin.read()
+    hosts_file.write_text("10.7.7.7 new.example.org\n")
+    os.utime(hosts_file, ns=(0, 2_500_000_000))
+    plugin.read()
+    assert section(ask(plugin, "new.example.org.").answer) == [
+        "new.example.org. 3600 IN A 10.7.7.7"
+    ]
+    assert ask(plugin, "a.example.org.") == SERVFAIL
+    assert samples(runtime) == [
+        f'coredns_hosts_entries{{hostsfile="{hosts_file}"}} 4.0',
+        "coredns_hosts_reload_timestamp_seconds 2.5",
+    ]
+
+
+def samples(runtime: FakeRuntime) -> list[str]:
+    lines = runtime.metrics.to_text().decode().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def test_entries_count_addresses_and_reverse_names(hosts_file: Path) -> None:
+    runtime = FakeRuntime()
+    plugin = set_up(Hosts, f"hosts {hosts_file} example.org {{\n reload 0s\n}}")
+    finish(plugin.start(runtime))
+    assert runtime.spawned == {}
+    # 10 names with an address each and without those of example.net, the wildcard without a reverse name
+    assert samples(runtime)[0] == f'coredns_hosts_entries{{hostsfile="{hosts_file}"}} 21.0'
+
+
+def test_an_unchanged_file_is_not_read_again(hosts_file: Path) -> None:
+    plugin = started(hosts_file)
+    status = hosts_file.stat()
+    hosts_file.write_text(FILE.replace("10.1.1.1", "10.1.1.9"))
+    os.utime(hosts_file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    plugin.read()
+    assert section(ask(plugin, "a.example.org.").answer)[0] == "a.example.org. 3600 IN A 10.1.1.1"
+
+
+def test_a_file_that_goes_away_leaves_its_answers(hosts_file: Path) -> None:
+    plugin = started(hosts_file)
+    hosts_file.unlink()
+    plugin.read()
+    assert len(ask(plugin, "a.example.org.").answer) == 2
+
+
+def test_a_symlink_that_is_swapped_is_noticed(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"data{number}").write_text(f"10.0.0.{number} a.\n")
+        os.utime(tmp_path / f"data{number}", ns=(0, number))
+    link = tmp_path / "hosts"
+    link.symlink_to("data1")
+    plugin = started(link)
+    (tmp_path / "next").symlink_to("data2")
+    (tmp_path / "next").rename(link)
+    plugin.read()
+    assert section(ask(plugin, "a.").answer) == ["a. 3600 IN A 10.0.0.2"]
+
+
+def test_looks_after_each_period(hosts_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    def change() -> None:
+        hosts_file.write_text("10.7.7.7 new.example.org and.another\n")
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 2:
+            raise asyncio.CancelledError
+        change()
+
+    monkeypatch.setattr(hosts, "sleep", sleep)
+
+    async def run() -> None:
+        runtime = FakeRuntime()
+        plugin = set_up(Hosts, f"hosts {hosts_file} {{\n reload 15s\n}}")
+        await plugin.start(runtime)
+        with pytest.raises(asyncio.CancelledError):
+            await runtime.tasks["hosts"]
+        found = await plugin.handle(make_request("new.example.org."), next_with(BELOW))
+        assert section(found.answer) == ["new.example.org. 3600 IN A 10.7.7.7"]
+
+    asyncio.run(run())
+    assert slept == [15.0, 15.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        pytest.param(
+            "hosts {\n tttl 60\n}",
+            'Corefile:3:2: "tttl" is neither a property of hosts nor an address, the line is skipped;'
+            ' did you mean "ttl"?',
+            id="no-address",
+        ),
+        pytest.param(
+            "hosts {\n 10.0.0.1\n}",
+            'Corefile:3:2: no name follows the address "10.0.0.1", the line is skipped',
+            id="no-name",
+        ),
+        pytest.param("hosts /", "Corefile:2:7: hosts file / is a folder; name a file", id="folder"),
+    ],
+)
+def test_warnings(text: str, warning: str) -> None:
+    warnings: list[str] = []
+    set_up(Hosts, text, warnings=warnings)
+    assert warnings == [warning]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param(
+            "hosts {\n ttl 0\n}",
+            "Corefile:3:6: 0 is out of range, allowed is 1 to 65535",
+            id="ttl-0",
+        ),
+        pytest.param(
+            "hosts {\n ttl 65536\n}",
+            "Corefile:3:6: 65536 is out of range, allowed is 1 to 65535",
+            id="ttl-big",
+        ),
+        pytest.param(
+            "hosts {\n ttl 1s\n}", 'Corefile:3:6: "1s" is not a whole number', id="ttl-no-number"
+        ),
+        pytest.param(
+            "hosts {\n reload -1s\n}",
+            "Corefile:3:9: -1s is out of range, allowed is 0s or more",
+            id="reload",
+        ),
+        pytest.param(
+            "hosts {\n fallthrough\n 10.0.0.1 a\n}",
+            'Corefile:4:2: unknown property "10.0.0.1" of hosts',
+            id="line-after",
+        ),
+        pytest.param(
+            "hosts {\n fallthrough_unsupported\n}",
+            'Corefile:2:1: property "fallthrough_unsupported" of hosts needs "fallthrough" beside it; add that line',
+            id="unsupported-alone",
+        ),
+        pytest.param(
+            "hosts {\n no_reverse x\n}",
+            'Corefile:3:13: property "no_reverse" takes no argument, found 1',
+            id="flag",
+        ),
+        pytest.param(
+            "hosts\nhosts",
+            'Corefile:3:1: "hosts" may stand only once in a server block; merge it with the first',
+            id="twice",
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert setup_error(Hosts, text) == error

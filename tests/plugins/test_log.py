@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from hsdns.plugins.log import Exchange, Log, compile_format
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import CD, RD, Reply, unwritten
+from tests.support.drive import finish
+from tests.support.requests import FakeRuntime, make_request, next_with, reply
+from tests.support.setup import set_up, setup_error
+
+ONE = reply(["a.example.org. 60 IN A 10.0.0.1"], aa=True)
+SOA = "example.org. 5 IN SOA ns.example.org. h.example.org. 1 2 3 4 5"
+NODATA = reply((), [SOA], aa=True)
+NXDOMAIN = reply((), [SOA], (), Rcode.NXDOMAIN, aa=True)
+REFUSED = unwritten(Rcode.REFUSED)
+DROPPED = Reply(dropped=True)
+MANY = reply([f"a.example.org. 60 IN A 10.0.0.{n}" for n in range(40)], ra=True, ad=True)
+
+
+def logged(
+    caplog: pytest.LogCaptureFixture, text: str, found: Reply, **question: object
+) -> list[str]:
+    """What is logged about one question."""
+    caplog.set_level(logging.INFO, "hsdns.plugin.log")
+    runtime = FakeRuntime()
+    runtime.time = 100.000123456
+    plugin = set_up(Log, text)
+    finish(plugin.start(runtime))
+    request = make_request(**{"qname": "A.example.org.", "now": 100.0} | question)  # type: ignore[arg-type]  # rows give values of several types
+    assert finish(plugin.handle(request, next_with(found))) is found
+    assert {record.levelname for record in caplog.records} <= {"INFO"}
+    return [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("found", "question", "line"),
+    [
+        pytest.param(
+            ONE,
+            {},
+            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" NOERROR qr,aa,rd 60 0.000123456s',
+            id="plain",
+        ),
+        pytest.param(
+            ONE,
+            {"edns": Edns(1232, do=True), "client": "2001:db8::1", "flags": RD | CD},
+            '[2001:db8::1]:40000 - 4711 "A IN a.example.org. udp 42 true 1232" NOERROR qr,aa,rd,cd 60 0.000123456s',
+            id="edns-ipv6-without-opt-in-rsize",
+        ),
+        pytest.param(
+            ONE,
+            {"protocol": "tcp", "edns": Edns(400), "flags": 0},
+            '127.0.0.1:40000 - 4711 "A IN a.example.org. tcp 42 false 65535" NOERROR qr,aa 60 0.000123456s',
+            id="tcp",
+        ),
+        pytest.param(
+            ONE,
+            {"edns": Edns(100)},
+            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 42 false 512" NOERROR qr,aa,rd 60 0.000123456s',
+            id="small-bufsize",
+        ),
+        pytest.param(
+            REFUSED,
+            {"qtype": "TYPE65280", "qclass": "CH"},
+            '127.0.0.1:40000 - 4711 "TYPE65280 CH a.example.org. udp 31 false 512" REFUSED qr,rd 31 0.000123456s',
+            id="unwritten",
+        ),
+        pytest.param(
+            DROPPED,
+            {},
+            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" - - 0 0.000123456s',
+            id="dropped",
+        ),
+        pytest.param(
+            MANY,
+            {},
+            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" NOERROR qr,tc,rd,ra,ad 1191 0.000123456s',
+            id="cut-by-the-server",
+        ),
+        pytest.param(
+            MANY,
+            {"edns": Edns(700)},
+            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 42 false 700" NOERROR qr,rd,ra,ad 1191 0.000123456s',
+            id="fits-when-compressed",
+        ),
+        pytest.param(
+            Reply(rcode=24),
+            {"now": 99.000123456},
+            '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" 24 qr,rd 31 1s',
+            id="unknown-rcode-whole-second",
+        ),
+        pytest.param(
+            Reply(aa=True),
+            {"flags": 4 << 11 | RD | CD, "qtype": "SOA"},
+            '127.0.0.1:40000 - 4711 "SOA IN a.example.org. udp 31 false 512" NOERROR qr,aa 31 0.000123456s',
+            id="notify-loses-rd",
+        ),
+    ],
+)
+def test_the_common_line(
+    found: Reply, question: dict[str, object], line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert logged(caplog, "log", found, **question) == [line]
+
+
+COMMON = '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" NOERROR qr,aa,rd 60 0.5s'
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        pytest.param("{common}", COMMON, id="common"),
+        pytest.param("{combined}", COMMON + ' "0"', id="combined"),
+        pytest.param("x {common} {local} y", f"x {COMMON} 127.0.0.1 y", id="common-within"),
+        pytest.param(
+            "{type}|{name}|{class}|{proto}|{size}|{remote}|{port}|{local}|{duration}|{rcode}|{rsize}",
+            "A|a.example.org.|IN|udp|31|127.0.0.1|40000|127.0.0.1|0.5s|NOERROR|60",
+            id="each",
+        ),
+        pytest.param(
+            "{>id}|{>opcode}|{>do}|{>bufsize}|{>rflags}", "4711|0|false|512|qr,aa,rd", id="header"
+        ),
+        pytest.param("{/kubernetes/namespace}", "-", id="metadata"),
+        pytest.param("{ {name} }", "{ a.example.org. }", id="nested-braces"),
+        pytest.param("{x} {names} {name", "{x} {names} {name", id="unknown"),
+        pytest.param("a } {name}", "a } a.example.org.", id="stray-brace"),
+        pytest.param("100% %s {name}", "100% %s a.example.org.", id="percent"),
+        pytest.param("", "", id="empty"),
+    ],
+)
+def test_compile_format(form: str, line: str) -> None:
+    assert compile_format(form)(Exchange(make_request("a.example.org."), ONE, 0.5)) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "classes"),
+    [
+        pytest.param("log", "success denial error", id="default"),
+        pytest.param("log . {\n class all\n}", "success denial error", id="all"),
+        pytest.param("log . {\n class success\n}", "success", id="success"),
+        pytest.param("log . {\n class denial\n}", "denial", id="denial"),
+        pytest.param("log . {\n class error\n}", "error", id="error"),
+        pytest.param("log . {\n class denial error\n}", "denial error", id="two"),
+        pytest.param("log . {\n class denial\n class error\n}", "denial error", id="two-lines"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("found", "is_a"),
+    [
+        pytest.param(ONE, "success", id="answer"),
+        pytest.param(NODATA, "denial", id="nodata"),
+        pytest.param(NXDOMAIN, "denial", id="nxdomain"),
+        pytest.param(REFUSED, "error", id="refused"),
+        pytest.param(unwritten(Rcode.SERVFAIL), "error", id="servfail"),
+        pytest.param(DROPPED, "error", id="dropped"),
+    ],
+)
+def test_class(
+    text: str, classes: str, found: Reply, is_a: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert len(logged(caplog, text, found)) == (is_a in classes.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        pytest.param("log example.org", 1, id="name"),
+        pytest.param("log EXAMPLE.org.", 1, id="name-in-other-case"),
+        pytest.param("log example.net", 0, id="other-name"),
+        pytest.param("log le.org", 0, id="whole-labels"),
+        pytest.param(
+            'log example.net example.org "{name}"', ["a.example.org."], id="names-and-format"
+        ),
+        pytest.param("log example.net {name}", 0, id="other-name-and-format"),
+        pytest.param(
+            'log a.example.org "one {name}"\nlog . "two {name}"',
+            ["one a.example.org."],
+            id="first-rule",
+        ),
+        pytest.param(
+            'log . {\n class error\n}\nlog . "two {name}"',
+            0,
+            id="first-rule-also-where-its-class-is-another",
+        ),
+        pytest.param('log example.net "one"\nlog . "{name}"', ["a.example.org."], id="second-rule"),
+        pytest.param("log {common}", 0, id="format-alone-is-a-name"),
+    ],
+)
+def test_rules(text: str, lines: int | list[str], caplog: pytest.LogCaptureFixture) -> None:
+    found = logged(caplog, text, ONE)
+    assert (len(found) if isinstance(lines, int) else found) == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        pytest.param(
+            "log {common}",
+            'Corefile:2:5: "{common}" is read as a name, which no query has;'
+            ' to log all names in this format write "log . FORMAT"',
+            id="format-alone",
+        ),
+        pytest.param(
+            "log . {/a/b}",
+            'Corefile:2:7: placeholders that begin with "{/" show "-": there is no metadata to fill them',
+            id="metadata",
+        ),
+    ],
+)
+def test_warnings(text: str, warning: str) -> None:
+    warnings: list[str] = []
+    set_up(Log, text, warnings=warnings)
+    assert warnings == [warning]
+
+
+def test_nothing_is_made_where_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "hsdns.plugin.log")
+    plugin = set_up(Log, "log")
+    finish(plugin.start(FakeRuntime()))
+    assert finish(plugin.handle(make_request("a."), next_with(ONE))) is ONE
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param(
+            "log . {\n class denail\n}",
+            'Corefile:3:8: "denail" is not one of: all, success, denial, error; did you mean "denial"?',
+            id="class",
+        ),
+        pytest.param(
+            "log . {\n class\n}",
+            'Corefile:3:2: property "class" takes at least 1 argument, found 0',
+            id="no-class",
+        ),
+        pytest.param(
+            "log . {\n clas all\n}",
+            'Corefile:3:2: unknown property "clas" of log; did you mean "class"?',
+            id="unknown",
+        ),
+        pytest.param(
+            "log a..b",
+            "Corefile:2:5: \"a..b\" is not a name: label b'' has 0 octets, allowed are 1 to 63",
+            id="name",
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert setup_error(Log, text) == error

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hsdns.chain import Block
+from hsdns.plugins import loop
+from hsdns.plugins.loop import Loop
+from hsdns.upstream.target import Target
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.name import Name
+from tests.support.drive import finish
+from tests.support.requests import FakeRuntime, make_request, next_with
+from tests.support.setup import directives, make_block, set_up, setup_error
+from tests.support.upstreams import Answer, answer, serve, silence
+
+FOUND = Reply()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("loop 1", 'Corefile:2:6: "loop" takes no argument, found "1"'),
+        ("loop {\nx\n}", 'Corefile:3:1: "loop" has no properties, found "x"'),
+        (
+            "loop\nloop",
+            'Corefile:3:1: "loop" may stand only once in a server block; merge it with the first',
+        ),
+    ],
+    ids=["argument", "property", "twice"],
+)
+def test_setup_errors(text: str, sentence: str) -> None:
+    assert setup_error(Loop, text) == sentence
+
+
+def test_a_zone_too_long_for_the_probe_s_name() -> None:
+    zone = ".".join(["a" * 63] * 3 + ["b" * 30]) + "."
+    with pytest.raises(
+        Exception, match=r"^Corefile:2:1: zone .* is too long for the names that loop asks for"
+    ):
+        set_up(Loop, "loop", [zone])
+
+
+@pytest.mark.parametrize(
+    ("server", "target"),
+    [
+        ("dns://:53", "127.0.0.1:53"),
+        ("dns://:1053", "127.0.0.1:1053"),
+        ("dns://192.0.2.1:53", "192.0.2.1:53"),
+        ("dns://[2001:db8::1]:53", "[2001:db8::1]:53"),
+    ],
+)
+def test_first_zone_and_first_address_are_probed(server: str, target: str) -> None:
+    block: Block = make_block(["example.org.", "example.net."])._replace(
+        servers=(server, "dns://:9")
+    )
+    found = Loop.setup(directives("loop"), block)
+    assert found.zone == Name.from_text("example.org.")
+    assert str(found.target) == target
+
+
+def test_probe_names_differ_and_are_digits_below_the_zone() -> None:
+    first, second = (set_up(Loop, "loop", ["example.org."]).qname for _ in range(2))
+    assert first != second
+    labels = first.below(Name.from_text("example.org."))
+    assert len(labels) == 2
+    assert all(label.isdigit() for label in labels)
+
+
+def started() -> tuple[Loop, FakeRuntime]:
+    plugin, runtime = set_up(Loop, "loop"), FakeRuntime()
+    finish(plugin.start(runtime))
+    for coro in runtime.spawned.values():
+        coro.close()
+    return plugin, runtime
+
+
+def visit(plugin: Loop, times: int, qname: str | None = None, qtype: str = "HINFO") -> list[Reply]:
+    visits: list[Reply] = []
+    for _ in range(times):
+        request = make_request(qname or plugin.qname.to_text(), qtype, client="192.0.2.7")
+        visits.append(finish(plugin.handle(request, next_with(FOUND))))
+    return visits
+
+
+def test_the_third_visit_ends_the_process() -> None:
+    plugin, runtime = started()
+    assert visit(plugin, 2) == [FOUND] * 2
+    assert runtime.failures == []
+    assert visit(plugin, 3) == [unwritten(Rcode.SERVFAIL)] * 3
+    assert runtime.failures == [
+        'plugin/loop: Loop (192.0.2.7:40000 -> 127.0.0.1:53) detected for zone ".": the query "HINFO '
+        f'{plugin.qname.to_text()}", sent here to find loops, came back 2 times; an upstream of forward sends its '
+        "queries back to this server, so name other upstreams, for instance not a resolv.conf that points to a stub "
+        "on this host"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("qname", "qtype"),
+    [
+        pytest.param("1.2.example.org.", "HINFO", id="other-name"),
+        pytest.param(None, "A", id="other-type"),
+    ],
+)
+def test_other_queries_do_not_count(qname: str | None, qtype: str) -> None:
+    plugin, runtime = started()
+    assert visit(plugin, 5, qname, qtype) == [FOUND] * 5
+    assert visit(plugin, 2) == [FOUND] * 2
+    assert runtime.failures == []
+
+
+def test_a_name_in_another_case_counts() -> None:
+    plugin, runtime = set_up(Loop, "loop", ["example.org."]), FakeRuntime()
+    finish(plugin.start(runtime))
+    for coro in runtime.spawned.values():
+        coro.close()
+    visit(plugin, 3, plugin.qname.to_text().upper())
+    assert len(runtime.failures) == 1
+
+
+def test_after_stop_nothing_counts() -> None:
+    plugin, runtime = started()
+    finish(plugin.stop())
+    assert visit(plugin, 5) == [FOUND] * 5
+    assert runtime.failures == []
+
+
+class Slept:
+    """In place of asyncio.sleep: scripted time passes at once, and what was slept is kept."""
+
+    def __init__(self, runtime: FakeRuntime, plugin: Loop) -> None:
+        self.runtime, self.plugin, self.seconds = runtime, plugin, list[float]()
+        self.watching: list[bool] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        self.watching.append(self.plugin.is_watching)
+        self.runtime.time += seconds
+
+
+async def probe(
+    script: Answer, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> tuple[Slept, list[bytes]]:
+    async with serve(script) as server:
+        plugin, runtime = set_up(Loop, "loop"), FakeRuntime()
+        plugin.target = Target("dns", "127.0.0.1", server.port)
+        slept = Slept(runtime, plugin)
+        monkeypatch.setattr(loop, "sleep", slept)
+        monkeypatch.setattr(loop, "REPLY_TIMEOUT", seconds)
+        await plugin.start(runtime)
+        await runtime.tasks["loop: probe"]
+        assert not plugin.is_watching
+        assert all(
+            plugin.qname.wire + RRType.HINFO.to_bytes(2, "big") in wire for wire in server.udp
+        )
+        return slept, server.udp
+
+
+def test_a_reply_ends_the_probes_and_two_seconds_later_the_watch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept, seen = asyncio.run(probe(answer(rcode=3), monkeypatch, 5.0))
+    assert len(seen) == 1
+    assert (slept.seconds, slept.watching) == ([2.0], [True])
+
+
+def test_probes_go_on_for_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept, seen = asyncio.run(probe(silence, monkeypatch, 0.002))
+    assert len(seen) == 30
+    assert slept.seconds == [1.0] * 30
+
+
+def test_a_socket_that_is_not_open_yet_is_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with serve() as server:
+            port = server.port
+        plugin, runtime = set_up(Loop, "loop"), FakeRuntime()
+        plugin.target = Target("dns", "127.0.0.1", port)
+        monkeypatch.setattr(loop, "sleep", Slept(runtime, plugin))
+        await plugin.start(runtime)
+        await runtime.tasks["loop: probe"]
+        assert runtime.failures == []
+        assert runtime.time == 30.0
+
+    asyncio.run(run())

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from hsdns.plugins.ready import Ready
+from tests.support.drive import finish
+from tests.support.requests import FakeRuntime
+from tests.support.setup import set_up, setup_error
+
+TEXT = "text/plain; charset=utf-8"
+OK = (200, TEXT, b"OK")
+
+
+def waits(names: str) -> tuple[int, str, bytes]:
+    return 503, TEXT, names.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "unready", "answers"),
+    [
+        pytest.param("ready", [[]], [OK], id="all-ready"),
+        pytest.param("ready", [["kubernetes"], []], [waits("kubernetes"), OK], id="one"),
+        pytest.param(
+            "ready",
+            [["nomad", "erratic", "kubernetes"], ["kubernetes"]],
+            [waits("erratic,kubernetes,nomad"), waits("kubernetes")],
+            id="sorted",
+        ),
+        pytest.param(
+            "ready",
+            [["kubernetes"], [], ["kubernetes"]],
+            [waits("kubernetes"), OK, OK],
+            id="until-ready",
+        ),
+        pytest.param(
+            "ready", [["a"], ["b"], ["a", "b"]], [waits("a"), OK, OK], id="ready-once-is-ready"
+        ),
+        pytest.param(
+            "ready {\n monitor continuously\n}",
+            [["kubernetes"], [], ["kubernetes"]],
+            [waits("kubernetes"), OK, waits("kubernetes")],
+            id="continuously",
+        ),
+    ],
+)
+def test_answer(text: str, unready: list[list[str]], answers: list[tuple[int, str, bytes]]) -> None:
+    runtime = FakeRuntime()
+    finish(set_up(Ready, text).start(runtime))
+    page = runtime.http[":8181"]["/ready"]
+    for names, expected in zip(unready, answers, strict=True):
+        runtime.unready = names
+        assert page("/ready") == expected
+
+
+@pytest.mark.parametrize("text", ["ready", "ready {\n monitor continuously\n}"])
+def test_stopping_is_not_ready(text: str) -> None:
+    runtime = FakeRuntime()
+    finish(set_up(Ready, text).start(runtime))
+    page = runtime.http[":8181"]["/ready"]
+    assert page("/ready") == OK
+    runtime.stopping = True
+    assert page("/ready") == waits("Shutting down")
+
+
+def test_who_is_waited_for_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hsdns.plugin.ready")
+    runtime = FakeRuntime()
+    runtime.unready = ["kubernetes"]
+    finish(set_up(Ready, "ready").start(runtime))
+    runtime.http[":8181"]["/ready"]("/ready")
+    assert [record.getMessage() for record in caplog.records] == [
+        'plugin/ready: Plugins not ready: "kubernetes"'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("ready", ":8181"),
+        ("ready localhost:8080", "localhost:8080"),
+        ("ready [::1]:0 {\n monitor until-ready\n}", "[::1]:0"),
+    ],
+)
+def test_setup(text: str, address: str) -> None:
+    assert set_up(Ready, text).address == address
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param(
+            "ready 8181",
+            'Corefile:2:7: "8181" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"',
+            id="address",
+        ),
+        pytest.param(
+            "ready :1 :2", 'Corefile:2:10: "ready" takes at most 1 argument, found 2', id="two"
+        ),
+        pytest.param(
+            "ready\nready",
+            'Corefile:3:1: "ready" may stand only once in a server block; merge it with the first',
+            id="twice",
+        ),
+        pytest.param(
+            "ready {\n monitor always\n}",
+            'Corefile:3:10: "always" is not one of: until-ready, continuously',
+            id="monitor",
+        ),
+        pytest.param(
+            "ready {\n moniter continuously\n}",
+            'Corefile:3:2: unknown property "moniter" of ready; did you mean "monitor"?',
+            id="unknown",
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert setup_error(Ready, text) == error

@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Coroutine
+from typing import Any, NamedTuple
+
+import pytest
+
+from hsdns.chain import HttpHandler
+from hsdns.server import http
+from hsdns.server.http import HttpError, HttpListeners, HttpPages
+
+pytestmark = pytest.mark.sockets
+LOCAL = "127.0.0.1:0"
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def page(body: str, status: int = 200) -> HttpHandler:
+    return lambda path: (status, "text/plain; charset=utf-8", body.encode())
+
+
+def pages(**by_path: HttpHandler) -> HttpPages:
+    made = HttpPages()
+    made.serve(LOCAL, {f"/{path}": handler for path, handler in by_path.items()})
+    return made
+
+
+async def ask(where: tuple[str, int], path: str = "/health", method: str = "GET") -> Answer:
+    """Make one request on a connection of its own."""
+    reader, writer = await asyncio.open_connection(*where)
+    writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    raw = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return parse(raw)
+
+
+def parse(raw: bytes) -> Answer:
+    head, _, body = raw.partition(b"\r\n\r\n")
+    first, *rest = head.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in rest)
+    return Answer(int(first.split()[1]), headers, body)
+
+
+def run(coro: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(coro, 20))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "content_type", "body"),
+    [
+        pytest.param("GET", "/health", 200, "text/plain; charset=utf-8", b"OK", id="get"),
+        pytest.param("HEAD", "/health", 200, "text/plain; charset=utf-8", b"", id="head"),
+        pytest.param("GET", "/health?verbose", 200, "text/plain; charset=utf-8", b"OK", id="query"),
+        pytest.param("GET", "/ready", 503, "text/plain; charset=utf-8", b"kubernetes", id="503"),
+        pytest.param(
+            "GET", "/", 404, "text/plain; charset=utf-8", b"404 page not found\n", id="root"
+        ),
+        pytest.param(
+            "GET", "/health/", 404, "text/plain; charset=utf-8", b"404 page not found\n", id="other"
+        ),
+        pytest.param(
+            "POST", "/health", 405, "text/plain; charset=utf-8", b"method not allowed\n", id="post"
+        ),
+        pytest.param(
+            "GET",
+            "/broken",
+            500,
+            "text/plain; charset=utf-8",
+            b"internal server error\n",
+            id="fault",
+        ),
+    ],
+)
+def test_answers(
+    method: str,
+    path: str,
+    status: int,
+    content_type: str,
+    body: bytes,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(path: str) -> tuple[int, str, bytes]:
+        raise ZeroDivisionError
+
+    async def case() -> None:
+        listeners = HttpListeners()
+        await listeners.open(pages(health=page("OK"), ready=page("kubernetes", 503), broken=broken))
+        found = await ask(listeners.bound[LOCAL], path, method)
+        await listeners.close()
+        assert (found.status, found.headers["Content-Type"], found.body) == (
+            status,
+            content_type,
+            body,
+        )
+        assert found.headers.get("Allow") == ("GET, HEAD" if status == 405 else None)
+
+    caplog.set_level(logging.ERROR, "hsdns.server.http")
+    run(case())
+    assert [record.getMessage() for record in caplog.records] == (
+        ["http: the page /broken could not be made"] if status == 500 else []
+    )
+
+
+def test_only_a_slow_page_is_made_in_a_thread() -> None:
+    threads: dict[str, bool] = {}
+
+    class Page:
+        def __init__(self, *, slow: bool) -> None:
+            self.slow = slow
+
+        def __call__(self, path: str) -> tuple[int, str, bytes]:
+            threads[path] = threading.current_thread() is threading.main_thread()
+            return 200, "text/plain", b""
+
+    async def case() -> None:
+        listeners = HttpListeners()
+        await listeners.open(pages(health=Page(slow=False), metrics=Page(slow=True)))
+        for path in ("/health", "/metrics"):
+            assert (await ask(listeners.bound[LOCAL], path)).status == 200
+        await listeners.close()
+
+    run(case())
+    assert threads == {"/health": True, "/metrics": False}
+
+
+def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
+    async def case() -> None:
+        listeners = HttpListeners()
+        await listeners.open(pages(health=page("one"), ready=page("one")))
+        where = listeners.bound[LOCAL]
+        reader, writer = await asyncio.open_connection(*where)
+        bodies = []
+        for number in range(2):
+            writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            bodies.append(await reader.readexactly(int(parse(head).headers["Content-Length"])))
+            if number == 0:
+                new = pages(health=page("two"))
+                await listeners.open(new)
+                await listeners.keep_only(new)
+        writer.close()
+        await writer.wait_closed()
+        assert bodies == [b"one", b"two"]
+        assert listeners.bound[LOCAL] == where
+        assert (await ask(where, "/ready")).status == 404
+        await listeners.close()
+
+    run(case())
+
+
+def test_keep_only_closes_the_rest() -> None:
+    async def case() -> None:
+        listeners = HttpListeners()
+        await listeners.open(pages(health=page("OK")))
+        where = listeners.bound[LOCAL]
+        other = HttpPages()
+        other.serve("localhost:0", {"/ready": page("OK")})
+        await listeners.open(other)
+        assert (await ask(where)).status == 200
+        await listeners.keep_only(other)
+        with pytest.raises(ConnectionError):
+            await ask(where)
+        assert (await ask(listeners.bound["localhost:0"], "/ready")).status == 200
+        await listeners.close()
+        assert listeners.bound == {}
+
+    run(case())
+
+
+def test_pages_may_be_added() -> None:
+    async def case() -> None:
+        listeners, growing = HttpListeners(), pages(health=page("OK"))
+        await listeners.open(growing)
+        growing.serve(LOCAL, {"/ready": page("yes")})
+        await listeners.open(growing)
+        assert (await ask(listeners.bound[LOCAL], "/ready")).body == b"yes"
+        await listeners.close()
+
+    run(case())
+
+
+def test_where_one_address_fails_nothing_changes() -> None:
+    async def case(taken: str) -> None:
+        listeners = HttpListeners()
+        await listeners.open(pages(health=page("old")))
+        where = listeners.bound[LOCAL]
+        failing = pages(health=page("new"))
+        failing.serve("localhost:0", {"/ready": page("new")})
+        failing.serve(taken, {"/metrics": page("new")})
+        with pytest.raises(HttpError) as caught:
+            await listeners.open(failing)
+        assert str(caught.value) == (
+            f"cannot listen on {taken} for /metrics: Address already in use;"
+            ' give another address after "prometheus" in the Corefile'
+        )
+        assert (await ask(where)).body == b"old"
+        assert listeners.bound == {LOCAL: where}
+        await listeners.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        run(case(f"127.0.0.1:{sock.getsockname()[1]}"))
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        pytest.param("192.0.2.1:0", "Cannot assign requested address", id="not-ours"),
+        pytest.param("nowhere.invalid:0", "Name or service not known", id="no-such-name"),
+        pytest.param("8080", "this is no address and port", id="no-address"),
+    ],
+)
+def test_addresses_that_cannot_be(
+    address: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def case() -> None:
+        async def getaddrinfo(host: str, port: int, **_: object) -> list[Any]:
+            if host.endswith(".invalid"):  # no resolver is asked
+                raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+            return socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+        wanted = HttpPages()
+        wanted.serve(address, {"/health": page("OK")})
+        with pytest.raises(HttpError) as caught:
+            await HttpListeners().open(wanted)
+        assert str(caught.value) == (
+            f'cannot listen on {address} for /health: {reason}; give another address after "health" in the Corefile'
+        )
+
+    run(case())
+
+
+@pytest.mark.parametrize(
+    ("address", "clients"),
+    [
+        pytest.param(":0", ["127.0.0.1", "::1"], id="all"),
+        pytest.param("127.0.0.1:0", ["127.0.0.1"], id="ipv4"),
+        pytest.param("[::1]:0", ["::1"], id="ipv6"),
+        pytest.param("localhost:0", ["127.0.0.1"], id="localhost"),
+        pytest.param("0.0.0.0:0", ["127.0.0.1"], id="all-ipv4"),
+    ],
+)
+def test_addresses(address: str, clients: list[str]) -> None:
+    async def case() -> None:
+        listeners, wanted = HttpListeners(), HttpPages()
+        wanted.serve(address, {"/health": page("OK")})
+        await listeners.open(wanted)
+        port = listeners.bound[address][1]
+        reached = []
+        for client in ("127.0.0.1", "::1"):
+            try:
+                reached += [client] * ((await ask((client, port))).body == b"OK")
+            except ConnectionError:
+                continue
+        assert reached == clients
+        await listeners.close()
+
+    run(case())
+
+
+def test_without_ipv6_an_empty_host_is_all_of_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = http._bound
+
+    def without_ipv6(family: int, where: Any, *, dual_stack: bool = False) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(97, "Address family not supported by protocol")
+        return bound(family, where, dual_stack=dual_stack)
+
+    async def case() -> None:
+        listeners, wanted = HttpListeners(), HttpPages()
+        wanted.serve(":0", {"/health": page("OK")})
+        await listeners.open(wanted)
+        host, port = listeners.bound[":0"]
+        assert host == "0.0.0.0"
+        assert (await ask(("127.0.0.1", port))).body == b"OK"
+        await listeners.close()
+
+    monkeypatch.setattr(http, "_bound", without_ipv6)
+    run(case())
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HT"], ids=["silent", "half-a-request"])
+def test_a_client_that_does_not_ask_is_cut_off(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "TIMEOUT", 0.05)
+
+    async def case() -> None:
+        listeners = HttpListeners()
+        await listeners.open(pages(health=page("OK")))
+        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+        writer.write(sent)
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+        await listeners.close()
+
+    run(case())
+
+
+def test_two_directives_at_one_address_share_its_socket() -> None:
+    shared = HttpPages()
+    shared.serve(":8080", {"/health": page("OK")})
+    shared.serve(":8080", {"/ready": page("OK")})
+    assert [list(paths) for paths in shared.by_address.values()] == [["/health", "/ready"]]
+
+
+def test_aiohttp_is_not_imported_before_it_is_used() -> None:
+    code = "import sys, hsdns.server.http; sys.exit('aiohttp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

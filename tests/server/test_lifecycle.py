@@ -1,0 +1,802 @@
+"""The server's life on loopback: start, change over, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from hsdns.assemble import Listen, assemble
+from hsdns.chain import Handler, Next, Plugin, Request, Runtime
+from hsdns.corefile.parser import parse
+from hsdns.corefile.tree import CorefileError
+from hsdns.plugins import ORDER
+from hsdns.plugins.debug import Debug
+from hsdns.plugins.errors import Errors
+from hsdns.plugins.health import Health
+from hsdns.plugins.whoami import Whoami
+from hsdns.server import lifecycle
+from hsdns.server.lifecycle import Server, StartError
+from hsdns.server.listener import ListenError, open_both
+from hsdns.server.tcp import TcpServer
+from hsdns.server.udp import UdpServer
+from hsdns.wire.message import Reply
+from tests.support.peer import free_port
+from tests.support.sockets import LOOPS, TcpClient, UdpClient, query, run, summary, until
+
+pytestmark = pytest.mark.sockets
+
+NOERROR = "1 NOERROR qr aa rd"
+REFUSED = "1 REFUSED qr rd |  |  | "
+
+
+class Site:
+    """A Corefile that can be rewritten, and the server of it."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.path = folder / "Corefile"
+        self.port = free_port()
+        self.write(text)
+        self.warnings: list[str] = []
+        self.server = Server(
+            lambda: parse(str(self.path), environ={}, known_directives=ORDER),
+            lambda corefile: assemble(
+                corefile,
+                default_port=self.port,
+                interfaces=lambda: {"lo": ["127.0.0.1", "::1"]},
+                warn=self.warnings.append,
+            ),
+        )
+
+    def write(self, text: str) -> None:
+        """Replace the Corefile; PORT stands for the site's port."""
+        self.path.write_text(text.replace("PORT", str(self.port)))
+
+    @property
+    def failures(self) -> float:
+        return self.server.metrics.counter("coredns_reload_failed_total", "").values[()]
+
+    async def ask(self, qname: str = "example.org", port: int = 0, host: str = "127.0.0.1") -> str:
+        with UdpClient() as client:
+            wire, came_from = await client.ask(query(qname).to_wire(), (host, port or self.port))
+            assert came_from == host
+            return summary(wire)
+
+    async def ask_tcp(self, qname: str = "example.org") -> str:
+        async with TcpClient(("127.0.0.1", self.port)) as client:
+            client.send(query(qname).to_wire())
+            return summary(await client.receive())
+
+
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    try:
+        pair = open_both(Listen(host, port))
+    except ListenError:
+        return False
+    for sock in pair:
+        sock.close()
+    return True
+
+
+@asynccontextmanager
+async def running(site: Site) -> AsyncIterator[Site]:
+    await site.server.start()
+    try:
+        yield site
+    finally:
+        await site.server.close()
+        assert other_tasks() == set()
+
+
+def other_tasks() -> set[asyncio.Task[Any]]:
+    return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+
+WHOAMI = ". {\nbind 127.0.0.1\nwhoami\n}\n"
+
+
+async def fetch(port: int, path: str) -> str:
+    """The status line of a page."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+        )
+        return (await reader.readline()).decode().strip()
+    finally:
+        writer.close()
+
+
+# --- start ---
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_start_serves_udp_and_tcp(loop: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            assert (await site.ask()).startswith(NOERROR)
+            assert (await site.ask_tcp()).startswith(NOERROR)
+            assert site.server.addresses == {
+                Listen("127.0.0.1", site.port): ("127.0.0.1", site.port)
+            }
+        assert is_free(site.port)
+
+    run(test(), loop)
+
+
+def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
+    """As with CoreDNS: a query to the bound address sees the bound block alone."""
+
+    async def test() -> None:
+        text = "a.org {\nbind 127.0.0.1\nwhoami\n}\nb.org {\nwhoami\n}\n"
+        async with running(Site(tmp_path, text)) as site:
+            assert (await site.ask("a.org")).startswith(NOERROR)
+            assert await site.ask("b.org") == REFUSED
+            assert await site.ask("a.org", host="127.0.0.2") == REFUSED
+            assert (await site.ask("b.org", host="127.0.0.2")).startswith(NOERROR)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param(". {\nwhoam\n}", "unknown directive", id="parse"),
+        pytest.param(". {\nwhoami x\n}", "takes no argument", id="setup"),
+        pytest.param(". {\nbind 127.0.0.1\nkubernetes cluster.local\n}", "kubernetes has no source", id="start"),
+    ],
+)  # fmt: skip
+def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        site = Site(tmp_path, text)
+        with pytest.raises(CorefileError, match=error):
+            await site.server.start()
+        assert other_tasks() == set()
+        assert site.server.addresses == {}
+        assert is_free(site.port)
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM], ids=["udp", "tcp"])
+def test_taken_port_starts_nothing(kind: socket.SocketKind, tmp_path: Path) -> None:
+    async def test() -> None:
+        http, free = free_port(), free_port()
+        site = Site(
+            tmp_path,
+            f"a.org:{free} .:PORT {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n",
+        )
+        with socket.socket(type=kind) as other:
+            other.bind(("127.0.0.1", site.port))
+            if kind == socket.SOCK_STREAM:
+                other.listen()
+            with pytest.raises(StartError, match="another program has the port"):
+                await site.server.start()
+            assert other_tasks() == set()
+            assert is_free(free)
+        assert is_free(site.port)
+        assert is_free(http)
+
+    run(test())
+
+
+class Recording(Plugin):
+    """A stand-in for a plugin that writes down its life."""
+
+    name: ClassVar[str] = "debug"
+    log: ClassVar[list[str]] = []
+
+    @classmethod
+    def setup(cls, directives: Any, block: Any) -> Any:
+        return cls()
+
+    async def start(self, runtime: Runtime) -> None:
+        self.log.append("start")
+        runtime.spawn(asyncio.Event().wait(), "forever")
+
+    async def stop(self) -> None:
+        self.log.append("stop")
+        raise ValueError("does not stop cleanly")
+
+
+def test_start_that_fails_stops_what_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Recording, "log", [])
+    monkeypatch.setattr(Debug, "start", Recording.start)
+    monkeypatch.setattr(Debug, "stop", Recording.stop)
+    monkeypatch.setattr(Debug, "log", Recording.log, raising=False)
+
+    async def fail(self: Plugin, runtime: Runtime) -> None:
+        raise RuntimeError("a fault of the plugin")
+
+    monkeypatch.setattr(Whoami, "start", fail)
+
+    async def test() -> None:
+        site = Site(tmp_path, ". {\nbind 127.0.0.1\ndebug\nwhoami\n}\n")
+        with pytest.raises(RuntimeError, match="a fault of the plugin"):
+            await site.server.start()
+        assert Recording.log == ["start", "stop"]
+        assert other_tasks() == set()
+        assert is_free(site.port)
+
+    run(test())
+
+
+def test_probes_are_answered_while_a_plugin_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """health, ready and metrics stand before kubernetes in ORDER, which waits for the cluster."""
+
+    async def test() -> None:
+        http, seen = free_port(), list[str]()
+
+        async def look(self: Plugin, runtime: Runtime) -> None:
+            seen.append(await fetch(http, "/health"))
+
+        monkeypatch.setattr(Whoami, "start", look)
+        site = Site(tmp_path, f". {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n")
+        async with running(site):
+            assert seen == ["HTTP/1.1 200 OK"]
+
+    run(test())
+
+
+# --- change over ---
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            before = [site.server._udp[listen].sock for listen in site.server.addresses]
+            answered = 0
+            done = False
+
+            async def ask() -> None:
+                nonlocal answered
+                with UdpClient() as client:
+                    while not done:
+                        wire, _ = await client.ask(
+                            query(number=answered).to_wire(), ("127.0.0.1", site.port)
+                        )
+                        assert wire[3] & 15 == 0
+                        answered += 1
+
+            async with TcpClient(("127.0.0.1", site.port)) as kept, asyncio.TaskGroup() as group:
+                for _ in range(4):
+                    group.create_task(ask())
+                for turn in range(5):
+                    asked = answered
+                    await until(lambda asked=asked: answered > asked + 20, "queries answered")  # type: ignore[misc]  # mypy cannot infer a default's type
+                    site.write(
+                        WHOAMI.replace("whoami", "log\nwhoami" if turn % 2 else "whoami\nerrors")
+                    )
+                    assert await site.server.reload()
+                    kept.send(query(number=turn).to_wire())
+                    assert (await kept.receive())[1] == turn
+                done = True
+            after = [site.server._udp[listen].sock for listen in site.server.addresses]
+            assert after == before
+            assert site.failures == 0
+
+    run(test(), loop)
+
+
+def test_reload_exchanges_plugins(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            site.write(WHOAMI.replace(". {", "example.net {"))
+            assert await site.server.reload()
+            assert await site.ask("example.org") == REFUSED
+            assert (await site.ask("example.net")).startswith(NOERROR)
+
+    run(test())
+
+
+class Held(Handler):
+    """Answers when it is let, from a task."""
+
+    name: ClassVar[str] = "whoami"
+    waits: ClassVar[bool] = True
+
+
+def test_query_in_work_is_answered_by_the_old_plugins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+            await go_on.wait()
+            return Reply(rcode=3)
+
+        monkeypatch.setattr(Whoami, "handle", wait)
+        monkeypatch.setattr(Whoami, "waits", True)
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            with UdpClient() as client:
+                client.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
+                (udp,) = site.server._udp.values()
+                await until(lambda: udp.pending == 1, "a query in work")
+                site.write(WHOAMI.replace(". {", "example.net {"))
+                assert await site.server.reload()
+                assert udp.pending == 1
+                go_on.set()
+                assert summary((await client.receive())[0]) == "1 NXDOMAIN qr rd |  |  | "
+
+    run(test())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_reload_opens_and_closes_ports(loop: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            other = free_port()
+            site.write(WHOAMI + WHOAMI.replace(". {", f".:{other} {{"))
+            assert await site.server.reload()
+            assert (await site.ask(port=other)).startswith(NOERROR)
+            assert (await site.ask()).startswith(NOERROR)
+            site.write(WHOAMI.replace(". {", f".:{other} {{"))
+            assert await site.server.reload()
+            assert (await site.ask(port=other)).startswith(NOERROR)
+            await until(lambda: is_free(site.port), "the old port given back")
+            assert list(site.server.addresses) == [Listen("127.0.0.1", other)]
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("", "bind 127.0.0.1"), ("bind 127.0.0.1", ""), ("bind 127.0.0.1", "bind 0.0.0.0")],
+    ids=["to-one-address", "to-all", "to-all-ipv4"],
+)
+def test_reload_changes_the_bound_address(first: str, second: str, tmp_path: Path) -> None:
+    """The old socket is still open while the new one is bound to the same port."""
+
+    async def test() -> None:
+        text = ". {\nBIND\nwhoami\n}\n"
+        async with running(Site(tmp_path, text.replace("BIND", first))) as site:
+            site.write(text.replace("BIND", second))
+            assert await site.server.reload()
+            assert (await site.ask()).startswith(NOERROR)
+            assert len(site.server.addresses) == 1
+
+    run(test())
+
+
+BROKEN = [
+    pytest.param(". {\nwhoam\n}", 'unknown directive "whoam"; did you mean "whoami"?', id="parse"),
+    pytest.param(". {\nwhoami x\n}", '"whoami" takes no argument', id="setup"),
+    pytest.param(". {\nbind 127.0.0.1\nkubernetes cluster.local\n}", "kubernetes has no source", id="start"),
+    pytest.param(". {\nbind 192.0.2.99\nwhoami\n}", "this host has no such address", id="socket"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "error"), BROKEN)
+def test_reload_of_a_broken_file_keeps_the_old_one(
+    text: str, error: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            tasks = other_tasks()
+            site.write(text)
+            with caplog.at_level(logging.ERROR, "hsdns"):
+                assert not await site.server.reload()
+            (record,) = caplog.records
+            assert record.getMessage().startswith("Restart failed: ")
+            assert error in record.getMessage()
+            assert record.getMessage().endswith("; serving goes on as before")
+            assert site.failures == 1
+            assert (await site.ask()).startswith(NOERROR)
+            assert list(site.server.addresses) == [Listen("127.0.0.1", site.port)]
+            assert other_tasks() == tasks
+            site.write(WHOAMI)
+            assert await site.server.reload()
+            assert site.failures == 1
+
+    run(test())
+
+
+@pytest.mark.parametrize(("text", "error"), BROKEN)
+def test_broken_file_is_tried_once(text: str, error: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            site.write(text)
+            for _ in range(3):
+                await site.server.reload(only_if_changed=True)
+            assert site.failures == 1
+            site.write(f"# another look\n{text}")
+            await site.server.reload()
+            assert site.failures == 2
+
+    run(test())
+
+
+def test_fault_of_a_plugin_keeps_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(self: Plugin, runtime: Runtime) -> None:
+        raise RuntimeError("a fault of the plugin")
+
+    async def test() -> None:
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            monkeypatch.setattr(Errors, "start", fail)
+            site.write(WHOAMI.replace("whoami", "whoami\nerrors"))
+            assert not await site.server.reload()
+            assert site.failures == 1
+            assert (await site.ask()).startswith(NOERROR)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("text", "reloads"),
+    [
+        pytest.param(WHOAMI, 0, id="untouched"),
+        pytest.param("# a comment\n" + WHOAMI, 0, id="comment"),
+        pytest.param(WHOAMI.replace("whoami", "whoami\nlog"), 1, id="changed"),
+    ],
+)
+def test_reload_if_changed(text: str, reloads: int, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            before = site.server.configuration
+            site.write(text)
+            runtime = site.server._runtime
+            assert runtime is not None
+            await runtime.reload_if_changed()
+            assert (site.server.configuration is not before) is bool(reloads)
+
+    run(test())
+
+
+def test_plugins_of_the_old_configuration_are_stopped_with_their_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Recording, "log", [])
+    monkeypatch.setattr(Debug, "start", Recording.start)
+    monkeypatch.setattr(Debug, "stop", Recording.stop)
+    monkeypatch.setattr(Debug, "log", Recording.log, raising=False)
+
+    async def test() -> None:
+        async with running(Site(tmp_path, WHOAMI.replace("whoami", "debug\nwhoami"))) as site:
+            site.write(WHOAMI)
+            assert await site.server.reload()
+            assert Recording.log == ["start", "stop"]
+            assert other_tasks() == set()
+
+    run(test())
+    assert "plugin/debug did not stop cleanly" in caplog.text
+
+
+HTTP = ". {\nbind 127.0.0.1\nhealth 127.0.0.1:HTTP\nready 127.0.0.1:HTTP\nprometheus 127.0.0.1:HTTP\nwhoami\n}\n"
+
+
+def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
+    async def test() -> None:
+        http = free_port()
+        text = HTTP.replace("HTTP", str(http))
+        async with running(Site(tmp_path, text)) as site:
+            (listener,) = site.server._http._open.values()
+            site.write(text.replace("whoami", "whoami\nlog"))
+            assert await site.server.reload()
+            assert list(site.server._http._open.values()) == [listener]
+            for path in ("/health", "/ready", "/metrics"):
+                assert await fetch(http, path) == "HTTP/1.1 200 OK"
+            site.write(WHOAMI)
+            assert await site.server.reload()
+            assert site.server._http.bound == {}
+            site.write(text.replace("whoami\n", "whoami x\n"))
+            assert not await site.server.reload()
+            assert site.server._http.bound == {}
+
+    run(test())
+
+
+# --- stop ---
+
+
+class Lameduck:
+    """Stands in for asyncio.sleep in the lameduck period, which the test ends."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds: list[float] = []
+        self.over = asyncio.Event()
+        real: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
+
+        async def sleep(seconds: float) -> None:
+            if seconds < 1:
+                await real(seconds)
+                return
+            self.seconds.append(seconds)
+            await self.over.wait()
+
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+
+
+@contextlib.contextmanager
+def default_signals(server: Server) -> Any:
+    """Let the server handle signals, and take that back."""
+    numbers = (
+        signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,
+    )  # fmt: skip
+    before = {number: signal.getsignal(number) for number in numbers}
+    server.handle_signals()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            asyncio.get_running_loop().remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_sigterm(loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/ready says no at once, answers go on, then the process ends with 0."""
+
+    async def test() -> None:
+        http = free_port()
+        text = HTTP.replace("HTTP", str(http))
+        site = Site(
+            tmp_path,
+            text.replace(
+                f"health 127.0.0.1:{http}", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}"
+            ),
+        )
+        lameduck = Lameduck(monkeypatch)
+        monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
+        with default_signals(site.server):
+            await site.server.start()
+            served = asyncio.create_task(site.server.run())
+            assert await fetch(http, "/ready") == "HTTP/1.1 200 OK"
+            os.kill(os.getpid(), signal.SIGTERM)
+            await until(lambda: bool(lameduck.seconds), "the lameduck period")
+            assert lameduck.seconds == [30]
+            assert await fetch(http, "/ready") == "HTTP/1.1 503 Service Unavailable"
+            assert await fetch(http, "/health") == "HTTP/1.1 200 OK"
+            assert (await site.ask()).startswith(NOERROR)
+            assert (await site.ask_tcp()).startswith(NOERROR)
+            assert not await site.server.reload()
+            assert not served.done()
+            lameduck.over.set()
+            assert await served == 0
+        assert is_free(site.port)
+        assert is_free(http)
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "status"),
+    [
+        pytest.param([signal.SIGTERM], 0, id="term"),
+        pytest.param([signal.SIGINT], 0, id="int"),
+        pytest.param([signal.SIGINT, signal.SIGINT], 2, id="int-twice"),
+        pytest.param([signal.SIGTERM, signal.SIGINT], 2, id="term-then-int"),
+        pytest.param([signal.SIGTERM, signal.SIGTERM], 0, id="term-twice"),
+        pytest.param([signal.SIGQUIT], 0, id="quit"),
+        pytest.param([signal.SIGTERM, signal.SIGQUIT], 0, id="term-then-quit"),
+        pytest.param([signal.SIGHUP, signal.SIGUSR2, signal.SIGTERM], 0, id="hup-and-usr2-are-ignored"),
+    ],
+)  # fmt: skip
+def test_signals(
+    numbers: list[signal.Signals], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        http = free_port()
+        corefile = WHOAMI.replace("whoami", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}\nwhoami")
+        site = Site(tmp_path, corefile)
+        lameduck = Lameduck(monkeypatch)
+        monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
+        with default_signals(site.server):
+            await site.server.start()
+            served = asyncio.create_task(site.server.run())
+            for number in numbers:
+                os.kill(os.getpid(), number)
+                if number in (signal.SIGTERM, signal.SIGINT):
+                    await until(
+                        lambda: bool(lameduck.seconds) or served.done(), "the lameduck period"
+                    )
+                elif number != signal.SIGQUIT:
+                    assert (await site.ask()).startswith(NOERROR)
+            if status == 0 and signal.SIGQUIT not in numbers:
+                lameduck.over.set()
+            async with asyncio.timeout(5):
+                assert await served == status
+        assert is_free(site.port)
+
+    run(test())
+
+
+def test_sigusr1_reloads(tmp_path: Path) -> None:
+    async def test() -> None:
+        site = Site(tmp_path, WHOAMI)
+        with default_signals(site.server):
+            async with running(site):
+                before = site.server.configuration
+                os.kill(os.getpid(), signal.SIGUSR1)
+                await until(lambda: site.server.configuration is not before, "a reload")
+                assert (await site.ask()).startswith(NOERROR)
+
+    run(test())
+
+
+def test_sigterm_during_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        starting, go_on = asyncio.Event(), asyncio.Event()
+
+        async def start(self: Plugin, runtime: Runtime) -> None:
+            starting.set()
+            await go_on.wait()
+
+        monkeypatch.setattr(Whoami, "start", start)
+        site = Site(tmp_path, WHOAMI)
+        with default_signals(site.server):
+            started = asyncio.create_task(site.server.start())
+            await starting.wait()
+            os.kill(os.getpid(), signal.SIGTERM)
+            await until(lambda: site.server.stopping, "SIGTERM seen")
+            go_on.set()
+            await started
+            assert site.server._runtime is not None
+            assert site.server._runtime.stopping
+            assert await site.server.run() == 0
+
+    run(test())
+
+
+def test_what_is_in_work_is_answered_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+            await go_on.wait()
+            return Reply(aa=True)
+
+        monkeypatch.setattr(Whoami, "handle", wait)
+        monkeypatch.setattr(Whoami, "waits", True)
+        site = Site(tmp_path, WHOAMI)
+        await site.server.start()
+        served = asyncio.create_task(site.server.run())
+        with UdpClient() as udp:
+            async with TcpClient(("127.0.0.1", site.port)) as tcp:
+                udp.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
+                tcp.send(query().to_wire())
+                servers: list[UdpServer | TcpServer] = [
+                    *site.server._udp.values(),
+                    *site.server._tcp.values(),
+                ]
+                await until(lambda: all(server.pending for server in servers), "queries in work")
+                await site.server.shut_down()
+                go_on.set()
+                assert summary((await udp.receive())[0]).startswith(NOERROR)
+                assert summary(await tcp.receive()).startswith(NOERROR)
+                assert await tcp.has_ended()
+        assert await served == 0
+
+    run(test())
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["time-is-over", "second-interrupt"])
+def test_what_never_ends_is_not_waited_for(
+    at_once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "DRAIN_TIMEOUT", 600.0 if at_once else 0.0)
+
+    async def test() -> None:
+        async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+            await asyncio.Event().wait()
+            return Reply()
+
+        monkeypatch.setattr(Whoami, "handle", wait)
+        monkeypatch.setattr(Whoami, "waits", True)
+        site = Site(tmp_path, WHOAMI)
+        with default_signals(site.server):
+            await site.server.start()
+            served = asyncio.create_task(site.server.run())
+            with UdpClient() as udp:
+                udp.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
+                (server,) = site.server._udp.values()
+                await until(lambda: bool(server.pending), "a query in work")
+                await site.server.shut_down()
+                if at_once:
+                    os.kill(os.getpid(), signal.SIGINT)
+                async with asyncio.timeout(5):
+                    assert await served == (2 if at_once else 0)
+        assert other_tasks() == set()
+
+    run(test())
+
+
+def test_plugin_that_fails_ends_the_process(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> int:
+        site = Site(tmp_path, WHOAMI)
+        await site.server.start()
+        assert site.server._runtime is not None
+        site.server._runtime.fail("a loop was found")
+        return await site.server.run()
+
+    assert run(test()) == 1
+    assert ("hsdns.server", logging.CRITICAL, "a loop was found") in caplog.record_tuples
+
+
+# --- what is counted ---
+
+
+def broken(self: Handler, request: Request, next: Next) -> Any:  # noqa: A002 - the word of the plugin interface
+    raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize("debugs", [False, True])
+def test_error_in_a_handler(debugs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs one query and is counted; with debug it ends the process."""
+    monkeypatch.setattr(Whoami, "handle", broken)
+
+    async def test() -> None:
+        site = Site(tmp_path, WHOAMI.replace("whoami", "debug\nwhoami") if debugs else WHOAMI)
+        async with running(site):
+            assert await site.ask() == "1 SERVFAIL qr rd |  |  | "
+            assert site.server.metrics.counter("coredns_panics_total", "").values == {(): 1}
+            if debugs:
+                assert await site.server.run() == 1
+            else:
+                assert await site.ask() == "1 SERVFAIL qr rd |  |  | "
+
+    run(test())
+
+
+def test_refused_queries_are_counted_as_dropped(tmp_path: Path) -> None:
+    async def test() -> None:
+        site = Site(tmp_path, WHOAMI.replace(". {", "example.net {"))
+        async with running(site):
+            assert await site.ask("example.org") == REFUSED
+            (labels,) = site.server.metrics.counter(
+                "coredns_dns_requests_total",
+                "",
+            ).values
+            assert labels == (f"dns://127.0.0.1:{site.port}", "dropped", "", "udp", "1", "A")
+
+    run(test())
+
+
+def test_plugins_of_a_chain_are_shown(tmp_path: Path) -> None:
+    async def test() -> None:
+        http = free_port()
+        site = Site(
+            tmp_path,
+            f"a.org {{\nbind 127.0.0.1\nprometheus 127.0.0.1:{http}\nerrors\nwhoami\n}}\n"
+            "b.org {\nbind 127.0.0.1\nwhoami\n}\n",
+        )
+        async with running(site):
+            shown = site.server.metrics.gauge("coredns_plugin_enabled", "").values
+            server = f"dns://127.0.0.1:{site.port}"
+            assert set(shown) == {
+                (server, "a.org.", "", name) for name in ("prometheus", "errors", "whoami")
+            }
+            await site.ask("a.org")
+            responses = site.server.metrics.counter("coredns_dns_responses_total", "").values
+            assert set(responses) == {(server, "a.org.", "", "NOERROR", "errors")}
+
+    run(test())
+
+
+@pytest.mark.parametrize(("word", "level"), [("", logging.INFO), ("debug", logging.DEBUG)])
+def test_log_level(word: str, level: int, tmp_path: Path) -> None:
+    async def test() -> int:
+        async with running(Site(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
+            return logging.getLogger("hsdns").level
+
+    assert run(test()) == level

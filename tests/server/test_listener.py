@@ -1,0 +1,198 @@
+"""Bound sockets: which families, which options, and the sentence where an address cannot be had."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from hsdns.assemble import Listen
+from hsdns.server import listener
+from hsdns.server.listener import ListenError, open_both, open_tcp, open_udp
+
+pytestmark = pytest.mark.sockets
+
+IPV6 = pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
+
+
+@pytest.mark.parametrize(
+    ("host", "bound", "is_dual_stack"),
+    [
+        pytest.param("127.0.0.1", "127.0.0.1", False, id="ipv4"),
+        pytest.param("::1", "::1", False, id="ipv6", marks=IPV6),
+        pytest.param("", "::", True, id="all", marks=IPV6),
+        pytest.param("0.0.0.0", "::", True, id="all-as-ipv4", marks=IPV6),
+        pytest.param("::", "::", True, id="all-as-ipv6", marks=IPV6),
+    ],
+)
+def test_open_both(host: str, bound: str, is_dual_stack: bool) -> None:
+    udp, tcp = open_both(Listen(host, 0))
+    with udp, tcp:
+        assert udp.type == socket.SOCK_DGRAM
+        assert tcp.type == socket.SOCK_STREAM
+        assert udp.getsockname() == tcp.getsockname()
+        assert udp.getsockname()[0] == bound
+        assert tcp.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+        for sock in (udp, tcp):
+            assert not sock.getblocking()
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 0
+            if sock.family == socket.AF_INET6:
+                v6only = sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+                assert bool(v6only) is not is_dual_stack
+
+
+def test_receive_buffer_is_larger_than_the_default() -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as plain, open_udp(Listen("127.0.0.1", 0)) as udp:
+        sizes = [sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for sock in (plain, udp)]
+    assert sizes[0] <= sizes[1]
+
+
+@pytest.mark.parametrize("missing", ["python", "kernel", "address"])
+def test_host_without_ipv6_gets_ipv4(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.socket
+
+    class Ipv4Only(real):  # type: ignore[valid-type, misc]  # mypy takes no class from a variable
+        def __init__(self, family: int = socket.AF_INET, *args: int) -> None:
+            if missing == "kernel" and family == socket.AF_INET6:
+                raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+            super().__init__(family, *args)
+
+        def bind(self, address: tuple[str, int]) -> None:
+            if missing == "address" and self.family == socket.AF_INET6:
+                raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+            super().bind(address)
+
+    monkeypatch.setattr(socket, "socket", Ipv4Only)
+    monkeypatch.setattr(socket, "has_ipv6", missing != "python")
+    udp, tcp = open_both(Listen("", 0))
+    with udp, tcp:
+        assert udp.getsockname()[0] == tcp.getsockname()[0] == "0.0.0.0"
+        assert udp.getsockopt(socket.IPPROTO_IP, listener.IP_PKTINFO) == 1
+
+
+def test_port_0_is_free_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that UDP got and TCP does not get is given up for another."""
+    real, asked = open_tcp, list[int]()
+
+    def refuse_twice(listen: Listen, *, shared: bool = False) -> socket.socket:
+        asked.append(listen.port)
+        if len(asked) < 3:
+            raise ListenError("taken")
+        return real(listen, shared=shared)
+
+    monkeypatch.setattr(listener, "open_tcp", refuse_twice)
+    udp, tcp = open_both(Listen("127.0.0.1", 0))
+    with udp, tcp:
+        assert udp.getsockname()[1] == tcp.getsockname()[1] == asked[2]
+    assert 0 not in asked
+
+
+# --- taken ports ---
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    udp, tcp = open_both(Listen("127.0.0.1", 0))
+    with udp, tcp:
+        yield udp.getsockname()[1]
+
+
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM], ids=["udp", "tcp"])
+def test_taken_port_is_an_error(kind: socket.SocketKind, share: bool) -> None:
+    """Also where the other program would share it, as CoreDNS does: we would get half of the queries."""
+    with socket.socket(socket.AF_INET, kind) as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, share)
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        if kind == socket.SOCK_STREAM:
+            other.listen()
+        with pytest.raises(ListenError) as caught:
+            open_both(Listen("127.0.0.1", port))
+    name = "UDP" if kind == socket.SOCK_DGRAM else "TCP"
+    assert str(caught.value) == (
+        f"cannot listen on {name} 127.0.0.1:{port}: another program has the port; "
+        "stop it or choose another with -dns.port"
+    )
+
+
+def test_failure_leaves_no_socket() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ListenError):
+            open_both(Listen("127.0.0.1", port))
+        open_udp(Listen("127.0.0.1", port)).close()
+
+
+@pytest.mark.parametrize("first", ["", "127.0.0.1"])
+def test_one_address_beside_all(first: str) -> None:
+    """A block with bind and one without may share a port; nobody else gets in between."""
+    second = "127.0.0.1" if not first else ""
+    ours = open_both(Listen(first, 0))
+    port = ours[0].getsockname()[1]
+    with pytest.raises(ListenError, match="another program has the port"):
+        open_both(Listen(second, port))
+    more = open_both(Listen(second, port), ours)
+    try:
+        for sock in (*ours, *more):
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 0
+        with pytest.raises(ListenError):
+            open_both(Listen(second, port))
+        bound, everywhere = (ours, more) if first else (more, ours)
+        for asked, pair in (("127.0.0.1", bound), ("127.0.0.2", everywhere)):
+            with socket.create_connection((asked, port), timeout=5) as client:
+                accepted, address = pair[1].accept()
+                with accepted:
+                    assert address[1] == client.getsockname()[1]
+    finally:
+        for sock in (*ours, *more):
+            sock.close()
+
+
+def test_failure_beside_others_shares_nothing(taken: int) -> None:
+    ours = open_both(Listen("127.0.0.2", 0))
+    try:
+        with pytest.raises(ListenError):
+            open_both(Listen("127.0.0.1", taken), ours)
+        assert ours[0].getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 0
+    finally:
+        for sock in ours:
+            sock.close()
+
+
+@pytest.mark.parametrize(
+    ("listen", "error", "sentence"),
+    [
+        pytest.param(
+            Listen("", 53), errno.EACCES,
+            "cannot listen on UDP :53: ports below 1024 need a right; grant CAP_NET_BIND_SERVICE or choose another "
+            "with -dns.port",
+            id="low-port",
+        ),
+        pytest.param(
+            Listen("192.0.2.7", 53), errno.EADDRNOTAVAIL,
+            "cannot listen on UDP 192.0.2.7:53: this host has no such address; change the block's bind",
+            id="not-ours",
+        ),
+        pytest.param(
+            Listen("::1", 53), errno.EAFNOSUPPORT,
+            "cannot listen on UDP [::1]:53: Address family not supported by protocol",
+            id="no-ipv6",
+        ),
+    ],
+)  # fmt: skip
+def test_sentence(
+    listen: Listen, error: int, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(socket.socket):
+        def bind(self, address: object) -> None:
+            raise OSError(error, "Address family not supported by protocol")
+
+    monkeypatch.setattr(socket, "socket", Refusing)
+    with pytest.raises(ListenError) as caught:
+        open_udp(listen)
+    assert str(caught.value) == sentence

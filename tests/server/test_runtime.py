@@ -1,0 +1,248 @@
+"""What plugins get from the edges."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hsdns.assemble import Configuration, assemble
+from hsdns.chain import Endpoint, Plugin, Request, Runtime
+from hsdns.corefile.parser import parse
+from hsdns.metrics import Registry
+from hsdns.plugins import ORDER
+from hsdns.server import runtime as module
+from hsdns.server.runtime import ServerRuntime, Tasks
+from hsdns.wire.message import Reply
+from tests.support.requests import make_request
+from tests.support.sockets import DEADLINE, LOOPS, processor, run, until
+
+
+def make_runtime(corefile: str | None = None, **given: Any) -> ServerRuntime:
+    async def never() -> None:
+        raise AssertionError("nobody asked for a reload")
+
+    reload: Callable[[], Any] = given.get("reload", never)
+    fail: Callable[[str], None] = given.get("fail", pytest.fail)
+    runtime = ServerRuntime(Registry(), reload_if_changed=reload, fail=fail)
+    if corefile is not None:
+        runtime.configuration = configuration(corefile)
+    return runtime
+
+
+def configuration(corefile: str) -> Configuration:
+    return assemble(
+        parse("Corefile", text=corefile, environ={}, known_directives=ORDER),
+        interfaces=lambda: {"lo": ["127.0.0.1", "::1"]},
+        warn=pytest.fail,
+    )
+
+
+def test_server_runtime_is_a_runtime() -> None:
+    runtime: Runtime = make_runtime()
+    assert runtime.stopping is False
+    assert 0 <= runtime.random.random() < 1
+    before = runtime.clock()
+    assert runtime.clock() >= before
+    assert runtime.wall() > 1_700_000_000
+
+
+# --- tasks ---
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_tasks_are_held_until_they_end(loop: str) -> None:
+    async def test() -> None:
+        tasks, go_on = Tasks(), asyncio.Event()
+
+        async def wait() -> int:
+            await go_on.wait()
+            return 7
+
+        task = tasks.spawn(wait(), "seven")
+        assert (len(tasks), task.get_name()) == (1, "seven")
+        go_on.set()
+        assert await task == 7
+        await asyncio.sleep(0)
+        assert len(tasks) == 0
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_cancel_waits_for_the_end(loop: str) -> None:
+    async def test() -> list[str]:
+        tasks, ended, started = Tasks(), list[str](), asyncio.Event()
+
+        async def wait() -> None:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                ended.append("tidied up")
+
+        tasks.spawn(wait())
+        await started.wait()
+        await tasks.cancel()
+        await tasks.cancel()
+        assert len(tasks) == 0
+        return ended
+
+    assert run(test(), loop) == ["tidied up"]
+
+
+def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async def fail() -> None:
+            raise ValueError("broken")
+
+        tasks = Tasks()
+        tasks.spawn(fail(), "cluster watch")
+        await until(lambda: not len(tasks), "the task at its end")
+
+    with caplog.at_level(logging.ERROR, "hsdns"):
+        run(test())
+    assert [record.getMessage() for record in caplog.records] == [
+        "cluster watch ended with an error"
+    ]
+    assert caplog.records[0].exc_info is not None
+
+
+def test_runtime_tasks_end_with_the_configuration() -> None:
+    async def test() -> bool:
+        runtime = make_runtime()
+        task = runtime.spawn(asyncio.Event().wait(), "watch")
+        await runtime.tasks.cancel()
+        return task.cancelled()
+
+    assert run(test())
+
+
+# --- what plugins ask ---
+
+
+@pytest.mark.parametrize(
+    ("bind", "servers", "addresses"),
+    [
+        pytest.param("", ["dns://:53"], ["192.0.2.7"], id="all"),
+        pytest.param("bind 127.0.0.1", ["dns://127.0.0.1:53"], ["127.0.0.1"], id="bound"),
+        pytest.param("bind lo", ["dns://127.0.0.1:53", "dns://[::1]:53"], ["127.0.0.1", "::1"], id="interface"),
+        pytest.param("bind 0.0.0.0", ["dns://0.0.0.0:53"], ["192.0.2.7"], id="bound-to-all-ipv4"),
+        pytest.param("bind ::", ["dns://[::]:53"], ["192.0.2.7"], id="bound-to-all"),
+        pytest.param("bind 127.0.0.1 ::", ["dns://127.0.0.1:53", "dns://[::]:53"], ["192.0.2.7"], id="bound-and-all"),
+        pytest.param("bind lo", ["dns://[::1]:53"], ["::1"], id="one-of-two"),
+    ],
+)  # fmt: skip
+def test_local_addresses(
+    bind: str, servers: list[str], addresses: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "own_addresses", lambda: ["192.0.2.7"])
+    runtime = make_runtime(f". {{\n{bind}\nwhoami\n}}")
+    assert runtime.local_addresses(servers) == addresses
+
+
+def test_local_addresses_names_an_address_once() -> None:
+    runtime = make_runtime(". .:1053 {\nbind 127.0.0.1\nwhoami\n}")
+    servers = ["dns://127.0.0.1:53", "dns://127.0.0.1:1053"]
+    assert runtime.local_addresses(servers) == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("bound", "asked"),
+    [
+        (Endpoint("::", 5300), Endpoint("::1", 5300)),
+        (Endpoint("0.0.0.0", 5300), Endpoint("127.0.0.1", 5300)),
+        (Endpoint("127.0.0.2", 5300), Endpoint("127.0.0.2", 5300)),
+    ],
+    ids=lambda endpoint: endpoint.address,
+)
+def test_local_address_can_be_asked_from_here(bound: Endpoint, asked: Endpoint) -> None:
+    runtime = make_runtime()
+    runtime.bound["dns://:53"] = bound
+    assert runtime.local_address("dns://:53") == asked
+
+
+class Unready(Plugin):
+    def __init__(self, name: str, ready: bool) -> None:
+        self.name = name  # type: ignore[misc]  # each stands for a plugin of its own
+        self._ready = ready
+
+    def ready(self) -> bool:
+        return self._ready
+
+
+def test_is_ready_names_who_is_not_once_and_sorted() -> None:
+    runtime = make_runtime()
+    assert runtime.is_ready() == []
+    runtime.configuration = configuration(". {\nwhoami\n}\nexample.org {\nwhoami\n}")
+    assert runtime.is_ready() == []
+    for block in runtime.configuration.blocks:
+        block.plugins = [
+            Unready("kubernetes", False),
+            Unready("hosts", False),
+            Unready("whoami", True),
+        ]
+    assert runtime.is_ready() == ["hosts", "kubernetes"]
+
+
+def test_resolve_asks_the_listener_of_the_request() -> None:
+    def answering(rcode: int) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Reply:
+            return Reply(rcode=rcode)
+
+        return answer
+
+    runtime = make_runtime()
+    runtime.processors = {
+        "dns://:53": processor(answering(0)),
+        "dns://:54": processor(answering(3)),
+    }
+
+    async def test() -> list[int]:
+        return [
+            (await runtime.resolve(make_request("example.org", server=server))).rcode
+            for server in ("dns://:53", "dns://:54")
+        ]
+
+    assert run(test()) == [0, 3]
+
+
+def test_pages_are_noted() -> None:
+    def page(path: str) -> tuple[int, str, bytes]:
+        return 200, "text/plain", b""
+
+    runtime = make_runtime()
+    runtime.serve_http(":8080", {"/health": page})
+    runtime.serve_http(":8080", {"/ready": page})
+    assert runtime.pages.by_address == {":8080": {"/health": page, "/ready": page}}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_wait_until(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POLL_INTERVAL", 0.0)
+
+    async def test() -> list[bool]:
+        runtime, looks = make_runtime(), iter([False, False, True])
+        return [
+            await runtime.wait_until(lambda: True, 0),
+            await runtime.wait_until(lambda: False, 0),
+            await runtime.wait_until(lambda: next(looks), DEADLINE),
+        ]
+
+    assert run(test(), loop) == [True, False, True]
+
+
+def test_reload_and_fail_are_passed_on() -> None:
+    heard: list[str] = []
+
+    async def reload() -> None:
+        heard.append("reload")
+
+    runtime = make_runtime(reload=reload, fail=heard.append)
+    run(runtime.reload_if_changed())
+    runtime.fail("loop found")
+    assert heard == ["reload", "loop found"]

@@ -1,0 +1,603 @@
+"""TCP on loopback: frames however they are cut, replies that overtake, and every bound."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from hsdns.assemble import Listen
+from hsdns.chain import Request
+from hsdns.metrics import Counter
+from hsdns.server import tcp
+from hsdns.server.listener import open_tcp
+from hsdns.server.runtime import Tasks
+from hsdns.server.tcp import (
+    IDLE_TIMEOUT,
+    MAX_IN_WORK,
+    READ_TIMEOUT,
+    WRITE_TIMEOUT,
+    TcpConnection,
+    TcpServer,
+)
+from hsdns.wire.message import RR, Reply
+from tests.support.sockets import (
+    DEADLINE,
+    LOOPS,
+    Answer,
+    TcpClient,
+    asked_address,
+    processor,
+    query,
+    run,
+    summary,
+    until,
+)
+
+pytestmark = pytest.mark.sockets
+
+
+class Serving:
+    """A server, the clock that it reads, and the counter of connections it refused."""
+
+    def __init__(self, answer: Answer, host: str) -> None:
+        self.now = 100.0
+        self.rejected = Counter("rejected", "Rejected.")
+        self.tasks = Tasks()
+        sock = open_tcp(Listen(host, 0))
+        self.address: tuple[str, int] = (host or "127.0.0.1", sock.getsockname()[1])
+        self.server = TcpServer(
+            sock, processor(answer), self.tasks.spawn, lambda: self.now, self.rejected
+        )
+
+    async def connection(self) -> TcpConnection:
+        """The only connection, as the server sees it."""
+        await until(lambda: len(self.server.connections) == 1, "a connection")
+        return next(iter(self.server.connections))
+
+
+@asynccontextmanager
+async def serving(
+    answer: Answer = asked_address, host: str = "127.0.0.1"
+) -> AsyncIterator[Serving]:
+    found = Serving(answer, host)
+    await found.server.start()
+    try:
+        yield found
+    finally:
+        found.server.close()
+        await found.tasks.cancel()
+
+
+class Gate:
+    """Answers at once, but holds back queries whose ID is 1 to `held` until it is opened."""
+
+    def __init__(self, held: int = 1) -> None:
+        self.opened = asyncio.Event()
+        self.held = held
+        self.asked = 0
+
+    async def __call__(self, request: Request) -> Reply:
+        self.asked += 1
+        if request.query.id <= self.held:
+            await self.opened.wait()
+        return Reply()
+
+
+async def large(request: Request) -> Reply:
+    """Answer with 60,000 octets."""
+    record = RR(request.query.qname, 16, 0, (b"\xff" + bytes(255)) * 234)
+    return Reply(answer=(record,))
+
+
+# --- frames ---
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize(
+    ("host", "asked", "rrtype"),
+    [
+        pytest.param("127.0.0.1", "127.0.0.1", "A", id="ipv4"),
+        pytest.param("", "127.0.0.2", "A", id="all-ipv4"),
+        pytest.param("", "::1", "AAAA", id="all-ipv6"),
+        pytest.param("::1", "::1", "AAAA", id="ipv6"),
+    ],
+)
+def test_answer(loop: str, host: str, asked: str, rrtype: str) -> None:
+    async def test() -> str:
+        async with (
+            serving(host=host) as it,
+            TcpClient((asked, it.address[1])) as client,
+        ):
+            client.send(query(rrtype=rrtype).to_wire())
+            return summary(await client.receive())
+
+    assert run(test(), loop) == f"1 NOERROR qr aa rd | example.org. 0 IN {rrtype} {asked} |  | "
+
+
+def test_request_knows_both_ends() -> None:
+    seen: list[Request] = []
+
+    async def note(request: Request) -> Reply:
+        seen.append(request)
+        return Reply()
+
+    async def test() -> None:
+        async with serving(note, "") as it, TcpClient(("127.0.0.2", it.address[1])) as client:
+            client.send(query().to_wire())
+            await client.receive()
+            assert tuple(seen[0].client) == client.writer.get_extra_info("sockname")
+            assert tuple(seen[0].local) == ("127.0.0.2", it.address[1])
+            assert (seen[0].protocol, seen[0].now) == ("tcp", 100.0)
+
+    run(test())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_two_queries_in_one_segment(loop: str) -> None:
+    async def test() -> list[int]:
+        async with serving() as it, TcpClient(it.address) as client:
+            client.send(query(number=1).to_wire(), query(number=2).to_wire())
+            return [(await client.receive())[1] for _ in range(2)]
+
+    assert run(test(), loop) == [1, 2]
+
+
+def test_frame_in_single_octets() -> None:
+    async def test() -> str:
+        async with serving() as it, TcpClient(it.address) as client:
+            wire = query().to_wire()
+            sock = client.writer.get_extra_info("socket")
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for octet in len(wire).to_bytes(2, "big") + wire:
+                client.writer.write(bytes((octet,)))
+                await client.writer.drain()
+                await asyncio.sleep(0)
+            return summary(await client.receive())
+
+    assert run(test()).startswith("1 NOERROR")
+
+
+@pytest.mark.parametrize(
+    ("sent", "reply"),
+    [
+        pytest.param(
+            query(number=7).to_wire() + bytes(65535 - 29), "0007 8101 0000 0000 0000 0000", id="65535-octets",
+        ),
+        pytest.param(query(number=7).to_wire()[:12], "0007 8101 0000 0000 0000 0000", id="header-alone"),
+        pytest.param(bytes.fromhex("0007 2900 0001 0000 0000 0000"), "0007 a904 0000 0000 0000 0000", id="update"),
+    ],
+)  # fmt: skip
+def test_refused_with_a_header(sent: bytes, reply: str) -> None:
+    async def test() -> bytes:
+        async with serving() as it, TcpClient(it.address) as client:
+            client.send(sent, query(number=8).to_wire())
+            first = await client.receive()
+            assert (await client.receive())[1] == 8  # the connection lives on
+            return first
+
+    assert run(test()) == bytes.fromhex(reply)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"\0" * 11, id="shorter-than-a-header"),
+        pytest.param(b"\0\7\x81\0" + bytes(8), id="reply"),
+    ],
+)
+def test_silence(sent: bytes) -> None:
+    async def test() -> bytes:
+        async with serving() as it, TcpClient(it.address) as client:
+            client.send(sent, query(number=8).to_wire())
+            return await client.receive()
+
+    assert run(test())[:2] == b"\0\x08"
+
+
+def test_large_reply_is_whole() -> None:
+    async def test() -> bytes:
+        async with serving(large) as it, TcpClient(it.address) as client:
+            client.send(query().to_wire())
+            return await client.receive()
+
+    wire = run(test())
+    assert len(wire) > 59_000
+    assert not wire[2] & 0x02
+
+
+# --- several queries in work ---
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_replies_overtake(loop: str) -> None:
+    async def test() -> list[int]:
+        gate = Gate()
+        async with serving(gate) as it, TcpClient(it.address) as client:
+            client.send(*(query(number=number).to_wire() for number in (1, 2, 3)))
+            order = [(await client.receive())[1] for _ in range(2)]
+            assert it.server.pending == 1
+            gate.opened.set()
+            return [*order, (await client.receive())[1]]
+
+    assert run(test(), loop) == [2, 3, 1]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_half_closed_connection_gets_what_it_asked_for(loop: str) -> None:
+    async def test() -> list[int]:
+        gate = Gate()
+        async with serving(gate) as it, TcpClient(it.address) as client:
+            client.send(query(number=1).to_wire(), query(number=2).to_wire())
+            client.writer.write_eof()
+            order = [(await client.receive())[1]]
+            gate.opened.set()
+            order.append((await client.receive())[1])
+            assert await client.has_ended()
+            await until(lambda: not it.server.connections, "no connection")
+            return order
+
+    assert run(test(), loop) == [2, 1]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_half_closed_connection_without_queries_is_closed(loop: str) -> None:
+    async def test() -> bool:
+        async with serving() as it, TcpClient(it.address) as client:
+            await it.connection()
+            client.writer.write_eof()
+            return await client.has_ended()
+
+    assert run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_client_that_leaves_while_its_query_waits(loop: str) -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with serving(gate) as it:
+            async with TcpClient(it.address) as client:
+                client.send(query(number=1).to_wire())
+                connection = await it.connection()
+                await until(lambda: connection.in_work == 1, "a query in work")
+                linger = struct.pack("ii", 1, 0)  # closing resets the connection
+                client.writer.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, linger
+                )
+                client.writer.transport.abort()
+                await until(lambda: not it.server.connections, "no connection")
+            gate.opened.set()
+            await until(lambda: connection.in_work == 0, "no query in work")
+            async with TcpClient(it.address) as client:
+                client.send(query(number=2).to_wire())
+                assert (await client.receive())[1] == 2
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_queries_in_work_are_bounded(loop: str) -> None:
+    async def test() -> None:
+        count = 3 * MAX_IN_WORK
+        gate = Gate(held=count)
+        async with serving(gate) as it, TcpClient(it.address) as client:
+            client.send(*(query(number=number).to_wire() for number in range(1, count + 1)))
+            connection = await it.connection()
+            await until(lambda: connection.pending == count, "all queries read")
+            assert gate.asked == connection.in_work == MAX_IN_WORK
+            assert it.server.pending == count
+            gate.opened.set()
+            got = {int.from_bytes((await client.receive())[:2], "big") for _ in range(count)}
+            assert got == set(range(1, count + 1))
+            assert it.server.pending == 0
+            client.send(query(number=9999).to_wire())
+            assert (await client.receive())[:2] == (9999).to_bytes(2, "big")
+
+    run(test(), loop)
+
+
+def test_handler_that_raises_costs_one_query() -> None:
+    async def fail_first(request: Request) -> Reply:
+        if request.query.id == 1:
+            raise RuntimeError("broken")
+        return Reply()
+
+    async def test() -> list[str]:
+        async with serving(fail_first) as it, TcpClient(it.address) as client:
+            client.send(query(number=1).to_wire(), query(number=2).to_wire())
+            replies = [summary(await client.receive()) for _ in range(2)]
+            assert it.server.pending == 0
+            return replies
+
+    assert run(test()) == ["1 SERVFAIL qr rd |  |  | ", "2 NOERROR qr rd |  |  | "]
+
+
+# --- time limits, by a scripted clock ---
+
+
+async def sweep(it: Serving, connection: TcpConnection, seconds: float) -> None:
+    it.now += seconds
+    connection.expire(it.now)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize(
+    ("asks", "limit"),
+    [
+        pytest.param(False, READ_TIMEOUT, id="before-the-first-query"),
+        pytest.param(True, IDLE_TIMEOUT, id="between-queries"),
+    ],
+)
+def test_silent_client(loop: str, asks: bool, limit: float) -> None:
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            connection = await it.connection()
+            if asks:
+                client.send(query().to_wire())
+                await client.receive()
+            await sweep(it, connection, limit)
+            client.send(query(number=3).to_wire())
+            assert (await client.receive())[1] == 3  # just in time
+            await sweep(it, connection, IDLE_TIMEOUT + 0.1)
+            assert await client.has_ended()
+            await until(lambda: not it.server.connections, "no connection")
+
+    run(test(), loop)
+
+
+def test_silent_client_before_its_first_query_has_less_time() -> None:
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            await sweep(it, await it.connection(), READ_TIMEOUT + 0.1)
+            assert await client.has_ended()
+
+    run(test())
+
+
+def test_client_that_sends_single_octets_is_late_too() -> None:
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            connection = await it.connection()
+            for octet in b"\0\x1d\0\1":  # a length of 29, then the ID
+                it.now += 1
+                client.writer.write(bytes((octet,)))
+                await until(lambda: connection._last_used == it.now, "an octet read")
+                connection.expire(it.now)
+            await sweep(it, connection, 0.1)
+            assert await client.has_ended()
+
+    run(test())
+
+
+def test_each_message_has_its_own_time() -> None:
+    """Whole messages without a pause between them are never late."""
+
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            connection = await it.connection()
+            wire = query().to_wire()
+            framed = len(wire).to_bytes(2, "big") + wire
+            client.writer.write(framed[:5])
+            for _ in range(3):
+                client.writer.write(framed[5:] + framed[:5])
+                await client.receive()
+                await sweep(it, connection, READ_TIMEOUT)
+            assert it.server.connections
+
+    run(test())
+
+
+def test_query_in_work_is_no_silence() -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with serving(gate) as it, TcpClient(it.address) as client:
+            connection = await it.connection()
+            client.send(query(number=1).to_wire())
+            await until(lambda: connection.in_work == 1, "a query in work")
+            await sweep(it, connection, 100)
+            gate.opened.set()
+            assert (await client.receive())[1] == 1
+
+    run(test())
+
+
+class Deaf:
+    """A client with a small buffer that does not read; an asynchronous context."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+
+    async def __aenter__(self) -> socket.socket:
+        self._sock = socket.socket()
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self._sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(self._sock, self._address)
+        return self._sock
+
+    async def __aexit__(self, *error: object) -> None:
+        self._sock.close()
+
+
+async def ask_deaf(sock: socket.socket, count: int) -> None:
+    wire = query().to_wire()
+    await asyncio.get_running_loop().sock_sendall(
+        sock, (len(wire).to_bytes(2, "big") + wire) * count
+    )
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_client_that_does_not_read_fills_no_memory_and_is_left(loop: str) -> None:
+    async def test() -> None:
+        async with serving(large) as it, Deaf(it.address) as sock:
+            connection = await it.connection()
+            await ask_deaf(sock, 500)  # 30 MB of replies
+            await until(lambda: connection._blocked_since is not None, "a blocked connection")
+            transport = connection._transport
+            assert transport is not None
+            assert transport.get_write_buffer_size() < 200_000
+            assert connection.pending > 100
+            await sweep(it, connection, WRITE_TIMEOUT)
+            assert it.server.connections
+            await sweep(it, connection, 0.1)
+            await until(lambda: not it.server.connections, "no connection")
+            assert connection.pending == 0
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_client_that_reads_late_gets_everything(loop: str) -> None:
+    async def test() -> None:
+        count = 200
+        async with serving(large) as it, Deaf(it.address) as sock:
+            connection = await it.connection()
+            await ask_deaf(sock, count)
+            await until(lambda: connection._blocked_since is not None, "a blocked connection")
+            got, event_loop = 0, asyncio.get_running_loop()
+            async with asyncio.timeout(2 * DEADLINE):
+                while got < count * 59_000:
+                    got += len(await event_loop.sock_recv(sock, 1 << 20))
+                while connection.pending or connection._blocked_since is not None:
+                    got += len(await event_loop.sock_recv(sock, 1 << 20))
+            assert it.server.connections
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("half_closes", [False, True])
+def test_closed_connection_does_not_wait_for_a_deaf_client(loop: str, half_closes: bool) -> None:
+    """Replies below the transport's high water mark never block, but closing waits for them to be read."""
+
+    async def test() -> None:
+        async with serving(large) as it, Deaf(it.address) as sock:
+            connection = await it.connection()
+            await until(lambda: connection._transport is not None, "a transport")
+            transport = connection._transport
+            assert transport is not None
+            transport.set_write_buffer_limits(high=1 << 30)
+            await ask_deaf(sock, 200)
+            await until(lambda: transport.get_write_buffer_size() > 0, "unsent replies")
+            await until(lambda: connection.pending == 0, "no query waiting")
+            if half_closes:
+                sock.shutdown(socket.SHUT_WR)
+                await until(transport.is_closing, "a closing connection")
+            await sweep(it, connection, IDLE_TIMEOUT + 0.1)
+            await until(lambda: not it.server.connections, "no connection")
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_sweeper_looks_at_every_connection(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp, "SWEEP_INTERVAL", 0.001)
+
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as one, TcpClient(it.address) as two:
+            await until(lambda: len(it.server.connections) == 2, "two connections")
+            it.now += READ_TIMEOUT + 0.1
+            assert await one.has_ended()
+            assert await two.has_ended()
+
+    run(test(), loop)
+
+
+# --- how many connections ---
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_connections_are_bounded_by_file_descriptors(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (128 + 20, 4096))
+
+    async def test() -> None:
+        async with serving() as it:
+            clients = [TcpClient(it.address) for _ in range(20)]
+            for client in clients:
+                await client.__aenter__()
+            await until(lambda: len(it.server.connections) == 20, "20 connections")
+            async with TcpClient(it.address) as late:
+                assert await late.has_ended()
+            assert it.rejected.values == {(): 1}
+            await clients.pop().__aexit__()
+            await until(lambda: len(it.server.connections) == 19, "19 connections")
+            async with TcpClient(it.address) as client:
+                client.send(query(number=5).to_wire())
+                assert (await client.receive())[1] == 5
+            for client in clients:
+                await client.__aexit__()
+
+    run(test(), loop)
+
+
+def test_few_descriptors_still_leave_some_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
+
+    async def test() -> int:
+        async with serving() as it:
+            return it.server._max_connections
+
+    assert run(test()) == 16
+
+
+class Gone(asyncio.Transport):
+    """What a loop hands over for a client that has left before it was looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_client_that_left_before_it_was_seen() -> None:
+    async def test() -> None:
+        async with serving() as it:
+            transport = Gone()
+            TcpConnection(it.server).connection_made(transport)
+            assert transport.aborted
+            assert not it.server.connections
+
+    run(test())
+
+
+# --- the end ---
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_stop_accepting_leaves_open_connections(loop: str) -> None:
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            await it.connection()
+            it.server.stop_accepting()
+            client.send(query(number=4).to_wire())
+            assert (await client.receive())[1] == 4
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(*it.address)
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_close_sends_what_was_written(loop: str) -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with serving(gate) as it, TcpClient(it.address) as client:
+            client.send(query(number=1).to_wire())
+            connection = await it.connection()
+            await until(lambda: connection.in_work == 1, "a query in work")
+            gate.opened.set()
+            await until(lambda: connection.in_work == 0, "the reply written")
+            it.server.close()
+            assert (await client.receive())[1] == 1
+            assert await client.has_ended()
+
+    run(test(), loop)

@@ -1,0 +1,94 @@
+"""Which files count, in which order, and which changes concern them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hsdns.sources.manifest_folder import concerns, fingerprint, manifest_paths, missing_paths
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+
+
+@pytest.mark.parametrize(
+    ("files", "paths", "found"),
+    [
+        pytest.param(
+            ["b.yaml", "a.yml", "c.json"], ["."], ["a.yml", "b.yaml", "c.json"], id="by name"
+        ),
+        pytest.param(["README.md", "a.yaml~", "a.yaml"], ["."], ["a.yaml"], id="other endings"),
+        pytest.param(
+            ["b/x.yaml", "a.yaml", "c.yaml"],
+            ["."],
+            ["a.yaml", "b/x.yaml", "c.yaml"],
+            id="folders below",
+        ),
+        pytest.param([".git/a.yaml", ".b.yaml", "..data/c.yaml"], ["."], [], id="hidden"),
+        pytest.param(["b/x.yaml", "a/x.yaml"], ["b", "a"], ["b/x.yaml", "a/x.yaml"], id="as given"),
+        pytest.param(["dump.txt"], ["dump.txt"], ["dump.txt"], id="a file that is named"),
+        pytest.param(["a.yaml"], ["a.yaml", "."], ["a.yaml"], id="each once"),
+        pytest.param(["a.yaml"], ["gone", "a.yaml"], ["a.yaml"], id="missing"),
+    ],
+)
+def test_manifest_paths(
+    tmp_path: Path, files: list[str], paths: list[str], found: list[str]
+) -> None:
+    write(tmp_path, *files)
+    listed = manifest_paths([os.path.normpath(tmp_path / path) for path in paths])
+    assert [os.path.relpath(path, tmp_path) for path in listed] == found
+
+
+def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> None:
+    write(tmp_path, "real/a.yaml")
+    (tmp_path / "real" / "up").symlink_to(tmp_path)
+    (tmp_path / "also").symlink_to(tmp_path / "real")
+    listed = [os.path.relpath(path, tmp_path) for path in manifest_paths([str(tmp_path)])]
+    assert listed == ["also/a.yaml", "real/a.yaml"]
+
+
+def test_missing_paths(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml")
+    assert missing_paths([str(tmp_path / "a.yaml"), str(tmp_path)]) == []
+    assert missing_paths(["no/such/file"]) == [
+        'source manifests: there is no file or folder "no/such/file"; correct the path or create it'
+    ]
+
+
+def test_fingerprint_sees_what_links_lead_to(tmp_path: Path) -> None:
+    write(tmp_path, "..1/a.yaml", "..2/a.yaml")
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "a.yaml").symlink_to("..data/a.yaml")
+    before = fingerprint([str(tmp_path)])
+    assert fingerprint([str(tmp_path)]) == before
+    (tmp_path / "..new").symlink_to("..2")
+    (tmp_path / "..new").rename(tmp_path / "..data")
+    assert fingerprint([str(tmp_path)]) != before
+
+
+@pytest.mark.parametrize(
+    ("changed", "paths", "expected"),
+    [
+        pytest.param("a.yaml", ["."], True, id="a manifest"),
+        pytest.param("sub/a.json", ["."], True, id="a manifest below"),
+        pytest.param("notes.md", ["."], False, id="another file"),
+        pytest.param("newfolder", ["."], True, id="may be a folder"),
+        pytest.param(".git/index", ["."], False, id="hidden folder"),
+        pytest.param(".git/a.yaml", ["."], False, id="manifest in a hidden folder"),
+        pytest.param("..data", ["."], True, id="a ConfigMap's link"),
+        pytest.param("..data", ["sub"], False, id="not below the folder"),
+        pytest.param("dump.txt", ["dump.txt"], True, id="the file that is named"),
+        pytest.param("other.yaml", ["dump.txt"], False, id="a neighbour of that file"),
+        pytest.param("..data", ["dump.txt"], True, id="a ConfigMap's link beside that file"),
+        pytest.param("b.yaml", ["sub", "b.yaml"], True, id="any of the paths"),
+    ],
+)
+def test_concerns(tmp_path: Path, changed: str, paths: list[str], expected: bool) -> None:
+    write(tmp_path, "notes.md", "dump.txt", "sub/x.yaml", ".git/index")
+    assert concerns(str(tmp_path / changed), [str(tmp_path / path) for path in paths]) is expected

@@ -1,0 +1,444 @@
+"""The source `manifests`: start, changes, broken files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import watchfiles
+
+import hsdns
+from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
+from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.sources.manifests import Manifests
+from tests.support.object_lines import object_lines
+
+DATA = Path(__file__).parent.parent / "data"
+DEMO = Path(hsdns.__file__).parent / "demo"
+
+
+def service(name: str, address: str = "10.96.0.7") -> str:
+    return (
+        f"apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\nspec:\n  clusterIP: {address}\n"
+    )
+
+
+class Listener:
+    """Collects what a source delivers and reports, and lets a test wait for it."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.sentences: list[tuple[int, str]] = []
+        self._more = asyncio.Condition()
+        self._waking: set[asyncio.Task[None]] = set()
+
+    def deliver(self, batch: Sequence[Event]) -> None:
+        self.batches.append([event_line(event) for event in batch])
+        self._wake()
+
+    def report(self, level: int, message: str) -> None:
+        self.sentences.append((level, message))
+        self._wake()
+
+    async def wait_until(self, condition: Callable[[], bool], patience: float = 20.0) -> None:
+        async with asyncio.timeout(patience), self._more:
+            await self._more.wait_for(condition)
+
+    def _wake(self) -> None:
+        async def notify() -> None:
+            async with self._more:
+                self._more.notify_all()
+
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return  # load() is called without a loop
+        task = loop.create_task(notify())
+        self._waking.add(task)
+        task.add_done_callback(self._waking.discard)
+
+
+def event_line(event: Event) -> str:
+    if isinstance(event, Synced):
+        return "Synced"
+    if isinstance(event, Deleted):
+        meta = event.object.metadata
+        return f"- {type(event.object).__name__} {meta.namespace}/{meta.name}"
+    return f"+ {object_lines([event.object])[0]}"
+
+
+def token(text: str, column: int = 1) -> Token:
+    return Token(text, Position("Corefile", 3, column))
+
+
+def loaded(*paths: Path | str) -> tuple[list[Object], list[tuple[int, str]]]:
+    """What a start delivers, and what it reports."""
+    batches: list[Sequence[Event]] = []
+    sentences: list[tuple[int, str]] = []
+    Manifests([str(path) for path in paths]).load(
+        batches.append, lambda level, message: sentences.append((level, message))
+    )
+    [batch] = batches
+    assert batch[-1] == Synced()
+    assert all(isinstance(event, Upserted) for event in batch[:-1])
+    return [event.object for event in batch if isinstance(event, Upserted)], sentences
+
+
+@pytest.mark.parametrize(
+    ("args", "base_dir", "paths"),
+    [
+        pytest.param(
+            ["a", "/b/c.yaml"],
+            "/etc/coredns",
+            ("/etc/coredns/a", "/b/c.yaml"),
+            id="relative and absolute",
+        ),
+        pytest.param(["./a", "../b"], ".", ("a", "../b"), id="below the working directory"),
+    ],
+)
+def test_setup(args: list[str], base_dir: str, paths: tuple[str, ...]) -> None:
+    assert (
+        Manifests.setup(token("manifests"), [token(each) for each in args], base_dir).paths == paths
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        pytest.param(
+            [],
+            'Corefile:3:1: source "manifests" needs at least one file or folder; add its path',
+            id="none",
+        ),
+        pytest.param(
+            [""],
+            'Corefile:3:11: source "manifests" has an empty path; write a file or folder',
+            id="empty word",
+        ),
+    ],
+)
+def test_setup_mistakes(args: list[str], sentence: str) -> None:
+    with pytest.raises(CorefileError) as caught:
+        Manifests.setup(token("manifests"), [token(each, 11) for each in args], ".")
+    assert str(caught.value) == sentence
+
+
+def test_check_names_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("")
+    (tmp_path / "empty").mkdir()
+    assert Manifests([str(tmp_path)]).check() == []
+    assert Manifests([str(tmp_path / "x"), str(tmp_path / "empty")]).check() == [
+        f'source manifests: there is no file or folder "{tmp_path}/x"; correct the path or create it',
+        f'source manifests: folder "{tmp_path}/empty" holds no .yaml, .yml or .json file; '
+        "add one or correct the path",
+    ]
+
+
+def test_load_serves_the_good_files_and_reports_the_broken_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(service("a"))
+    (tmp_path / "b.yaml").write_text(service("b") + "---\nkind: Pod\n")
+    objects, sentences = loaded(tmp_path, tmp_path / "gone")
+    assert object_lines(objects, "Service") == ["Service default/a ClusterIP 10.96.0.7"]
+    assert sentences == [
+        (
+            logging.ERROR,
+            f'source manifests: there is no file or folder "{tmp_path}/gone"; correct the path or create it',
+        ),
+        (
+            logging.ERROR,
+            f"{tmp_path}/b.yaml:8: apiVersion is missing; every object needs apiVersion and kind",
+        ),
+    ]
+
+
+def test_load_warns_once_of_two_definitions(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(service("a"))
+    (tmp_path / "b.yaml").write_text(service("a", "10.96.0.8"))
+    objects, sentences = loaded(tmp_path)
+    assert object_lines(objects, "Service") == ["Service default/a ClusterIP 10.96.0.8"]
+    assert sentences == [
+        (
+            logging.WARNING,
+            f"{tmp_path}/b.yaml:1: Service default/a was defined before at {tmp_path}/a.yaml:1; "
+            "this later one is used",
+        )
+    ]
+
+
+def test_a_dump_of_a_kind_cluster_is_served_as_it_is() -> None:
+    objects, sentences = loaded(DATA / "kind-dump.json")
+    assert sentences == []
+    assert object_lines(objects) == [
+        "Namespace default",
+        "Namespace kube-node-lease",
+        "Namespace kube-public",
+        "Namespace kube-system",
+        "Namespace local-path-storage",
+        "Namespace shop",
+        "Service default/consul-server ClusterIP None",
+        "Service default/kubernetes ClusterIP 10.96.0.1",
+        "Service kube-system/kube-dns ClusterIP 10.96.0.10",
+        "Service shop/mail ExternalName mail.example.org",
+        "Service shop/web ClusterIP 10.96.211.7",
+        "EndpointSlice default/consul-server-* IPv4 http=8500/TCP serflan-udp=8301/UDP : "
+        "consul-server-0@10.244.0.9 (consul-server-0), consul-server-1@10.244.0.10 (consul-server-1)",
+        "EndpointSlice default/kubernetes IPv4 https=6443/TCP : -@172.18.0.2 (-)",
+        "EndpointSlice kube-system/kube-dns-* IPv4 dns-tcp=53/TCP metrics=9153/TCP dns=53/UDP : "
+        "-@10.244.0.3 (coredns-7d764666f9-5jq2w), -@10.244.0.4 (coredns-7d764666f9-rrx6t)",
+        "EndpointSlice shop/web-* IPv4 =8080/TCP : -@10.244.0.21 (web-5c9f8d7b64-8vnzk), "
+        "-@10.244.0.22 (web-5c9f8d7b64-tq4hs) not ready",
+        "Pod default/consul-server-0 10.244.0.9 Running",
+        "Pod default/consul-server-1 10.244.0.10 Running",
+        "Pod kube-system/coredns-7d764666f9-5jq2w 10.244.0.3 Running",
+        "Pod kube-system/coredns-7d764666f9-rrx6t 10.244.0.4 Running",
+        "Pod kube-system/etcd-kind-control-plane 172.18.0.2 Running",
+        "Pod shop/report-zz5nm - Pending",
+        "Pod shop/web-5c9f8d7b64-8vnzk 10.244.0.21 Running",
+        "Pod shop/web-5c9f8d7b64-tq4hs 10.244.0.22 Running",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(
+            "EndpointSlice default/consul-server-* IPv4 http=8500/TCP serflan-tcp=8301/TCP serflan-udp=8301/UDP "
+            "serfwan-tcp=8302/TCP serfwan-udp=8302/UDP server=8300/TCP dns-tcp=8600/TCP dns-udp=8600/UDP : "
+            "consul-server-0@10.244.196.96 (consul-server-0), consul-server-1@10.244.72.18 (consul-server-1), "
+            "consul-server-2@10.244.228.171 (consul-server-2)",
+            id="the consul lab",
+        ),
+        pytest.param(
+            "EndpointSlice jobs/workers-* IPv4 metrics=9102/TCP : -@10.244.24.216 (workers-r88pbwk99z-5j82w), "
+            "-@10.244.14.252 (workers-r88pbwk99z-8nd99)",
+            id="a headless Deployment",
+        ),
+        pytest.param(
+            "EndpointSlice shop/database-* IPv4 postgres=5432/TCP : database-0@10.244.175.28 (database-0), "
+            "database-1@10.244.6.115 (database-1)",
+            id="a StatefulSet",
+        ),
+        pytest.param("Service shop/frontend ClusterIP 10.96.0.80", id="a ClusterIP"),
+        pytest.param("Service shop/mail ExternalName mail.example.org", id="an ExternalName"),
+        pytest.param(
+            "Service edge/gateway ClusterIP 10.96.89.168 fd00:10:96::59a8", id="dual-stack"
+        ),
+        pytest.param(
+            "EndpointSlice shop/search-* IPv4 http=9200/TCP : search-0@10.244.36.32 (search-0), "
+            "search-1@10.244.160.215 (search-1) not ready, search-2@10.244.155.175 (search-2)",
+            id="a pod that is not ready",
+        ),
+        pytest.param(
+            "EndpointSlice shop/queue-* IPv4 amqp=5672/TCP : queue-0@10.244.59.73 (queue-0), "
+            "queue-1@10.244.13.249 (queue-1)",
+            id="published although not ready",
+        ),
+    ],
+)
+def test_demo_cluster(line: str) -> None:
+    objects, sentences = loaded(DEMO)
+    assert sentences == []
+    assert line in object_lines(objects)
+
+
+def test_each_file_of_the_demo_begins_with_what_it_shows() -> None:
+    files = sorted(DEMO.glob("*.yaml"))
+    assert len(files) == 8
+    for file in files:
+        assert file.read_text().startswith("# ")
+
+
+def watched(
+    path: Path,
+    change: Callable[[], None],
+    until: Callable[[Listener], bool],
+    *,
+    notices: bool = False,
+) -> Listener:
+    """Load, watch, change the files, and wait for what comes of it."""
+    listener = Listener()
+    # Without notices the polling has to do it, with them it comes too late to help.
+    poll_seconds = 3600.0 if notices else 0.01
+    source = Manifests([str(path)], poll_seconds=poll_seconds, notices=notices)
+
+    async def run() -> None:
+        source.load(listener.deliver, listener.report)
+        listener.batches.clear()
+        watching = asyncio.create_task(source.watch(listener.deliver, listener.report))
+        # When the system begins to give notices cannot be known from outside, so the change is made until it is seen.
+        patience = 0.5 if notices else 20.0
+        while not until(listener):
+            change()
+            with suppress(TimeoutError):
+                await listener.wait_until(lambda: until(listener), patience)
+        watching.cancel()
+        await asyncio.wait([watching])
+
+    asyncio.run(run())
+    return listener
+
+
+def has_batch(listener: Listener) -> bool:
+    return bool(listener.batches)
+
+
+def replace(path: Path, text: str) -> None:
+    """Put a new file in the place of the old one, as editors do it; nobody sees half of it."""
+    new = path.with_name(".new")
+    new.write_text(text)
+    new.replace(path)
+
+
+@pytest.mark.parametrize(
+    "notices",
+    [pytest.param(False, id="polling"), pytest.param(True, id="notices", marks=pytest.mark.slow)],
+)
+@pytest.mark.parametrize(
+    "folder", [pytest.param(True, id="folder"), pytest.param(False, id="file")]
+)
+def test_a_change_is_delivered_as_a_difference(tmp_path: Path, notices: bool, folder: bool) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        f"{service('a')}---\n{service('b', '10.96.0.8')}---\n{service('c', '10.96.0.9')}"
+    )
+
+    def change() -> None:
+        replace(
+            file, f"{service('a')}---\n{service('b', '10.96.1.8')}---\n{service('d', '10.96.0.10')}"
+        )
+
+    listener = watched(tmp_path if folder else file, change, has_batch, notices=notices)
+    assert listener.batches[0] == [
+        "+ Service default/b ClusterIP 10.96.1.8",
+        "+ Service default/d ClusterIP 10.96.0.10",
+        "- Service default/c",
+    ]
+    assert listener.sentences == []
+
+
+@pytest.mark.parametrize(
+    "notices",
+    [pytest.param(False, id="polling"), pytest.param(True, id="notices", marks=pytest.mark.slow)],
+)
+def test_a_config_map_is_swapped_by_one_link(tmp_path: Path, notices: bool) -> None:
+    for version, address in (("..1", "10.96.0.1"), ("..2", "10.96.0.2")):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "a.yaml").write_text(service("a", address))
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "a.yaml").symlink_to("..data/a.yaml")
+
+    def change() -> None:
+        (tmp_path / "..data_tmp").symlink_to("..2")
+        (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+
+    listener = watched(tmp_path, change, has_batch, notices=notices)
+    assert listener.batches[0] == ["+ Service default/a ClusterIP 10.96.0.2"]
+
+
+def test_files_come_and_go(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(service("a"))
+    (tmp_path / ".later").mkdir()
+    (tmp_path / ".later" / "b.yaml").write_text(service("b", "10.96.0.8"))
+
+    def change() -> None:
+        (tmp_path / ".later").rename(tmp_path / "b")
+        (tmp_path / "a.yaml").unlink()
+
+    listener = watched(tmp_path, change, lambda listener: sum(map(len, listener.batches)) == 2)
+    assert sorted(line for batch in listener.batches for line in batch) == [
+        "+ Service default/b ClusterIP 10.96.0.8",
+        "- Service default/a",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param(
+            "kind: [\n",
+            "{path}:2: not YAML: did not find expected node content (column 1); correct the file",
+            id="YAML",
+        ),
+        pytest.param(
+            service("b").replace("10.96.0.7", "ten"),
+            '{path}:6: Service default/b: spec.clusterIP: "ten" is not an IP address; write one such as 10.96.0.10',
+            id="a field",
+        ),
+    ],
+)
+def test_a_broken_file_holds_back_the_whole_change(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    good, broken = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    good.write_text(service("a"))
+    listener = Listener()
+    source = Manifests([str(tmp_path)], poll_seconds=0.01, notices=False)
+
+    async def run() -> None:
+        source.load(listener.deliver, listener.report)
+        listener.batches.clear()
+        broken.write_text(text)
+        good.write_text(service("a", "10.96.0.70"))
+        watching = asyncio.create_task(source.watch(listener.deliver, listener.report))
+        await listener.wait_until(lambda: len(listener.sentences) == 2)
+        assert listener.batches == []
+        replace(broken, service("b", "10.96.0.8"))
+        await listener.wait_until(lambda: bool(listener.batches))
+        watching.cancel()
+        await asyncio.wait([watching])
+
+    asyncio.run(run())
+    assert listener.sentences == [
+        (logging.ERROR, sentence.format(path=broken)),
+        (logging.WARNING, "source manifests: nothing of this change is used until it is corrected"),
+    ]
+    assert listener.batches == [
+        ["+ Service default/a ClusterIP 10.96.0.70", "+ Service default/b ClusterIP 10.96.0.8"]
+    ]
+
+
+def test_a_path_that_vanishes_leaves_what_was_served(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(service("a"))
+    listener = watched(file, file.unlink, lambda listener: bool(listener.sentences))
+    assert listener.batches == []
+    assert listener.sentences[0] == (
+        logging.ERROR,
+        f'source manifests: there is no file or folder "{file}"; correct the path or create it',
+    )
+
+
+def test_without_notices_of_the_system_polling_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise OSError(28, "inotify watch limit reached")
+
+    monkeypatch.setattr(watchfiles, "awatch", refuse)
+    (tmp_path / "a.yaml").write_text(service("a"))
+    listener = Listener()
+    source = Manifests([str(tmp_path)], poll_seconds=0.01)
+
+    async def run() -> None:
+        source.load(listener.deliver, listener.report)
+        listener.batches.clear()
+        watching = asyncio.create_task(source.watch(listener.deliver, listener.report))
+        await listener.wait_until(lambda: bool(listener.sentences))
+        replace(tmp_path / "a.yaml", service("a", "10.96.0.70"))
+        await listener.wait_until(lambda: bool(listener.batches))
+        watching.cancel()
+        await asyncio.wait([watching])
+
+    asyncio.run(run())
+    assert listener.batches == [["+ Service default/a ClusterIP 10.96.0.70"]]
+    assert listener.sentences == [
+        (
+            logging.WARNING,
+            "source manifests: the system gives no notices of changed files "
+            "([Errno 28] inotify watch limit reached); they are looked at every 0.01 seconds",
+        )
+    ]

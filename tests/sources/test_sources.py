@@ -1,0 +1,47 @@
+"""Names of sources, and what happens with a wrong one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.sources import SOURCES, source_from
+
+
+def token(text: str, column: int = 9) -> Token:
+    return Token(text, Position("Corefile", 3, column))
+
+
+def test_every_source_is_named_after_its_class() -> None:
+    assert {name: found.__name__ for name, found in SOURCES.items()} == {
+        "manifests": "Manifests",
+        "synthetic": "Synthetic",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        pytest.param("manifest", 'unknown source "manifest"; did you mean "manifests"?', id="near"),
+        pytest.param("etcd", 'unknown source "etcd"; known are manifests, synthetic', id="far"),
+    ],
+)
+def test_unknown_source(name: str, sentence: str) -> None:
+    with pytest.raises(CorefileError) as caught:
+        source_from(token(name), [], ".")
+    assert str(caught.value) == f"Corefile:3:9: {sentence}"
+
+
+def test_a_known_source_is_set_up() -> None:
+    assert type(source_from(token("synthetic"), [token("services=5")], ".")) is SOURCES["synthetic"]
+
+
+def test_sources_are_imported_when_they_are_used() -> None:
+    code = "import sys, hsdns.sources; print('yaml' in sys.modules or 'watchfiles' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
+    )
+    assert done.stdout == "False\n"

@@ -1,0 +1,172 @@
+"""The source `synthetic`: its words, its pace, what it delivers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from hsdns.cluster.objects import EndpointSlice, Event, Service, Synced, Upserted
+from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.sources.synthetic import Pace, Synthetic
+from hsdns.sources.synthetic_cluster import Shape
+
+
+def setup(line: str) -> Synthetic:
+    """Set up from the words of a line that begins in column 1."""
+    tokens, column = [], 1
+    for word in line.split(" "):
+        tokens.append(Token(word, Position("Corefile", 3, column)))
+        column += len(word) + 1
+    return Synthetic.setup(tokens[0], tokens[1:], ".")
+
+
+def no_report(level: int, message: str) -> None:
+    raise AssertionError(message)
+
+
+@pytest.mark.parametrize(
+    ("line", "shape", "changes"),
+    [
+        pytest.param("synthetic", Shape(1000, 10, 0.5, 0.0, 1), 0.0, id="defaults"),
+        pytest.param(
+            "synthetic services=5 endpoints=3 headless=0.25 dual_stack=1 changes=2.5 seed=9",
+            Shape(5, 3, 0.25, 1.0, 9),
+            2.5,
+            id="all",
+        ),
+    ],
+)
+def test_setup(line: str, shape: Shape, changes: float) -> None:
+    source = setup(line)
+    assert (source.shape, source.changes, source.check()) == (shape, changes, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        pytest.param(
+            "synthetic servces=5",
+            'Corefile:3:11: unknown setting "servces" of source "synthetic"; did you mean "services"?',
+            id="near",
+        ),
+        pytest.param(
+            "synthetic 5000",
+            'Corefile:3:11: unknown setting "5000" of source "synthetic"; '
+            "known are services, endpoints, headless, dual_stack, changes, seed",
+            id="far",
+        ),
+        pytest.param(
+            "synthetic seed=1 services",
+            'Corefile:3:18: "services" has no value; write services=VALUE',
+            id="no value",
+        ),
+        pytest.param(
+            "synthetic seed=1 seed=2",
+            'Corefile:3:18: "seed" is given twice; remove one',
+            id="twice",
+        ),
+        pytest.param(
+            "synthetic services=many", 'Corefile:3:20: "many" is not a whole number', id="no number"
+        ),
+        pytest.param(
+            "synthetic services=1048577",
+            "Corefile:3:20: 1048577 is out of range, allowed is 0 to 1048576",
+            id="too many services",
+        ),
+        pytest.param(
+            "synthetic headless=1.5",
+            "Corefile:3:20: 1.5 is out of range, allowed is 0 to 1",
+            id="share above one",
+        ),
+        pytest.param(
+            "synthetic dual_stack=-1",
+            "Corefile:3:22: -1 is out of range, allowed is 0.0 or more",
+            id="share below zero",
+        ),
+        pytest.param(
+            "synthetic changes=100001",
+            "Corefile:3:19: 100001 is out of range, allowed is 0 to 100000",
+            id="rate too high",
+        ),
+        pytest.param(
+            "synthetic services=1000000 endpoints=100",
+            "Corefile:3:1: 100000000 endpoints are more than the 16711680 that have an address; write less",
+            id="too many endpoints",
+        ),
+        pytest.param(
+            "synthetic endpoints=0 changes=1",
+            "Corefile:3:1: without services and endpoints there is nothing to change; remove changes",
+            id="nothing to change",
+        ),
+    ],
+)
+def test_mistakes(line: str, sentence: str) -> None:
+    with pytest.raises(CorefileError) as caught:
+        setup(line)
+    assert str(caught.value) == sentence
+
+
+def test_load_delivers_everything_and_then_synced() -> None:
+    batches: list[Sequence[Event]] = []
+    setup("synthetic services=3000 endpoints=1").load(batches.append, no_report)
+    events = [event for batch in batches for event in batch]
+    assert events[-1] == Synced()
+    assert len(batches) > 2
+    services = [
+        each for each in events if isinstance(each, Upserted) and isinstance(each.object, Service)
+    ]
+    assert len(services) == 3000
+
+
+@pytest.mark.parametrize(
+    ("rate", "times", "due"),
+    [
+        pytest.param(10.0, [0.05, 0.1, 0.15, 0.2], [0, 1, 0, 1], id="ten a second"),
+        pytest.param(100.0, [0.05, 0.1, 0.35], [5, 5, 25], id="a hundred a second"),
+        pytest.param(0.5, [1.0, 2.0, 4.0], [0, 1, 1], id="one in two seconds"),
+        pytest.param(100.0, [5.0, 5.05], [100, 5], id="a stall is not made up for"),
+    ],
+)
+def test_pace(rate: float, times: list[float], due: list[int]) -> None:
+    pace = Pace(rate, 0.0)
+    assert [pace.due(now) for now in times] == due
+
+
+def test_watch_delivers_changes_until_it_is_cancelled() -> None:
+    async def run() -> list[Event]:
+        events: list[Event] = []
+        enough = asyncio.Event()
+
+        def deliver(batch: Sequence[Event]) -> None:
+            events.extend(batch)
+            if len(events) >= 20:
+                enough.set()
+
+        watching = asyncio.create_task(
+            setup("synthetic services=3 changes=1000").watch(deliver, no_report)
+        )
+        async with asyncio.timeout(10):
+            await enough.wait()
+        watching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await watching
+        return events
+
+    events = asyncio.run(run())
+    assert all(
+        isinstance(each, Upserted) and isinstance(each.object, EndpointSlice) for each in events
+    )
+
+
+def test_watch_without_changes_waits() -> None:
+    async def run() -> None:
+        watching = asyncio.create_task(setup("synthetic").watch(lambda _: None, no_report))
+        await asyncio.wait([watching], timeout=0.01)
+        assert not watching.done()
+        watching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await watching
+
+    asyncio.run(run())

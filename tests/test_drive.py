@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from hsdns.drive import start
+
+
+def refuse(coro: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
+    coro.close()
+    raise AssertionError("a coroutine that does not wait was given a task")
+
+
+async def at_once() -> str:
+    return await deeper()
+
+
+async def deeper() -> str:
+    return "done"
+
+
+async def fails() -> str:
+    raise LookupError("at once")
+
+
+def test_what_never_waits_needs_no_loop() -> None:
+    found: list[str] = []
+    start(at_once(), found.append, refuse)
+    assert found == ["done"]
+
+
+def test_what_is_raised_before_waiting_is_raised_by_start() -> None:
+    found: list[str] = []
+    with pytest.raises(LookupError, match="at once"):
+        start(fails(), found.append, refuse)
+    assert found == []
+
+
+async def in_steps(steps: int, log: list[str]) -> str:
+    for step in range(steps):
+        await asyncio.get_running_loop().run_in_executor(None, str)
+        log.append(f"step {step}")
+    return "done"
+
+
+async def through_futures(futures: list[asyncio.Future[str]]) -> str:
+    return " ".join([await future for future in futures])
+
+
+async def catches(future: asyncio.Future[str]) -> str:
+    try:
+        return await future
+    except LookupError as error:
+        return f"caught {error}"
+
+
+async def cleans_up(future: asyncio.Future[str], log: list[str]) -> str:
+    try:
+        return await future
+    finally:
+        log.append("cleaned up")
+
+
+async def times_out_inside(future: asyncio.Future[str]) -> str:
+    await asyncio.wait_for(asyncio.shield(future), 60)
+    async with asyncio.timeout(None):
+        return await future
+
+
+class Driver:
+    """Starts coroutines in a loop and keeps what came of them."""
+
+    def __init__(self) -> None:
+        self.delivered: list[Any] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    def spawn(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        self.tasks.append(asyncio.get_running_loop().create_task(coro))
+        return self.tasks[-1]
+
+    def start(self, coro: Coroutine[Any, Any, Any]) -> None:
+        start(coro, self.delivered.append, self.spawn)
+
+
+def run(scenario: Callable[[Driver], Coroutine[Any, Any, None]]) -> Driver:
+    """Play a scenario in a loop, then wait for the tasks."""
+    driver = Driver()
+
+    async def main() -> None:
+        await scenario(driver)
+        await asyncio.gather(*driver.tasks, return_exceptions=True)
+
+    asyncio.run(main())
+    return driver
+
+
+def future() -> asyncio.Future[str]:
+    return asyncio.get_running_loop().create_future()
+
+
+def test_what_waits_goes_on_in_one_task() -> None:
+    log: list[str] = []
+
+    async def scenario(driver: Driver) -> None:
+        driver.start(in_steps(3, log))
+        assert driver.delivered == []
+        assert len(driver.tasks) == 1
+
+    driver = run(scenario)
+    assert driver.delivered == ["done"]
+    assert log == ["step 0", "step 1", "step 2"]
+
+
+def test_the_future_of_the_first_step_is_waited_for() -> None:
+    async def scenario(driver: Driver) -> None:
+        waits = [future(), future()]
+        driver.start(through_futures(waits))
+        waits[1].set_result("b")
+        await asyncio.sleep(0)
+        assert driver.delivered == []
+        waits[0].set_result("a")
+
+    assert run(scenario).delivered == ["a b"]
+
+
+def test_a_future_that_is_done_before_the_task_begins() -> None:
+    async def scenario(driver: Driver) -> None:
+        wait = future()
+        driver.start(through_futures([wait]))
+        wait.set_result("early")
+
+    assert run(scenario).delivered == ["early"]
+
+
+def test_errors_of_futures_reach_the_coroutine() -> None:
+    async def scenario(driver: Driver) -> None:
+        wait = future()
+        driver.start(catches(wait))
+        wait.set_exception(LookupError("late"))
+
+    assert run(scenario).delivered == ["caught late"]
+
+
+def test_errors_after_waiting_are_the_tasks() -> None:
+    async def scenario(driver: Driver) -> None:
+        wait = future()
+        driver.start(through_futures([wait]))
+        wait.set_exception(LookupError("late"))
+
+    driver = run(scenario)
+    assert driver.delivered == []
+    assert isinstance(driver.tasks[0].exception(), LookupError)
+
+
+def test_cancelling_the_task_cancels_the_coroutine() -> None:
+    log: list[str] = []
+
+    async def scenario(driver: Driver) -> None:
+        driver.start(cleans_up(future(), log))
+        await asyncio.sleep(0)
+        driver.tasks[0].cancel()
+
+    driver = run(scenario)
+    assert driver.tasks[0].cancelled()
+    assert (driver.delivered, log) == ([], ["cleaned up"])
+
+
+def test_timeouts_work_once_a_task_drives() -> None:
+    """asyncio.timeout needs a task, so it works after the first wait; before it a handler says `waits = True`."""
+
+    async def scenario(driver: Driver) -> None:
+        wait = future()
+
+        async def handler() -> str:
+            await asyncio.sleep(0)
+            return await times_out_inside(wait)
+
+        driver.start(handler())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        wait.set_result("in time")
+
+    assert run(scenario).delivered == ["in time"]
+
+
+def test_many_at_once_do_not_mix() -> None:
+    async def scenario(driver: Driver) -> None:
+        waits = [future() for _ in range(20)]
+        for wait in waits:
+            driver.start(through_futures([wait]))
+        await asyncio.sleep(0)
+        for number, wait in reversed(list(enumerate(waits))):
+            wait.set_result(str(number))
+
+    assert run(scenario).delivered == [str(number) for number in reversed(range(20))]

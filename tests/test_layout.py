@@ -1,0 +1,300 @@
+"""The tree itself: where files stand, and that code, tests and documentation name the same things."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hsdns.assemble import plugin_class
+from hsdns.plugins import NOT_YET, ORDER
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "hsdns"
+DOCS = ROOT / "docs"
+TESTS = ROOT / "tests"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+MAX_LINES = 450
+
+# Modules without a test of their own, each with the reason.
+UNTESTED = {
+    "hsdns/__main__.py": "calls cli.main, which is tested",
+    "hsdns/cluster/source.py": "protocols only; the sources are tested",
+    "hsdns/wire/iana.py": "numbers; the tests of the codec compare them with dnspython's",
+}
+# Tests that are about more than one module, each with what they are about.
+WHOLE = {
+    "tests/test_layout.py": "the tree",
+    "tests/test_scenarios.py": "the server as a client sees it",
+    "tests/support/test_dig.py": "the reading and comparing of what scenarios expect",
+    "tests/support/test_fake_api.py": "the API server in the test process",
+    "tests/support/test_scenario.py": "the reading of scenarios",
+    "tests/docs/test_examples.py": "the documentation",
+    "tests/cluster/test_reference.py": "store, schema and plugin against a second reading of the specification",
+}
+FORBIDDEN_NAMES = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
+
+SECTIONS = (
+    "Name",
+    "Description",
+    "Syntax",
+    "Examples",
+    "Metrics",
+    "Ready",
+    "Differences from CoreDNS",
+    "Bugs",
+    "See Also",
+)
+MANDATORY = {*SECTIONS[:4], "Differences from CoreDNS"}
+
+METRIC = re.compile(r"(?:coredns|hsdns)_[a-z0-9_]+")
+# Made of its parts, or this file would find itself.
+MACHINE_WORDS = re.compile(
+    "|".join(
+        ["/" + "work/", "/opt/" + "peers", r"\.\./" + "shared", "/ro" + "ot/", "py" + r"pi\.org"]
+    )
+)
+
+
+def under_root(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def does_something(path: Path) -> bool:
+    """Tell a module from an __init__.py that only describes its package, or holds nothing but values."""
+    return any(
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        for node in tree_of(path).body
+    )
+
+
+def mirror_of(module: Path) -> str:
+    """Where a module's test stands: hsdns/a/b.py -> tests/a/test_b.py, hsdns/a/__init__.py -> tests/a/test_a.py."""
+    inside = module.relative_to(PACKAGE)
+    name = inside.parent.name if inside.stem == "__init__" else inside.stem
+    return under_root(TESTS / inside.parent / f"test_{name}.py")
+
+
+TESTED = [path for path in MODULES if path.stem != "__init__" or does_something(path)]
+
+
+@pytest.mark.parametrize(
+    "module", [path for path in TESTED if under_root(path) not in UNTESTED], ids=under_root
+)
+def test_every_module_has_its_test(module: Path) -> None:
+    assert (ROOT / mirror_of(module)).is_file()
+
+
+def test_every_test_has_its_module() -> None:
+    support = (TESTS / "support").glob("[!t]*.py")
+    expected = {mirror_of(path) for path in TESTED} | set(WHOLE)
+    expected |= {under_root(path.with_name(f"test_{path.name}")) for path in support}
+    found = {under_root(path) for path in TESTS.rglob("test_*.py")}
+    assert found - expected == set()
+
+
+def test_exceptions_are_needed() -> None:
+    assert {name for name in UNTESTED if not (ROOT / name).is_file()} == set()
+    assert {name for name in UNTESTED if (ROOT / mirror_of(ROOT / name)).exists()} == set()
+    assert {name for name in WHOLE if not (ROOT / name).is_file()} == set()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=under_root)
+def test_module(module: Path) -> None:
+    text = module.read_text()
+    tree = tree_of(module)
+    doc = ast.get_docstring(tree)
+    assert doc, "no docstring says what the module is"
+    if module.name != "__init__.py":
+        assert "\nPath: " in doc, "the docstring does not say where on the path the module stands"
+    assert text.count("\n") <= MAX_LINES
+    printed = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    ]
+    assert not printed or module.is_relative_to(PACKAGE / "cli"), f"prints in lines {printed}"
+
+
+@pytest.mark.parametrize("folder", [PACKAGE, TESTS], ids=under_root)
+def test_names(folder: Path) -> None:
+    stems = {path.stem for path in folder.rglob("*") if "__pycache__" not in path.parts}
+    assert stems & FORBIDDEN_NAMES == set()
+
+
+def texts() -> Iterator[Path]:
+    yield from (
+        path
+        for path in ROOT.iterdir()
+        if path.is_file() and path.suffix in {".md", ".toml", ".yml", ""}
+    )
+    for folder in ("hsdns", "tests", "docs", "changes", "requirements", ".ci"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and path.suffix in {
+                ".py",
+                ".md",
+                ".yaml",
+                ".yml",
+                ".json",
+                ".txt",
+                ".hex",
+                "",
+            }:
+                yield path
+
+
+def test_the_tree_speaks_of_itself_alone() -> None:
+    found = {under_root(path): MACHINE_WORDS.findall(path.read_text()) for path in texts()}
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+# --- dependencies ---
+
+
+@pytest.mark.parametrize("pins", sorted((ROOT / "requirements").glob("*.txt")), ids=under_root)
+def test_dependencies_are_pinned_with_hashes_and_without_addresses(pins: Path) -> None:
+    text = pins.read_text()
+    assert "://" not in text
+    for requirement in text.replace("\\\n", " ").splitlines():
+        assert re.fullmatch(
+            r"[a-z0-9-]+==\S+( ; [^#]+?)?( +--hash=sha256:[0-9a-f]{64})+", requirement.rstrip()
+        )
+
+
+def test_what_serves_is_pinned_alike_for_tests() -> None:
+    run, test = (
+        set(
+            re.findall(
+                r"^\S+==\S+", (ROOT / "requirements" / f"{name}.txt").read_text(), re.MULTILINE
+            )
+        )
+        for name in ("run", "test")
+    )
+    assert run <= test
+
+
+# --- plugins: one name in four places ---
+
+
+def test_order_names_every_plugin() -> None:
+    stems = {path.stem for path in (PACKAGE / "plugins").glob("*.py")} - {"__init__"}
+    assert set(ORDER) - stems == set()
+    assert len(set(ORDER)) == len(ORDER)
+    assert set(ORDER) & NOT_YET == set()
+    # What is no plugin is a part of one, and says of which: cache_store.py.
+    assert {stem for stem in stems - set(ORDER) if stem.partition("_")[0] not in ORDER} == set()
+
+
+def sections_of(page: Path) -> dict[str, str]:
+    """The second-level sections of a page, in order; a `##` within a fenced block is none."""
+    sections: dict[str, str] = {}
+    title, fence = "", None
+    for line in page.read_text().splitlines(keepends=True):
+        mark = re.match(r"(```+|~~~+)", line)
+        if mark and fence is None:
+            fence = mark[1]
+        elif fence is not None and line.strip() == fence:
+            fence = None
+        elif fence is None and line.startswith("## "):
+            title = line[3:].strip()
+            assert title not in sections, f"{under_root(page)} has two sections {title}"
+            sections[title] = ""
+            continue
+        if title:
+            sections[title] += line
+    return sections
+
+
+def first_column(table_title: str, section: str) -> list[str]:
+    """The code in the first cell of each row of the table that is headed `table_title`."""
+    names: list[str] = []
+    inside = False
+    for line in section.splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not cells:
+            inside = False
+        elif cells[0] == table_title:
+            inside = True
+        elif inside and (code := re.match(r"`([^`\s]+)[^`]*`", cells[0])):
+            names.append(code[1])
+    return names
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_plugin_page(name: str) -> None:
+    page = DOCS / "plugins" / f"{name}.md"
+    sections = sections_of(page)
+    assert page.read_text().startswith(f"# {name}\n")
+    assert MANDATORY - set(sections) == set()
+    assert list(sections) == [title for title in SECTIONS if title in sections]
+    assert [title for title, text in sections.items() if not text.strip()] == []
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_plugin_properties_are_those_of_the_page(name: str) -> None:
+    documented = first_column("property", sections_of(DOCS / "plugins" / f"{name}.md")["Syntax"])
+    assert sorted(documented) == sorted(plugin_class(name).PROPERTIES)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_plugin_refuses_by_name_only_what_it_has_not(name: str) -> None:
+    plugin = plugin_class(name)
+    assert set(plugin.PROPERTIES) & set(getattr(plugin, "NOT_YET", ())) == set()
+
+
+def test_navigation_has_every_page() -> None:
+    listed = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    assert listed == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+
+
+# --- metrics ---
+
+
+def metrics_in_code() -> set[str]:
+    return {
+        node.value
+        for path in MODULES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and METRIC.fullmatch(node.value)
+    }
+
+
+def test_every_metric_is_documented() -> None:
+    documented = {name for page in PAGES for name in METRIC.findall(page.read_text())}
+    assert metrics_in_code() - documented == set()
+
+
+def test_every_documented_metric_exists() -> None:
+    documented = {
+        name
+        for page in (DOCS / "plugins").glob("*.md")
+        for name in METRIC.findall(sections_of(page).get("Metrics", ""))
+    }
+    existing = {
+        name + part for name in metrics_in_code() for part in ("", "_bucket", "_count", "_sum")
+    }
+    assert documented - existing == set()
+
+
+# --- change notes ---
+
+
+@pytest.mark.parametrize(
+    "note",
+    sorted(set((ROOT / "changes").iterdir()) - {ROOT / "changes" / "README.md"}),
+    ids=under_root,
+)
+def test_change_note(note: Path) -> None:
+    assert re.fullmatch(r"\+[a-z0-9-]+\.(added|changed|fixed|removed|perf)\.md", note.name)
+    assert re.fullmatch(r"[a-z0-9/_-]+: [^\n]+\.\n", note.read_text())

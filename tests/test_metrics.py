@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from hsdns.metrics import (
+    PROGRAMMING_BUCKETS,
+    SIZE_BUCKETS,
+    SLIM_TIME_BUCKETS,
+    TIME_BUCKETS,
+    Registry,
+)
+
+
+def samples(registry: Registry) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """What a scraper reads."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(registry.to_text().decode())
+        for sample in family.samples
+    }
+
+
+def test_a_counter_without_labels_is_there_from_the_start() -> None:
+    registry = Registry()
+    counter = registry.counter("coredns_panics_total", "Panics.")
+    assert samples(registry) == {("coredns_panics_total", ()): 0}
+    counter.inc()
+    counter.inc(amount=2)
+    assert samples(registry) == {("coredns_panics_total", ()): 3}
+
+
+def test_a_counter_with_labels_shows_what_was_counted() -> None:
+    registry = Registry()
+    counter = registry.counter("coredns_dns_requests_total", "Requests.", ("server", "zone"))
+    assert registry.to_text() == b""
+    counter.inc(("dns://:53", "."))
+    counter.inc(("dns://:53", "."))
+    counter.inc(("dns://:53", 'a"\n\\b.'))
+    assert samples(registry) == {
+        ("coredns_dns_requests_total", (("server", "dns://:53"), ("zone", "."))): 2,
+        ("coredns_dns_requests_total", (("server", "dns://:53"), ("zone", 'a"\n\\b.'))): 1,
+    }
+
+
+def test_gauges_are_set() -> None:
+    registry = Registry()
+    registry.gauge("coredns_hosts_entries", "Entries.").set(7)
+    entries = registry.gauge("coredns_cache_entries", "Entries.", ("type",))
+    entries.set(5, ("success",))
+    entries.set(1, ("success",))
+    entries.set(2, ("denial",))
+    assert samples(registry) == {
+        ("coredns_hosts_entries", ()): 7,
+        ("coredns_cache_entries", (("type", "success"),)): 1,
+        ("coredns_cache_entries", (("type", "denial"),)): 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "bucket"),
+    [(0.0, "1"), (1.0, "1"), (1.5, "10"), (10.0, "10"), (10.5, "+Inf")],
+    ids=["zero", "on-the-first-bound", "between", "on-the-last-bound", "above"],
+)
+def test_a_histogram_counts_up_to_and_including_its_bounds(value: float, bucket: str) -> None:
+    registry = Registry()
+    histogram = registry.histogram("x_seconds", "X.", (1.0, 10.0), ("server",))
+    histogram.observe(value, ("a",))
+    found = samples(registry)
+    bounds = ["1", "10", "+Inf"]
+    assert [found["x_seconds_bucket", (("le", le), ("server", "a"))] for le in bounds] == [
+        float(bounds.index(le) >= bounds.index(bucket)) for le in bounds
+    ]
+    assert found["x_seconds_count", (("server", "a"),)] == 1
+    assert found["x_seconds_sum", (("server", "a"),)] == value
+
+
+def test_a_histogram_without_labels_is_there_from_the_start() -> None:
+    registry = Registry()
+    registry.histogram("coredns_health_request_duration_seconds", "Health.", SLIM_TIME_BUCKETS)
+    found = samples(registry)
+    assert found["coredns_health_request_duration_seconds_count", ()] == 0
+    assert len(found) == len(SLIM_TIME_BUCKETS) + 3
+
+
+def test_asking_twice_gives_the_same_object() -> None:
+    registry = Registry()
+    counter = registry.counter("a_total", "A.")
+    counter.inc()
+    again = registry.counter("a_total", "A.")
+    again.inc()
+    assert again is counter
+    assert samples(registry) == {("a_total", ()): 2}
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda registry: registry.counter("a_total", "A."),
+        lambda registry: registry.histogram("a_total", "A.", (1.0,)),
+    ],
+    ids=["counter", "histogram"],
+)
+def test_one_name_is_one_kind(second: Callable[[Registry], object]) -> None:
+    registry = Registry()
+    registry.gauge("a_total", "A.")
+    with pytest.raises(AssertionError, match="a_total"):
+        second(registry)
+
+
+@pytest.mark.parametrize(
+    ("buckets", "bounds"),
+    [
+        (TIME_BUCKETS, ["0.00025", "0.0005", "0.001", "0.002", "0.004", "0.008", "0.016", "0.032", "0.064", "0.128",
+                        "0.256", "0.512", "1.024", "2.048", "4.096", "8.192"]),
+        (SLIM_TIME_BUCKETS, ["0.00025", "0.0025", "0.025", "0.25", "2.5"]),
+        (SIZE_BUCKETS, ["0", "100", "200", "300", "400", "511", "1023", "2047", "4095", "8291", "16000", "32000", "48000",
+                        "64000"]),
+        (PROGRAMMING_BUCKETS[-2:], ["262.144", "524.288"]),
+        ((1e6, 1.5e6, 2e6), ["1e+06", "1.5e+06", "2e+06"]),
+    ],
+    ids=["time", "slim-time", "size", "programming", "above-a-million"],
+)  # fmt: skip
+def test_bounds_are_written_as_go_writes_them(
+    buckets: tuple[float, ...], bounds: list[str]
+) -> None:
+    """Recording rules and dashboards compare `le` as text."""
+    registry = Registry()
+    registry.histogram("x", "X.", buckets)
+    text = registry.to_text().decode()
+    found = [line.split('"')[1] for line in text.splitlines() if line.startswith("x_bucket")]
+    assert found == [*bounds, "+Inf"]
+
+
+def test_help_and_type_lines() -> None:
+    registry = Registry()
+    registry.counter("coredns_panics_total", "Counter of panics.")
+    registry.gauge("a", "A gauge.")
+    assert registry.to_text().decode() == (
+        "# HELP coredns_panics_total Counter of panics.\n"
+        "# TYPE coredns_panics_total counter\n"
+        "coredns_panics_total 0.0\n"
+        "# HELP a A gauge.\n"
+        "# TYPE a gauge\n"
+        "a 0.0\n"
+    )
+
+
+def test_metrics_in_the_order_they_came() -> None:
+    registry = Registry()
+    for name in ("c_total", "a_total", "b_total"):
+        registry.counter(name, "X.")
+    assert [metric.name for metric in registry] == ["c_total", "a_total", "b_total"]

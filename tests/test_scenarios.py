@@ -1,0 +1,168 @@
+"""Play every scenario of tests/scenarios in memory, over real sockets, and against CoreDNS where HSDNS_PEER names it.
+
+Path: tests/scenarios/**/*.md -> parse() -> a subject that answers -> the replies compared with what is written.
+Rule 1: a question is asked once; after an event it is asked until the answer is as expected, up to a deadline.
+Rule 2: a driver collects only what it can play; a question that CoreDNS is not asked is printed with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.support.client import ask_tcp, ask_udp, is_silent
+from tests.support.dig import Expectation, Question
+from tests.support.peer import Peer
+from tests.support.scenario import Advance, Event, Packet, Scenario, needs_of, parse
+from tests.support.subject import Memory, Sockets
+
+SCENARIOS = Path(__file__).parent / "scenarios"
+EVENT_DEADLINE = 5.0  # seconds; a change is seen after 10 ms on an idle machine
+_PAUSE = 0.005
+
+
+def played_without(need: str) -> pytest.MarkDecorator:
+    """Parametrise with the scenarios that a driver plays: all but those that need what it has not."""
+    return pytest.mark.parametrize(
+        "path",
+        [
+            pytest.param(path, id=path.relative_to(SCENARIOS).with_suffix("").as_posix())
+            for path in sorted(SCENARIOS.glob("*/*.md"))
+            if need not in needs_of(path.read_text(encoding="utf-8"))
+        ],
+    )
+
+
+class Subject(Protocol):
+    """What a driver talks to; `settles` says that a change takes a moment to be seen."""
+
+    settles: bool
+
+    async def ask(self, wire: bytes, protocol: str) -> bytes: ...
+
+    async def is_silent(self, wire: bytes) -> bool: ...
+
+    async def apply(self, event: Event) -> None: ...
+
+    def advance(self, seconds: float) -> None: ...
+
+
+class OverSockets:
+    """A server behind an address."""
+
+    settles = True
+
+    def __init__(self, server: Peer | Sockets) -> None:
+        self._server = server
+
+    async def ask(self, wire: bytes, protocol: str) -> bytes:
+        return await (ask_tcp if protocol == "tcp" else ask_udp)(self._server.address, wire)
+
+    async def is_silent(self, wire: bytes) -> bool:
+        return await is_silent(self._server.address, wire)
+
+    async def apply(self, event: Event) -> None:
+        await self._server.apply(event)
+
+    def advance(self, seconds: float) -> None:
+        raise AssertionError("only the scripted clock can advance")
+
+
+async def play(
+    scenario: Scenario, subject: Subject, *, peer: bool = False, twice: bool = False
+) -> None:
+    """Walk through the steps; raise AssertionError with every difference of the first step that has some.
+
+    `peer` expects what CoreDNS answers, `twice` asks over TCP as well what UDP answers whole.
+    """
+    after_event = False
+    for step in scenario.steps:
+        where = f"{scenario.path}:{step.line}"
+        if isinstance(step, Event):
+            await subject.apply(step)
+            after_event = subject.settles
+        elif isinstance(step, Advance):
+            subject.advance(step.seconds)
+        elif isinstance(step, Packet):
+            if peer and step.differs:
+                _say(f"{where}: not asked: {step.differs}")
+                continue
+            if step.expected is None:
+                assert await subject.is_silent(step.sent), f"{where}: {step.sent.hex()} is answered"
+            else:
+                reply = await subject.ask(step.sent, "udp")
+                assert reply == step.expected, f"{where}: {step.sent.hex()}"
+        else:
+            expected = (step.peer if step.differs else step.expected) if peer else step.expected
+            if expected is None:
+                _say(f"{where}: not asked: {step.differs}")
+                continue
+            await _ask(subject, step, expected, where, step.protocol, after_event)
+            also_tcp = step.protocol == "udp" and "notcp" not in step.options
+            if twice and also_tcp and "tc" not in expected.flags:
+                await _ask(subject, step, expected, where, "tcp", after_event)
+
+
+def _say(sentence: str) -> None:
+    """Print what a run leaves out; pytest shows it with -rP."""
+    print(sentence)  # noqa: T201 - a test run's report is what it prints
+
+
+async def _ask(
+    subject: Subject,
+    question: Question,
+    expected: Expectation,
+    where: str,
+    protocol: str,
+    again: bool,
+) -> None:
+    deadline = time.monotonic() + EVENT_DEADLINE
+    while True:
+        differences = expected.differences(question, await subject.ask(question.wire(), protocol))
+        if not differences or not again or time.monotonic() > deadline:
+            break
+        await asyncio.sleep(_PAUSE)
+    assert not differences, f"{where}: dig {question.text} ({protocol})\n" + "\n".join(differences)
+
+
+@played_without("sockets")
+def test_in_memory(path: Path) -> None:
+    scenario = parse(path)
+
+    async def run() -> None:
+        async with Memory(scenario) as subject:
+            await play(scenario, subject)
+
+    asyncio.run(run())
+
+
+@pytest.mark.sockets
+@played_without("memory")
+def test_over_sockets(path: Path) -> None:
+    scenario = parse(path)
+
+    async def run() -> None:
+        async with Sockets(scenario) as server:
+            await play(scenario, OverSockets(server), twice=True)
+
+    asyncio.run(run())
+
+
+@pytest.mark.peer
+@pytest.mark.skipif(
+    "HSDNS_PEER" not in os.environ, reason="HSDNS_PEER does not name a CoreDNS binary"
+)
+@played_without("memory")
+def test_against_peer(path: Path) -> None:
+    scenario = parse(path)
+
+    async def run() -> None:
+        async with Peer(os.environ["HSDNS_PEER"], scenario) as server:
+            await play(scenario, OverSockets(server), peer=True)
+
+    asyncio.run(run())

@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dns.flags
+import dns.message
+import pytest
+
+from hsdns.upstream.connection import StreamConnection
+from hsdns.upstream.exchange import Upstream, UpstreamError
+from hsdns.upstream.health import HealthCheck
+from hsdns.upstream.target import Target
+from hsdns.wire.decode_reply import WrongQuestion
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import CD, RD, Query, Reply
+from hsdns.wire.name import Name
+from tests.support.requests import FakeRuntime, section
+from tests.support.upstreams import Answer, answer, make_certificate, serve, silence
+
+A = "www.example.org. 5 IN A 192.0.2.1"
+QUERY = Query.ask(Name.from_text("www.example.org."), RRType.A)
+FOUND = answer(A)
+# A test of silence waits this long, every other one never: long enough for a busy machine to get the reply.
+SHORT, LONG = 0.05, 5.0
+
+
+def upstream_of(runtime: FakeRuntime, port: int, **options: Any) -> Upstream:
+    settings: dict[str, Any] = {
+        "expire": 10.0,
+        "check": HealthCheck(),
+        "read_timeout": LONG,
+        **options,
+    }
+    target = settings.pop("target", None) or Target("dns", "127.0.0.1", port)
+    return Upstream(target, clock=runtime.clock, metrics=runtime.metrics, **settings)
+
+
+async def ask(
+    script: Answer,
+    *,
+    protocol: str = "udp",
+    query: Query = QUERY,
+    runtime: FakeRuntime | None = None,
+    **options: Any,
+) -> tuple[Reply, Sequence[bytes]]:
+    """Ask a server with this script; return its reply and what it saw."""
+    async with serve(script, script) as server:
+        upstream = upstream_of(runtime or FakeRuntime(), server.port, **options)
+        try:
+            reply = await upstream.ask(query, protocol, LONG)
+        finally:
+            upstream.close()
+        return reply, server.udp if protocol == "udp" else server.tcp
+
+
+@pytest.mark.parametrize("protocol", ["udp", "tcp"])
+def test_ask(protocol: str) -> None:
+    runtime = FakeRuntime()
+    edns = Edns(1400, do=True, options=((8, b"\0\1\x18\0\x0a\0\0"),))
+    query = QUERY.replace(flags=RD | CD, edns=edns)
+    reply, seen = asyncio.run(ask(FOUND, protocol=protocol, query=query, runtime=runtime))
+    assert section(reply.answer) == [A]
+    assert (reply.rcode, reply.aa, reply.ra, reply.tc) == (Rcode.NOERROR, False, True, False)
+    (wire,) = seen
+    message = dns.message.from_wire(wire)
+    assert message.flags & (dns.flags.RD | dns.flags.CD) == dns.flags.RD | dns.flags.CD
+    assert (message.payload, bool(message.ednsflags & dns.flags.DO)) == (1400, True)
+    assert [option.otype for option in message.options] == [8]
+    durations = runtime.metrics.histogram("coredns_proxy_request_duration_seconds", "", ())
+    ((labels, cells),) = durations.values.items()
+    assert (labels[0], labels[1].partition(":")[0], labels[2]) == (
+        "forward",
+        "127.0.0.1",
+        "NOERROR",
+    )
+    assert sum(cells[:-1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "label"),
+    [(3, "NXDOMAIN"), (5, "REFUSED"), (12, "12")],
+    ids=["known", "other", "unknown"],
+)
+def test_rcodes_in_metrics(code: int, label: str) -> None:
+    runtime = FakeRuntime()
+    reply, _ = asyncio.run(ask(answer(rcode=code), runtime=runtime))
+    assert reply.rcode == code
+    durations = runtime.metrics.histogram("coredns_proxy_request_duration_seconds", "", ())
+    assert [labels[2] for labels in durations.values] == [label]
+
+
+def with_other_id(wire: bytes) -> list[bytes]:
+    return [bytes((wire[0] ^ 1,)) + FOUND(wire)[0][1:], b"x", *FOUND(wire)]
+
+
+@pytest.mark.parametrize("protocol", ["udp", "tcp"])
+def test_other_ids_are_passed_over(protocol: str) -> None:
+    reply, _ = asyncio.run(ask(with_other_id, protocol=protocol))
+    assert section(reply.answer) == [A]
+
+
+def test_ids_differ() -> None:
+    async def run() -> set[bytes]:
+        async with serve(FOUND) as server:
+            upstream = upstream_of(FakeRuntime(), server.port)
+            for _ in range(8):
+                await upstream.ask(QUERY, "udp", LONG)
+            upstream.close()
+            return {wire[:2] for wire in server.udp}
+
+    assert len(asyncio.run(run())) > 1
+
+
+def wrong_question(wire: bytes) -> list[bytes]:
+    return [FOUND(wire)[0].replace(b"\3www", b"\3ftp", 1)]
+
+
+def as_query(wire: bytes) -> list[bytes]:
+    return [wire]
+
+
+@pytest.mark.parametrize("protocol", ["udp", "tcp"])
+@pytest.mark.parametrize("script", [wrong_question, as_query], ids=["question", "query"])
+def test_wrong_replies(script: Answer, protocol: str) -> None:
+    with pytest.raises(WrongQuestion):
+        asyncio.run(ask(script, protocol=protocol))
+
+
+def long_reply(wire: bytes) -> list[bytes]:
+    return answer(*(f"www.example.org. 5 IN A 192.0.2.{k}" for k in range(1, 40)), flags=0x480)(
+        wire
+    )
+
+
+def cut_reply(wire: bytes) -> list[bytes]:
+    return [FOUND(wire)[0][:-3]]
+
+
+@pytest.mark.parametrize(
+    ("script", "aa"), [(long_reply, True), (cut_reply, False)], ids=["too-long", "cut"]
+)
+def test_udp_overflow_becomes_an_empty_reply_with_tc(script: Answer, aa: bool) -> None:
+    reply, _ = asyncio.run(ask(script))
+    assert reply == Reply(aa=aa, ra=True, tc=True)
+
+
+def test_a_long_udp_reply_that_the_client_takes() -> None:
+    reply, _ = asyncio.run(ask(long_reply, query=QUERY.replace(edns=Edns(1232))))
+    assert len(reply.answer) == 39
+    assert not reply.tc
+
+
+@pytest.mark.parametrize(
+    ("script", "protocol", "sentence"),
+    [
+        pytest.param(silence, "udp", "{} did not reply over udp within 0.05s", id="udp-silence"),
+        pytest.param(silence, "tcp", "{} did not reply over tcp within 0.05s", id="tcp-silence"),
+        pytest.param(
+            lambda wire: [b"x" + FOUND(wire)[0][1:]],
+            "udp",
+            "{} did not reply over udp within 0.05s",
+            id="only-other-ids",
+        ),
+        pytest.param(
+            cut_reply,
+            "tcp",
+            "{} sent what cannot be read over tcp: reply ends in the middle of a record",
+            id="tcp-cut",
+        ),
+    ],
+)
+def test_errors(script: Answer, protocol: str, sentence: str) -> None:
+    timeout = SHORT if "0.05s" in sentence else LONG
+
+    async def run() -> None:
+        async with serve(script, script) as server:
+            upstream = upstream_of(FakeRuntime(), server.port, read_timeout=timeout)
+            with pytest.raises(UpstreamError) as caught:
+                await upstream.ask(QUERY, protocol, LONG)
+            assert str(caught.value) == sentence.format(f"127.0.0.1:{server.port}")
+            assert len(upstream.pool) == 0
+
+    asyncio.run(run())
+
+
+def test_the_budget_counts_where_it_is_less() -> None:
+    async def run() -> None:
+        async with serve() as server:
+            with pytest.raises(UpstreamError, match=r"within 0\.05s"):
+                await upstream_of(FakeRuntime(), server.port).ask(QUERY, "udp", SHORT)
+
+    asyncio.run(run())
+
+
+def reuse_counts(runtime: FakeRuntime, protocol: str) -> tuple[float, float]:
+    """How many connections were reused and opened."""
+    totals = []
+    for name in ("hits", "misses"):
+        counter = runtime.metrics.counter(f"coredns_proxy_conn_cache_{name}_total", "")
+        totals.append(
+            sum(value for labels, value in counter.values.items() if labels[-1] == protocol)
+        )
+    return totals[0], totals[1]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "closes", "seconds", "counts", "connections"),
+    [
+        pytest.param("udp", False, 1.0, (2, 1), 0, id="udp"),
+        pytest.param("tcp", False, 1.0, (2, 1), 1, id="tcp"),
+        pytest.param("tcp", False, 11.0, (0, 3), 3, id="expired"),
+        pytest.param("tcp", True, 1.0, (0, 3), 3, id="closed-by-upstream"),
+    ],
+)
+def test_connections_are_reused(
+    protocol: str,
+    closes: bool,
+    seconds: float,
+    counts: tuple[int, int],
+    connections: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        runtime, lost = FakeRuntime(), asyncio.Event()
+
+        class Observed(StreamConnection):
+            def connection_lost(self, exc: Exception | None) -> None:
+                super().connection_lost(exc)
+                lost.set()
+
+        monkeypatch.setattr("hsdns.upstream.connection.StreamConnection", Observed)
+        async with serve(FOUND, FOUND, closes=closes) as server, asyncio.timeout(LONG):
+            upstream = upstream_of(runtime, server.port)
+            for _ in range(3):
+                assert section((await upstream.ask(QUERY, protocol, LONG)).answer) == [A]
+                runtime.time += seconds
+                if closes:
+                    await lost.wait()
+                    lost.clear()
+            upstream.close()
+            assert len(server.connections) == connections
+            assert reuse_counts(runtime, protocol) == counts
+
+    asyncio.run(run())
+
+
+def test_a_kept_connection_that_closes_under_the_query_is_no_failure() -> None:
+    async def run() -> None:
+        runtime = FakeRuntime()
+        asked: list[bytes] = []
+
+        def close_at_the_second(wire: bytes) -> list[bytes]:
+            asked.append(wire)
+            if len(asked) == 2:
+                server.connections[0].close()
+                return []
+            return FOUND(wire)
+
+        async with serve(tcp=close_at_the_second) as server, asyncio.timeout(LONG):
+            upstream = upstream_of(runtime, server.port)
+            for _ in range(2):
+                assert section((await upstream.ask(QUERY, "tcp", LONG)).answer) == [A]
+            upstream.close()
+            assert (len(server.connections), len(asked)) == (2, 3)
+            assert reuse_counts(runtime, "tcp") == (1, 2)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("name", "is_trusted", "sentence"),
+    [
+        pytest.param("dns.example.net", True, None, id="good"),
+        pytest.param("other.example.net", True, "Hostname mismatch", id="other-name"),
+        pytest.param("dns.example.net", False, "self-signed certificate", id="not-trusted"),
+    ],
+)
+def test_tls(name: str, is_trusted: bool, sentence: str | None, tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path, "dns.example.net")
+    context = ssl.create_default_context(cafile=certificate.cert if is_trusted else None)
+
+    async def run() -> None:
+        runtime = FakeRuntime()
+        async with serve(tcp=FOUND, tls=certificate.server_context()) as server:
+            target = Target("tls", "127.0.0.1", server.port, name)
+            upstream = upstream_of(runtime, 0, target=target, tls=context)
+            if sentence is None:
+                for _ in range(2):
+                    assert section((await upstream.ask(QUERY, "udp", LONG)).answer) == [A]
+                assert reuse_counts(runtime, "tcp-tls") == (1, 1)
+                assert await upstream.health._probe()
+            else:
+                with pytest.raises(
+                    UpstreamError, match=f"certificate that does not hold: {sentence}"
+                ):
+                    await upstream.ask(QUERY, "udp", LONG)
+                assert not await upstream.health._probe()
+            upstream.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("check", "force_tcp", "name", "rd"),
+    [
+        pytest.param(HealthCheck(), False, ".", True, id="default"),
+        pytest.param(HealthCheck(), True, ".", True, id="force-tcp"),
+        pytest.param(
+            HealthCheck(0.5, False, Name.from_text("example.org.")),
+            False,
+            "example.org.",
+            False,
+            id="options",
+        ),
+    ],
+)
+def test_probe(check: HealthCheck, force_tcp: bool, name: str, rd: bool) -> None:
+    """Any reply at all is a good one, even to another question."""
+    script: Answer = lambda wire: [wire[:2] + b"\x80\5" + bytes(8)]  # noqa: E731 - a script is a value here
+
+    async def run() -> None:
+        async with serve(script, script) as server:
+            upstream = upstream_of(FakeRuntime(), server.port, check=check, force_tcp=force_tcp)
+            assert await upstream.health._probe()
+            (wire,) = server.tcp if force_tcp else server.udp
+        message = dns.message.from_wire(wire)
+        assert message.question[0].to_text() == f"{name} IN NS"
+        assert bool(message.flags & dns.flags.RD) == rd
+
+    asyncio.run(run())
+
+
+def test_probe_without_reply() -> None:
+    async def run() -> None:
+        runtime = FakeRuntime()
+        async with serve() as server:
+            port = server.port
+        upstream = upstream_of(runtime, port)
+        assert not await upstream.health._probe()
+        failures = runtime.metrics.counter("coredns_proxy_healthcheck_failures_total", "")
+        assert failures.values == {("forward", f"127.0.0.1:{port}"): 1}
+
+    asyncio.run(run())

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dns.edns
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rrset
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.wire.decode_reply import BadReply, WrongQuestion, decode_header, decode_reply
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import Query, Reply
+from hsdns.wire.name import Name
+from tests.support.requests import section
+
+QUERY = Query.ask(Name.from_text("www.example.org."), RRType.A)
+QUESTION = QUERY.question_wire
+
+
+def oracle(
+    answer: Sequence[str], authority: Sequence[str] = (), additional: Sequence[str] = ()
+) -> dns.message.Message:
+    """A reply to QUERY by dnspython, which compresses the names it may."""
+    message = dns.message.from_wire(b"\x12\x34\x81\x80\0\1\0\0\0\0\0\0" + QUESTION)
+    for target, texts in (
+        (message.answer, answer),
+        (message.authority, authority),
+        (message.additional, additional),
+    ):
+        for text in texts:
+            owner, ttl, rrclass, rrtype, rdata = text.split(None, 4)
+            target.append(dns.rrset.from_text(owner, int(ttl), rrclass, rrtype, rdata))
+    return message
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(f"www.example.org. 30 IN {text}", id=text.partition(" ")[0])
+        for text in (
+            "A 192.0.2.1",
+            "AAAA 2001:db8::1",
+            "NS ns.example.org.",
+            "CNAME target.example.org.",
+            "SOA ns.example.org. host.example.org. 1 7200 1800 86400 30",
+            "PTR host.www.example.org.",
+            "MX 10 mail.example.org.",
+            'TXT "one" "two"',
+            "RP box.example.org. txt.example.org.",
+            "AFSDB 1 afs.example.org.",
+            "RT 2 relay.example.org.",
+            "PX 10 a.example.org. b.example.org.",
+            "SRV 0 10 443 host.example.org.",
+            'NAPTR 10 20 "u" "E2U+sip" "!^.*$!sip:x@y!" next.example.org.',
+            "KX 1 kx.example.org.",
+            "DNAME other.example.org.",
+            "RRSIG A 8 3 30 20300101000000 20200101000000 1 example.org. AAAA",
+            "NSEC next.example.org. A RRSIG",
+            "SVCB 1 svc.example.org. port=53",
+            "HTTPS 0 svc.example.org.",
+            "LP 10 lp.example.org.",
+            'HINFO "a" "b"',
+            "DS 1 8 2 " + "00" * 32,
+            r"TYPE65300 \# 3 c00c01",
+        )
+    ],
+)
+def test_rdata_comes_out_as_dnspython_wrote_it(record: str) -> None:
+    message = oracle([record])
+    expected = [
+        f"{message.answer[0].name} 30 IN {record.split()[3]} {message.answer[0][0].to_text()}"
+    ]
+    assert section(decode_reply(message.to_wire(), QUERY).answer) == expected
+
+
+def test_compressed_names_in_types_that_no_longer_may_have_them() -> None:
+    srv = b"\xc0\x0c\0\x21\0\1\0\0\0\x1e\0\x08\0\0\0\x0a\1\xbb\xc0\x10"
+    wire = b"\x12\x34\x81\x80\0\1\0\1\0\0\0\0" + QUESTION + srv
+    assert section(decode_reply(wire, QUERY).answer) == [
+        "www.example.org. 30 IN SRV 0 10 443 example.org."
+    ]
+
+
+def test_sections_flags_and_opt() -> None:
+    message = oracle(
+        ["www.example.org. 30 IN CNAME a.example.net."],
+        ["example.org. 60 IN NS ns.example.org."],
+        ["ns.example.org. 5 IN A 192.0.2.53"],
+    )
+    message.flags |= dns.flags.AA | dns.flags.AD | dns.flags.TC
+    message.use_edns(
+        0, 0, 4096, options=[dns.edns.GenericOption(dns.edns.OptionType.COOKIE, b"12345678")]
+    )
+    message.set_rcode(dns.rcode.BADVERS)
+    reply = decode_reply(message.to_wire(), QUERY)
+    assert reply.rcode == Rcode.BADVERS
+    assert (reply.aa, reply.ra, reply.ad, reply.tc) == (True, True, True, True)
+    assert section(reply.answer) == ["www.example.org. 30 IN CNAME a.example.net."]
+    assert section(reply.authority) == ["example.org. 60 IN NS ns.example.org."]
+    assert section(reply.additional) == ["ns.example.org. 5 IN A 192.0.2.53"]
+    assert reply.edns_options == ((10, b"12345678"),)
+
+
+def test_bare_reply() -> None:
+    wire = b"\x12\x34\x80\x03\0\1\0\0\0\0\0\0" + QUESTION
+    assert decode_reply(wire, QUERY) == Reply(rcode=Rcode.NXDOMAIN)
+
+
+def test_question_in_another_case() -> None:
+    wire = b"\x12\x34\x80\0\0\1\0\0\0\0\0\0" + QUESTION.replace(b"www", b"wWw")
+    assert decode_reply(wire, QUERY) == Reply()
+
+
+def test_counts_that_promise_too_much() -> None:
+    wire = b"\x12\x34\x80\0\0\1\0\7\0\0\0\0" + QUESTION
+    assert decode_reply(wire, QUERY) == Reply()
+
+
+def record(rrtype: int, rdata: bytes, owner: bytes = b"\xc0\x0c") -> bytes:
+    fixed = rrtype.to_bytes(2, "big") + b"\0\1\0\0\0\x1e" + len(rdata).to_bytes(2, "big")
+    return b"\x12\x34\x81\x80\0\1\0\1\0\0\0\0" + QUESTION + owner + fixed + rdata
+
+
+@pytest.mark.parametrize(
+    ("wire", "kind", "is_cut"),
+    [
+        pytest.param(b"\x12\x34\x81", BadReply, True, id="no-header"),
+        pytest.param(
+            b"\x12\x34\1\0\0\1\0\0\0\0\0\0" + QUESTION, WrongQuestion, False, id="a-query"
+        ),
+        pytest.param(b"\x12\x34\x80\0\0\0\0\0\0\0\0\0", WrongQuestion, False, id="no-question"),
+        pytest.param(
+            b"\x12\x34\x80\0\0\2\0\0\0\0\0\0" + QUESTION * 2,
+            WrongQuestion,
+            False,
+            id="two-questions",
+        ),
+        pytest.param(
+            b"\x12\x34\x80\0\0\1\0\0\0\0\0\0" + QUESTION.replace(b"www", b"ftp"),
+            WrongQuestion,
+            False,
+            id="other-name",
+        ),
+        pytest.param(
+            b"\x12\x34\x80\0\0\1\0\0\0\0\0\0" + QUESTION[:-4] + b"\0\x1c\0\1",
+            WrongQuestion,
+            False,
+            id="other-type",
+        ),
+        pytest.param(
+            b"\x12\x34\x80\0\0\1\0\0\0\0\0\0" + QUESTION[:-2] + b"\0\3",
+            WrongQuestion,
+            False,
+            id="other-class",
+        ),
+        pytest.param(
+            b"\x12\x34\x80\0\0\1\0\0\0\0\0\0" + QUESTION[:-2], BadReply, True, id="cut-question"
+        ),
+        pytest.param(record(1, b"\1\2\3\4")[:-1], BadReply, True, id="cut-record"),
+        pytest.param(record(1, b"\1\2\3\4")[:-6], BadReply, True, id="cut-fixed-part"),
+        pytest.param(record(1, b"\1\2\3"), BadReply, False, id="address-of-3-octets"),
+        pytest.param(record(1, b""), BadReply, False, id="address-of-no-octets"),
+        pytest.param(record(2, b"\1a\0\0"), BadReply, False, id="octet-after-name"),
+        pytest.param(record(15, b"\0\1"), BadReply, False, id="mx-without-name"),
+        pytest.param(record(6, b"\0\0" + bytes(19)), BadReply, False, id="soa-too-short"),
+        pytest.param(record(2, b"\xc0\x2d"), BadReply, False, id="pointer-to-itself"),
+        pytest.param(record(2, b"\xc0\xff"), BadReply, False, id="pointer-forward"),
+        pytest.param(record(2, b"\x40a\0"), BadReply, False, id="unknown-label"),
+        pytest.param(
+            record(2, (b"\x3f" + b"a" * 63) * 4 + b"\0"), BadReply, False, id="name-of-257-octets"
+        ),
+        pytest.param(record(41, b"\0\x0a\0\x09x", b"\0"), BadReply, False, id="broken-option"),
+    ],
+)
+def test_bad_replies(wire: bytes, kind: type[BadReply], is_cut: bool) -> None:
+    with pytest.raises(BadReply) as caught:
+        decode_reply(wire, QUERY)
+    assert type(caught.value) is kind
+    assert caught.value.cut == is_cut
+
+
+@pytest.mark.parametrize(
+    ("pointers", "is_read"), [pytest.param(126, True, id="126"), pytest.param(127, False, id="127")]
+)
+def test_pointers_to_pointers(pointers: int, is_read: bool) -> None:
+    """A root name in opaque data, then pointers each to the one before; the next owner points to the last of them."""
+    start = 12 + len(QUESTION) + 2 + 10
+    places = [start, *(start + 1 + 2 * k for k in range(pointers - 1))]
+    chain = b"\0" + b"".join((0xC000 | place).to_bytes(2, "big") for place in places[:-1])
+    last = (0xC000 | places[-1]).to_bytes(2, "big") + b"\0\x10\0\1\0\0\0\x1e\0\2\1x"
+    wire = record(65300, chain) + last
+    wire = wire[:6] + b"\0\2" + wire[8:]
+    if is_read:
+        assert section(decode_reply(wire, QUERY).answer[1:]) == ['. 30 IN TXT "x"']
+        return
+    with pytest.raises(BadReply, match="pointers lead nowhere"):
+        decode_reply(wire, QUERY)
+
+
+def test_header_alone() -> None:
+    assert decode_header(b"\x12\x34\x85\xa3" + bytes(8)) == Reply(
+        rcode=Rcode.NXDOMAIN, aa=True, ra=True, ad=True, tc=True
+    )
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_reply_or_bad(noise: bytes) -> None:
+    for wire in (noise, b"\x12\x34\x81\x80\0\1\0\3\0\2\0\1" + QUESTION + noise):
+        try:
+            reply = decode_reply(wire, QUERY)
+        except BadReply:
+            continue
+        for rr in (*reply.answer, *reply.authority, *reply.additional):
+            assert 1 <= len(rr.owner.wire) <= 255
+            assert rr.owner.wire[-1] == 0

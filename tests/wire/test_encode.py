@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+from itertools import chain
+from typing import NamedTuple
+
+import dns.flags
+import dns.message
+import dns.name
+import dns.rdata
+import dns.rdatatype
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from hsdns.wire import rdata
+from hsdns.wire.edns import ECHOED, Edns
+from hsdns.wire.encode import (
+    MAX_TCP_LEN,
+    encode,
+    encode_badvers,
+    encode_query,
+    udp_limit,
+)
+from hsdns.wire.iana import Opcode, Rcode, RRType
+from hsdns.wire.message import CD, RD, RR, Query, Reply
+from hsdns.wire.name import Name
+from tests import strategies
+
+# Making three sections of records smaller takes minutes, more than a test may.
+REPLIES = settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+LIMITS = st.sampled_from([512, 513, 600, 1232, 4096, MAX_TCP_LEN])
+# Octets before the names in RDATA, and how many names stand there one after the other.
+NAMES_IN_RDATA = {
+    RRType.NS: (0, 1), RRType.CNAME: (0, 1), RRType.PTR: (0, 1), RRType.SOA: (0, 2), RRType.MX: (2, 1),
+    RRType.SRV: (6, 1),
+}  # fmt: skip
+
+
+def name(text: str) -> Name:
+    return Name.from_text(text)
+
+
+class Seen(NamedTuple):
+    """A record as an independent reader sees it; the owner without its case."""
+
+    owner: bytes
+    rrtype: int
+    ttl: int
+    rdata: bytes
+
+
+def read(wire: bytes) -> dns.message.Message:
+    return dns.message.from_wire(wire, one_rr_per_rrset=True)
+
+
+def seen(message: dns.message.Message) -> list[list[Seen]]:
+    return [
+        [
+            Seen(octets(rrset.name).lower(), int(rrset.rdtype), rrset.ttl, octets(rrset[0]))
+            for rrset in section
+        ]
+        for section in (message.answer, message.authority, message.additional)
+    ]
+
+
+def octets(found: dns.name.Name | dns.rdata.Rdata) -> bytes:
+    wire = found.to_wire()
+    assert wire is not None
+    return wire
+
+
+def given_records(reply: Reply) -> list[list[Seen]]:
+    return [
+        [Seen(rr.owner.lower, rr.rrtype, rr.ttl, rr.rdata) for rr in section]
+        for section in (reply.answer, reply.authority, reply.additional)
+    ]
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> Reply:
+    return Reply(
+        rcode=draw(st.sampled_from([0, 2, 3, 5])),
+        answer=draw(strategies.sections),
+        authority=draw(strategies.sections),
+        additional=draw(strategies.sections),
+        aa=draw(st.booleans()),
+        ra=draw(st.booleans()),
+        ad=draw(st.booleans()),
+    )
+
+
+@settings(REPLIES, max_examples=150)
+@given(query=strategies.queries(), reply=replies(), limit=LIMITS)
+def test_dnspython_reads_what_was_given(query: Query, reply: Reply, limit: int) -> None:
+    wire = encode(query, reply, limit)
+    message = read(wire)
+    sections, wanted = seen(message), given_records(reply)
+    assert len(wire) <= limit
+    assert wire[12 : 12 + len(query.question_wire)] == query.question_wire
+    assert message.id == query.id
+    # What is there is the beginning of what was given, section by section.
+    flat, whole = list(chain(*sections)), list(chain(*wanted))
+    assert flat == whole[: len(flat)]
+    assert [len(section) for section in sections] == fill(
+        [len(section) for section in wanted], len(flat)
+    )
+    flags = {flag: bool(message.flags & flag) for flag in dns.flags.Flag}
+    assert flags == {
+        dns.flags.QR: True,
+        dns.flags.AA: reply.aa,
+        dns.flags.TC: len(flat) < len(whole),
+        dns.flags.RD: query.rd,
+        dns.flags.RA: reply.ra,
+        dns.flags.AD: reply.ad,
+        dns.flags.CD: query.cd,
+    }
+    assert message.rcode() == reply.rcode
+    if query.edns is None:
+        assert message.edns == -1
+    else:
+        assert (message.edns, message.payload) == (0, query.edns.payload_size)
+        assert bool(message.ednsflags & dns.flags.DO) == query.edns.do
+        assert [(int(option.otype), option.to_wire()) for option in message.options] == [
+            (code, data) for code, data in query.edns.options if code in ECHOED
+        ]
+    names_in_rdata_are_ours(wire, len(query.question_wire))
+
+
+def fill(sizes: list[int], total: int) -> list[int]:
+    """How many records each section has when `total` are taken from the front."""
+    found = []
+    for size in sizes:
+        found.append(min(size, total))
+        total -= found[-1]
+    return found
+
+
+def names_in_rdata_are_ours(wire: bytes, question_len: int) -> None:
+    """Follow every name in RDATA: none leads into the header or the question, and SRV targets lead nowhere."""
+    at = 12 + question_len
+    for _ in range(sum(int.from_bytes(wire[start : start + 2], "big") for start in (6, 8, 10))):
+        while wire[at] and wire[at] < 0xC0:
+            at += 1 + wire[at]
+        at += 2 if wire[at] else 1
+        rrtype, size = (
+            int.from_bytes(wire[at : at + 2], "big"),
+            int.from_bytes(wire[at + 8 : at + 10], "big"),
+        )
+        at += 10
+        before, count = NAMES_IN_RDATA.get(rrtype, (0, 0))
+        name_at = at + before
+        for _ in range(count):
+            pointers, name_at = pointers_from(wire, name_at)
+            assert all(12 + question_len <= target < 0x4000 for target in pointers)
+            assert rrtype != RRType.SRV or not pointers
+        at += size
+    assert at == len(wire)
+
+
+def pointers_from(wire: bytes, at: int) -> tuple[list[int], int]:
+    """Where the pointers of a name lead, and the offset after the name."""
+    found: list[int] = []
+    end = None
+    while wire[at]:
+        if wire[at] >= 0xC0:
+            end = at + 2 if end is None else end
+            at = (wire[at] & 0x3F) << 8 | wire[at + 1]
+            found.append(at)
+        else:
+            at += 1 + wire[at]
+    return found, at + 1 if end is None else end
+
+
+@settings(REPLIES, max_examples=50)
+@given(query=strategies.queries(), reply=replies())
+def test_exactly_what_does_not_fit_is_left_out(query: Query, reply: Reply) -> None:
+    whole = encode(query, reply, MAX_TCP_LEN)
+    assert encode(query, reply, len(whole)) == whole
+    if reply.answer or reply.authority or reply.additional:
+        cut = read(encode(query, reply, len(whole) - 1))
+        assert cut.flags & dns.flags.TC
+        assert len([*chain(*seen(cut))]) == len([*chain(*given_records(reply))]) - 1
+
+
+QUERY = Query.ask(name("DB.default.svc.Cluster.local."), RRType.SRV, query_id=7)
+ZONE = "default.svc.cluster.local."
+
+
+def srv_reply(targets: int) -> Reply:
+    """SRV records and their addresses, as a headless Service of so many pods has them."""
+    names = [name(f"pod-{number}.db.{ZONE}") for number in range(targets)]
+    owner = name(f"db.{ZONE}")
+    return Reply(
+        answer=tuple(RR(owner, RRType.SRV, 30, rdata.srv(0, 1, 8500, target)) for target in names),
+        additional=tuple(
+            RR(target, rrtype, 30, address)
+            for target in names
+            for rrtype, address in ((RRType.A, bytes(4)), (RRType.AAAA, bytes(16)))
+        ),
+        aa=True,
+    )
+
+
+@pytest.mark.parametrize("targets", [1, 160, 250, 400, 550])
+def test_srv_beyond_the_reach_of_pointers(targets: int) -> None:
+    """Beyond offset 0x3FFF no pointer can lead; dnslib writes one all the same, and the reply is garbage."""
+    reply = srv_reply(targets)
+    wire = encode(QUERY, reply, MAX_TCP_LEN)
+    assert seen(read(wire)) == given_records(reply)
+    assert (len(wire) > 0x4000) == (targets > 200)
+    names_in_rdata_are_ours(wire, len(QUERY.question_wire))
+
+
+def test_names_first_seen_beyond_the_reach_of_pointers() -> None:
+    filler = tuple(RR(name("x."), 65280, 0, bytes(1000)) for _ in range(17))
+    late = tuple(
+        RR(
+            name(f"{number % 3}.late.example.org."),
+            RRType.CNAME,
+            0,
+            name(f"{number}.target.example.net.").wire,
+        )
+        for number in range(50)
+    )
+    reply = Reply(answer=filler + late)
+    assert seen(read(encode(QUERY, reply, MAX_TCP_LEN))) == given_records(reply)
+
+
+def test_a_cut_reply_keeps_question_and_opt() -> None:
+    """The truncate() of dnslib drops both; glibc ignores a reply without its question and does not ask over TCP."""
+    query = Query.ask(
+        QUERY.qname, RRType.SRV, query_id=7, edns=Edns(512, do=True, options=((3, b""),))
+    )
+    message = read(encode(query, srv_reply(400), 512))
+    assert message.flags & dns.flags.TC
+    assert message.question[0].name.to_text() == "DB.default.svc.Cluster.local."
+    assert (message.payload, len(message.options)) == (512, 1)
+    assert 0 < len(message.answer) < 400
+    assert message.additional == []
+
+
+@pytest.mark.parametrize(
+    ("records", "limit", "kept"),
+    [(100, 512, 29), (100, 1232, 74), (100, 4096, 100)],
+    ids=["512", "1232", "4096"],
+)
+def test_how_many_addresses_fit(records: int, limit: int, kept: int) -> None:
+    """CoreDNS 1.14.7 sends 29 of these 100 within 512 octets, and an OPT record with them."""
+    qname = name("a100.example.org.")
+    query = Query.ask(qname, RRType.A, edns=Edns(limit))
+    reply = Reply(
+        answer=tuple(RR(qname, RRType.A, 60, bytes((10, 0, 0, n))) for n in range(records))
+    )
+    message = read(encode(query, reply, udp_limit(query)))
+    assert (len(message.answer), bool(message.flags & dns.flags.TC), message.edns) == (
+        kept,
+        kept < records,
+        0,
+    )
+
+
+def test_owners_take_the_case_of_the_question_and_rdata_does_not() -> None:
+    owner = name(f"db.{ZONE}")
+    reply = Reply(answer=(RR(owner, RRType.CNAME, 5, name(f"web.{ZONE}").wire),))
+    (rrset,) = read(encode(QUERY, reply, 512)).answer
+    assert (
+        rrset.to_text() == "DB.default.svc.Cluster.local. 5 IN CNAME web.default.svc.cluster.local."
+    )
+
+
+def test_replies_are_compressed() -> None:
+    owner = name(f"db.{ZONE}")
+    reply = Reply(answer=tuple(RR(owner, RRType.A, 5, bytes((10, 0, 0, n))) for n in range(3)))
+    assert len(encode(QUERY, reply, 512)) == 12 + len(QUERY.question_wire) + 3 * 16
+
+
+def test_the_root_as_question_and_as_owner() -> None:
+    query = Query.ask(name("."), RRType.NS)
+    reply = Reply(answer=(RR(name("."), RRType.NS, 5, name("a.example.org.").wire),))
+    assert seen(read(encode(query, reply, 512))) == given_records(reply)
+
+
+@pytest.mark.parametrize(
+    ("edns", "limit"),
+    [(None, 512), (Edns(0), 512), (Edns(100), 512), (Edns(512), 512), (Edns(1232), 1232), (Edns(65535), 65535)],
+    ids=["no-edns", "0", "100", "512", "1232", "65535"],
+)  # fmt: skip
+def test_udp_limit(edns: Edns | None, limit: int) -> None:
+    assert udp_limit(Query.ask(name("."), RRType.A, edns=edns)) == limit
+
+
+def test_a_notify_is_answered_without_rd_and_cd() -> None:
+    flags = Opcode.NOTIFY << 11 | RD | CD
+    message = read(
+        encode(
+            Query.ask(name("example.org."), RRType.SOA, flags=flags),
+            Reply(rcode=Rcode.REFUSED),
+            512,
+        )
+    )
+    assert (message.opcode(), message.rcode(), int(message.flags) & ~0x780F) == (4, 5, dns.flags.QR)
+
+
+def test_badvers() -> None:
+    edns = Edns(1232, version=1, do=True, options=((3, b""),))
+    wire = encode_badvers(Query.ask(name("example.org."), RRType.SOA, query_id=9, edns=edns), edns)
+    message = read(wire)
+    assert (message.id, int(message.rcode()), message.edns, message.payload) == (9, 16, 0, 0)
+    assert (wire[3] & 15, message.options, len(message.question)) == (0, (), 1)
+    assert int(message.flags) == dns.flags.QR | dns.flags.RD
+
+
+def test_options_of_an_upstream_stand_in_for_the_echoed_ones() -> None:
+    query = Query.ask(name("example.org."), RRType.A, edns=Edns(1232, options=((10, b"12345678"),)))
+    reply = Reply(edns_options=((15, b"\0\x16lame"), (3, b"ns1")))
+    message = read(encode(query, reply, 512))
+    assert [(int(option.otype), option.to_wire()) for option in message.options] == list(
+        reply.edns_options or ()
+    )
+
+
+@pytest.mark.parametrize(
+    ("padding", "kept"), [(400, True), (600, False)], ids=["fit", "do-not-fit"]
+)
+def test_options_that_leave_no_room_are_left_out(padding: int, kept: bool) -> None:
+    edns = Edns(512, do=True, options=((12, bytes(padding)),))
+    wire = encode(Query.ask(name("example.org."), RRType.A, edns=edns), Reply(), 512)
+    message = read(wire)
+    assert len(wire) <= 512
+    assert (message.payload, bool(message.options)) == (512, kept)
+    assert message.ednsflags & dns.flags.DO
+    assert not message.flags & dns.flags.TC
+
+
+@given(strategies.queries())
+def test_encode_query(query: Query) -> None:
+    message = dns.message.from_wire(encode_query(query, 4711))
+    assert (message.id, int(message.flags)) == (4711, query.flags)
+    assert message.question[0].name.to_wire() == query.qname.wire
+    assert int(message.question[0].rdtype) == query.qtype
+    assert message.edns == (-1 if query.edns is None else 0)
+    options = () if query.edns is None else query.edns.options
+    assert [(int(option.otype), option.to_wire()) for option in message.options] == list(options)

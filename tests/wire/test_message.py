@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import Rcode, RRClass, RRType
+from hsdns.wire.message import (
+    AA,
+    CD,
+    QR,
+    RD,
+    RR,
+    Query,
+    Reply,
+    is_notify,
+    nodata,
+    nxdomain,
+    unwritten,
+)
+from hsdns.wire.name import Name
+
+QNAME = Name.from_text("WWW.example.org.")
+SOA = RR(Name.from_text("example.org."), RRType.SOA, 5, bytes(22))
+
+
+def test_ask() -> None:
+    query = Query.ask(QNAME, RRType.AAAA)
+    assert query.question_wire == b"\3WWW\7example\3org\0\0\x1c\0\1"
+    assert (query.qname, query.qtype, query.qclass, query.size) == (QNAME, 28, RRClass.IN, 12 + 21)
+    assert (query.rd, query.cd, query.do, query.opcode) == (True, False, False, 0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "rd", "cd", "opcode"),
+    [
+        (0, False, False, 0),
+        (RD, True, False, 0),
+        (CD, False, True, 0),
+        (4 << 11 | RD, True, False, 4),
+    ],
+    ids=["none", "rd", "cd", "notify"],
+)
+def test_flags(flags: int, rd: bool, cd: bool, opcode: int) -> None:
+    query = Query.ask(QNAME, RRType.A, flags=flags)
+    assert (query.rd, query.cd, query.opcode, is_notify(query)) == (rd, cd, opcode, opcode == 4)
+
+
+def test_do_needs_edns() -> None:
+    assert Query.ask(QNAME, RRType.A, edns=Edns(1232, do=True)).do
+    assert not Query.ask(QNAME, RRType.A, edns=Edns(1232)).do
+
+
+@pytest.mark.parametrize(
+    ("reply", "rcode", "aa", "authority", "written"),
+    [
+        (nodata(SOA), Rcode.NOERROR, True, (SOA,), True),
+        (nxdomain(SOA), Rcode.NXDOMAIN, True, (SOA,), True),
+        (unwritten(Rcode.REFUSED, "why"), Rcode.REFUSED, False, (), False),
+    ],
+    ids=["nodata", "nxdomain", "unwritten"],
+)
+def test_outcomes(
+    reply: Reply, rcode: int, aa: bool, authority: tuple[RR, ...], written: bool
+) -> None:
+    found = (reply.rcode, reply.aa, reply.answer, reply.authority, reply.additional, reply.written)
+    assert found == (rcode, aa, (), authority, (), written)
+
+
+def test_both_are_frozen_and_replaced() -> None:
+    query, reply = Query.ask(QNAME, RRType.A), Reply(aa=True)
+    with pytest.raises(AttributeError):
+        query.qtype = 2  # type: ignore[misc] # that this is refused is the test
+    with pytest.raises(AttributeError):
+        reply.aa = False  # type: ignore[misc] # as above
+    assert query.replace(qtype=2).qtype == 2
+    assert query.qtype == 1
+    assert reply.replace(rcode=3) == Reply(rcode=3, aa=True)
+    assert QR | AA == 0x8400

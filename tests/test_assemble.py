@@ -15,32 +15,8 @@ from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
+from tests.support.stock import KUBEADM
 
-KUBEADM = """\
-.:53 {
-    errors
-    health {
-       lameduck 5s
-    }
-    ready
-    kubernetes cluster.local in-addr.arpa ip6.arpa {
-       pods insecure
-       fallthrough in-addr.arpa ip6.arpa
-       ttl 30
-    }
-    prometheus :9153
-    forward . /etc/resolv.conf {
-       max_concurrent 1000
-    }
-    cache 30 {
-       disable success cluster.local
-       disable denial cluster.local
-    }
-    loop
-    reload
-    loadbalance
-}
-"""
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
 
 

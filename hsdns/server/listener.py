@@ -15,15 +15,17 @@ import contextlib
 import errno
 import socket
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import Any, Final
 
 from hsdns.assemble import Listen
+from hsdns.chain import Endpoint
 
 RECEIVE_BUFFER_SIZE: Final = 4 * 1024 * 1024  # the default 212,992 holds 256 small queries
 BACKLOG: Final = 1024
 IPV6_RECVPKTINFO: Final = 49  # Linux; the socket module has it only where it was compiled with it
 IPV6_PKTINFO: Final = 50
 IP_PKTINFO: Final = 8
+MAPPED: Final = "::ffff:"  # in front of an IPv4 address on a dual-stack socket
 
 
 class ListenError(Exception):
@@ -81,6 +83,17 @@ def open_both(
 def _share(sockets: Collection[socket.socket], shared: bool) -> None:
     for sock in sockets:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
+
+
+def endpoint_of(address: tuple[Any, ...]) -> Endpoint:
+    """A socket address as the rest of hsdns knows it: IPv4-mapped ones of a dual-stack socket are plain IPv4."""
+    host: str = address[0]
+    return Endpoint(plain_ipv4(host), address[1])
+
+
+def plain_ipv4(host: str) -> str:
+    """The IPv4 address in an IPv4-mapped one; others as they are."""
+    return host.removeprefix(MAPPED) if "." in host else host
 
 
 def _bind(listen: Listen, kind: socket.SocketKind, shared: bool) -> socket.socket:

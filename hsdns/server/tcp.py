@@ -19,7 +19,7 @@ from hsdns import drive
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
-from hsdns.server.listener import BACKLOG
+from hsdns.server.listener import BACKLOG, endpoint_of
 from hsdns.wire.framing import FrameBuffer, frame
 
 READ_TIMEOUT: Final = (
@@ -32,8 +32,6 @@ MAX_IN_WORK: Final = (
     128  # queries of one connection; the rest of what was read waits, and reading pauses
 )
 RESERVED_DESCRIPTORS: Final = 128  # for sockets to upstreams, files and the API
-
-_MAPPED: Final = "::ffff:"
 
 
 class TcpServer:
@@ -130,7 +128,7 @@ class TcpConnection(asyncio.Protocol):
         if has_left or not self._server.admit(self):
             self._transport.abort()
         else:
-            self._client, self._local = _endpoint(client), _endpoint(local)
+            self._client, self._local = endpoint_of(client), endpoint_of(local)
 
     def data_received(self, data: bytes) -> None:
         """Answer the messages that are complete."""
@@ -241,10 +239,3 @@ class TcpConnection(asyncio.Protocol):
             transport.close()
         elif self.in_work == MAX_IN_WORK - 1:
             self._go_on()
-
-
-def _endpoint(address: tuple[str, int]) -> Endpoint:
-    host = address[0]
-    if host.startswith(_MAPPED) and "." in host:
-        host = host[len(_MAPPED) :]
-    return Endpoint(host, address[1])

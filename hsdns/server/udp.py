@@ -20,12 +20,11 @@ from hsdns import drive
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
-from hsdns.server.listener import IP_PKTINFO, IPV6_PKTINFO
+from hsdns.server.listener import IP_PKTINFO, IPV6_PKTINFO, endpoint_of, plain_ipv4
 from hsdns.wire.decode import MAX_QUERY_LEN
 
 BATCH_LEN: Final = 64
 _ANCILLARY_LEN: Final = socket.CMSG_SPACE(32)
-_MAPPED: Final = "::ffff:"
 _IN_PKTINFO: Final = struct.Struct("=I4s4s")  # ipi_ifindex, ipi_spec_dst, ipi_addr
 _IN6_PKTINFO: Final = struct.Struct("=16sI")  # ipi6_addr, ipi6_ifindex
 
@@ -94,7 +93,7 @@ class UdpServer:
             try:
                 drive.start(
                     self.processor.answer(
-                        wire, _client(address), self._asked(ancillary), "udp", clock()
+                        wire, endpoint_of(address), self._asked(ancillary), "udp", clock()
                     ),
                     functools.partial(self._send, address, ancillary),
                     self._spawn,
@@ -122,17 +121,8 @@ class UdpServer:
                 return Endpoint(socket.inet_ntop(socket.AF_INET, data[8:12]), self._local.port)
             if kind == IPV6_PKTINFO and len(data) >= _IN6_PKTINFO.size:
                 text = socket.inet_ntop(socket.AF_INET6, data[:16])
-                return Endpoint(
-                    text.removeprefix(_MAPPED) if "." in text else text, self._local.port
-                )
+                return Endpoint(plain_ipv4(text), self._local.port)
         return self._local
-
-
-def _client(address: Address) -> Endpoint:
-    host: str = address[0]
-    if host.startswith(_MAPPED) and "." in host:
-        host = host[len(_MAPPED) :]
-    return Endpoint(host, address[1])
 
 
 def _from_asked(ancillary: Ancillary) -> Ancillary:

@@ -22,33 +22,9 @@ from hsdns.plugins import ORDER
 from hsdns.server import interfaces
 from tests.support.peer import free_port
 from tests.support.sockets import query, summary
+from tests.support.stock import KUBEADM
 
 ROOT = Path(__file__).resolve().parents[2]
-KUBEADM = """\
-.:53 {
-    errors
-    health {
-       lameduck 5s
-    }
-    ready
-    kubernetes cluster.local in-addr.arpa ip6.arpa {
-       pods insecure
-       fallthrough in-addr.arpa ip6.arpa
-       ttl 30
-    }
-    prometheus :9153
-    forward . /etc/resolv.conf {
-       max_concurrent 1000
-    }
-    cache 30 {
-       disable success cluster.local
-       disable denial cluster.local
-    }
-    loop
-    reload
-    loadbalance
-}
-"""
 
 
 @pytest.fixture(autouse=True)

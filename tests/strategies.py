@@ -341,8 +341,10 @@ def histories(draw: st.DrawFn) -> list[Event]:
     """Adds, changes and deletes in any order: slices before their Services, namespaces late, deletes of nothing."""
     found: list[Event] = [Upserted(draw(objects(*identity))) for identity in _IDENTITIES[:4]]
     steps = st.tuples(st.sampled_from(_IDENTITIES[3:] * 2 + _IDENTITIES), st.integers(0, 3))
-    for number, (identity, what) in enumerate(draw(st.lists(steps, min_size=4, max_size=16))):
-        changed = draw(objects(*identity, str(number)))
+    drawn = draw(st.lists(steps, min_size=4, max_size=16))
+    # The first objects have version 1; an API server never gives one version to two states.
+    for version, (identity, what) in enumerate(drawn, start=2):
+        changed = draw(objects(*identity, str(version)))
         found.append(Deleted(changed) if what == 0 else Upserted(changed))
     if draw(st.booleans()):
         found.insert(draw(st.integers(0, len(found))), Synced())

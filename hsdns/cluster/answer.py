@@ -152,7 +152,8 @@ class ClusterAnswers:
         for target in node.targets:
             more, cut = await self._follow(qname, target, qtype, zone, lookup, before)
             records, truncated = records + more, truncated or cut
-        return records, truncated
+        # Several targets can lead to one record; a set holds it once (RFC 2181 section 5).
+        return (tuple(dict.fromkeys(records)) if len(node.targets) > 1 else records), truncated
 
     async def _follow(
         self,

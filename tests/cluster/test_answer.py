@@ -7,7 +7,7 @@ from hsdns.cluster.store import Store
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.cluster import namespace, service, upserts
+from tests.support.cluster import endpoint_slice, namespace, service, upserts
 from tests.support.drive import finish
 from tests.support.requests import section
 
@@ -66,3 +66,18 @@ def test_is_missing_says_what_an_answer_would(qname: str, qtype: int, missing: b
     answers = chain_of(0)
     answers.store.apply(upserts(service("ns/out", external="www.example.org")))
     assert answers.is_missing(Name.from_text(qname), qtype, ZONE) is missing
+
+
+def test_targets_that_lead_to_one_record_show_it_once() -> None:
+    answers = chain_of(1)
+    targets = ("web.ns.svc.cluster.local", "c0.ns.svc.cluster.local")
+    found = endpoint_slice("ns/db-1", "db", *targets, address_type="FQDN")
+    answers.store.apply(upserts(service("ns/db"), found))
+    qname = Name.from_text("db.ns.svc.cluster.local")
+    reply = finish(answers.answer(qname, RRType.A, ZONE, nothing))
+    assert section(reply.answer) == [
+        "db.ns.svc.cluster.local. 5 IN CNAME web.ns.svc.cluster.local.",
+        "web.ns.svc.cluster.local. 5 IN A 10.0.0.1",
+        "db.ns.svc.cluster.local. 5 IN CNAME c0.ns.svc.cluster.local.",
+        "c0.ns.svc.cluster.local. 5 IN CNAME web.ns.svc.cluster.local.",
+    ]

@@ -8,7 +8,9 @@ Source: CoreDNS 1.14.7 plugin/kubernetes/object/{service,endpoint}.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
 
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
@@ -32,6 +34,8 @@ from hsdns.cluster.value import (
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 
 Complain = Callable[[str], None]
+# Labels and lists of ports are alike all over a cluster (web-0, http/TCP); so many different ones are shared.
+KEPT: Final = 16384
 _SENTINEL = (
     Port(b"", b"", NO_PORT),
 )  # no ports declared: one that matches questions without port labels
@@ -49,8 +53,9 @@ def slice_owner(meta: ObjectMeta) -> Key | None:
     return pack_key(meta, owner) if owner else None
 
 
+@lru_cache(maxsize=KEPT)
 def pack_label(text: str) -> bytes | None:
-    """A string as one lower-case label; None where RFC 1035 has no room for it."""
+    """A string as one lower-case label; None where RFC 1035 has no room for it.  Equal ones are one object."""
     label = text.encode("utf-8", "surrogatepass").lower()
     return label if 0 < len(label) <= MAX_LABEL_LEN else None
 
@@ -184,14 +189,22 @@ def _is_canonical(text: str, packed: bytes) -> bool:
 
 
 def _ports(ports: Iterable[ServicePort | EndpointPort]) -> tuple[Port, ...]:
+    return _one_of_each(tuple((port.name, port.protocol, port.port) for port in ports))
+
+
+@lru_cache(maxsize=KEPT)
+def _one_of_each(
+    ports: tuple[tuple[str | None, str | None, int | None], ...],
+) -> tuple[Port, ...]:
+    """Packed ports; the same object for all Services and slices that have the same."""
     return (
         tuple(
             Port(
-                (port.name or "").lower().encode("utf-8", "surrogatepass"),
-                (port.protocol or "").lower().encode("utf-8", "surrogatepass"),
-                NO_PORT if port.port is None else port.port,
+                (name or "").lower().encode("utf-8", "surrogatepass"),
+                (protocol or "").lower().encode("utf-8", "surrogatepass"),
+                NO_PORT if number is None else number,
             )
-            for port in ports
+            for name, protocol, number in ports
         )
         or _SENTINEL
     )

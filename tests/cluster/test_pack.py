@@ -131,3 +131,16 @@ def test_targets_of_slices_with_names() -> None:
     parts = pack_slice(found, pod_names=False, complain=print)
     assert [part.width for part in parts] == [4, 0]
     assert parts[1].targets == (Name.from_text("a.example.org"),)
+
+
+def test_equal_labels_and_ports_are_one_object() -> None:
+    one = pack_slice(
+        endpoint_slice("a/1", "a", "10.0.0.1 host=x-0"), pod_names=False, complain=print
+    )
+    two = pack_slice(
+        endpoint_slice("b/1", "b", "10.0.0.2 host=x-0"), pod_names=False, complain=print
+    )
+    assert one[0].ports is two[0].ports
+    assert one[0].labels is not None
+    assert two[0].labels is not None
+    assert one[0].labels[0] is two[0].labels[0]

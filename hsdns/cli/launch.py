@@ -180,7 +180,7 @@ def _build(
 ) -> Configuration:
     from hsdns.server.interfaces import interface_addresses
 
-    return assemble(
+    configuration = assemble(
         corefile,
         default_port=port,
         interfaces=interface_addresses,
@@ -188,3 +188,10 @@ def _build(
         validating=validating,
         warn=warn,
     )
+    if objects is not None and all(plugin.name != "kubernetes" for plugin in configuration.plugins):
+        raise CorefileError(
+            objects[0].position,
+            f"-source has no kubernetes block to go to in {corefile.path}; "
+            'add "kubernetes cluster.local" to it or leave -source out',
+        )
+    return configuration

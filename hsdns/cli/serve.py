@@ -115,8 +115,9 @@ def examples(configuration: Configuration, *, is_demo: bool) -> str:
             )
             zones = " ".join(zone.to_text() for zone in plugin.zones)
             lines.append(
-                f"kubernetes {zones}: {len(store.services)} Services, {endpoints} endpoint addresses, "
-                f"{len(store.namespaces)} {'namespace' if len(store.namespaces) == 1 else 'namespaces'}"
+                f"kubernetes {zones}: {_count(len(store.services), 'Service')}, "
+                f"{_count(endpoints, 'endpoint address', 'es')}, "
+                f"{_count(len(store.namespaces), 'namespace')}"
             )
     if is_demo:
         host, port = configuration.listeners[0].listen
@@ -152,6 +153,10 @@ def _ask(configuration: Configuration, qname: str, qtype: str) -> list[str]:
         return sorted(rdata_to_text(record.rrtype, record.rdata) for record in reply.answer)
     coroutine.close()
     return []
+
+
+def _count(number: int, noun: str, ending: str = "s") -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{ending}"
 
 
 def _quoted(word: str) -> str:

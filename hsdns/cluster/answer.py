@@ -29,6 +29,9 @@ SOA_TTL_CAP: Final = 300  # seconds (CoreDNS plugin/backend_lookup.go)
 VERSION_TTL: Final = 28800  # seconds
 SCHEMA_VERSION: Final = b"1.1.0"  # of the Kubernetes DNS specification
 MAX_CHAIN: Final = 10  # CNAMEs in a row
+MAX_FOLLOWED: Final = (
+    256  # CNAMEs in all, for one question: slices of names can fan out at every step
+)
 
 Lookup = Callable[[Name, int], Awaitable[Reply]]
 
@@ -43,6 +46,16 @@ class _Outside(Exception):
 
 async def _never(qname: Name, qtype: int) -> Reply:
     raise _Outside
+
+
+class _Following:
+    """What one question's CNAMEs share: how to ask outside, and how many may still be followed."""
+
+    __slots__ = ("left", "lookup")
+
+    def __init__(self, lookup: Lookup) -> None:
+        self.lookup = lookup
+        self.left = MAX_FOLLOWED
 
 
 class ClusterAnswers:
@@ -90,7 +103,7 @@ class ClusterAnswers:
     async def answer(self, qname: Name, qtype: int, zone: Name, lookup: Lookup) -> Reply:
         """The reply for a name in a zone; raise NoSuchName.  `lookup` asks for names outside."""
         if qtype in (RRType.A, RRType.AAAA):
-            records, truncated = await self._addresses(qname, qtype, zone, lookup, ())
+            records, truncated = await self._addresses(qname, qtype, zone, _Following(lookup), ())
             return self._positive(zone, records, tc=truncated)
         if qtype == RRType.SRV:
             return self._positive(zone, *self._srv(qname, zone))
@@ -135,7 +148,7 @@ class ClusterAnswers:
     # One method a record type; all raise NoSuchName where the name does not exist.
 
     async def _addresses(
-        self, qname: Name, qtype: int, zone: Name, lookup: Lookup, before: tuple[RR, ...]
+        self, qname: Name, qtype: int, zone: Name, following: _Following, before: tuple[RR, ...]
     ) -> tuple[tuple[RR, ...], bool]:
         """Records of one address type, following ExternalNames; and whether an upstream's answer was truncated."""
         if self.nameserver.is_default(qname, zone):
@@ -150,7 +163,7 @@ class ClusterAnswers:
         records = node.a if qtype == RRType.A else node.aaaa
         truncated = False
         for target in node.targets:
-            more, cut = await self._follow(qname, target, qtype, zone, lookup, before)
+            more, cut = await self._follow(qname, target, qtype, zone, following, before)
             records, truncated = records + more, truncated or cut
         # Several targets can lead to one record; a set holds it once (RFC 2181 section 5).
         return (tuple(dict.fromkeys(records)) if len(node.targets) > 1 else records), truncated
@@ -161,22 +174,25 @@ class ClusterAnswers:
         target: Name,
         qtype: int,
         zone: Name,
-        lookup: Lookup,
+        following: _Following,
         before: tuple[RR, ...],
     ) -> tuple[tuple[RR, ...], bool]:
         """A CNAME and what it leads to: within the zone nothing unless that has records, outside always the CNAME."""
         cname = RR(qname.lowered(), RRType.CNAME, self.ttl, target.lower)
-        if target.is_at_or_below(qname) or len(before) > MAX_CHAIN:
+        following.left -= 1
+        if target.is_at_or_below(qname) or len(before) > MAX_CHAIN or following.left < 0:
             return (), False
         if any(known.owner == cname.owner and known.rdata == cname.rdata for known in before):
             return (), False
         if target.is_at_or_below(zone):
             try:
-                records, cut = await self._addresses(target, qtype, zone, lookup, (*before, cname))
+                records, cut = await self._addresses(
+                    target, qtype, zone, following, (*before, cname)
+                )
             except NoSuchName:
                 return (), False
             return ((cname, *records) if records else ()), cut
-        reply = await lookup(target, qtype)
+        reply = await following.lookup(target, qtype)
         if reply.dropped:
             return (), False
         return (cname, *reply.answer), reply.tc
@@ -221,7 +237,8 @@ class ClusterAnswers:
     def _pointers(self, address: bytes) -> list[Name]:
         """Names of an address: of the first Service with that ClusterIP, else of all endpoints."""
         store = self.store
-        for namespace, name in store.cluster_ips.lookup(address):
+        # Of several that share one (manifests can say so) always the same, whatever came first.
+        for namespace, name in sorted(store.cluster_ips.lookup(address)):
             if self._has_pointers(namespace):
                 target = schema.target_name(
                     None, Asked(question.SVC, namespace, name), self.primary_zone

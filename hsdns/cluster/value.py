@@ -171,12 +171,12 @@ class ServiceValue:
     def labels(self) -> dict[bytes, tuple[tuple[PackedSlice, int], ...]]:
         """Endpoint labels and where they stand, made at the first question for one."""
         if self._labels is None:
-            found: dict[bytes, tuple[tuple[PackedSlice, int], ...]] = {}
+            found: dict[bytes, list[tuple[PackedSlice, int]]] = {}
             for part in self.slices:
                 for index in range(part.host_count):
                     label = part.label(index)
-                    found[label] = (*found.get(label, ()), (part, index))
-            self._labels = found
+                    found.setdefault(label, []).append((part, index))
+            self._labels = {label: tuple(places) for label, places in found.items()}
         return self._labels
 
 

@@ -45,6 +45,11 @@ log = logging.getLogger("hsdns.plugin.kubernetes")
 
 DEFAULT_TTL: Final = 5  # seconds; kubeadm's Corefile says 30
 IGNORABLE: Final = "empty_service"
+NO_SOURCE: Final = (
+    "kubernetes has no source of objects: this hsdns does not read the API server yet; "
+    'add "source manifests PATH" to the block, or start with '
+    '"hsdns serve -conf COREFILE -source manifests PATH"'
+)
 
 
 class Kubernetes(Handler):
@@ -133,11 +138,7 @@ class Kubernetes(Handler):
     async def start(self, runtime: Runtime) -> None:
         """Load the cluster and watch it; wait for it at most `startup_timeout` seconds."""
         if self.source is None:
-            raise CorefileError(
-                self._position,
-                "kubernetes has no source of objects: this hsdns does not read the API server yet; "
-                'add "source manifests PATH" to the block or start with --source',
-            )
+            raise CorefileError(self._position, NO_SOURCE)
         self.serve_for(runtime)
         self.answers.serve_at(runtime.local_addresses(self._servers))
         self.source.load(self._deliver, self._report)

@@ -128,7 +128,7 @@ class Server:
                 await self._change_over(self._build(corefile), first=False)
             except StartFailures as error:
                 failures(self.metrics).inc()
-                log.error("Restart failed: %s; serving goes on as before", error)
+                log.error("Restart failed: %s (serving goes on as before)", error)
                 return False
             except Exception:
                 failures(self.metrics).inc()
@@ -272,7 +272,12 @@ class Server:
                     udp, processor, self._tasks.spawn, runtime.clock, self._lost
                 )
                 self._tcp[listen] = TcpServer(
-                    tcp, processor, self._tasks.spawn, runtime.clock, self._rejected
+                    tcp,
+                    processor,
+                    self._tasks.spawn,
+                    runtime.clock,
+                    self._rejected,
+                    self._count_connections,
                 )
                 self._udp[listen].start()
                 await self._tcp[listen].start()
@@ -317,6 +322,9 @@ class Server:
             )
             for listener in configuration.listeners
         }
+
+    def _count_connections(self) -> int:
+        return sum(len(server.connections) for server in self._tcp.values())
 
     async def _reload_if_changed(self) -> None:
         # In a task of its own: the reload stops the plugin that asks for it.

@@ -28,6 +28,7 @@ READ_TIMEOUT: Final = (
 WRITE_TIMEOUT: Final = 5.0  # seconds for a client to take what was sent
 IDLE_TIMEOUT: Final = 10.0  # seconds between messages
 SWEEP_INTERVAL: Final = 1.0
+BATCH_LEN: Final = 64  # messages of one connection in a turn of the loop; then others get theirs
 MAX_IN_WORK: Final = (
     128  # queries of one connection; the rest of what was read waits, and reading pauses
 )
@@ -44,6 +45,7 @@ class TcpServer:
         spawn: drive.Spawn,
         clock: Callable[[], float],
         rejected: Counter,
+        open_in_all: Callable[[], int] | None = None,
     ) -> None:
         self.processor = processor
         self.spawn = spawn
@@ -51,6 +53,8 @@ class TcpServer:
         self.connections: set[TcpConnection] = set()
         self._sock = sock
         self._rejected = rejected
+        # The limit is the process's, so the connections of all its listeners count.
+        self._open_in_all = open_in_all or (lambda: len(self.connections))
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._max_connections = max(16, soft - RESERVED_DESCRIPTORS)
         self._server: asyncio.Server | None = None
@@ -90,7 +94,7 @@ class TcpServer:
 
     def admit(self, connection: TcpConnection) -> bool:
         """Take a new connection in, or say that there are too many."""
-        if len(self.connections) >= self._max_connections:
+        if self._open_in_all() >= self._max_connections:
             self._rejected.inc()
             return False
         self.connections.add(connection)
@@ -112,6 +116,8 @@ class TcpConnection(asyncio.Protocol):
         self._frames = FrameBuffer()
         self._waiting: deque[bytes] = deque()  # at most what came with one read
         self._going_on = False
+        self._left_in_turn = BATCH_LEN
+        self._has_next_turn = False
         self._transport: asyncio.Transport | None = None
         self._client = self._local = Endpoint("", 0)
         self._last_used = server.clock()
@@ -200,6 +206,7 @@ class TcpConnection(asyncio.Protocol):
         try:
             while self._waiting and not self._is_busy():
                 self.in_work += 1
+                self._left_in_turn -= 1
                 try:
                     drive.start(
                         server.processor.answer(
@@ -217,6 +224,9 @@ class TcpConnection(asyncio.Protocol):
                     raise
         finally:
             self._going_on = False
+        if self._left_in_turn <= 0 and not self._has_next_turn:
+            self._has_next_turn = True
+            asyncio.get_running_loop().call_soon(self._begin_turn)
         if self._transport is None or self._ended:
             return
         if self._is_busy():
@@ -224,8 +234,17 @@ class TcpConnection(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
+    def _begin_turn(self) -> None:
+        self._left_in_turn = BATCH_LEN
+        self._has_next_turn = False
+        self._go_on()
+
     def _is_busy(self) -> bool:
-        return self.in_work >= MAX_IN_WORK or self._blocked_since is not None
+        return (
+            self._left_in_turn <= 0
+            or self.in_work >= MAX_IN_WORK
+            or self._blocked_since is not None
+        )
 
     def _send(self, reply: bytes | None) -> None:
         self.in_work -= 1

@@ -43,6 +43,7 @@ from hsdns.sources.manifest_folder import (
 )
 
 POLL_SECONDS = 2.0
+_BLANK = b" \t\r\n\xef\xbb\xbf\xff\xfe\0"  # white space and byte order marks
 _Key = tuple[type[Object], str, str]
 
 
@@ -52,6 +53,7 @@ class _Reading(NamedTuple):
     objects: list[Object]
     sentences: list[tuple[int, str]]
     fingerprint: Fingerprint
+    filled: frozenset[str]  # the files that hold objects
 
     @property
     def good(self) -> bool:
@@ -73,6 +75,8 @@ class Manifests:
         self._notices = notices
         self._versions: dict[_Key, str] = {}
         self._fingerprint: Fingerprint = ()
+        self._filled: frozenset[str] = frozenset()
+        self._synced = False
 
     @classmethod
     def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
@@ -99,12 +103,14 @@ class Manifests:
         ]
 
     def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver what the good files hold, then Synced."""
+        """Deliver what the good files hold, then Synced; where there are only faults, that waits for a correction."""
         reading = self._read()
         for level, sentence in reading.sentences:
             report(level, sentence)
         self._fingerprint = reading.fingerprint
-        deliver([*self._difference(reading.objects), Synced()])
+        self._filled = reading.filled
+        self._synced = reading.good or bool(reading.objects)
+        deliver([*self._difference(reading.objects), *([Synced()] if self._synced else [])])
 
     async def watch(self, deliver: Deliver, report: Report) -> None:
         """Deliver the difference whenever files change."""
@@ -112,6 +118,7 @@ class Manifests:
         async with asyncio.TaskGroup() as tasks:
             if self._notices:
                 tasks.create_task(self._wait_for_notices(noticed, report))
+            is_held_back = False
             while True:
                 try:
                     async with asyncio.timeout(self._poll_seconds):
@@ -129,8 +136,16 @@ class Manifests:
                         logging.WARNING,
                         "source manifests: nothing of this change is used until it is corrected",
                     )
+                    is_held_back = True
                     continue
+                if is_held_back:
+                    is_held_back = False
+                    report(logging.INFO, "source manifests: corrected; the files are used again")
+                self._filled = reading.filled
                 events = self._difference(reading.objects)
+                if not self._synced:
+                    self._synced = True
+                    events.append(Synced())
                 if events:
                     deliver(events)
 
@@ -139,6 +154,7 @@ class Manifests:
         state = fingerprint(self.paths)
         sentences = [(logging.ERROR, sentence) for sentence in missing_paths(self.paths)]
         documents: list[Document] = []
+        filled: set[str] = set()
         for path in manifest_paths(self.paths):
             try:
                 with open(path, "rb") as file:
@@ -151,14 +167,25 @@ class Manifests:
                     )
                 )
                 continue
+            if path in self._filled and not content.strip(_BLANK):
+                # What `kubectl get ... > FILE` does first: the file is cut to nothing, long before it is written.
+                sentences.append(
+                    (
+                        logging.ERROR,
+                        f"{path}:1: the file is empty now; write its objects, or delete it to drop them",
+                    )
+                )
+                continue
             found = read_manifest_file(content, path)
+            if found.documents:
+                filled.add(path)
             sentences += [(logging.ERROR, problem) for problem in found.problems]
             if not found.problems:
                 documents += found.documents
         objects = simulate(
             documents, lambda sentence: sentences.append((logging.WARNING, sentence))
         )
-        return _Reading(objects, sentences, state)
+        return _Reading(objects, sentences, state, frozenset(filled))
 
     def _difference(self, objects: Sequence[Object]) -> list[Event]:
         """Compare with what was delivered before, by version, and remember."""

@@ -21,6 +21,7 @@ from hsdns.wire.rdata import COMPRESSIBLE
 
 MAX_TCP_LEN: Final = 65535
 MIN_UDP_LEN: Final = 512
+MAX_UDP_LEN: Final = 65507  # what an IPv4 datagram holds
 _HEADER: Final = struct.Struct("!HHHHHH")
 _FIXED: Final = struct.Struct("!HHIH")  # type, class, ttl, rdlength
 _POINTER_SPACE: Final = 0x4000  # RFC 1035 section 4.1.4: 14 bits of offset
@@ -28,7 +29,8 @@ _POINTER_SPACE: Final = 0x4000  # RFC 1035 section 4.1.4: 14 bits of offset
 
 def udp_limit(query: Query) -> int:
     """How many octets of reply the client takes over UDP (RFC 6891 section 6.2.3)."""
-    return max(MIN_UDP_LEN, query.edns.payload_size) if query.edns is not None else MIN_UDP_LEN
+    size = query.edns.payload_size if query.edns is not None else MIN_UDP_LEN
+    return min(MAX_UDP_LEN, max(MIN_UDP_LEN, size))
 
 
 def encode(query: Query, reply: Reply, limit: int) -> bytes:

@@ -290,6 +290,6 @@ def test_process_that_cannot_start() -> None:
     assert (out, started.returncode) == ("", 1)
     assert err == (
         f"cannot listen on UDP 127.0.0.1:{port}: another program has the port; "
-        "stop it or choose another with -dns.port\n"
+        "stop it or change the key's port (or -dns.port)\n"
     )
     assert not Path("pid").exists()

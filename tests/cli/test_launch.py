@@ -263,7 +263,8 @@ def test_nobody_reads_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(
             "kubernetes cluster.local",
             "Corefile:3:1: kubernetes has no source of objects: this hsdns does not read the API server yet; add "
-            '"source manifests PATH" to the block or start with --source\n',
+            '"source manifests PATH" to the block, or start with '
+            '"hsdns serve -conf COREFILE -source manifests PATH"\n',
             id="start",
         ),
     ],

@@ -1,8 +1,10 @@
 """Chains of CNAMEs; all other answers stand in tests/plugins/test_kubernetes.py."""
 
+from typing import Any
+
 import pytest
 
-from hsdns.cluster.answer import MAX_CHAIN, ClusterAnswers, NoSuchName
+from hsdns.cluster.answer import MAX_CHAIN, MAX_FOLLOWED, ClusterAnswers, NoSuchName
 from hsdns.cluster.store import Store
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
@@ -81,3 +83,25 @@ def test_targets_that_lead_to_one_record_show_it_once() -> None:
         "db.ns.svc.cluster.local. 5 IN CNAME c0.ns.svc.cluster.local.",
         "c0.ns.svc.cluster.local. 5 IN CNAME web.ns.svc.cluster.local.",
     ]
+
+
+def test_names_that_fan_out_at_every_step_are_followed_only_so_often() -> None:
+    """Eleven Services with four targets each would be four million CNAMEs."""
+    answers = chain_of(0)
+    for number in range(11):
+        forms = ("", "_p._tcp.", "p._tcp.", "_p.tcp.")
+        targets = [f"{form}s{number + 1}.ns.svc.cluster.local" for form in forms]
+        found = endpoint_slice(
+            f"ns/s{number}-1", f"s{number}", *targets, ports=("p/TCP/1",), address_type="FQDN"
+        )
+        answers.store.apply(upserts(service(f"ns/s{number}"), found))
+    asked: list[Name] = []
+    find = answers._find
+
+    def counting(qname: Name, zone: Name) -> Any:
+        asked.append(qname)
+        return find(qname, zone)
+
+    answers._find = counting  # type: ignore[method-assign]  # to count the work, not the time
+    finish(answers.answer(Name.from_text("s0.ns.svc.cluster.local"), RRType.A, ZONE, nothing))
+    assert 11 < len(asked) <= MAX_FOLLOWED + 1

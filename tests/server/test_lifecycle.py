@@ -394,7 +394,7 @@ def test_reload_of_a_broken_file_keeps_the_old_one(
             (record,) = caplog.records
             assert record.getMessage().startswith("Restart failed: ")
             assert error in record.getMessage()
-            assert record.getMessage().endswith("; serving goes on as before")
+            assert record.getMessage().endswith(" (serving goes on as before)")
             assert site.failures == 1
             assert (await site.ask()).startswith(NOERROR)
             assert list(site.server.addresses) == [Listen("127.0.0.1", site.port)]

@@ -114,7 +114,7 @@ def test_taken_port_is_an_error(kind: socket.SocketKind, share: bool) -> None:
     name = "UDP" if kind == socket.SOCK_DGRAM else "TCP"
     assert str(caught.value) == (
         f"cannot listen on {name} 127.0.0.1:{port}: another program has the port; "
-        "stop it or choose another with -dns.port"
+        "stop it or change the key's port (or -dns.port)"
     )
 
 
@@ -169,8 +169,8 @@ def test_failure_beside_others_shares_nothing(taken: int) -> None:
     [
         pytest.param(
             Listen("", 53), errno.EACCES,
-            "cannot listen on UDP :53: ports below 1024 need a right; grant CAP_NET_BIND_SERVICE or choose another "
-            "with -dns.port",
+            "cannot listen on UDP :53: ports below 1024 need a right; grant CAP_NET_BIND_SERVICE or change the "
+            "key's port (or -dns.port)",
             id="low-port",
         ),
         pytest.param(

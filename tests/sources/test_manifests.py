@@ -395,10 +395,43 @@ def test_a_broken_file_holds_back_the_whole_change(
     assert listener.sentences == [
         (logging.ERROR, sentence.format(path=broken)),
         (logging.WARNING, "source manifests: nothing of this change is used until it is corrected"),
+        (logging.INFO, "source manifests: corrected; the files are used again"),
     ]
     assert listener.batches == [
         ["+ Service default/a ClusterIP 10.96.0.70", "+ Service default/b ClusterIP 10.96.0.8"]
     ]
+
+
+@pytest.mark.parametrize("blank", [b"", b" \n", b"\xef\xbb\xbf", b"\xff\xfe"])
+def test_a_file_that_is_cut_to_nothing_keeps_what_was_served(tmp_path: Path, blank: bytes) -> None:
+    """`kubectl get ... > FILE` empties the file seconds before it writes it."""
+    file = tmp_path / "a.yaml"
+    file.write_text(service("a"))
+    listener = watched(
+        file, lambda: file.write_bytes(blank), lambda listener: bool(listener.sentences)
+    )
+    assert listener.batches == []
+    assert listener.sentences[0] == (
+        logging.ERROR,
+        f"{file}:1: the file is empty now; write its objects, or delete it to drop them",
+    )
+
+
+def test_files_of_which_nothing_can_be_read_are_not_in_sync_until_corrected(tmp_path: Path) -> None:
+    file, listener = tmp_path / "a.yaml", Listener()
+    source = Manifests([str(file)], poll_seconds=0.01, notices=False)
+
+    async def run() -> None:
+        source.load(listener.deliver, listener.report)
+        assert listener.batches == [[]]
+        watching = asyncio.create_task(source.watch(listener.deliver, listener.report))
+        replace(file, service("a"))
+        await listener.wait_until(lambda: len(listener.batches) == 2)
+        watching.cancel()
+        await asyncio.wait([watching])
+
+    asyncio.run(run())
+    assert listener.batches[1][-1] == "Synced"
 
 
 def test_a_path_that_vanishes_leaves_what_was_served(tmp_path: Path) -> None:

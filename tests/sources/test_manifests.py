@@ -407,9 +407,11 @@ def test_a_file_that_is_cut_to_nothing_keeps_what_was_served(tmp_path: Path, bla
     """`kubectl get ... > FILE` empties the file seconds before it writes it."""
     file = tmp_path / "a.yaml"
     file.write_text(service("a"))
-    listener = watched(
-        file, lambda: file.write_bytes(blank), lambda listener: bool(listener.sentences)
-    )
+
+    def cut() -> None:
+        file.write_bytes(blank)
+
+    listener = watched(file, cut, lambda listener: bool(listener.sentences))
     assert listener.batches == []
     assert listener.sentences[0] == (
         logging.ERROR,

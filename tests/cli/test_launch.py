@@ -298,3 +298,12 @@ def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]
     )
     assert status == 0
     assert counted == [3]
+
+
+def test_a_source_that_no_block_takes_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (Token("synthetic", Position("command line", 1, 1)),)
+    assert launch.serve(source_of("whoami"), free_port(), objects=words) == 1
+    assert capsys.readouterr().err == (
+        "command line:1:1: -source has no kubernetes block to go to in Corefile; "
+        'add "kubernetes cluster.local" to it or leave -source out\n'
+    )

@@ -18,6 +18,7 @@ from hsdns.server import tcp
 from hsdns.server.listener import open_tcp
 from hsdns.server.runtime import Tasks
 from hsdns.server.tcp import (
+    BATCH_LEN,
     IDLE_TIMEOUT,
     MAX_IN_WORK,
     READ_TIMEOUT,
@@ -300,6 +301,21 @@ def test_queries_in_work_are_bounded(loop: str) -> None:
             assert (await client.receive())[:2] == (9999).to_bytes(2, "big")
 
     run(test(), loop)
+
+
+def test_a_flood_on_one_connection_leaves_others_their_turn() -> None:
+    """Messages that are answered at once, or with silence, are taken up in batches, one a turn of the loop."""
+
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            client.send(query(number=1).to_wire())
+            await client.receive()
+            connection = await it.connection()
+            connection.data_received(b"\0\0" * (3 * BATCH_LEN))
+            assert connection.pending == 2 * BATCH_LEN + 1  # the first query counts in the batch
+            await until(lambda: connection.pending == 0, "the rest is taken up")
+
+    run(test())
 
 
 def test_handler_that_raises_costs_one_query() -> None:

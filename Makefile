@@ -16,11 +16,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --no-input
 SOURCES := $(shell find hsdns -name '*.py' 2>/dev/null)
 
-# Arguments for targets that pass some on: make serve HSDNS_ARGS="-dns.port 5353", make test PYTEST_ARGS="-k cache".
+# Arguments for targets that pass some on: make serve HSDNS_ARGS="-dns.port 5353", make test PYTEST_ARGS="-k cache",
+# make bench-watch BENCH_ARGS="--quick".
 HSDNS_ARGS ?=
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
-.PHONY: help serve test check format lint types contracts docs docs-examples scenarios peer ci clean
+.PHONY: help serve test check format lint types contracts docs docs-examples scenarios peer bench-watch ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,14 +37,14 @@ check: format-check lint types contracts docs docs-examples  ## Check format, li
 
 .PHONY: format-check
 format-check: $(VENV)/test
-	$(BIN)/ruff format --check hsdns tests
+	$(BIN)/ruff format --check hsdns tests loadtest
 
 format: $(VENV)/test  ## Format the code and sort its imports
-	$(BIN)/ruff format hsdns tests
-	$(BIN)/ruff check --fix-only --quiet hsdns tests
+	$(BIN)/ruff format hsdns tests loadtest
+	$(BIN)/ruff check --fix-only --quiet hsdns tests loadtest
 
 lint: $(VENV)/test  ## Check the code with ruff
-	$(BIN)/ruff check hsdns tests
+	$(BIN)/ruff check hsdns tests loadtest
 
 types: $(VENV)/test  ## Check the types of code and tests
 	$(BIN)/mypy
@@ -63,12 +65,15 @@ peer: $(VENV)/test  ## Run the scenarios against the CoreDNS binary that HSDNS_P
 	@test -x "$(HSDNS_PEER)" || { echo 'make peer: set HSDNS_PEER to a CoreDNS binary, as in: make peer HSDNS_PEER=/usr/bin/coredns' >&2; exit 1; }
 	HSDNS_PEER="$(HSDNS_PEER)" $(BIN)/pytest tests/test_scenarios.py -k peer $(PYTEST_ARGS)
 
+bench-watch: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS as watcher of an API server (BENCH_ARGS)
+	$(BIN)/python -m loadtest.watch $(BENCH_ARGS)
+
 ci:  ## What CI runs, word for word
 	.ci/run
 
 clean:  ## Remove everything that make made
 	rm -rf $(VENV) site build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find hsdns tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find hsdns tests loadtest -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment: a file in .venv marks each step that is done ---------------------------------------------------
 

@@ -9,12 +9,13 @@ Rule 3: opting in, not out: `cacheable` is False unless the handler's module doc
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import msgspec
 
+from hsdns.cluster.freshness import Counters, Reads
 from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import Directive, Token
 from hsdns.metrics import Registry
@@ -34,7 +35,8 @@ class Request(msgspec.Struct, frozen=True):
     """A query on its way down the chain, and what is known about it besides its bytes.
 
     `server` is the listener in the form of metric labels (`dns://:53`), `zone` the server block's zone that matched,
-    `now` monotonic seconds, `depth` how many lookups of the server's own this one is nested in.
+    `now` monotonic seconds, `depth` how many lookups of the server's own this one is nested in.  `reads` takes what
+    the answer depends on, where the fast path would keep it; None where nobody asks.
     """
 
     query: Query
@@ -45,6 +47,7 @@ class Request(msgspec.Struct, frozen=True):
     zone: Name
     now: float
     depth: int = 0
+    reads: Reads | None = None
 
     def replace(self, **changes: object) -> Request:
         """Copy with some fields changed."""
@@ -56,11 +59,33 @@ Spawn = Callable[[Coroutine[Any, Any, Reply]], Awaitable[Reply]]
 HttpHandler = Callable[[str], tuple[int, str, bytes]]  # path -> status, content type, body
 
 
+class Readiness(NamedTuple):
+    """What plugins say to /ready, all sorted by name.
+
+    `unready` names those that are not ready, `relapsed` those of them for whom having been ready once is not enough;
+    `remarks` are lines for the operator: `kubernetes: serving a snapshot`.
+    """
+
+    unready: list[str]
+    relapsed: list[str]
+    remarks: list[str]
+
+    @classmethod
+    def of(cls, plugins: Iterable[Plugin]) -> Self:
+        """Ask plugins; a name that stands in several blocks is named once."""
+        asked = [(plugin, plugin.ready(), plugin.remark()) for plugin in plugins]
+        unready = {plugin.name for plugin, ready, _ in asked if not ready}
+        relapsed = {plugin.name for plugin, ready, _ in asked if not ready and plugin.may_relapse}
+        remarks = {f"{plugin.name}: {remark}" for plugin, _, remark in asked if remark}
+        return cls(sorted(unready), sorted(relapsed), sorted(remarks))
+
+
 class Runtime(Protocol):
     """What the edges hand to plugins that start: the only way to sockets, clocks, tasks and chance."""
 
     random: Random
     metrics: Registry
+    counters: Counters  # what the fast path's answers depend on
     stopping: bool  # from SIGTERM on
 
     def clock(self) -> float:
@@ -78,14 +103,17 @@ class Runtime(Protocol):
     def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
         """Answer GET requests for these paths on `host:port`; the socket outlives a reload that asks for it again."""
 
-    def is_ready(self) -> list[str]:
-        """Names of the plugins that are not ready yet, sorted."""
+    def readiness(self) -> Readiness:
+        """Ask all plugins whether they are ready."""
 
     def local_addresses(self, servers: Sequence[str]) -> list[str]:
         """Addresses on which these servers are reached: the bound ones, else all of this host but loopback."""
 
     async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until a condition holds, at most so many seconds; tell whether it does."""
+
+    def claims_changed(self) -> None:
+        """Have claimed() of all handlers asked again."""
 
     def fail(self, reason: str) -> None:
         """End the process with status 1, after logging the reason as fatal."""
@@ -115,6 +143,7 @@ class Plugin:
 
     name: ClassVar[str]
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
+    may_relapse: bool = False  # whether /ready goes on asking once the plugin was ready
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -131,16 +160,29 @@ class Plugin:
         """Whether /ready may say yes for this plugin."""
         return True
 
+    def remark(self) -> str:
+        """What an operator should know of a plugin that is ready all the same; one line, "" for nothing."""
+        return ""
+
 
 class Handler(Plugin):
     """A plugin that stands in the chain."""
 
     waits: ClassVar[bool] = False
     cacheable: ClassVar[bool] = False
+    rotates: ClassVar[bool] = False  # whether it puts addresses in another order each time
+    counts: ClassVar[bool] = False  # whether it counts what passes
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer, or pass on to `next`."""
         raise NotImplementedError(self.name)
+
+    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+        """Names in a zone at or below which it may answer before those behind it; None for any.
+
+        When what it says would change, the handler calls Runtime.claims_changed().
+        """
+        return ()
 
 
 def fold(handlers: Sequence[Handler], spawn: Spawn) -> Next:

@@ -40,6 +40,9 @@ SIZE_BUCKETS: Final = (
     64e3,
 )
 
+# prometheus.DefBuckets of the Go library.
+DEFAULT_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
 
 class Counter:
     """Values that only grow, one for each combination of labels."""
@@ -90,6 +93,14 @@ class Histogram:
             cells = self.values[labels] = self._empty()
         cells[bisect_left(self.buckets, value)] += 1
         cells[-1] += value
+
+    def add(self, cells: Sequence[float], labels: Labels = ()) -> None:
+        """Add counts by size class, then their sum, that were made elsewhere."""
+        found = self.values.get(labels)
+        if found is None:
+            found = self.values[labels] = self._empty()
+        for index, amount in enumerate(cells):
+            found[index] += amount
 
     def cumulate(self, cells: list[float]) -> list[tuple[str, float]]:
         """Upper bounds as text and how many measurements are at or below them."""

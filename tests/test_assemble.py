@@ -206,17 +206,17 @@ def test_source_of_the_command_line_replaces_the_blocks_own(tmp_path: Path) -> N
     path = str(tmp_path / "Corefile")
     token = Token("synthetic", Position("command line", 1, 1))
 
-    def sources(**options: Any) -> list[str | None]:
+    def sources(**options: Any) -> list[str]:
         return [
-            type(plugin.source).__name__ if plugin.source else None
+            type(plugin.source).__name__
             for plugin in build(text, path, **options).plugins
             if isinstance(plugin, Kubernetes)
         ]
 
     own = sources()
-    assert own[1] is None
+    assert own[1] == "ApiServer"
     replaced = sources(source=(token,))
-    assert replaced[0] == replaced[1] is not None
+    assert replaced == ["Synthetic", "Synthetic"]
     assert own[0] != replaced[0]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hsdns import drive
-from hsdns.chain import Handler, Next, Plugin, Request, fold
+from hsdns.chain import Handler, Next, Plugin, Readiness, Request, fold
 from hsdns.server.runtime import Tasks
 from hsdns.wire.message import Reply, unwritten
 from tests.support.drive import finish
@@ -154,5 +154,42 @@ def test_plugin_by_default_starts_nothing_and_is_ready() -> None:
     plugin = Plugin()
     finish(plugin.stop())
     assert plugin.ready()
+    assert plugin.remark() == ""
+    assert not plugin.may_relapse
     assert not Handler.waits
     assert not Handler.cacheable
+
+
+class Asked(Plugin):
+    def __init__(
+        self, name: str, ready: bool = True, remark: str = "", strict: bool = False
+    ) -> None:
+        self.name = name  # type: ignore[misc]  # each stands for a plugin of its own
+        self.may_relapse = strict
+        self._ready, self._remark = ready, remark
+
+    def ready(self) -> bool:
+        return self._ready
+
+    def remark(self) -> str:
+        return self._remark
+
+
+@pytest.mark.parametrize(
+    ("plugins", "readiness"),
+    [
+        pytest.param([], ([], [], []), id="none"),
+        pytest.param([Asked("b", False), Asked("a", False), Asked("c")], (["a", "b"], [], []), id="sorted"),
+        pytest.param([Asked("a", False), Asked("a"), Asked("a", False)], (["a"], [], []), id="once"),
+        pytest.param([Asked("a", False, strict=True), Asked("b", strict=True)], (["a"], ["a"], []), id="relapsed"),
+        pytest.param(
+            [Asked("b", remark="old"), Asked("a", remark="new"), Asked("b", remark="old")],
+            ([], [], ["a: new", "b: old"]),
+            id="remarks",
+        ),
+    ],
+)  # fmt: skip
+def test_readiness(
+    plugins: list[Plugin], readiness: tuple[list[str], list[str], list[str]]
+) -> None:
+    assert Readiness.of(plugins) == readiness

@@ -12,6 +12,7 @@ from hsdns.plugins import NOT_YET, ORDER
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "hsdns"
+LOADTEST = ROOT / "loadtest"
 DOCS = ROOT / "docs"
 TESTS = ROOT / "tests"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -22,6 +23,7 @@ MAX_LINES = 450
 # Modules without a test of their own, each with the reason.
 UNTESTED = {
     "hsdns/__main__.py": "calls cli.main, which is tested",
+    "hsdns/apiserver/transport.py": "protocols only; client.py and the API server in memory are tested",
     "hsdns/cluster/source.py": "protocols only; the sources are tested",
     "hsdns/wire/iana.py": "numbers; the tests of the codec compare them with dnspython's",
 }
@@ -29,6 +31,11 @@ UNTESTED = {
 WHOLE = {
     "tests/test_layout.py": "the tree",
     "tests/test_scenarios.py": "the server as a client sees it",
+    "tests/apiserver/test_contract.py": "the watch of an API server, in-test and real",
+    "tests/apiserver/test_histories.py": "the reflector and the store, under any history of cluster and connection",
+    "tests/loadtest/watch/test_figures.py": "the benchmark's statistics",
+    "tests/loadtest/watch/test_reading.py": "what the benchmark reads: /proc, command lines, HTTP, changes",
+    "tests/loadtest/watch/test_report.py": "the benchmark's tables",
     "tests/support/test_dig.py": "the reading and comparing of what scenarios expect",
     "tests/support/test_fake_api.py": "the API server in the test process",
     "tests/support/test_scenario.py": "the reading of scenarios",
@@ -96,6 +103,10 @@ def test_every_test_has_its_module() -> None:
     support = (TESTS / "support").glob("[!t]*.py")
     expected = {mirror_of(path) for path in TESTED} | set(WHOLE)
     expected |= {under_root(path.with_name(f"test_{path.name}")) for path in support}
+    expected |= {
+        under_root(TESTS / "loadtest" / path.relative_to(LOADTEST).with_name(f"test_{path.name}"))
+        for path in LOADTEST.rglob("*.py")
+    }
     found = {under_root(path) for path in TESTS.rglob("test_*.py")}
     assert found - expected == set()
 
@@ -137,7 +148,7 @@ def texts() -> Iterator[Path]:
         for path in ROOT.iterdir()
         if path.is_file() and path.suffix in {".md", ".toml", ".yml", ""}
     )
-    for folder in ("hsdns", "tests", "docs", "changes", "requirements", ".ci"):
+    for folder in ("hsdns", "tests", "loadtest", "docs", "changes", "requirements", ".ci"):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in {
                 ".py",

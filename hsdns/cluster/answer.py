@@ -5,6 +5,7 @@ the zone itself.
 Rule 1: a name that does not exist raises NoSuchName; whether that is a fallthrough, SERVFAIL or NXDOMAIN, the plugin
         decides.
 Rule 2: every reply is `fresh`: computed from the newest event, so no cache may keep it.
+Rule 3: what is read of the store is noted in `reads` first, so that the fast path knows until when the reply holds.
 Source: CoreDNS 1.14.7 plugin/kubernetes and plugin/backend_lookup.go.
 """
 
@@ -14,6 +15,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from hsdns.cluster import question, schema
+from hsdns.cluster.freshness import (
+    ANYTHING,
+    Reads,
+    address_counter,
+    namespace_counter,
+    service_counter,
+)
 from hsdns.cluster.nameserver import Nameserver
 from hsdns.cluster.pods import pod_address, pod_count
 from hsdns.cluster.question import POD, Asked
@@ -49,12 +57,13 @@ async def _never(qname: Name, qtype: int) -> Reply:
 
 
 class _Following:
-    """What one question's CNAMEs share: how to ask outside, and how many may still be followed."""
+    """What one question's CNAMEs share: how to ask outside, what was read, and how many may still be followed."""
 
-    __slots__ = ("left", "lookup")
+    __slots__ = ("left", "lookup", "reads")
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: Lookup, reads: Reads | None) -> None:
         self.lookup = lookup
+        self.reads = reads
         self.left = MAX_FOLLOWED
 
 
@@ -100,26 +109,31 @@ class ClusterAnswers:
         )
         return RR(zone, RRType.SOA, min(self.ttl, SOA_TTL_CAP), rdata)
 
-    async def answer(self, qname: Name, qtype: int, zone: Name, lookup: Lookup) -> Reply:
+    async def answer(
+        self, qname: Name, qtype: int, zone: Name, lookup: Lookup, reads: Reads | None = None
+    ) -> Reply:
         """The reply for a name in a zone; raise NoSuchName.  `lookup` asks for names outside."""
         if qtype in (RRType.A, RRType.AAAA):
-            records, truncated = await self._addresses(qname, qtype, zone, _Following(lookup), ())
+            following = _Following(lookup, reads)
+            records, truncated = await self._addresses(qname, qtype, zone, following, ())
             return self._positive(zone, records, tc=truncated)
         if qtype == RRType.SRV:
-            return self._positive(zone, *self._srv(qname, zone))
+            return self._positive(zone, *self._srv(qname, zone, reads))
         if qtype == RRType.PTR:
-            return self._positive(zone, self._ptr(qname, zone))
+            return self._positive(zone, self._ptr(qname, zone, reads))
         if qtype == RRType.SOA:
             return self._positive(zone, (self.soa(zone),) if qname == zone else ())
         if qtype == RRType.TXT:
-            return self._positive(zone, self._txt(qname, zone))
+            return self._positive(zone, self._txt(qname, zone, reads))
         if qtype == RRType.CNAME:
-            return self._positive(zone, self._cname(qname, zone))
+            return self._positive(zone, self._cname(qname, zone, reads))
         if qtype == RRType.NS and qname == zone:
+            if reads is not None:
+                reads.note(ANYTHING)
             return self._positive(zone, *self.nameserver.records(zone))
         if qtype in (RRType.AXFR, RRType.IXFR):
             return unwritten(Rcode.REFUSED)
-        self._require(qname, zone)
+        self._require(qname, zone, reads)
         return self._positive(zone, ())
 
     def is_missing(self, qname: Name, qtype: int, zone: Name) -> bool:
@@ -152,8 +166,10 @@ class ClusterAnswers:
     ) -> tuple[tuple[RR, ...], bool]:
         """Records of one address type, following ExternalNames; and whether an upstream's answer was truncated."""
         if self.nameserver.is_default(qname, zone):
+            if following.reads is not None:
+                following.reads.note(ANYTHING)
             return self.nameserver.addresses(qname, qtype, zone), False
-        found = self._find(qname, zone)
+        found = self._find(qname, zone, following.reads)
         if found is None:
             return (), False
         if isinstance(found, bytes):
@@ -197,10 +213,12 @@ class ClusterAnswers:
             return (), False
         return (cname, *reply.answer), reply.tc
 
-    def _srv(self, qname: Name, zone: Name) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
+    def _srv(
+        self, qname: Name, zone: Name, reads: Reads | None
+    ) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
         if self.nameserver.is_default(qname, zone):
             return (), ()
-        found = self._find(qname, zone)
+        found = self._find(qname, zone, reads)
         if found is None:
             return (), ()
         if isinstance(found, bytes):
@@ -221,12 +239,12 @@ class ClusterAnswers:
         value = self.store.services[asked.namespace, asked.name]
         return schema.srv_records(value, node, asked, qname, zone, self.ttl)
 
-    def _ptr(self, qname: Name, zone: Name) -> tuple[RR, ...]:
+    def _ptr(self, qname: Name, zone: Name, reads: Reads | None) -> tuple[RR, ...]:
         address = address_of(qname)
         if address is None:
-            self._find(qname, zone)
+            self._find(qname, zone, reads)
             return ()
-        targets = self._pointers(address)
+        targets = self._pointers(address, reads)
         if not targets:
             raise NoSuchName
         owner = qname.lowered()
@@ -234,58 +252,66 @@ class ClusterAnswers:
             RR(owner, RRType.PTR, self.ttl, target.wire) for target in dict.fromkeys(targets)
         )
 
-    def _pointers(self, address: bytes) -> list[Name]:
+    def _pointers(self, address: bytes, reads: Reads | None) -> list[Name]:
         """Names of an address: of the first Service with that ClusterIP, else of all endpoints."""
         store = self.store
+        if reads is not None:
+            reads.note(address_counter(address))
         # Of several that share one (manifests can say so) always the same, whatever came first.
         for namespace, name in sorted(store.cluster_ips.lookup(address)):
-            if self._has_pointers(namespace):
+            if self._has_pointers(namespace, reads):
                 target = schema.target_name(
                     None, Asked(question.SVC, namespace, name), self.primary_zone
                 )
                 return [target] if target is not None else []
         found: list[Name] = []
         for owner in store.endpoint_ips.lookup(address):
-            if self._has_pointers(owner[0]):
+            if self._has_pointers(owner[0], reads):
+                if reads is not None:
+                    reads.note(service_counter(owner[0], owner[1]))
                 value = store.services[owner[0], owner[1]]
                 found += schema.pointers(value, owner, address, self.primary_zone)
         return found
 
-    def _txt(self, qname: Name, zone: Name) -> tuple[RR, ...]:
+    def _txt(self, qname: Name, zone: Name, reads: Reads | None) -> tuple[RR, ...]:
         """The version, else nothing; names without any record are name errors for TXT even where they exist."""
         if qname.below(zone) == (b"dns-version",):
             return (RR(qname.lowered(), RRType.TXT, VERSION_TTL, txt(SCHEMA_VERSION)),)
-        found = self._find(qname, zone)
+        found = self._find(qname, zone, reads)
         if found is None or (not isinstance(found, bytes) and not found[0].entry_count):
             raise NoSuchName
         return ()
 
-    def _cname(self, qname: Name, zone: Name) -> tuple[RR, ...]:
+    def _cname(self, qname: Name, zone: Name, reads: Reads | None) -> tuple[RR, ...]:
         if self.nameserver.is_default(qname, zone):
             return ()
-        found = self._find(qname, zone)
+        found = self._find(qname, zone, reads)
         if found is None or isinstance(found, bytes) or not isinstance(found[0].first, Name):
             return ()
         return (RR(qname.lowered(), RRType.CNAME, self.ttl, found[0].first.lower),)
 
-    def _require(self, qname: Name, zone: Name) -> None:
+    def _require(self, qname: Name, zone: Name, reads: Reads | None) -> None:
         """Other types: only whether the name exists counts."""
         if not self.nameserver.is_default(qname, zone):
-            self._find(qname, zone)
+            self._find(qname, zone, reads)
 
-    def _find(self, qname: Name, zone: Name) -> tuple[schema.Node, Asked] | bytes | None:
+    def _find(
+        self, qname: Name, zone: Name, reads: Reads | None
+    ) -> tuple[schema.Node, Asked] | bytes | None:
         """A Service's or endpoint's node, a pod's address, or None for names that exist and hold nothing."""
         asked = question.parse(qname.below(zone))
         if asked is None:
             raise NoSuchName
         if not asked.kind:
             return None
-        if is_reverse(qname) or not self._is_exposed(asked.namespace):
+        if is_reverse(qname) or not self._is_exposed(asked.namespace, reads):
             raise NoSuchName
         if asked.kind == POD:
-            return self._find_pod(asked)
+            return self._find_pod(asked, reads)
         if not asked.name:
             return None
+        if reads is not None:
+            reads.note(service_counter(asked.namespace, asked.name))
         value = self.store.services.get((asked.namespace, asked.name))
         if value is None or (
             self._ignore_empty and value.kind == CLUSTER_IP and not value.has_endpoints
@@ -296,9 +322,11 @@ class ClusterAnswers:
             raise NoSuchName
         return node, asked
 
-    def _find_pod(self, asked: Asked) -> bytes | None:
+    def _find_pod(self, asked: Asked, reads: Reads | None) -> bytes | None:
         if self._pods == "disabled":
             raise NoSuchName
+        if self._pods == "verified" and reads is not None:
+            reads.spoil()  # pods have no counters: with `verified` they come and go too often to be kept
         if not asked.name:
             return None
         address = pod_address(
@@ -312,9 +340,11 @@ class ClusterAnswers:
         """Whether `namespaces` lets a namespace through."""
         return not self._namespaces or namespace in self._namespaces
 
-    def _has_pointers(self, namespace: bytes) -> bool:
+    def _has_pointers(self, namespace: bytes, reads: Reads | None) -> bool:
         """Whether PTR may name a namespace: without `namespaces` any, with it only one that exists and is listed."""
-        return not self._namespaces or self._is_exposed(namespace)
+        return not self._namespaces or self._is_exposed(namespace, reads)
 
-    def _is_exposed(self, namespace: bytes) -> bool:
+    def _is_exposed(self, namespace: bytes, reads: Reads | None) -> bool:
+        if reads is not None:
+            reads.note(namespace_counter(namespace))
         return self._is_allowed(namespace) and namespace in self.store.namespaces

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 
-class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
+class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """metav1.ObjectMeta.  `resource_version` is opaque: compared for equality only."""
 
     name: str = ""
@@ -24,7 +24,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class ServicePort(msgspec.Struct, frozen=True, rename="camel"):
+class ServicePort(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """core/v1 ServicePort.  `target_port` is a number or a container port's name; only controllers read it."""
 
     port: int = 0
@@ -33,7 +33,7 @@ class ServicePort(msgspec.Struct, frozen=True, rename="camel"):
     target_port: int | str | None = None
 
 
-class ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):
+class ServiceSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """core/v1 ServiceSpec."""
 
     type: str | None = None
@@ -48,14 +48,14 @@ class ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):
     publish_not_ready_addresses: bool | None = None
 
 
-class Service(msgspec.Struct, frozen=True):
+class Service(msgspec.Struct, frozen=True, gc=False):
     """core/v1 Service."""
 
     metadata: ObjectMeta
     spec: ServiceSpec = ServiceSpec()
 
 
-class EndpointConditions(msgspec.Struct, frozen=True, rename="camel"):
+class EndpointConditions(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """discovery/v1 EndpointConditions; an absent `ready` means ready."""
 
     ready: bool | None = None
@@ -63,7 +63,7 @@ class EndpointConditions(msgspec.Struct, frozen=True, rename="camel"):
     terminating: bool | None = None
 
 
-class ObjectReference(msgspec.Struct, frozen=True, rename="camel"):
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """core/v1 ObjectReference."""
 
     kind: str | None = None
@@ -71,7 +71,7 @@ class ObjectReference(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str | None = None
 
 
-class Endpoint(msgspec.Struct, frozen=True, rename="camel"):
+class Endpoint(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """discovery/v1 Endpoint."""
 
     addresses: list[str] | None = None
@@ -81,7 +81,7 @@ class Endpoint(msgspec.Struct, frozen=True, rename="camel"):
     zone: str | None = None
 
 
-class EndpointPort(msgspec.Struct, frozen=True, rename="camel"):
+class EndpointPort(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """discovery/v1 EndpointPort; all fields may be absent."""
 
     name: str | None = None
@@ -89,7 +89,7 @@ class EndpointPort(msgspec.Struct, frozen=True, rename="camel"):
     port: int | None = None
 
 
-class EndpointSlice(msgspec.Struct, frozen=True, rename="camel"):
+class EndpointSlice(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """discovery/v1 EndpointSlice."""
 
     metadata: ObjectMeta
@@ -98,20 +98,20 @@ class EndpointSlice(msgspec.Struct, frozen=True, rename="camel"):
     ports: list[EndpointPort] | None = None
 
 
-class Namespace(msgspec.Struct, frozen=True):
+class Namespace(msgspec.Struct, frozen=True, gc=False):
     """core/v1 Namespace."""
 
     metadata: ObjectMeta
 
 
-class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """core/v1 PodStatus."""
 
     pod_ip: str | None = msgspec.field(name="podIP", default=None)
     phase: str | None = None
 
 
-class Pod(msgspec.Struct, frozen=True):
+class Pod(msgspec.Struct, frozen=True, gc=False):
     """core/v1 Pod, as `pods verified` needs it."""
 
     metadata: ObjectMeta

@@ -1,7 +1,9 @@
 """API objects to packed values, leaving out what DNS cannot say.
 
 Path: store.py calls it for every event.
-Rule 1: nothing an object holds may raise: what is usable is packed, the rest is told to `complain`, a sentence each.
+Rule 1: nothing an object holds may raise: what is usable is packed, the rest is told to `complain`, a reason and a
+        sentence each.
+Rule 2: an IPv4 address is read by hand; module ipaddress takes three times as long, and there is one an endpoint.
 Source: CoreDNS 1.14.7 plugin/kubernetes/object/{service,endpoint}.go.
 """
 
@@ -9,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv6Address
 from typing import Final
 
+from hsdns.cluster.complaints import Reason, shown
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
     EndpointPort,
@@ -33,9 +36,10 @@ from hsdns.cluster.value import (
 )
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 
-Complain = Callable[[str], None]
+Complain = Callable[[Reason, str], None]
 # Labels and lists of ports are alike all over a cluster (web-0, http/TCP); so many different ones are shared.
 KEPT: Final = 16384
+_OCTETS: Final = {str(value): value for value in range(256)}  # as the only spelling of each
 _SENTINEL = (
     Port(b"", b"", NO_PORT),
 )  # no ports declared: one that matches questions without port labels
@@ -62,15 +66,26 @@ def pack_label(text: str) -> bytes | None:
 
 def pack_address(text: str) -> bytes | None:
     """An address as 4 or 16 octets, IPv4-mapped ones as 4 (Go's net.IP.To4); None where it is none."""
+    found = read_address(text)
+    return None if found is None else found[0]
+
+
+def read_address(text: str) -> tuple[bytes, bool] | None:
+    """The same, and whether it was written in the usual form."""
+    octets = text.split(".")
+    if len(octets) == 4:
+        try:
+            return bytes([_OCTETS[octet] for octet in octets]), True
+        except KeyError:
+            pass  # ::ffff:10.0.0.1 has three dots too
     try:
-        found = ip_address(text)
+        found = IPv6Address(text)
     except ValueError:
         return None
-    if isinstance(found, IPv4Address):
-        return found.packed
     if found.scope_id is not None:
         return None
-    return found.ipv4_mapped.packed if found.ipv4_mapped is not None else found.packed
+    mapped = found.ipv4_mapped
+    return (found.packed, str(found) == text) if mapped is None else (mapped.packed, False)
 
 
 def pack_service(
@@ -79,26 +94,31 @@ def pack_service(
     """A Service's value; its kind is None where DNS cannot show it (an ExternalName that is no name)."""
     meta, spec = service.metadata, service.spec
     ports = _ports(spec.ports or ())
-    where = f"Service {meta.namespace}/{meta.name}"
+    has_selector = bool(spec.selector)
     if spec.type == "ExternalName":
         target = pack_target(spec.external_name or "")
         if target is None:
             complain(
-                f'{where}: externalName "{spec.external_name or ""}" is no domain name; the Service is left out'
+                "external_name",
+                f"externalName {shown(spec.external_name or '')} is no domain name; the Service is left out",
             )
             return ServiceValue(None, meta.resource_version, slices=slices)
-        return ServiceValue(EXTERNAL_NAME, meta.resource_version, (), ports, target, slices)
+        return ServiceValue(
+            EXTERNAL_NAME, meta.resource_version, (), ports, target, slices, has_selector
+        )
     texts = spec.cluster_ips or [spec.cluster_ip or ""]
     if texts[0] == "None":
-        return ServiceValue(HEADLESS, meta.resource_version, (), ports, None, slices)
+        return ServiceValue(HEADLESS, meta.resource_version, (), ports, None, slices, has_selector)
     addresses = []
     for text in texts:
         packed = pack_address(text)
         if packed is not None:
             addresses.append(packed)
         elif text:
-            complain(f'{where}: clusterIP "{text}" is no address; it is left out')
-    return ServiceValue(CLUSTER_IP, meta.resource_version, tuple(addresses), ports, None, slices)
+            complain("address", f"clusterIP {shown(text)} is no address; it is left out")
+    return ServiceValue(
+        CLUSTER_IP, meta.resource_version, tuple(addresses), ports, None, slices, has_selector
+    )
 
 
 def pack_target(text: str) -> Name | None:
@@ -117,11 +137,9 @@ def pack_slice(
 ) -> tuple[PackedSlice, ...]:
     """The ready endpoints of a slice: one part for each address width, and one more for unusual spellings."""
     meta = found.metadata
-    where = f"EndpointSlice {meta.namespace}/{meta.name}"
     ports = _ports(found.ports or ())
-    # By width and whether the address was written in the usual form.
-    addresses: dict[tuple[int, bool], list[bytes]] = {}
-    labels: dict[tuple[int, bool], list[bytes | None]] = {}
+    # By width, below zero where the addresses were not written in the usual form.
+    groups: dict[int, tuple[list[bytes], list[bytes | None]]] = {}
     targets: list[Name] = []
     target_labels: list[bytes | None] = []
     for endpoint in found.endpoints or ():
@@ -132,40 +150,42 @@ def pack_slice(
             label = pack_label(endpoint.hostname)
             if label is None:
                 complain(
-                    f'{where}: hostname "{endpoint.hostname[:80]}" is no DNS label; the dashed address stands in'
+                    "hostname",
+                    f"hostname {shown(endpoint.hostname)} is no DNS label; the dashed address stands in",
                 )
         elif pod_names and endpoint.target_ref is not None:
             label = pack_label(endpoint.target_ref.name or "")
         for text in endpoint.addresses or ():
-            packed = pack_address(text)
-            if packed is None:
+            read = read_address(text)
+            if read is None:
                 target = pack_target(text) if found.address_type == "FQDN" else None
                 if target is None:
-                    complain(f'{where}: "{text[:80]}" is no address; it is left out')
+                    complain("address", f"{shown(text)} is no address; it is left out")
                 else:
                     targets.append(target)
                     target_labels.append(label)
                 continue
-            group = len(packed), _is_canonical(text, packed)
-            addresses.setdefault(group, []).append(packed)
+            packed, usual = read
+            width = len(packed) if usual else -len(packed)
+            group = groups.get(width)
+            if group is None:
+                group = groups[width] = ([], [])
+            group[0].append(packed)
             # CoreDNS makes the label from the text as written, which counts where that is not the usual form.
-            written = (
-                label if label is not None or group[1] else pack_label(dashed_text(text).decode())
+            group[1].append(
+                label if label is not None or usual else pack_label(dashed_text(text).decode())
             )
-            labels.setdefault(group, []).append(written)
     parts = [
         PackedSlice(
             meta.name,
             meta.resource_version,
-            width,
-            b"".join(packed_addresses),
-            tuple(labels[width, usual])
-            if any(label is not None for label in labels[width, usual])
-            else None,
+            abs(width),
+            b"".join(addresses),
+            tuple(labels) if any(label is not None for label in labels) else None,
             ports,
-            reversible=usual,
+            reversible=width > 0,
         )
-        for (width, usual), packed_addresses in addresses.items()
+        for width, (addresses, labels) in groups.items()
     ]
     if targets:
         parts.append(
@@ -180,12 +200,6 @@ def pack_slice(
             )
         )
     return tuple(parts)
-
-
-def _is_canonical(text: str, packed: bytes) -> bool:
-    if len(packed) == 4:
-        return ":" not in text
-    return str(IPv6Address(packed)) == text
 
 
 def _ports(ports: Iterable[ServicePort | EndpointPort]) -> tuple[Port, ...]:

@@ -54,11 +54,13 @@ class ReverseIndex(Generic[Owner]):
     def __len__(self) -> int:
         return len(self._one) + len(self._several)
 
+    def addresses(self) -> list[bytes]:
+        """All addresses that lead somewhere."""
+        return [*self._one, *self._several]
+
     def snapshot(self) -> dict[bytes, frozenset[Owner]]:
         """A copy without order, for comparing two indexes."""
-        return {
-            address: frozenset(self.lookup(address)) for address in (*self._one, *self._several)
-        }
+        return {address: frozenset(self.lookup(address)) for address in self.addresses()}
 
 
 def is_reverse(name: Name) -> bool:

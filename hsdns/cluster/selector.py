@@ -33,11 +33,23 @@ class Requirement(NamedTuple):
         found = value is not None and (self.values is None or value in self.values)
         return found is self.wanted
 
+    def __str__(self) -> str:
+        """Write it as the API reads it."""
+        if self.values is None:
+            return self.key if self.wanted else f"!{self.key}"
+        if len(self.values) == 1:
+            return f"{self.key}{'=' if self.wanted else '!='}{min(self.values)}"
+        return f"{self.key} {'in' if self.wanted else 'notin'} ({','.join(sorted(self.values))})"
+
 
 class Selector(NamedTuple):
     """All of its requirements must hold."""
 
     requirements: tuple[Requirement, ...]
+
+    def __str__(self) -> str:
+        """Write it as the API reads it."""
+        return ",".join(map(str, self.requirements))
 
     @classmethod
     def from_text(cls, text: str) -> Selector:

@@ -10,10 +10,12 @@ Rule 2: the first Synced comes after everything that existed at the start; a sou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Protocol, Self
 
 from hsdns.cluster.objects import Event
 from hsdns.corefile.tree import Token
+from hsdns.metrics import Registry
 
 Deliver = Callable[[Sequence[Event]], None]
 
@@ -25,12 +27,21 @@ class Report(Protocol):
         """Report; `level` is one of module logging's."""
 
 
+class Surroundings(Protocol):
+    """What a source is given of the world besides the cluster: chance, metrics and clocks.  chain.Runtime is one."""
+
+    random: Random
+    metrics: Registry
+
+    def clock(self) -> float:
+        """Monotonic seconds."""
+
+    def wall(self) -> float:
+        """Seconds since the epoch."""
+
+
 class Source(Protocol):
     """A cluster that can be watched."""
-
-    @classmethod
-    def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
-        """Read the words after `source`; raise CorefileError.  Opens nothing; relative paths start at `base_dir`."""
 
     def check(self) -> list[str]:
         """Sentences about what is missing (files, say), for -validate and the log; contacts nothing."""
@@ -38,5 +49,16 @@ class Source(Protocol):
     def load(self, deliver: Deliver, report: Report) -> None:
         """Deliver what can be had at once, without waiting; Synced too where that is all.  Called before watch()."""
 
-    async def watch(self, deliver: Deliver, report: Report) -> None:
+    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Deliver changes until cancelled."""
+
+    def silence(self, now: float) -> float:
+        """Seconds since the source was last sure of the cluster's state, 0.0 where it always is; `now` is monotonic."""
+
+
+class NamedSource(Source, Protocol):
+    """A source that the property `source NAME ARGUMENT...` can name."""
+
+    @classmethod
+    def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
+        """Read the words after `source`; raise CorefileError.  Opens nothing; relative paths start at `base_dir`."""

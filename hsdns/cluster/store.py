@@ -6,18 +6,35 @@ Rule 2: any order of events that ends in the same objects ends in the same answe
         move between Services, or outlive it.
 Rule 3: `serial` moves when an event could change an answer: any add or delete, and updates that change what is visible
         (CoreDNS 1.14.7 plugin/kubernetes/controller.go).
+Rule 4: what comes from a snapshot is served until Synced.  Each object of it is read again when the source delivers it,
+        whatever its version, and what the source has not delivered by then is gone.
+Rule 5: whatever of it an answer may have read has its counter moved in the same step (freshness.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
+from hsdns.cluster.complaints import Complaints, shown
+from hsdns.cluster.freshness import (
+    ANYTHING,
+    Counters,
+    Names,
+    NoCounters,
+    NoNames,
+    address_counter,
+    namespace_counter,
+    service_counter,
+)
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
     Event,
     Namespace,
     Object,
+    ObjectMeta,
     Pod,
     Service,
     Synced,
@@ -30,19 +47,24 @@ from hsdns.cluster.pack import (
     pack_slice,
     slice_owner,
 )
+from hsdns.cluster.programming import CHANGE_TIME, programming_in, read_time, service_kind
 from hsdns.cluster.reverse import ReverseIndex
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
+from hsdns.metrics import Registry
 
 PodKey = tuple[bytes, str]
+ObjectKey = tuple[type[Object], str, str]  # and namespace and name
 
 
 class Store:
     """Services, namespaces and pods by name, and addresses back to them.
 
-    `wall` gives seconds since the epoch for `serial`; `complain` takes a sentence about an object that breaks the
-    rules.  `pod_names` lets endpoints without a hostname be called like their pod.  `endpoints` False ignores slices.
-    The selectors drop objects that they do not match, as the API server would.
+    `wall` gives seconds since the epoch for `serial`; `complain` takes sentences about objects that break the rules.
+    `programmed` is told after a slice's change how long that took, in seconds, and for which kind of Service.
+    `restored` is when the snapshot was saved that is being served, `changes` counts what has changed, for whoever keeps
+    a copy of it.  `pod_names` lets endpoints without a hostname be called like their pod.  `endpoints` False ignores
+    slices.  The selectors drop objects that they do not match, as the API server would.
     """
 
     def __init__(
@@ -50,6 +72,7 @@ class Store:
         wall: Callable[[], float],
         complain: Callable[[str], None],
         *,
+        programmed: Callable[[str, float], None] | None = None,
         pod_names: bool = False,
         endpoints: bool = True,
         labels: Selector | None = None,
@@ -61,9 +84,14 @@ class Store:
         self.cluster_ips: ReverseIndex[Key] = ReverseIndex()
         self.endpoint_ips: ReverseIndex[SliceKey] = ReverseIndex()
         self.synced = False
+        self.restored: float | None = None
         self.serial = 0
+        self.changes = 0
+        self.complaints = Complaints(complain)
+        self.programmed = programmed
+        self.names: Names = NoNames()
+        self._counters: Counters = NoCounters()
         self._wall = wall
-        self._complain = complain
         self._pod_names = pod_names
         self._endpoints = endpoints
         self._labels = labels
@@ -72,23 +100,96 @@ class Store:
             tuple[str, str], Key
         ] = {}  # a slice's namespace and name -> its Service
         self._pod_address: dict[PodKey, bytes] = {}
+        self._unconfirmed: set[ObjectKey] = set()  # restored, and not delivered since
+
+    @property
+    def serves(self) -> bool:
+        """Whether there is a state of the cluster to answer from, be it an old one."""
+        return self.synced or self.restored is not None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What decides how objects are packed and which are let in, in words: two stores that differ in it differ."""
+        found = {
+            "endpoint_pod_names": self._pod_names,
+            "noendpoints": not self._endpoints,
+            "labels": self._labels,
+            "namespace_labels": self._namespace_labels,
+        }
+        return {name: str(value) for name, value in found.items() if value}
+
+    def emptied(self) -> Store:
+        """A new store with the same settings; it complains to nobody."""
+        return Store(
+            self._wall,
+            lambda sentence: None,
+            pod_names=self._pod_names,
+            endpoints=self._endpoints,
+            labels=self._labels,
+            namespace_labels=self._namespace_labels,
+        )
+
+    def count_in(self, metrics: Registry) -> None:
+        """Count what is wrong and how long changes take here from now on."""
+        self.complaints.count_in(metrics)
+        self.programmed = programming_in(metrics)
 
     def use_clock(self, wall: Callable[[], float]) -> None:
         """Take the clock for `serial` from now on."""
         self._wall = wall
 
+    def use_counters(self, counters: Counters, names: Names) -> None:
+        """Move these counters and keep these names from now on; to be called before the first event."""
+        self._counters, self.names = counters, names
+
     def apply(self, events: Sequence[Event]) -> None:
         """Take a batch of events in one step."""
-        changed = False
+        changes, changed = self.changes, False
         for event in events:
             if isinstance(event, Synced):
                 self.synced = True
-            else:
-                changed |= self._apply(
-                    event.object, isinstance(event, Deleted) or not self._selects(event.object)
-                )
+                if self._unconfirmed or self.restored is not None:
+                    changed |= self._drop_unconfirmed()
+                continue
+            found = event.object
+            changed |= self._apply(found, isinstance(event, Deleted) or not self._selects(found))
+            if self._unconfirmed:
+                meta = found.metadata
+                self._unconfirmed.discard((type(found), meta.namespace, meta.name))
+        self._show(changed, changes)
+
+    def _show(self, changed: bool, changes: int) -> None:
+        """Let the fast path know of a batch of events."""
+        names = self.names
         if changed:
-            self.serial = int(self._wall())
+            self.serial = names.serial = int(self._wall())
+        if self.changes != changes:
+            self._counters.bump(ANYTHING)
+        if not names.open and self.serves:
+            names.open = True
+
+    def restore(self, objects: Iterable[Object], saved: float) -> None:
+        """Take the objects of a snapshot, saved so many seconds after the epoch; Synced ends their time.
+
+        They were selected when they were saved, so selectors are not asked again.  Where `objects` raises, what came
+        before is used, but the store does not say that it serves: names may be missing.
+        """
+        changes = self.changes
+        for found in objects:
+            meta = found.metadata
+            unversioned = msgspec.structs.replace(meta, resource_version="")
+            self._apply(msgspec.structs.replace(found, metadata=unversioned), gone=False)
+            self._unconfirmed.add((type(found), meta.namespace, meta.name))
+        self.restored = saved
+        self._show(True, changes)
+
+    def _drop_unconfirmed(self) -> bool:
+        changed = False
+        for kind, namespace, name in self._unconfirmed:
+            changed |= self._apply(kind(ObjectMeta(name=name, namespace=namespace)), gone=True)
+        self._unconfirmed = set()
+        self.restored = None
+        return changed
 
     def _selects(self, found: Object) -> bool:
         selector = self._namespace_labels if isinstance(found, Namespace) else self._labels
@@ -101,39 +202,53 @@ class Store:
             return self._apply_service(found, gone)
         if isinstance(found, Pod):
             return self._apply_pod(found, gone)
-        namespace = pack_label(found.metadata.name)
-        if namespace is not None:
-            if gone:
-                self.namespaces.pop(namespace, None)
-            else:
-                self.namespaces[namespace] = found.metadata.resource_version
+        self._apply_namespace(found.metadata, gone)
         return False
+
+    def _apply_namespace(self, meta: ObjectMeta, gone: bool) -> None:
+        namespace = pack_label(meta.name)
+        if namespace is None:
+            self.complaints.add("name", "its name is no DNS label; it is left out")
+        elif gone:
+            if self.namespaces.pop(namespace, None) is not None:
+                self.changes += 1
+                self.names.remove_namespace(namespace)
+                self._counters.bump(namespace_counter(namespace))
+        else:
+            if namespace not in self.namespaces:
+                self.names.add_namespace(namespace)
+                self._counters.bump(namespace_counter(namespace))
+            self.changes += self.namespaces.get(namespace) != meta.resource_version
+            self.namespaces[namespace] = meta.resource_version
+        self._settle("Namespace", meta, gone)
 
     def _apply_service(self, service: Service, gone: bool) -> bool:
         meta = service.metadata
         key = pack_key(meta)
         if key is None:
-            if not gone:
-                self._complain(
-                    f"Service {meta.namespace}/{meta.name[:80]}: its name is no DNS label; it is left out"
-                )
+            self.complaints.add("name", "its name is no DNS label; it is left out")
+            self._settle("Service", meta, gone)
             return False
         old = self.services.get(key)
         was_there = old is not None and bool(old.resource_version or old.kind)
         if gone:
+            self._settle("Service", meta, gone)
             if old is None or not was_there:
                 return False
             new = ServiceValue(None, slices=old.slices)
         else:
             if old is not None and old.kind and old.resource_version == meta.resource_version != "":
                 return False
-            new = pack_service(service, old.slices if old is not None else (), self._complain)
+            new = pack_service(service, old.slices if old is not None else (), self.complaints.add)
+            self._settle("Service", meta, gone)
         self._replace(key, new)
         for address in old.cluster_ips if old is not None else ():
             if address not in new.cluster_ips:
                 self.cluster_ips.remove(address, key)
+                self._counters.bump(address_counter(address))
         for address in new.cluster_ips:
             self.cluster_ips.add(address, key)
+            self._counters.bump(address_counter(address))
         if gone or not was_there or old is None:
             return True
         return old.ports != new.ports or old.external_name != new.external_name
@@ -144,23 +259,35 @@ class Store:
         before = self._slice_owner.get(slice_key)
         owner = None if gone else slice_owner(meta)
         if owner is None and not gone:
-            self._complain(
-                f"EndpointSlice {meta.namespace}/{meta.name}: no usable label kubernetes.io/service-name; "
-                "it is left out"
+            self.complaints.add(
+                "owner", "it has no usable label kubernetes.io/service-name; it is left out"
             )
         if before is not None and before != owner:
             self._replace_slice(before, meta.name, ())
             del self._slice_owner[slice_key]
         if owner is None:
+            self._settle("EndpointSlice", meta, gone)
+            self._measure(meta)
             return before is not None
         self._slice_owner[slice_key] = owner
         old = self._parts(owner, meta.name)
         if old and before == owner and old[0].resource_version == meta.resource_version != "":
             return False
-        new = pack_slice(found, pod_names=self._pod_names, complain=self._complain)
+        new = pack_slice(found, pod_names=self._pod_names, complain=self.complaints.add)
+        self._settle("EndpointSlice", meta, gone)
         self._replace_slice(owner, meta.name, new)
+        self._measure(meta)
         # All but the slice's name and resourceVersion.
         return before != owner or [part[2:] for part in old] != [part[2:] for part in new]
+
+    def _measure(self, meta: ObjectMeta) -> None:
+        """Tell how long a slice's change took to arrive, if it says when it began and its Service is known."""
+        if self.programmed is None or meta.annotations is None:
+            return
+        begun, owner = read_time(meta.annotations.get(CHANGE_TIME, "")), slice_owner(meta)
+        value = self.services.get(owner) if owner is not None else None
+        if begun is not None and value is not None and value.kind is not None:
+            self.programmed(service_kind(value), self._wall() - begun)
 
     def _parts(self, owner: Key, name: str) -> tuple[PackedSlice, ...]:
         value = self.services.get(owner)
@@ -185,14 +312,21 @@ class Store:
         slice_key = (*owner, name)
         for address in lost - gained:
             self.endpoint_ips.remove(address, slice_key)
+            self._counters.bump(address_counter(address))
         for address in gained - lost:
             self.endpoint_ips.add(address, slice_key)
+            self._counters.bump(address_counter(address))
 
     def _replace(self, key: Key, value: ServiceValue) -> None:
+        self.changes += 1
         if value.is_empty and not value.resource_version:
-            self.services.pop(key, None)
+            if self.services.pop(key, None) is not None:
+                self.names.remove_service(*key)
         else:
+            if key not in self.services:
+                self.names.add_service(*key)
             self.services[key] = value
+        self._counters.bump(service_counter(*key))
 
     def _apply_pod(self, pod: Pod, gone: bool) -> bool:
         meta = pod.metadata
@@ -202,9 +336,15 @@ class Store:
         key = (namespace, meta.name)
         old = self._pod_address.get(key)
         ended = gone or pod.status.phase in ("Succeeded", "Failed", "Unknown")
-        new = None if ended else pack_address(pod.status.pod_ip or "")
+        new = None if ended or not pod.status.pod_ip else pack_address(pod.status.pod_ip)
+        if new is None and pod.status.pod_ip and not ended:
+            self.complaints.add(
+                "address", f"podIP {shown(pod.status.pod_ip)} is no address; it is left out"
+            )
+        self._settle("Pod", meta, gone)
         if old == new:
             return False
+        self.changes += 1
         if old is not None:
             rest = tuple(known for known in self.pods[old] if known != key)
             if rest:
@@ -216,6 +356,16 @@ class Store:
             self.pods[new] = (*self.pods.get(new, ()), key)
             self._pod_address[key] = new
         return True
+
+    def _settle(self, kind: str, meta: ObjectMeta, gone: bool) -> None:
+        """End the reading of an object with what was wrong with it."""
+        complaints = self.complaints
+        if not complaints.wanted:
+            return
+        if gone:
+            complaints.forget(kind, meta.namespace, meta.name)
+        else:
+            complaints.settle(kind, meta.namespace, meta.name)
 
 
 def _addresses(parts: Sequence[PackedSlice]) -> set[bytes]:

@@ -97,6 +97,7 @@ class ServiceValue:
         "_labels",
         "cluster_ips",
         "external_name",
+        "has_selector",
         "kind",
         "nodes",
         "ports",
@@ -112,6 +113,7 @@ class ServiceValue:
         ports: tuple[Port, ...] = (),
         external_name: Name | None = None,
         slices: tuple[PackedSlice, ...] = (),
+        has_selector: bool = False,
     ) -> None:
         self.kind = kind  # None while only slices were seen: no forward names, but reverse ones
         self.resource_version = resource_version
@@ -119,6 +121,7 @@ class ServiceValue:
         self.ports = ports
         self.external_name = external_name
         self.slices = slices
+        self.has_selector = has_selector  # for metrics alone
         self.nodes: dict[bytes, Node] = {}
         self._labels: dict[bytes, tuple[tuple[PackedSlice, int], ...]] | None = None
 
@@ -131,6 +134,7 @@ class ServiceValue:
             self.ports,
             self.external_name,
             slices,
+            self.has_selector,
         )
 
     @property

@@ -6,6 +6,7 @@ Rule 1: what is kept, and in which half, is decided in _remember() and nowhere e
 Rule 2: all records of a reply show one TTL, the least of them held between floor and maximum, from the first reply on.
 Rule 3: a `fresh` reply (computed from the newest state of the cluster) is counted like any other but never kept: a mark
         takes its place, and `next` is asked every time.  So its TTL never goes down, and a TTL of 0 stays 0.
+Rule 4: cacheable: the fast path keeps `fresh` replies alone, and counts them as they would count here.
 """
 
 from __future__ import annotations
@@ -112,6 +113,14 @@ class Counts:
         else:
             self._hits.inc((server, kind, self._zones, ""))
 
+    def add(self, server: str, kind: str, hits: int, misses: int) -> None:
+        """Count many questions at once."""
+        self._requests.inc((server, self._zones, ""), hits + misses)
+        if misses:
+            self._misses.inc((server, self._zones, ""), misses)
+        if hits:
+            self._hits.inc((server, kind, self._zones, ""), hits)
+
     def count_stored(self, server: str, evicted_from: str | None, halves: Sequence[Half]) -> None:
         """Count what is in the stores now, and what had to go."""
         if evicted_from is not None:
@@ -150,6 +159,7 @@ class Cache(Handler):
     """Answers again what was answered a short time ago."""
 
     name: ClassVar[str] = "cache"
+    cacheable: ClassVar[bool] = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "success": Property(_read_bounds, syntax="CAPACITY [TTL] [MINTTL]"),
         "denial": Property(_read_bounds, syntax="CAPACITY [TTL] [MINTTL]"),
@@ -199,6 +209,29 @@ class Cache(Handler):
             half.store = Store(half.capacity, runtime.random)
         self._runtime = runtime
         self._counts = Counts(runtime, ",".join(zone.to_text() for zone in self.zones))
+
+    def mark(self, query: Query, reply: Reply) -> tuple[str, int] | None:
+        """How a `fresh` reply counts when it is given again: as which kind, and for how many seconds it is a hit.
+
+        None where the cache does not count it at all.
+        """
+        qname = query.qname
+        if not any(qname.is_at_or_below(zone) for zone in self.zones):
+            return None
+        kind = outcome(query, reply, self._runtime.wall)
+        half = self.denial if kind in _DENIALS else self.success
+        if kind in _NEVER_KEPT or any(qname.is_at_or_below(zone) for zone in half.disabled):
+            return half.name, 0
+        return half.name, half.shown_ttl(reply, kind)
+
+    def is_disabled(self, kind: str, zone: Name) -> bool:
+        """Whether nothing of a kind is kept for a zone and all below it."""
+        half = self.denial if kind == DENIAL else self.success
+        return any(zone.is_at_or_below(disabled) for disabled in half.disabled)
+
+    def fold(self, server: str, kind: str, hits: int, misses: int) -> None:
+        """Add what the fast path has counted."""
+        self._counts.add(server, kind, hits, misses)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the store, or ask below and store what comes."""

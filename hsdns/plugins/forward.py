@@ -6,7 +6,8 @@ Rule 1: the reply is passed through: rcode, AA, RA, AD, TC and all records are t
 Rule 2: one query is tried for at most five seconds and twice as many times as there are upstreams; after an error the
         next upstream is asked, and the one that failed is probed until it answers.
 Rule 3: several `forward` in a block are looked through in file order; the first one for the name takes the query.
-Rule 4: not cacheable here: how long an upstream's reply may be kept is for `cache` to say.
+Rule 4: cacheable: what it answers is not `fresh`, so the fast path keeps none of it; how long an upstream's reply may
+        be kept is for `cache` to say.
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ class Forward(Handler):
 
     name: ClassVar[str] = "forward"
     waits: ClassVar[bool] = True
+    cacheable: ClassVar[bool] = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "except": Property(lambda line: _zones(line), syntax="ZONE...", repeat="collect"),
         "force_tcp": Property(flag, default=False),

@@ -6,7 +6,8 @@ Rule 1: there is no zone behind the lines, so there is no SOA: an unknown name i
         `fallthrough` passes it on; a known name without the type asked for is an empty answer without SOA.
 Rule 2: a PTR question that finds nothing is always passed on, and one that finds something needs no zone.
 Rule 3: what the file says and what the Corefile says add up, the file's first.
-Rule 4: not cacheable: the file may change at any time.
+Rule 4: cacheable: its own answers are not kept by the fast path, and what others answer behind it is kept only until
+        the file changes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.cluster.freshness import plugin_counter
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import (
     Property,
@@ -38,6 +40,7 @@ from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import ROOT, Name
 
 DEFAULT_PATH: Final = "/etc/hosts"
+_COUNTER: Final = plugin_counter(b"hosts")
 _log = logging.getLogger("hsdns.plugin.hosts")
 
 
@@ -57,6 +60,7 @@ class Hosts(Handler):
     """Answers A, AAAA and PTR for the names of a hosts file."""
 
     name: ClassVar[str] = "hosts"
+    cacheable: ClassVar[bool] = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "ttl": Property(one(integer(1, 65535)), default=3600, syntax="SECONDS"),
         "no_reverse": Property(flag, default=False),
@@ -99,6 +103,7 @@ class Hosts(Handler):
 
     async def start(self, runtime: Runtime) -> None:
         """Read the file, and begin to look whether it changed."""
+        self._runtime = runtime
         self._entries, self._loaded = gauges(runtime.metrics)
         self.read()
         if self._reload:
@@ -107,9 +112,13 @@ class Hosts(Handler):
     async def _watch(self) -> None:
         while True:
             await sleep(self._reload)
+            before = self._version
             await asyncio.to_thread(
                 self.read
             )  # a blocklist of 100,000 lines takes most of a second
+            if self._version != before:
+                self._runtime.counters.bump(_COUNTER)
+                self._runtime.claims_changed()
 
     def read(self) -> None:
         """Read the file where its time or size is new; while it cannot be read, what it said before stays."""
@@ -129,10 +138,21 @@ class Hosts(Handler):
         self._loaded.set(version.mtime_ns / 1e9)
         _log.debug("plugin/hosts: Parsed hosts file into %d entries", entries)
 
+    def claimed(self, zone: Name) -> tuple[Name, ...]:
+        """The names that the lines have in a zone; a `*` claims all below it."""
+        found = {
+            Name(name.lower[2:]) if name.lower.startswith(b"\1*") else name
+            for table in self._tables
+            for name in table.owners
+        }
+        return tuple(name for name in found if name.is_at_or_below(zone))
+
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer what the lines know; Rule 1 says what becomes of the rest."""
         query = request.query
         qname, qtype = query.qname, query.qtype
+        if request.reads is not None:
+            request.reads.note(_COUNTER)
         if qtype == RRType.PTR:
             names = self._names(qname)
             if not names:

@@ -51,6 +51,11 @@ class HostsTable:
         addresses = sum(map(len, self._by_name.values()))
         return addresses + sum(map(len, self._by_address.values()))
 
+    @property
+    def owners(self) -> list[Name]:
+        """The names that have an address."""
+        return [Name(lower) for lower in {lower for _, lower in self._by_name}]
+
     def addresses(self, qname: Name, rrtype: int) -> list[bytes]:
         """The A or AAAA data of a name; `*` stands for exactly one label, where the name itself is not there."""
         lower = qname.lower

@@ -5,6 +5,7 @@ Source: CoreDNS 1.14.7 plugin/loadbalance.
 Rule 1: in each section CNAMEs come first, then all other types as they stood, then A and AAAA shuffled together, then
         MX shuffled.  Only replies with rcode NOERROR are touched, zone transfers never.
 Rule 2: chance is the runtime's, so a seed replays a run.
+Rule 3: cacheable: the fast path begins with another address each time instead.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Loadbalance(Handler):
     """Shuffles A, AAAA and MX records."""
 
     name: ClassVar[str] = "loadbalance"
+    cacheable: ClassVar[bool] = True
+    rotates: ClassVar[bool] = True
     NOT_YET: ClassVar[frozenset[str]] = frozenset({"reload", "prefer"})
 
     def __init__(self) -> None:

@@ -5,6 +5,7 @@ Source: CoreDNS 1.14.7 plugin/loop.
 Rule 1: a real query of type HINFO, for a name that nobody can guess, is sent to this server's own UDP socket.  Seen
         once it came from us; seen a third time it goes round in circles.
 Rule 2: only at start: probes stop at the first reply, and two seconds later this handler looks at nothing any more.
+Rule 3: cacheable: it looks at its own probes alone, and the fast path keeps nothing of type HINFO.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Loop(Handler):
     """Ends the process when forwarded queries come back."""
 
     name: ClassVar[str] = "loop"
+    cacheable: ClassVar[bool] = True
 
     def __init__(self, zone: Name, target: Target) -> None:
         self.zone, self.target = zone, target

@@ -3,8 +3,9 @@
 Path: beside the queries; server/http.py calls answer() for /ready.
 Source: CoreDNS 1.14.7 plugin/ready.
 Rule 1: with `monitor until-ready` a plugin that was ready once is not asked about again.  What is remembered is who was
-        still waited for at the last request, and it can only shrink.
-Rule 2: from SIGTERM on the answer is 503, so that traffic goes elsewhere while answers still flow.
+        still waited for at the last request, and it can only shrink.  A plugin that may relapse is asked every time.
+Rule 2: what plugins remark stands below OK, a line each; without remarks the body is CoreDNS's.
+Rule 3: from SIGTERM on the answer is 503, so that traffic goes elsewhere while answers still flow.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin, Runtime
+from hsdns.chain import Block, Plugin, Readiness, Runtime
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, choice, one, only_once, read_properties
 from hsdns.corefile.tree import Directive
@@ -62,18 +63,19 @@ class Ready(Plugin):
         runtime = self._runtime
         if runtime is None or runtime.stopping:
             return 503, _TEXT, b"Shutting down"
-        waiting = self._waiting(runtime.is_ready())
+        readiness = runtime.readiness()
+        waiting = self._waiting(readiness)
         if not waiting:
-            return 200, _TEXT, b"OK"
+            return 200, _TEXT, "\n".join(("OK", *readiness.remarks)).encode()
         names = ",".join(sorted(waiting))
         _log.info('plugin/ready: Plugins not ready: "%s"', names)
         return 503, _TEXT, names.encode()
 
-    def _waiting(self, not_ready: list[str]) -> set[str]:
-        waiting = set(not_ready)
+    def _waiting(self, readiness: Readiness) -> set[str]:
+        waiting = set(readiness.unready)
         if self.continuously:
             return waiting
         if self._waited_for is not None:
             waiting &= self._waited_for
         self._waited_for = waiting
-        return waiting
+        return waiting.union(readiness.relapsed)

@@ -21,6 +21,7 @@ from typing import Final
 from hsdns import drive
 from hsdns.assemble import Configuration, Listen
 from hsdns.chain import Endpoint, Plugin, Request, fold
+from hsdns.cluster.freshness import Counters, NoCounters
 from hsdns.corefile.tree import Corefile, CorefileError
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
@@ -60,6 +61,7 @@ class Server:
         self, load: Callable[[], Corefile], build: Callable[[Corefile], Configuration]
     ) -> None:
         self.metrics = Registry()
+        self.counters: Counters = NoCounters()
         self.stopping = False
         self._load = load
         self._build = build
@@ -183,7 +185,10 @@ class Server:
     async def _change_over(self, configuration: Configuration, *, first: bool) -> None:
         """Start a configuration and put it behind the sockets; raise, with the old one untouched, if it cannot."""
         runtime = ServerRuntime(
-            self.metrics, reload_if_changed=self._reload_if_changed, fail=self._fail
+            self.metrics,
+            self.counters,
+            reload_if_changed=self._reload_if_changed,
+            fail=self._fail,
         )
         runtime.configuration = configuration
         runtime.processors = self._processors(configuration, runtime)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from hsdns.assemble import Configuration
-from hsdns.chain import Endpoint, HttpHandler, Request
+from hsdns.chain import Endpoint, HttpHandler, Readiness, Request
+from hsdns.cluster.freshness import Counters
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.http import HttpPages
@@ -60,12 +61,15 @@ class ServerRuntime:
     def __init__(
         self,
         metrics: Registry,
+        counters: Counters,
         *,
         reload_if_changed: Callable[[], Coroutine[Any, Any, None]],
         fail: Callable[[str], None],
+        claims_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.random = random.Random()
         self.metrics = metrics
+        self.counters = counters
         self.stopping = False
         self.tasks = Tasks()
         self.processors: dict[str, QueryProcessor] = {}
@@ -74,6 +78,7 @@ class ServerRuntime:
         self.configuration: Configuration | None = None
         self._reload_if_changed = reload_if_changed
         self._fail = fail
+        self._claims_changed = claims_changed
 
     def clock(self) -> float:
         """Monotonic seconds."""
@@ -95,11 +100,9 @@ class ServerRuntime:
         """Note pages for lifecycle.py to open."""
         self.pages.serve(address, paths)
 
-    def is_ready(self) -> list[str]:
-        """Names of plugins that are not ready."""
-        if self.configuration is None:
-            return []
-        return sorted({plugin.name for plugin in self.configuration.plugins if not plugin.ready()})
+    def readiness(self) -> Readiness:
+        """Ask the configuration's plugins."""
+        return Readiness.of(self.configuration.plugins if self.configuration is not None else ())
 
     def local_addresses(self, servers: Sequence[str]) -> list[str]:
         """The bound addresses, or this host's where any server is bound to all."""
@@ -131,6 +134,10 @@ class ServerRuntime:
     async def reload_if_changed(self) -> None:
         """Change over to a Corefile with another digest."""
         await self._reload_if_changed()
+
+    def claims_changed(self) -> None:
+        """Have the answer tables made anew."""
+        self._claims_changed()
 
     def fail(self, reason: str) -> None:
         """End the process with status 1."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Final
 
-from hsdns.cluster.source import Source
+from hsdns.cluster.source import NamedSource
 from hsdns.corefile.tree import CorefileError, Token, did_you_mean
 
 _CLASSES = {
@@ -18,12 +18,12 @@ _CLASSES = {
 }
 
 
-class _Sources(Mapping[str, type[Source]]):
+class _Sources(Mapping[str, type[NamedSource]]):
     """Names and classes; a class is imported when it is looked up, so that start pays for one source only."""
 
-    def __getitem__(self, name: str) -> type[Source]:
+    def __getitem__(self, name: str) -> type[NamedSource]:
         module, class_name = _CLASSES[name]
-        found: type[Source] = getattr(import_module(module), class_name)
+        found: type[NamedSource] = getattr(import_module(module), class_name)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -33,10 +33,10 @@ class _Sources(Mapping[str, type[Source]]):
         return len(_CLASSES)
 
 
-SOURCES: Final[Mapping[str, type[Source]]] = _Sources()
+SOURCES: Final[Mapping[str, type[NamedSource]]] = _Sources()
 
 
-def source_from(name: Token, args: Sequence[Token], base_dir: str) -> Source:
+def source_from(name: Token, args: Sequence[Token], base_dir: str) -> NamedSource:
     """Set up the source of that name; raise CorefileError.  Relative paths start at `base_dir`."""
     if name.text not in SOURCES:
         remedy = did_you_mean(name.text, SOURCES) or f"; known are {', '.join(SOURCES)}"

@@ -31,7 +31,7 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.cluster.source import Deliver, Report
+from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.tree import CorefileError, Token
 from hsdns.sources.manifest_file import read_manifest_file
 from hsdns.sources.manifest_folder import (
@@ -78,6 +78,10 @@ class Manifests:
         self._filled: frozenset[str] = frozenset()
         self._synced = False
 
+    def __str__(self) -> str:
+        """The source and its paths."""
+        return f"manifests {' '.join(self.paths)}"
+
     @classmethod
     def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
         """Take the paths; raise CorefileError where there is none."""
@@ -112,7 +116,7 @@ class Manifests:
         self._synced = reading.good or bool(reading.objects)
         deliver([*self._difference(reading.objects), *([Synced()] if self._synced else [])])
 
-    async def watch(self, deliver: Deliver, report: Report) -> None:
+    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Deliver the difference whenever files change."""
         noticed = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
@@ -148,6 +152,10 @@ class Manifests:
                     events.append(Synced())
                 if events:
                     deliver(events)
+
+    def silence(self, now: float) -> float:
+        """Never unsure: what the files said last holds until they say something else."""
+        return 0.0
 
     def _read(self) -> _Reading:
         # Taken first: what changes while the files are read is then seen as a change.

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Final, Self
 
 from hsdns.cluster.objects import Synced, Upserted
-from hsdns.cluster.source import Deliver, Report
+from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.properties import integer, number
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 from hsdns.sources.synthetic_cluster import MOST_ENDPOINTS, MOST_SERVICES, Shape, SyntheticCluster
@@ -107,6 +107,10 @@ class Synthetic:
             )
         return cls(shape, changes)
 
+    def __str__(self) -> str:
+        """The source and its shape."""
+        return f"synthetic {self.shape}"
+
     def check(self) -> list[str]:
         """Nothing can be missing."""
         return []
@@ -118,7 +122,7 @@ class Synthetic:
             deliver(batch)
         deliver([Synced()])
 
-    async def watch(self, deliver: Deliver, report: Report) -> None:
+    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Deliver changes at the rate asked for."""
         if not self.changes:
             await asyncio.get_running_loop().create_future()  # cancelled with the task
@@ -129,3 +133,7 @@ class Synthetic:
             events = [Upserted(self._cluster.change()) for _ in range(pace.due(loop.time()))]
             if events:
                 deliver(events)
+
+    def silence(self, now: float) -> float:
+        """Never unsure: it makes the cluster itself."""
+        return 0.0

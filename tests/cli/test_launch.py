@@ -262,8 +262,9 @@ def test_nobody_reads_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("whoami x", 'Corefile:3:8: "whoami" takes no argument, found "x"\n', id="setup"),
         pytest.param(
             "kubernetes cluster.local",
-            "Corefile:3:1: kubernetes has no source of objects: this hsdns does not read the API server yet; add "
-            '"source manifests PATH" to the block, or start with '
+            'Corefile:3:1: not in a cluster: KUBERNETES_SERVICE_HOST is not set; give "endpoint URL" or "kubeconfig '
+            'FILE" in the kubernetes block to reach a cluster from outside; to serve a cluster from files add '
+            '"source manifests PATH" to the kubernetes block, or start with '
             '"hsdns serve -conf COREFILE -source manifests PATH"\n',
             id="start",
         ),

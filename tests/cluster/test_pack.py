@@ -1,6 +1,10 @@
 """Objects to packed values, whatever they hold."""
 
+from ipaddress import IPv4Address, IPv6Address
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsdns.cluster.objects import Endpoint, EndpointSlice, ObjectMeta, Service, ServiceSpec
 from hsdns.cluster.pack import (
@@ -10,11 +14,22 @@ from hsdns.cluster.pack import (
     pack_service,
     pack_slice,
     pack_target,
+    read_address,
     slice_owner,
 )
 from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, NO_PORT, Port
 from hsdns.wire.name import Name
 from tests.support.cluster import endpoint_slice, meta, service
+
+
+class Said:
+    """Keeps the reasons of complaints."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def __call__(self, reason: str, sentence: str) -> None:
+        self.reasons.append(reason)
 
 
 @pytest.mark.parametrize(
@@ -28,10 +43,42 @@ from tests.support.cluster import endpoint_slice, meta, service
         ("", None),
         ("None", None),
         ("1.2.3", None),
+        ("1.2.3.4.5", None),
+        ("1.2.3.256", None),
+        ("1.2.3.+4", None),
+        ("1.2.3.\u0664", None),
+        ("255.0.10.1", b"\xff\0\n\1"),
+        ("::1.2.3.4", bytes(12) + b"\1\2\3\4"),
     ],
 )
 def test_pack_address(text: str, packed: bytes | None) -> None:
     assert pack_address(text) == packed
+
+
+@given(st.ip_addresses())
+def test_addresses_are_read_as_module_ipaddress_reads_them(
+    found: IPv4Address | IPv6Address,
+) -> None:
+    mapped = getattr(found, "ipv4_mapped", None)
+    assert read_address(str(found)) == ((mapped or found).packed, mapped is None)
+    assert pack_address(found.exploded) == (mapped or found).packed
+
+
+@pytest.mark.parametrize(
+    ("text", "usual"),
+    [
+        ("10.0.0.1", True),
+        ("::ffff:10.0.0.1", False),
+        ("fd00::1", True),
+        ("FD00::1", False),
+        ("fd00:0::1", False),
+        ("fd00:0:0:0:0:0:0.0.0.1", False),
+    ],
+)
+def test_unusual_spellings_are_told_apart(text: str, usual: bool) -> None:
+    read = read_address(text)
+    assert read is not None
+    assert read[1] is usual
 
 
 @pytest.mark.parametrize(
@@ -83,13 +130,13 @@ def test_keys_come_from_labels_and_names() -> None:
     ],
 )
 def test_pack_service(found: Service, kind: str | None, complaints: int) -> None:
-    said: list[str] = []
-    assert pack_service(found, (), said.append).kind == kind
-    assert len(said) == complaints
+    said = Said()
+    assert pack_service(found, (), said).kind == kind
+    assert len(said.reasons) == complaints
 
 
 def test_a_service_without_ports_has_one_that_stands_for_none() -> None:
-    assert pack_service(service("ns/a", "10.0.0.1", ports=()), (), print).ports == (
+    assert pack_service(service("ns/a", "10.0.0.1", ports=()), (), Said()).ports == (
         Port(b"", b"", NO_PORT),
     )
 
@@ -109,8 +156,8 @@ HOSTILE = EndpointSlice(
 
 
 def test_what_is_usable_of_a_slice_is_packed_and_the_rest_is_told() -> None:
-    said: list[str] = []
-    parts = pack_slice(HOSTILE, pod_names=False, complain=said.append)
+    said = Said()
+    parts = pack_slice(HOSTILE, pod_names=False, complain=said)
     assert [(part.width, part.reversible, part.label(0)) for part in parts] == [
         (4, True, b"10-0-0-1"),
         (16, True, b"a"),
@@ -118,27 +165,27 @@ def test_what_is_usable_of_a_slice_is_packed_and_the_rest_is_told() -> None:
         (16, False, b"fd00-0--2"),
     ]
     assert {part.ports for part in parts} == {(Port(b"", b"", NO_PORT),)}
-    assert [sentence.split(": ", 1)[0] for sentence in said] == ["EndpointSlice ns/web-1"] * 2
+    assert said.reasons == ["hostname", "address"]
 
 
 def test_nothing_ready_is_nothing_packed() -> None:
     found = endpoint_slice("ns/web-1", "web", "10.0.0.1 ready=false")
-    assert pack_slice(found, pod_names=False, complain=print) == ()
+    assert pack_slice(found, pod_names=False, complain=Said()) == ()
 
 
 def test_targets_of_slices_with_names() -> None:
     found = endpoint_slice("ns/web-1", "web", "a.example.org", "10.0.0.1", address_type="FQDN")
-    parts = pack_slice(found, pod_names=False, complain=print)
+    parts = pack_slice(found, pod_names=False, complain=Said())
     assert [part.width for part in parts] == [4, 0]
     assert parts[1].targets == (Name.from_text("a.example.org"),)
 
 
 def test_equal_labels_and_ports_are_one_object() -> None:
     one = pack_slice(
-        endpoint_slice("a/1", "a", "10.0.0.1 host=x-0"), pod_names=False, complain=print
+        endpoint_slice("a/1", "a", "10.0.0.1 host=x-0"), pod_names=False, complain=Said()
     )
     two = pack_slice(
-        endpoint_slice("b/1", "b", "10.0.0.2 host=x-0"), pod_names=False, complain=print
+        endpoint_slice("b/1", "b", "10.0.0.2 host=x-0"), pod_names=False, complain=Said()
     )
     assert one[0].ports is two[0].ports
     assert one[0].labels is not None

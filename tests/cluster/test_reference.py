@@ -27,7 +27,7 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.cluster.source import Deliver, Report
+from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
@@ -76,8 +76,12 @@ class Recorded:
         for batch in self.batches:
             deliver(batch)
 
-    async def watch(self, deliver: Deliver, report: Report) -> None:
+    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Nothing changes by itself."""
+
+    def silence(self, now: float) -> float:
+        """Never unsure: what was given is all there is."""
+        return 0.0
 
 
 def resolve(request: Request) -> Reply:

@@ -41,3 +41,21 @@ def test_matches(text: str, labels: dict[str, str] | None, selected: bool) -> No
 def test_from_text_refuses(text: str) -> None:
     with pytest.raises(ValueError, match="is not a label selector"):
         Selector.from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("app=web", "app=web"),
+        ("app == web ,tier != back", "app=web,tier!=back"),
+        ("app in (web, db),!canary", "app in (db,web),!canary"),
+        ("app notin (db,web)", "app notin (db,web)"),
+        ("app in (web)", "app=web"),
+        ("example.org/part", "example.org/part"),
+        ("app=", "app="),
+    ],
+)
+def test_is_written_as_the_api_reads_it(text: str, written: str) -> None:
+    selector = Selector.from_text(text)
+    assert str(selector) == written
+    assert Selector.from_text(written) == selector

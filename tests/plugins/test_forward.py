@@ -477,4 +477,4 @@ def test_over_tls(tmp_path: Path) -> None:
 
 def test_it_waits_in_a_task_of_its_own() -> None:
     assert Forward.waits
-    assert not Forward.cacheable
+    assert Forward.cacheable

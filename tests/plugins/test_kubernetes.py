@@ -5,14 +5,30 @@ Every row is a whole reply: status and flags, then each section with TTLs; a sec
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from hsdns.cluster.objects import Synced
+from hsdns.cluster import snapshot
+from hsdns.cluster.objects import (
+    Namespace,
+    Object,
+    ObjectMeta,
+    Service,
+    ServiceSpec,
+    Synced,
+    Upserted,
+)
 from hsdns.cluster.selector import Selector
+from hsdns.cluster.source import Deliver, Report
+from hsdns.cluster.store import Store
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.api_server import ApiServer, Wanted
+from hsdns.sources.synthetic import Synthetic
+from hsdns.sources.synthetic_cluster import Shape
 from hsdns.wire.iana import Rcode, rcode_to_text
-from hsdns.wire.message import Reply
+from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import ROOT, Name
 from tests.support.cluster import (
     Cluster,
@@ -24,7 +40,7 @@ from tests.support.cluster import (
     upserts,
 )
 from tests.support.drive import finish
-from tests.support.requests import FakeRuntime, reply, section
+from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
 from tests.support.setup import set_up
 
 SERIAL = 1_700_000_000
@@ -603,8 +619,20 @@ def test_other_types_of_the_name_server(qtype: str, status: str) -> None:
         ),
         ("kubernetes {\n labels =\n}", '"=" is not a label selector; write for example "app=web"'),
         (
-            "kubernetes {\n kubeconfig x\n}",
-            'property "kubeconfig" of kubernetes exists in CoreDNS but not in hsdns yet; remove the line',
+            "kubernetes {\n zonal\n}",
+            'property "zonal" of kubernetes exists in CoreDNS but not in hsdns yet; remove the line',
+        ),
+        (
+            "kubernetes {\n endpoint ftp://192.0.2.1\n}",
+            '"ftp://192.0.2.1" is not the address of an API server; write it like https://10.96.0.1:443',
+        ),
+        (
+            "kubernetes {\n tls cert key\n}",
+            'property "tls" takes 3 arguments, found 2',
+        ),
+        (
+            "kubernetes {\n kubeconfig a b c\n}",
+            'property "kubeconfig" takes 1 to 2 arguments, found 3',
         ),
         (
             "kubernetes 10.in-addr.arpa",
@@ -642,7 +670,128 @@ def test_setup_reads_every_option_and_warns_of_those_without_effect() -> None:
     assert "apiserver_qps" in warnings[0]
 
 
-def test_start_without_a_source_says_what_to_do() -> None:
+def test_start_outside_of_a_cluster_says_what_to_do() -> None:
     plugin = set_up(Kubernetes, "kubernetes cluster.local")
-    with pytest.raises(CorefileError, match="kubernetes has no source of objects"):
+    with pytest.raises(CorefileError) as caught:
         finish(plugin.start(FakeRuntime()))
+    assert caught.value.message == (
+        'not in a cluster: KUBERNETES_SERVICE_HOST is not set; give "endpoint URL" or "kubeconfig FILE" in the '
+        'kubernetes block to reach a cluster from outside; to serve a cluster from files add "source manifests PATH" '
+        'to the kubernetes block, or start with "hsdns serve -conf COREFILE -source manifests PATH"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        pytest.param("", Wanted(), id="nothing"),
+        pytest.param("namespaces a b", Wanted(namespaces=("a", "b")), id="namespaces"),
+        pytest.param("labels app == web, tier in (b,a)", Wanted(labels="app=web,tier in (a,b)"), id="labels"),
+        pytest.param("namespace_labels dns", Wanted(namespace_labels="dns"), id="namespace_labels"),
+        pytest.param("noendpoints", Wanted(endpoints=False), id="noendpoints"),
+        pytest.param("pods insecure", Wanted(), id="pods insecure"),
+        pytest.param("pods verified", Wanted(pods=True), id="pods verified"),
+    ],
+)  # fmt: skip
+def test_what_the_api_server_is_asked_for(lines: str, wanted: Wanted) -> None:
+    plugin = set_up(
+        Kubernetes, f"kubernetes cluster.local {{\n endpoint http://192.0.2.1\n {lines}\n}}"
+    )
+    assert isinstance(plugin.source, ApiServer)
+    assert plugin.source.wanted == wanted
+
+
+def test_files_that_are_missing_are_warnings_with_their_place() -> None:
+    warnings: list[str] = []
+    text = "kubernetes cluster.local {\n endpoint 192.0.2.1 192.0.2.2\n tls /nowhere/c /nowhere/k /nowhere/ca\n}"
+    set_up(Kubernetes, text, warnings=warnings)
+    assert warnings[0] == (
+        'Corefile:3:2: only the first endpoint, "https://192.0.2.1", is used; "192.0.2.2" has no effect'
+    )
+    assert warnings[1].startswith("Corefile:3:2: cannot read /nowhere/c for TLS")
+    assert len(warnings) == 4
+
+
+SETTINGS = {"namespaces": "", "pods": "disabled", "source": str(Synthetic(Shape()))}
+
+
+class Steered(Synthetic):
+    """A source that was last heard of when the test says."""
+
+    def __init__(self) -> None:
+        super().__init__(Shape(services=0))
+        self.silent_for = 0.0
+
+    def load(self, deliver: Deliver, report: Report) -> None:
+        """Deliver nothing."""
+
+    def silence(self, now: float) -> float:
+        """As steered."""
+        return self.silent_for
+
+
+def steered(text: str) -> tuple[Kubernetes, Steered, FakeRuntime]:
+    plugin = set_up(Kubernetes, f"kubernetes cluster.local {{\n source synthetic\n{text}\n}}")
+    plugin.source = source = Steered()
+    runtime = FakeRuntime()
+    finish(plugin.start(runtime))
+    for coro in runtime.spawned.values():
+        coro.close()
+    return plugin, source, runtime
+
+
+@pytest.mark.parametrize(
+    ("text", "silent_for", "ready"),
+    [
+        pytest.param("", 1e9, True, id="as CoreDNS"),
+        pytest.param("max_silence 90s", 89.0, True, id="strict, heard of"),
+        pytest.param("max_silence 90s", 91.0, False, id="strict, silent"),
+    ],
+)
+def test_ready_while_the_api_server_is_away(text: str, silent_for: float, ready: bool) -> None:
+    plugin, source, _ = steered(text)
+    assert not plugin.ready()
+    plugin.store.apply([Synced()])
+    source.silent_for = silent_for
+    assert plugin.ready() is ready
+    assert plugin.may_relapse is bool(text)
+
+
+def test_a_snapshot_is_served_until_the_cluster_has_been_read(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot"
+    store = Store(lambda: 0.0, lambda sentence: None)
+    objects: list[Object] = [Namespace(ObjectMeta(name="default"))]
+    for name, address in (("kept", "10.96.0.1"), ("gone", "10.96.0.2")):
+        spec = ServiceSpec(cluster_ip=address)
+        objects.append(Service(ObjectMeta(name=name, namespace="default"), spec))
+    store.apply([*map(Upserted, objects), Synced()])
+    path.write_bytes(
+        b"".join(snapshot.pieces(store, version="0", saved=1_700_000_000.0, settings=SETTINGS))
+    )
+    path.chmod(0o600)
+
+    plugin, _, runtime = steered(f"snapshot {path}")
+    assert plugin.ready()
+    assert plugin.remark() == (
+        "serving the snapshot of 2023-11-14 22:13:20+00:00, the cluster has not been read yet"
+    )
+    gauge = runtime.metrics.gauge("hsdns_kubernetes_snapshot_serving", "", ("path",))
+    assert gauge.values == {(str(path),): 1.0}
+
+    def rcode(name: str) -> int:
+        request = make_request(f"{name}.default.svc.cluster.local.", "A")
+        return finish(plugin.handle(request, next_with(unwritten(Rcode.SERVFAIL)))).rcode
+
+    assert [rcode("kept"), rcode("gone"), rcode("other")] == [
+        Rcode.NOERROR,
+        Rcode.NOERROR,
+        Rcode.NXDOMAIN,
+    ]
+    plugin._deliver([*map(Upserted, objects[:2]), Synced()])
+    assert [rcode("kept"), rcode("gone"), rcode("other")] == [
+        Rcode.NOERROR,
+        Rcode.NXDOMAIN,
+        Rcode.NXDOMAIN,
+    ]
+    assert (plugin.ready(), plugin.remark()) == (True, "")
+    assert gauge.values == {(str(path),): 0.0}

@@ -11,6 +11,7 @@ import pytest
 
 from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint, Plugin, Request, Runtime
+from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
@@ -27,7 +28,7 @@ def make_runtime(corefile: str | None = None, **given: Any) -> ServerRuntime:
 
     reload: Callable[[], Any] = given.get("reload", never)
     fail: Callable[[str], None] = given.get("fail", pytest.fail)
-    runtime = ServerRuntime(Registry(), reload_if_changed=reload, fail=fail)
+    runtime = ServerRuntime(Registry(), NoCounters(), reload_if_changed=reload, fail=fail)
     if corefile is not None:
         runtime.configuration = configuration(corefile)
     return runtime
@@ -167,26 +168,21 @@ def test_local_address_can_be_asked_from_here(bound: Endpoint, asked: Endpoint) 
 
 
 class Unready(Plugin):
-    def __init__(self, name: str, ready: bool) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name  # type: ignore[misc]  # each stands for a plugin of its own
-        self._ready = ready
 
     def ready(self) -> bool:
-        return self._ready
+        return False
 
 
-def test_is_ready_names_who_is_not_once_and_sorted() -> None:
+def test_readiness_asks_every_block() -> None:
     runtime = make_runtime()
-    assert runtime.is_ready() == []
+    assert runtime.readiness() == ([], [], [])
     runtime.configuration = configuration(". {\nwhoami\n}\nexample.org {\nwhoami\n}")
-    assert runtime.is_ready() == []
-    for block in runtime.configuration.blocks:
-        block.plugins = [
-            Unready("kubernetes", False),
-            Unready("hosts", False),
-            Unready("whoami", True),
-        ]
-    assert runtime.is_ready() == ["hosts", "kubernetes"]
+    assert runtime.readiness() == ([], [], [])
+    for block, name in zip(runtime.configuration.blocks, ("kubernetes", "hosts"), strict=True):
+        block.plugins = [Unready(name)]
+    assert runtime.readiness().unready == ["hosts", "kubernetes"]
 
 
 def test_resolve_asks_the_listener_of_the_request() -> None:

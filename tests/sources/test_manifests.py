@@ -16,6 +16,7 @@ from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources.manifests import Manifests
 from tests.support.object_lines import object_lines
+from tests.support.requests import FakeRuntime
 
 DATA = Path(__file__).parent.parent / "data"
 DEMO = Path(hsdns.__file__).parent / "demo"
@@ -268,7 +269,9 @@ def watched(
     async def run() -> None:
         source.load(listener.deliver, listener.report)
         listener.batches.clear()
-        watching = asyncio.create_task(source.watch(listener.deliver, listener.report))
+        watching = asyncio.create_task(
+            source.watch(listener.deliver, listener.report, FakeRuntime())
+        )
         # When the system begins to give notices cannot be known from outside, so the change is made until it is seen.
         patience = 0.5 if notices else 20.0
         while not until(listener):
@@ -383,7 +386,9 @@ def test_a_broken_file_holds_back_the_whole_change(
         listener.batches.clear()
         broken.write_text(text)
         good.write_text(service("a", "10.96.0.70"))
-        watching = asyncio.create_task(source.watch(listener.deliver, listener.report))
+        watching = asyncio.create_task(
+            source.watch(listener.deliver, listener.report, FakeRuntime())
+        )
         await listener.wait_until(lambda: len(listener.sentences) == 2)
         assert listener.batches == []
         replace(broken, service("b", "10.96.0.8"))
@@ -426,7 +431,9 @@ def test_files_of_which_nothing_can_be_read_are_not_in_sync_until_corrected(tmp_
     async def run() -> None:
         source.load(listener.deliver, listener.report)
         assert listener.batches == [[]]
-        watching = asyncio.create_task(source.watch(listener.deliver, listener.report))
+        watching = asyncio.create_task(
+            source.watch(listener.deliver, listener.report, FakeRuntime())
+        )
         replace(file, service("a"))
         await listener.wait_until(lambda: len(listener.batches) == 2)
         watching.cancel()
@@ -461,7 +468,9 @@ def test_without_notices_of_the_system_polling_goes_on(
     async def run() -> None:
         source.load(listener.deliver, listener.report)
         listener.batches.clear()
-        watching = asyncio.create_task(source.watch(listener.deliver, listener.report))
+        watching = asyncio.create_task(
+            source.watch(listener.deliver, listener.report, FakeRuntime())
+        )
         await listener.wait_until(lambda: bool(listener.sentences))
         replace(tmp_path / "a.yaml", service("a", "10.96.0.70"))
         await listener.wait_until(lambda: bool(listener.batches))

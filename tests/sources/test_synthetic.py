@@ -11,6 +11,7 @@ from hsdns.cluster.objects import EndpointSlice, Event, Service, Synced, Upserte
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources.synthetic import Pace, Synthetic
 from hsdns.sources.synthetic_cluster import Shape
+from tests.support.requests import FakeRuntime
 
 
 def setup(line: str) -> Synthetic:
@@ -145,7 +146,7 @@ def test_watch_delivers_changes_until_it_is_cancelled() -> None:
                 enough.set()
 
         watching = asyncio.create_task(
-            setup("synthetic services=3 changes=1000").watch(deliver, no_report)
+            setup("synthetic services=3 changes=1000").watch(deliver, no_report, FakeRuntime())
         )
         async with asyncio.timeout(10):
             await enough.wait()
@@ -162,7 +163,9 @@ def test_watch_delivers_changes_until_it_is_cancelled() -> None:
 
 def test_watch_without_changes_waits() -> None:
     async def run() -> None:
-        watching = asyncio.create_task(setup("synthetic").watch(lambda _: None, no_report))
+        watching = asyncio.create_task(
+            setup("synthetic").watch(lambda _: None, no_report, FakeRuntime())
+        )
         await asyncio.wait([watching], timeout=0.01)
         assert not watching.done()
         watching.cancel()

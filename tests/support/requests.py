@@ -11,7 +11,8 @@ import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 
-from hsdns.chain import Endpoint, HttpHandler, Next, Request, Runtime
+from hsdns.chain import Endpoint, HttpHandler, Next, Readiness, Request, Runtime
+from hsdns.cluster.freshness import Counters, NoCounters
 from hsdns.metrics import Registry
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, class_from_text, class_to_text, type_from_text, type_to_text
@@ -141,13 +142,17 @@ class FakeRuntime:
     def __init__(self, seed: int = 1) -> None:
         self.random = Random(seed)
         self.metrics = Registry()
+        self.counters: Counters = NoCounters()
         self.stopping = False
         self.time = 0.0
         self.wall_time = 1_700_000_000.0
         self.http: dict[str, dict[str, HttpHandler]] = {}
         self.failures: list[str] = []
         self.reloads = 0
+        self.claim_changes = 0
         self.unready: list[str] = []
+        self.relapsed: list[str] = []
+        self.remarks: list[str] = []
         self.tasks: dict[str, asyncio.Task[Any]] = {}
         self.spawned: dict[str, Coroutine[Any, Any, Any]] = {}
         self.addresses: list[str] = ["192.0.2.53"]
@@ -171,6 +176,10 @@ class FakeRuntime:
         task = self.tasks[name] = asyncio.create_task(coro, name=name)
         return task
 
+    def claims_changed(self) -> None:
+        """Count that a handler said so."""
+        self.claim_changes += 1
+
     async def resolve(self, request: Request) -> Reply:
         """Answer by the scripted resolver."""
         return self.resolver(request)
@@ -189,9 +198,9 @@ class FakeRuntime:
             self.time += seconds
         return condition()
 
-    def is_ready(self) -> list[str]:
-        """Names of unready plugins, as scripted."""
-        return self.unready
+    def readiness(self) -> Readiness:
+        """What plugins say, as scripted."""
+        return Readiness(self.unready, self.relapsed, self.remarks)
 
     def fail(self, reason: str) -> None:
         """Keep the reason."""

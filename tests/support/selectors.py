@@ -1,6 +1,6 @@
 """Label and field selectors of the Kubernetes API, as the fake API server applies them.
 
-Path: fake_api.py reads `labelSelector` and `fieldSelector` of a request with these.
+Path: fake_cluster.py reads namespace, `labelSelector` and `fieldSelector` of a request into a Selection.
 Source: Kubernetes documentation, "Labels and Selectors" and "Field Selectors".
 """
 
@@ -10,11 +10,36 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tests.support.collection import Key, Stored
+
 Selector = Callable[[Mapping[str, Any]], bool]
 
 _SET = re.compile(r"(\S+)\s+(in|notin)\s*\(([^)]*)\)")
 _EQUAL = re.compile(r"([^=!\s]+)\s*(==|=|!=)\s*(\S*)")
 _COMMA = re.compile(r",(?![^(]*\))")
+_NAME = re.compile(r"(?:^|,)metadata\.name==?([^,]+)")
+
+
+class Selection:
+    """Which objects of a kind a request is about; raises ValueError where a selector cannot be read."""
+
+    def __init__(self, namespace: str | None, labels: str = "", fields: str = "") -> None:
+        self.namespace = namespace
+        named = _NAME.search(fields)
+        self.name = named[1] if named else None
+        self.is_all = namespace is None and not labels and not fields
+        self._selects = (parse_labels(labels), parse_fields(fields)) if labels or fields else ()
+
+    def matches(self, key: Key, stored: Stored) -> bool:
+        """Whether an object is one of them; it is decoded only where a selector asks for its fields."""
+        if self.is_all:
+            return True
+        if self.namespace is not None and key[0] != self.namespace:
+            return False
+        if not self._selects:
+            return True
+        manifest = stored.manifest
+        return all(selects(manifest) for selects in self._selects)
 
 
 def parse_labels(text: str) -> Selector:

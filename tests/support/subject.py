@@ -17,10 +17,11 @@ from typing import Any, Self
 import msgspec
 
 from hsdns.assemble import Configuration, assemble
-from hsdns.chain import Endpoint, HttpHandler, Plugin, Request, fold
+from hsdns.chain import Endpoint, HttpHandler, Readiness, Request, fold
 from hsdns.cluster import objects
+from hsdns.cluster.freshness import Counters, NoCounters
 from hsdns.cluster.objects import Deleted, Synced, Upserted
-from hsdns.cluster.source import Deliver, Report
+from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.parser import parse as parse_corefile
 from hsdns.corefile.tree import Token
 from hsdns.metrics import Registry
@@ -66,8 +67,12 @@ class FedSource:
         if self._synced:
             deliver([*self._events, Synced()])
 
-    async def watch(self, deliver: Deliver, report: Report) -> None:
+    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Wait for nothing: feed() delivers."""
+
+    def silence(self, now: float) -> float:
+        """Never unsure: the scenario is the cluster."""
+        return 0.0
 
     def feed(self, event: Event) -> None:
         """Deliver what has changed, in one batch."""
@@ -163,6 +168,7 @@ class ScriptedRuntime:
     def __init__(self, configuration: Configuration) -> None:
         self.random = Random(1)
         self.metrics = Registry()
+        self.counters: Counters = NoCounters()
         self.stopping = False
         self.now = 1000.0
         self._configuration = configuration
@@ -199,10 +205,9 @@ class ScriptedRuntime:
     def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
         """Serve no pages."""
 
-    def is_ready(self) -> list[str]:
-        """Names of plugins that are not ready."""
-        plugins: list[Plugin] = self._configuration.plugins
-        return sorted({plugin.name for plugin in plugins if not plugin.ready()})
+    def readiness(self) -> Readiness:
+        """Ask the plugins."""
+        return Readiness.of(self._configuration.plugins)
 
     def local_addresses(self, servers: Sequence[str]) -> list[str]:
         """The bound addresses, or this host's."""
@@ -220,6 +225,9 @@ class ScriptedRuntime:
     async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Give up at once: time does not pass while something waits."""
         return condition()
+
+    def claims_changed(self) -> None:
+        """Nothing is kept here that would have to change."""
 
     def fail(self, reason: str) -> None:
         """Refuse."""

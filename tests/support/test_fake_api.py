@@ -8,11 +8,19 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.support import faults
 from tests.support.fake_api import INITIAL_EVENTS_END, FakeApi
+from tests.support.faults import Fault
 from tests.support.selectors import parse_fields, parse_labels
 
-STREAMING = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+STREAMING = (
+    "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+)
 SERVICES = "/api/v1/services"
+LINE = (
+    b'{"type":"ADDED","object":{"kind":"Service","metadata":{"name":"a","namespace":"default","labels":{},'
+    b'"resourceVersion":"1","uid":"services-1"},"spec":{"clusterIP":"10.0.0.1"},"apiVersion":"v1"}}\n'
+)
 Test = Callable[[FakeApi, aiohttp.ClientSession], Awaitable[None]]
 
 
@@ -120,6 +128,89 @@ def test_a_server_without_streaming_lists_says_so() -> None:
             assert (response.status, (await response.json())["reason"]) == (422, "Invalid")
 
     run(test, streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        pytest.param(faults.cut(0), (200, b"", "cut"), id="cut before the body"),
+        pytest.param(faults.cut(30), (200, LINE[:30], "cut"), id="cut in a line"),
+        pytest.param(faults.ended(30), (200, LINE[:30], "ended"), id="ended in a line"),
+        pytest.param(faults.silent(30), (200, LINE[:30], "silent"), id="silent"),
+        pytest.param(faults.slowly(1), (200, LINE, "silent"), id="octet by octet, then open"),
+        pytest.param(faults.refused(), (0, b"", "refused"), id="refused"),
+        pytest.param(faults.html_page(502), (502, faults.PAGE, "ended"), id="a page of HTML"),
+        pytest.param(faults.expired_event(), (200, faults.expired_event().body, "ended"), id="410 as event"),
+    ],
+)  # fmt: skip
+def test_faults_on_a_connection(fault: Fault, expected: tuple[int, bytes, str]) -> None:
+    status, data, end = expected
+
+    async def test(api: FakeApi, session: aiohttp.ClientSession) -> None:
+        api.apply(service("a"))
+        api.cluster.fail(fault, times=2)  # aiohttp tries once more where it got no answer
+        found, came = b"", ""
+        try:
+            async with session.get(f"{SERVICES}?watch=true") as response:
+                assert response.status == status
+                while end != "silent" or len(found) < len(data):
+                    chunk = await response.content.readany()
+                    if not chunk:
+                        break
+                    found += chunk
+                came = "silent" if end == "silent" else "ended"
+        except aiohttp.ServerDisconnectedError:
+            came = "refused"
+        except aiohttp.ClientPayloadError:
+            came = "cut"
+        assert (found, came) == (data, end)
+
+    run(test)
+
+
+def test_a_list_can_be_cut() -> None:
+    async def test(api: FakeApi, session: aiohttp.ClientSession) -> None:
+        api.apply(service("a"))
+        api.cluster.fail(faults.cut(20))
+        with pytest.raises(aiohttp.ClientPayloadError):
+            async with session.get(SERVICES) as response:
+                await response.read()
+        async with session.get(SERVICES) as response:
+            assert len((await response.json())["items"]) == 1
+
+    run(test)
+
+
+def test_a_restart_keeps_the_port_and_the_objects() -> None:
+    async def test(api: FakeApi, session: aiohttp.ClientSession) -> None:
+        api.apply(service("a"))
+        url = api.url
+        async with session.get(f"{SERVICES}?watch=true") as response:
+            assert await next_event(response) == ("ADDED", "a")
+            await api.stop()
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await response.content.readline()
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await session.get(SERVICES)
+        await api.start()
+        assert api.url == url
+        async with session.get(SERVICES) as response:
+            assert len((await response.json())["items"]) == 1
+
+    run(test)
+
+
+def test_a_bearer_shows_its_token() -> None:
+    async def test(api: FakeApi, session: aiohttp.ClientSession) -> None:
+        api.cluster.token = "new"
+        statuses = []
+        for token in ("old", "new"):
+            headers = {"Authorization": f"Bearer {token}"}
+            async with session.get(SERVICES, headers=headers) as response:
+                statuses.append(response.status)
+        assert statuses == [401, 200]
+
+    run(test)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""A kubeconfig: which cluster and which user a context stands for, and the files they name.
+
+Path: kubeconfig.py looks for what is missing; kubeconfig_process.py takes the context from it.
+Rule 1: files that a kubeconfig names are found from its own folder.
+Rule 2: sentences name the file and the entry, never a value of a user entry: it may be a secret.
+Source: Kubernetes docs, "Organizing Cluster Access Using kubeconfig Files"; client-go tools/clientcmd/api/v1/types.go.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Entry = dict[str, Any]
+
+# Entries that name files, in clusters and in users.
+_PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+
+
+class BadKubeconfig(ValueError):
+    """A kubeconfig that cannot be used; the message is for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a context stands for; paths in it are absolute."""
+
+    name: str
+    cluster: Entry = field(repr=False)
+    user: Entry = field(repr=False)
+
+    @property
+    def missing_files(self) -> list[str]:
+        """Sentences about files that are named but cannot be read."""
+        found = []
+        for entry in (self.cluster, self.user):
+            for key in _PATHS:
+                path = entry.get(key)
+                # As in client-go, the data wins over the file.
+                if path and not entry.get(f"{key}-data"):
+                    try:
+                        Path(path).open("rb").close()
+                    except OSError as error:
+                        found.append(f'cannot read {path} ("{key}"): {error.strerror}')
+        return found
+
+
+def read_context(path: str, name: str = "") -> Context:
+    """Read a context of a kubeconfig, the current one where no name is given; raise BadKubeconfig."""
+    content = _load(path)
+    contexts = _entries(content, "contexts", "context", path)
+    if not name:
+        name = str(content.get("current-context") or "")
+        if not name:
+            raise BadKubeconfig(
+                f'kubeconfig {path} has no current-context; name one: "kubeconfig {path} CONTEXT"'
+                f"{_known(contexts)}"
+            )
+    if name not in contexts:
+        raise BadKubeconfig(
+            f'kubeconfig {path} has no context "{name}"{_meant(name, contexts)}{_known(contexts)}'
+        )
+    context = contexts[name]
+    clusters = _entries(content, "clusters", "cluster", path)
+    users = _entries(content, "users", "user", path)
+    cluster, user = str(context.get("cluster") or ""), str(context.get("user") or "")
+    if cluster not in clusters:
+        raise BadKubeconfig(
+            f'context "{name}" of kubeconfig {path} names the cluster "{cluster}", which is not there'
+        )
+    if user and user not in users:
+        raise BadKubeconfig(
+            f'context "{name}" of kubeconfig {path} names the user "{user}", which is not there'
+        )
+    if not clusters[cluster].get("server"):
+        raise BadKubeconfig(f'cluster "{cluster}" of kubeconfig {path} has no server')
+    folder = Path(path).absolute().parent
+    return Context(
+        name, _with_paths(clusters[cluster], folder), _with_paths(users.get(user, {}), folder)
+    )
+
+
+def _load(path: str) -> Entry:
+    import yaml  # noqa: PLC0415 - a cluster's own access reads no YAML
+
+    try:
+        text = Path(path).read_text("utf-8")
+    except OSError as error:
+        raise BadKubeconfig(f"cannot read kubeconfig {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadKubeconfig(f"kubeconfig {path} is not text in UTF-8") from None
+    try:
+        content = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        # The library's own message quotes the line, and that may hold a token.
+        mark = error.problem_mark
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise BadKubeconfig(f"kubeconfig {path}{where} is not YAML: {error.problem}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise BadKubeconfig(f"kubeconfig {path} is not YAML ({type(error).__name__})") from None
+    if not isinstance(content, dict):
+        raise BadKubeconfig(f"kubeconfig {path} is not a kubeconfig: it has no contexts")
+    return content
+
+
+def _entries(content: Entry, plural: str, singular: str, path: str) -> dict[str, Entry]:
+    """Index a list of named entries; the first one of a name counts."""
+    listed = content.get(plural) or []
+    found: dict[str, Entry] = {}
+    for item in listed if isinstance(listed, list) else [None]:
+        inner = (item.get(singular) or {}) if isinstance(item, dict) else None
+        if not isinstance(item, dict) or not isinstance(inner, dict):
+            raise BadKubeconfig(f'"{plural}" of kubeconfig {path} has not the form it should have')
+        found.setdefault(str(item.get("name")), inner)
+    return found
+
+
+def _with_paths(entry: Entry, folder: Path) -> Entry:
+    found = dict(entry)
+    for key in _PATHS:
+        if found.get(key):
+            found[key] = str(folder / str(found[key]))
+    plugin = found.get("exec")
+    if isinstance(plugin, dict) and "/" in str(plugin.get("command")):
+        found["exec"] = plugin | {"command": str(folder / str(plugin["command"]))}
+    return found
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def _known(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    shown = ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
+    return f" (it has: {shown})" if shown else " (it has none)"

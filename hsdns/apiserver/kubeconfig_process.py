@@ -1,0 +1,242 @@
+"""What runs in a process of its own to take credentials from a kubeconfig: kubernetes_asyncio, and nothing after it.
+
+Path: kubeconfig.py starts it with FILE CONTEXT as arguments and reads one JSON object from its output.
+Rule 1: the package does what it is good at: tokens, exec plugins, OIDC.  Loading it whole takes seconds and 70 to
+        90 MB for models of an API that are not used here; its configuration part is loaded alone where that works.
+Rule 2: certificates and paths are handed on as they stand; what the package would write to files is kept from it.
+        For a plugin that answers with a certificate it needs a folder: one in memory where the system has that.
+Rule 3: secrets come in by stdin and go out by stdout, nowhere else.
+Source: kubernetes_asyncio config/kube_config.py; Kubernetes docs, "Client authentication" (v1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import importlib.util
+import json
+import logging
+import os
+import shutil
+import ssl
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
+
+from hsdns.apiserver.kubeconfig_file import BadKubeconfig, Context, Entry, read_context
+
+PACKAGE: Final = "kubernetes_asyncio"
+_REMEMBERED: Final = ("id-token", "refresh-token")
+_PROVIDERS: Final = ("gcp", "oidc")
+
+
+def main() -> int:
+    """Print the access of argv's FILE and CONTEXT as JSON, or {"error": SENTENCE}; return the exit status."""
+    logging.disable(logging.CRITICAL)  # the package logs what it raises
+    path, name = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
+    try:
+        remembered = json.loads(sys.stdin.read().strip() or "{}")
+        found = asyncio.run(_find(path, name, remembered))
+    except BadKubeconfig as error:
+        found = {"error": str(error)}
+    sys.stdout.write(json.dumps(found))
+    return 1 if "error" in found else 0
+
+
+async def _find(path: str, name: str, remembered: Entry) -> Entry:
+    """Find the access; raise BadKubeconfig."""
+    context = read_context(path, name)
+    cluster, user = context.cluster, context.user
+    found: Entry = {
+        "authority": _pem(cluster, "certificate-authority", path),
+        "certificate": _pem(user, "client-certificate", path),
+        "key": _pem(user, "client-key", path),
+        "headers": _impersonation(user),
+        "token_file": "",
+        "warnings": [],
+    }
+    asked: Entry = {
+        key: user[key] for key in ("token", "username", "password", "exec") if key in user
+    }
+    if user.get("tokenFile") and "exec" not in user:
+        asked.pop("token", None)  # as in client-go, the file wins
+        found["token_file"] = user["tokenFile"]
+    provider = _provider(user, remembered, path)
+    if provider:
+        asked["auth-provider"] = provider
+    if (user.get("exec") or {}).get("provideClusterInfo"):
+        found["warnings"].append(
+            f'kubeconfig {path} asks for provideClusterInfo, which is not sent to "exec" plugins'
+        )
+    found |= await _ask_package(context, asked, path)
+    if provider.get("name") == "oidc":
+        config = provider["config"]
+        found["expiry"] = _token_expiry(str(config.get("id-token", "")))
+        found["remembered"] = {key: config[key] for key in _REMEMBERED if key in config}
+    return found
+
+
+async def _ask_package(context: Context, user: Entry, path: str) -> Entry:
+    """Have kubernetes_asyncio find server and credentials; raise BadKubeconfig."""
+    module = load_package(path)
+    if hasattr(module, "OpenIDRequestor"):
+        module.OpenIDRequestor = _verifying(module.OpenIDRequestor)
+    keys = ("server", "insecure-skip-tls-verify", "tls-server-name", "proxy-url")
+    cluster = {key: context.cluster[key] for key in keys if context.cluster.get(key) is not None}
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+    }
+    chosen = SimpleNamespace(api_key={})
+    folder = tempfile.mkdtemp(prefix="hsdns-", dir=_memory_folder())  # mode 0700
+    try:
+        loader = await module.load_kube_config_from_dict(
+            config, client_configuration=chosen, temp_file_path=folder
+        )
+        found = {
+            "server": chosen.host,
+            "insecure": not getattr(chosen, "verify_ssl", True),
+            "tls_server_name": str(getattr(chosen, "tls_server_name", "") or ""),
+            "proxy": str(getattr(chosen, "proxy", "") or ""),
+            "authorization": str(chosen.api_key.get("BearerToken", "")),
+        }
+        if "exec" in user:
+            expiry = getattr(loader, "exec_plugin_expiry", None)
+            found["expiry"] = expiry.timestamp() if expiry is not None else None
+            if getattr(chosen, "cert_file", None) and getattr(chosen, "key_file", None):
+                found["certificate"] = {"pem": _text(chosen.cert_file)}
+                found["key"] = {"pem": _text(chosen.key_file)}
+            elif not found["authorization"]:
+                raise BadKubeconfig(
+                    f"{_plugin(user, path)} gave neither a token nor a certificate with its key"
+                )
+    except BadKubeconfig:
+        raise
+    except FileNotFoundError:
+        hint = " ".join(str(user.get("exec", {}).get("installHint") or "is it installed?").split())
+        raise BadKubeconfig(f"{_plugin(user, path)} was not found; {hint[:400]}") from None
+    except Exception as error:  # noqa: BLE001, RUF100 - the package raises of all kinds; the sentence is what counts
+        words = " ".join(str(error).split())[:400] or type(error).__name__
+        what = _plugin(user, path) if "exec" in user else f"kubeconfig {path}"
+        raise BadKubeconfig(f"{what} gives no credentials: {words}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+def load_package(path: str) -> Any:
+    """Import kubernetes_asyncio.config.kube_config, without the models of the API where it can; raise BadKubeconfig."""
+    root = importlib.util.find_spec(PACKAGE)
+    if root is None or not root.submodule_search_locations:
+        raise BadKubeconfig(
+            f'kubeconfig {path} needs the Python package {PACKAGE}; install it ("pip install {PACKAGE}")'
+        )
+    wanted = f"{PACKAGE}.config.kube_config"
+    bare, client = ModuleType(PACKAGE), ModuleType(f"{PACKAGE}.client")
+    bare.__path__ = list(root.submodule_search_locations)
+    # Named in annotations and defaults only; the configuration to fill is always handed in.
+    client.ApiClient = client.Configuration = object  # type: ignore[attr-defined] # a module made here
+    sys.modules |= {PACKAGE: bare, client.__name__: client}
+    try:
+        module = importlib.import_module(wanted)
+        if callable(module.load_kube_config_from_dict):
+            return module
+    except (ImportError, AttributeError):
+        pass  # another version is built in another way: load it whole
+    for loaded in [key for key in sys.modules if key.partition(".")[0] == PACKAGE]:
+        del sys.modules[loaded]
+    try:
+        return importlib.import_module(wanted)
+    except ImportError as error:
+        raise BadKubeconfig(
+            f"kubeconfig {path} needs the Python package {PACKAGE}, which cannot be loaded: {error}"
+        ) from None
+
+
+def _verifying(requestor: Any) -> Any:
+    """Make OIDC refreshes check the provider's certificate: version 36.1.0 does not, and fails where a CA is given."""
+    import aiohttp  # noqa: PLC0415 - after the package, which may be absent
+
+    class Verifying(requestor):  # type: ignore[misc] # a class known at run time only
+        def _get_connector(self) -> aiohttp.TCPConnector:
+            context = ssl.create_default_context(cafile=self._ssl_ca_cert)
+            return aiohttp.TCPConnector(ssl=context)
+
+    return Verifying
+
+
+def _pem(entry: Entry, key: str, path: str) -> Entry | None:
+    """A certificate or key of an entry: its path, or the PEM from its data."""
+    if data := entry.get(f"{key}-data"):
+        try:
+            return {"pem": base64.b64decode(str(data), validate=False).decode("latin-1")}
+        except binascii.Error:
+            raise BadKubeconfig(f'"{key}-data" in kubeconfig {path} is not base64') from None
+    return {"path": entry[key]} if entry.get(key) else None
+
+
+def _impersonation(user: Entry) -> list[tuple[str, str]]:
+    """The headers for `as`, `as-uid`, `as-groups` and `as-user-extra`, which the package does not know."""
+    found = [
+        (header, str(user[key]))
+        for key, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid"))
+        if user.get(key)
+    ]
+    found += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or ()]
+    for key, values in (user.get("as-user-extra") or {}).items():
+        found += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
+    return found
+
+
+def _provider(user: Entry, remembered: Entry, path: str) -> Entry:
+    """The auth-provider of a user, with the tokens of an earlier refresh; {} where there is none."""
+    provider = user.get("auth-provider")
+    if not provider:
+        return {}
+    if provider.get("name") not in _PROVIDERS:
+        raise BadKubeconfig(
+            f'kubeconfig {path} asks for the auth-provider "{provider.get("name")}"; only '
+            f"{' and '.join(_PROVIDERS)} are known: use an exec plugin instead"
+        )
+    config = dict(provider.get("config") or {}) | {
+        key: str(remembered[key]) for key in _REMEMBERED if key in remembered
+    }
+    authority = config.pop("idp-certificate-authority", None)
+    if authority and "idp-certificate-authority-data" not in config:
+        try:
+            content = Path(path).absolute().parent.joinpath(str(authority)).read_bytes()
+        except OSError as error:
+            raise BadKubeconfig(f"cannot read {authority}: {error.strerror}") from None
+        config["idp-certificate-authority-data"] = base64.b64encode(content).decode()
+    return {"name": provider["name"], "config": config}
+
+
+def _text(path: str) -> str:
+    return Path(path).read_text()
+
+
+def _plugin(user: Entry, path: str) -> str:
+    return f'the exec plugin "{user.get("exec", {}).get("command")}" of kubeconfig {path}'
+
+
+def _token_expiry(token: str) -> float | None:
+    """When a JSON web token ends (RFC 7519 section 4.1.4), in seconds since 1970."""
+    try:
+        part = token.split(".")[1]
+        expiry = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))["exp"]
+        return float(expiry)
+    except (LookupError, ValueError, TypeError):
+        return None
+
+
+def _memory_folder() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108, RUF100 - mkdtemp makes a private folder in it
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""The TLS side of a connection to the API server: whom to trust, and the client certificate to show.
+
+Path: client.py asks for the context of an Access before each request.
+Rule 1: TLS 1.2 at least, a certificate that holds, and the name in it; only `insecure` switches that off.
+Rule 2: of the checks that Python 3.13 added, the strict form of X.509 is off: the CAs of many clusters lack the key
+        identifiers that it asks for.  As in Go, every certificate in the CA file is an anchor.
+Rule 3: files are read each time and compared; new content makes a new context.  Content that cannot be used makes a
+        warning, and the context from before is kept.
+Rule 4: a private key is handed to OpenSSL through anonymous memory; where there is none, through a file that only its
+        owner can read and that is gone at once.
+Source: client-go transport/transport.go (TLSConfigFor); Kubernetes docs, "PKI certificates and requirements".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hsdns.apiserver.access import Access, Pem
+from hsdns.apiserver.transport import Unreachable
+
+_CERTIFICATES: Final = re.compile(
+    rb"-----BEGIN CERTIFICATE-----\s[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----"
+)
+
+
+class _Unusable(ValueError):
+    """TLS files that cannot be used; the message is for the operator."""
+
+
+class _Material(NamedTuple):
+    """What a context is made of."""
+
+    authority: bytes | None
+    certificate: bytes | None
+    key: bytes | None
+    insecure: bool
+
+
+class TlsContexts:
+    """The context for the access in use, made anew when its files change."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._warned = ""
+        self._access: Access | None = None
+        self._material: _Material | None = None
+        self._context: ssl.SSLContext | None = None
+
+    def context_for(self, access: Access) -> ssl.SSLContext:
+        """Return the context; the same one as long as nothing has changed.  Raise Unreachable."""
+        try:
+            material = _Material(
+                _read(access.authority, "CA"),
+                _read(access.certificate, "certificate"),
+                _read(access.key, "key"),
+                access.insecure,
+            )
+            if self._context is None or material != self._material:
+                self._context = _make(access, material)
+                self._material, self._access = material, access
+            self._warned = ""
+        except _Unusable as error:
+            # An older context serves only where the same files, under the same rules, were good before.
+            if self._context is None or _named(access) != _named(self._access):
+                raise Unreachable(str(error)) from None
+            if str(error) != self._warned:
+                self._warned = str(error)
+                self._warn(f"{error}; going on with what was read before")
+        return self._context
+
+
+def _named(access: Access | None) -> tuple[Pem | bool | None, ...]:
+    if access is None:
+        return ()
+    return (access.authority, access.certificate, access.key, access.insecure)
+
+
+def _read(pem: Pem | None, what: str) -> bytes | None:
+    """Read a file, or take the PEM as it is; raise _Unusable."""
+    if not isinstance(pem, str):
+        return pem
+    try:
+        return Path(pem).read_bytes()
+    except OSError as error:
+        raise _Unusable(f"cannot read the {what} file {pem}: {error.strerror}") from None
+
+
+def _make(access: Access, material: _Material) -> ssl.SSLContext:
+    """Make a context; raise _Unusable."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # asks for a certificate and checks its name
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags = _flags(context.verify_flags)
+    if material.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif material.authority is None:
+        context.load_default_certs()
+    else:
+        _trust(context, material.authority, _origin(access.authority, "CA"))
+    if material.certificate is not None and material.key is not None:
+        _show(context, material.certificate, material.key, access)
+    elif material.certificate is not None or material.key is not None:
+        given, missing = ("certificate", "key") if material.certificate else ("key", "certificate")
+        raise _Unusable(f"there is a client {given} without its {missing}")
+    return context
+
+
+def _flags(flags: ssl.VerifyFlags) -> ssl.VerifyFlags:
+    return (flags | ssl.VERIFY_X509_PARTIAL_CHAIN) & ~ssl.VERIFY_X509_STRICT
+
+
+def _origin(pem: Pem | None, what: str) -> str:
+    return f"the {what} file {pem}" if isinstance(pem, str) else f"the {what} in the kubeconfig"
+
+
+def _trust(context: ssl.SSLContext, authority: bytes, origin: str) -> None:
+    # Only the certificates: OpenSSL would stop at a comment in another encoding than ASCII.
+    found = b"\n".join(_CERTIFICATES.findall(authority))
+    if not found:
+        raise _Unusable(f"{origin} holds no certificate in PEM form")
+    try:
+        context.load_verify_locations(cadata=found.decode("ascii"))
+    except ssl.SSLError as error:
+        raise _Unusable(
+            f"{origin} holds a certificate that cannot be read: {error.reason}"
+        ) from None
+
+
+def _show(context: ssl.SSLContext, certificate: bytes, key: bytes, access: Access) -> None:
+    origin = _origin(access.certificate, "certificate")
+    try:
+        with _as_file(certificate + b"\n" + key) as path:
+            context.load_cert_chain(path, password=_refuse)
+    except _Unusable as error:
+        raise _Unusable(f"{_origin(access.key, 'key')} {error}") from None
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise _Unusable(
+                f"{origin} and {_origin(access.key, 'key')} do not belong together"
+            ) from None
+        raise _Unusable(
+            f"{origin} or its key cannot be used: {error.reason or 'not in PEM form'}"
+        ) from None
+
+
+def _refuse() -> str:
+    """Stand where OpenSSL would ask the terminal."""
+    raise _Unusable("is encrypted; give one without a passphrase")
+
+
+@contextlib.contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """Give bytes a path for as long as the block runs."""
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        handle = os.memfd_create("hsdns-tls", os.MFD_CLOEXEC)
+        path, is_on_disk = f"/proc/self/fd/{handle}", False
+    else:
+        import tempfile  # noqa: PLC0415 - only where the system has no anonymous files
+
+        handle, path = tempfile.mkstemp(prefix="hsdns-tls-")  # mode 0600
+        is_on_disk = True
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            yield path
+    finally:
+        if is_on_disk:
+            os.unlink(path)

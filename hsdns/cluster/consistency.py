@@ -1,0 +1,259 @@
+"""An independent check: a store built anew from the objects must equal the one that lived through the events.
+
+Path: a list of all objects (the API's, a test's) -> here -> sentences.
+Rule 1: only what can be seen in answers and indexes is compared, not how it is kept; the order of slices and owners is
+        no difference.
+Rule 2: a list and a store that moves on differ for a moment without fault.  Suspicion believes only what two lists in a
+        row show alike, with no object concerned having changed between them.
+Rule 3: a check of a large cluster takes seconds.  It can be made in steps of STEP objects, with answers and events
+        between them; what moves meanwhile is Rule 2's matter.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
+from ipaddress import ip_address
+from typing import Any, Final, NamedTuple, TypeVar
+
+from hsdns.cluster.complaints import shown
+from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, Upserted
+from hsdns.cluster.pack import pack_key, pack_label, slice_owner
+from hsdns.cluster.reverse import ReverseIndex
+from hsdns.cluster.store import Store
+from hsdns.cluster.value import Key, ServiceValue, SliceKey
+from hsdns.metrics import Counter, Registry
+
+STEP: Final = 50  # objects, or keys to compare, between two steps
+T = TypeVar("T")
+Subject = tuple[str, Hashable]  # what the sentence is about: a kind and a name or an address
+
+
+class Difference(NamedTuple):
+    """One place where a store is not what the objects make of it."""
+
+    subject: Subject
+    sentence: str
+
+
+def differences(store: Store, objects: Iterable[Object]) -> list[str]:
+    """Compare a store with what the objects make of an empty one: a sentence for each difference."""
+    built = store.emptied()
+    listed = list(objects)
+    built.apply([Upserted(each) for each in listed])
+    undecided = _undecided(listed)
+    return [
+        found.sentence
+        for found in compare(store, built)
+        if found is not None and found.subject not in undecided
+    ]
+
+
+def inconsistencies_in(metrics: Registry) -> Counter:
+    """Where confirmed differences are counted."""
+    return metrics.counter(
+        "hsdns_store_inconsistencies_total",
+        "Differences between the store and the API server's objects, each found by two checks in a row.",
+    )
+
+
+class Suspicion:
+    """Compares a live store with one list of all objects after another."""
+
+    def __init__(self) -> None:
+        self._suspects: dict[str, Hashable] = {}
+        self._told: set[str] = set()
+
+    def check(self, store: Store, objects: Sequence[Object]) -> list[str]:
+        """Take the next list; the sentences that two lists in a row confirm, each one once as long as it holds.
+
+        A store that is not in step with its source yet, or no more, is not checked.
+        """
+        steps = self.steps(store, objects)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: list[str] = end.value
+                return found
+
+    def steps(self, store: Store, objects: Sequence[Object]) -> Generator[None, None, list[str]]:
+        """Do the same in steps of a few milliseconds; the sentences are what the generator returns."""
+        if not store.synced:
+            self._suspects = {}
+            return []
+        built = store.emptied()
+        for at in range(0, len(objects), STEP):
+            built.apply([Upserted(each) for each in objects[at : at + STEP]])
+            yield
+        versions, undecided = _versions(objects), _undecided(objects)
+        suspects: dict[str, Hashable] = {}
+        for found in compare(store, built):
+            if found is None:
+                yield
+            elif found.subject not in undecided:
+                suspects[found.sentence] = frozenset(versions.get(found.subject, ()))
+        confirmed = {
+            sentence for sentence, seen in suspects.items() if self._suspects.get(sentence) == seen
+        }
+        new = [sentence for sentence in suspects if sentence in confirmed - self._told]
+        self._suspects, self._told = suspects, confirmed
+        return new
+
+
+def compare(store: Store, expected: Store) -> Iterator[Difference | None]:
+    """The differences between two stores: Services, namespaces, pods, and both ways back from addresses.
+
+    Now and then None, where whoever asks may rest.
+    """
+    for at, key in enumerate(_keys(store.services, expected.services)):
+        if not at % STEP:
+            yield None
+        for sentence in _service_differences(store.services.get(key), expected.services.get(key)):
+            yield Difference(("Service", key), f"Service {_path(key)}: {sentence}")
+    for name in _keys(store.namespaces, expected.namespaces):
+        here, there = store.namespaces.get(name), expected.namespaces.get(name)
+        if here != there:
+            yield Difference(
+                ("Namespace", name), f"Namespace {_text(name)}: {_versions_differ(here, there)}"
+            )
+    for at, address in enumerate(_keys(store.pods, expected.pods)):
+        if not at % STEP:
+            yield None
+        pods, real_pods = set(store.pods.get(address, ())), set(expected.pods.get(address, ()))
+        for pod in sorted(pods ^ real_pods):
+            what = "still leads to it" if pod in pods else "does not lead to it"
+            yield Difference(
+                ("Pod", (pod[0], pod[1])),
+                f"Pod {_text(pod[0])}/{pod[1]}: {_address_text(address)} {what}",
+            )
+    yield from _index_differences("clusterIP", store.cluster_ips, expected.cluster_ips)
+    yield from _index_differences("endpoint", store.endpoint_ips, expected.endpoint_ips)
+
+
+def _service_differences(here: ServiceValue | None, there: ServiceValue | None) -> Iterator[str]:
+    if here is None or there is None:
+        version = (here or there or ServiceValue(None)).resource_version or "none"
+        places = "the API has it, the store does not"
+        yield f"{places if here is None else 'the store has it, the API does not'} (version {version})"
+        return
+    if here.slices == there.slices and _own(here) == _own(there):
+        return
+    if (here.resource_version, here.kind) != (there.resource_version, there.kind):
+        yield (
+            f"the store has version {here.resource_version or 'none'} ({here.kind or 'only slices'}), "
+            f"the API {there.resource_version or 'none'} ({there.kind or 'only slices'})"
+        )
+    fields = ("clusterIPs", "ports", "externalName", "selector")
+    for field, own, real in zip(fields, _own(here)[2:], _own(there)[2:], strict=True):
+        if own != real:
+            yield f"it has other {field} than in the API"
+    mine, theirs = _parts(here), _parts(there)
+    for name in sorted(mine.keys() | theirs.keys()):
+        if mine.get(name) == theirs.get(name):
+            continue
+        if name not in mine or name not in theirs:
+            what = "is not in the store" if name not in mine else "is only in the store"
+            yield f"slice {name} {what}"
+        else:
+            yield (
+                f"slice {name} is version {mine[name][0]} with {mine[name][1]} addresses in the store, "
+                f"version {theirs[name][0]} with {theirs[name][1]} in the API"
+            )
+
+
+def _own(value: ServiceValue) -> tuple[Hashable, ...]:
+    return (
+        value.resource_version,
+        value.kind,
+        value.cluster_ips,
+        value.ports,
+        value.external_name,
+        value.has_selector,
+    )
+
+
+def _parts(value: ServiceValue) -> dict[str, tuple[str, int, Hashable]]:
+    """The slices by name: version, number of hosts, and all of their content."""
+    found: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
+    for part in value.slices:
+        found[part.name].append(tuple(part))
+    return {
+        name: (
+            str(parts[0][1]),
+            sum(part.host_count for part in value.slices if part.name == name),
+            tuple(sorted(parts, key=repr)),
+        )
+        for name, parts in found.items()
+    }
+
+
+def _index_differences(
+    what: str,
+    here: ReverseIndex[Any],
+    there: ReverseIndex[Any],
+) -> Iterator[Difference | None]:
+    for at, address in enumerate(sorted(_keys(here.addresses(), there.addresses()))):
+        if not at % STEP:
+            yield None
+        owners, real = here.lookup(address), there.lookup(address)
+        if owners == real:
+            continue
+        for owner in sorted({*owners} ^ {*real}):
+            leads = "still leads" if owner in owners else "does not lead"
+            yield Difference(
+                ("Service", (owner[0], owner[1])),
+                f"Service {_path(owner)}: {what} {_address_text(address)} {leads} back to it",
+            )
+
+
+def _undecided(objects: Iterable[Object]) -> set[Subject]:
+    """Pods that are being deleted: a store that knew them keeps them, one that did not does not take them in."""
+    return {
+        ("Pod", (pack_label(each.metadata.namespace), each.metadata.name))
+        for each in objects
+        if isinstance(each, Pod) and each.metadata.deletion_timestamp
+    }
+
+
+def _versions(objects: Iterable[Object]) -> dict[Subject, set[Hashable]]:
+    """The versions of all objects that a subject is made of."""
+    found: defaultdict[Subject, set[Hashable]] = defaultdict(set)
+    for each in objects:
+        meta = each.metadata
+        subject: Subject
+        if isinstance(each, EndpointSlice):
+            subject = ("Service", slice_owner(meta))
+        elif isinstance(each, Pod):
+            subject = ("Pod", (pack_label(meta.namespace), meta.name))
+        elif isinstance(each, Namespace):
+            subject = ("Namespace", pack_label(meta.name))
+        else:
+            subject = ("Service", pack_key(meta))
+        found[subject].add((type(each).__name__, meta.name, meta.resource_version))
+    return found
+
+
+def _keys(here: Iterable[T], there: Iterable[T]) -> list[T]:
+    """All keys of two mappings, each once."""
+    return list(dict.fromkeys((*here, *there)))
+
+
+def _versions_differ(here: str | None, there: str | None) -> str:
+    if here is None:
+        return "the API has it, the store does not"
+    if there is None:
+        return "the store has it, the API does not"
+    return f"the store has version {here or 'none'}, the API {there or 'none'}"
+
+
+def _path(key: Key | SliceKey) -> str:
+    return f"{_text(key[0])}/{_text(key[1])}"
+
+
+def _text(label: bytes) -> str:
+    return shown(label.decode("utf-8", "replace"))[1:-1]
+
+
+def _address_text(address: bytes) -> str:
+    return str(ip_address(address))

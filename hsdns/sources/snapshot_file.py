@@ -1,0 +1,217 @@
+"""The file that keeps the last known state of a cluster, for the next start without an API server.
+
+Path: load() -> Store.restore at the start; Store -> cluster/snapshot.py -> keep(), a piece at a time, at work.
+Rule 1: the file is whole or the one before it: written beside it, brought to disk, renamed; mode 0600.
+Rule 2: a file that cannot be used costs a sentence and never the start; one that cannot be written is tried again.
+Rule 3: what is written was delivered by the source: a store that lives from the file itself is not saved.
+Rule 4: text is made on the loop in pieces of PIECE octets, about a millisecond each, and written in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import IO, Any, Final
+
+import hsdns
+from hsdns.cluster import snapshot
+from hsdns.cluster.objects import Object
+from hsdns.cluster.source import Report, Surroundings
+from hsdns.cluster.store import Store
+from hsdns.metrics import Registry
+
+FIRST_SECONDS: Final = 10.0  # from the first sync to the first save
+PAUSE_SECONDS: Final = 60.0  # between two saves, at least
+LOOK_SECONDS: Final = 1.0  # between looks at a store that is not synced yet
+PIECE: Final = 32 * 1024  # octets
+LEFT_OVER_SECONDS: Final = 600.0  # the age of a half-written file that no one is writing any more
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class SnapshotFile:
+    """A snapshot at a path; `settings` are words that must be the same when it is loaded as when it was saved."""
+
+    def __init__(
+        self,
+        path: str,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self.path = path
+        self.settings = dict(settings)
+        self._sleep = sleep
+        self._saved_changes: int | None = None
+        self._is_failing = False
+
+    def load(self, report: Report) -> tuple[Iterator[Object], float] | None:
+        """The objects, read as they are asked for, and when they were saved; None, and why, where there are none."""
+        try:
+            status = os.stat(self.path)
+            if not stat.S_ISREG(status.st_mode):
+                raise snapshot.BadSnapshot("it is not a file")
+            self._check_mode(status.st_mode, report)
+            with open(self.path, "rb") as file:
+                header = snapshot.check(file)
+        except FileNotFoundError:
+            report(logging.INFO, f'snapshot "{self.path}": there is none yet')
+            return None
+        except OSError as fault:
+            report(
+                logging.WARNING,
+                f'snapshot "{self.path}": it cannot be read: {fault.strerror}; starting without it',
+            )
+            return None
+        except snapshot.BadSnapshot as fault:
+            report(
+                logging.WARNING,
+                f'snapshot "{self.path}": {fault}; starting without it, the next save replaces it',
+            )
+            return None
+        different = sorted(
+            name
+            for name in header.settings.keys() | self.settings.keys()
+            if header.settings.get(name) != self.settings.get(name)
+        )
+        if different:
+            report(
+                logging.WARNING,
+                f'snapshot "{self.path}": it was saved with other settings ({", ".join(different)}); '
+                "starting without it, the next save replaces it",
+            )
+            return None
+        written = datetime.fromtimestamp(header.saved, UTC).isoformat(" ", "seconds")
+        report(
+            logging.INFO,
+            f'snapshot "{self.path}": serving the state of {written}, saved by hsdns {header.version}, '
+            "until the cluster has been read",
+        )
+        return self._objects(), header.saved
+
+    async def keep(self, store: Store, report: Report, around: Surroundings) -> None:
+        """Save a while after the first sync, then whenever the store has changed, and once more when cancelled."""
+        try:
+            while not store.synced:
+                await self._sleep(LOOK_SECONDS)
+            await self._sleep(FIRST_SECONDS)
+            while True:
+                await _to_its_end(self._save_if_changed(store, report, around))
+                await self._sleep(PAUSE_SECONDS)
+        finally:
+            await self._save_if_changed(store, report, around)
+
+    async def _save_if_changed(self, store: Store, report: Report, around: Surroundings) -> None:
+        changes = store.changes
+        if not store.synced or changes == self._saved_changes:
+            return
+        saved = around.wall()
+        try:
+            await self._save(store, saved)
+        except OSError as fault:
+            if not self._is_failing:
+                self._is_failing = True
+                report(
+                    logging.ERROR,
+                    f'snapshot "{self.path}": it cannot be written: {fault.strerror or fault}; trying again every '
+                    f"{PAUSE_SECONDS:g} seconds, correct its folder or remove the property",
+                )
+            return
+        if self._is_failing:
+            self._is_failing = False
+            report(logging.INFO, f'snapshot "{self.path}": it is written again')
+        self._saved_changes = changes
+        around.metrics.gauge(
+            "hsdns_kubernetes_snapshot_saved_timestamp_seconds",
+            "When the snapshot was last saved, in seconds since the epoch.",
+            ("path",),
+        ).set(saved, (self.path,))
+
+    async def _save(self, store: Store, saved: float) -> None:
+        pieces = snapshot.pieces(
+            store, version=hsdns.__version__, saved=saved, settings=self.settings
+        )
+        file = await asyncio.to_thread(self._create)
+        try:
+            text = bytearray()
+            for piece in pieces:
+                text += piece
+                if len(text) >= PIECE:
+                    await asyncio.to_thread(file.write, bytes(text))
+                    text.clear()
+            await asyncio.to_thread(self._finish, file, bytes(text))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(file.name)
+            with suppress(OSError):  # what could not be written cannot be flushed either
+                file.close()
+            raise
+
+    def _create(self) -> IO[bytes]:
+        folder, name = os.path.split(self.path)
+        file = tempfile.NamedTemporaryFile(  # noqa: SIM115 - _finish() closes it, or _save() where that is not reached
+            dir=folder or ".", prefix=f".{name}.", suffix=".tmp", delete=False
+        )
+        now = os.fstat(file.fileno()).st_mtime
+        # A process that was killed has left its half of a file here.
+        with os.scandir(folder or ".") as found:
+            for each in found:
+                if each.name.startswith(f".{name}.") and each.name.endswith(".tmp"):
+                    with suppress(OSError):
+                        if now - each.stat().st_mtime > LEFT_OVER_SECONDS:
+                            os.unlink(each.path)
+        return file
+
+    def _finish(self, file: IO[bytes], rest: bytes) -> None:
+        file.write(rest)
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
+        os.replace(file.name, self.path)
+        folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _check_mode(self, mode: int, report: Report) -> None:
+        """Warn where others may read the file; refuse it where anyone may write it, and so decide the answers."""
+        if mode & stat.S_IWOTH:
+            raise snapshot.BadSnapshot(
+                f"anyone may write it (mode {mode & 0o777:04o}), so it cannot be trusted; give it mode 0600"
+            )
+        if mode & 0o077:
+            report(
+                logging.WARNING,
+                f'snapshot "{self.path}": others may use it (mode {mode & 0o777:04o}); give it mode 0600',
+            )
+
+    def _objects(self) -> Iterator[Object]:
+        with open(self.path, "rb") as file:
+            yield from snapshot.objects(file)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do it to its end even when cancelled meanwhile: what a thread is writing cannot be called back."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+def show_serving(metrics: Registry, path: str, store: Store) -> None:
+    """Set the metric that tells whether answers come from the snapshot at `path`; call it when that changes."""
+    metrics.gauge(
+        "hsdns_kubernetes_snapshot_serving",
+        "1 while answers come from the snapshot, 0 once the cluster has been read.",
+        ("path",),
+    ).set(0.0 if store.restored is None else 1.0, (path,))

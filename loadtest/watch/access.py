@@ -1,0 +1,112 @@
+"""How the benchmark itself reaches an API server, and how it tells the servers under test to.
+
+Path: real_api.py and fake_api.py make one; load.py, latency.py and churn.py connect by it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from loadtest.watch.process import Failed
+
+PAGE = 500  # objects in one answer to a list
+PATIENCE = 120.0  # seconds for one answer
+
+
+class Certificates(NamedTuple):
+    """Files in PEM: an authority, and a client's certificate and key."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Make the TLS context of a client."""
+        context = ssl.create_default_context(cafile=str(self.authority))
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+class Access(NamedTuple):
+    """A port of 127.0.0.1 and, for HTTPS, what it takes to be let in."""
+
+    port: int
+    certificates: Certificates | None = None
+
+    @property
+    def url(self) -> str:
+        """The server's address, as `endpoint` of the kubernetes plugin has it."""
+        return f"{'https' if self.certificates else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """Lines for the body of a kubernetes directive: the same for every server under test."""
+        lines = [f"endpoint {self.url}"]
+        if self.certificates:
+            files = self.certificates
+            lines.append(f"tls {files.certificate} {files.key} {files.authority}")
+        return tuple(lines)
+
+    def connect(self) -> socket.socket:
+        """Open a connection, TLS included; raise OSError."""
+        sock = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.certificates is None:
+            return sock
+        return self.certificates.context().wrap_socket(sock, server_hostname="127.0.0.1")
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self.certificates is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        return http.client.HTTPSConnection(
+            "127.0.0.1", self.port, timeout=PATIENCE, context=self.certificates.context()
+        )
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """Send one request and read its JSON; raise OSError, or Failed for another status than 2xx."""
+        return _asked(self._connection(), method, path, body)
+
+    def items(self, path: str, most: int | None = None) -> Iterator[dict[str, Any]]:
+        """List a collection in pages, at most `most` objects of it; raise as `ask` does."""
+        connection, token, given = self._connection(), "", 0
+        try:
+            while True:
+                page = _asked(
+                    connection, "GET", f"{path}?limit={PAGE}&continue={quote(token, safe='')}"
+                )
+                for item in page["items"] or ():
+                    yield item
+                    given += 1
+                    if given == most:
+                        return
+                token = page["metadata"].get("continue", "")
+                if not token:
+                    return
+        finally:
+            connection.close()
+
+
+def _asked(
+    connection: http.client.HTTPConnection, method: str, path: str, body: object = None
+) -> Any:
+    content = None if body is None else json.dumps(body).encode()
+    headers = {"Accept": "application/json"}
+    if content is not None:
+        headers["Content-Type"] = "application/json"
+    try:
+        connection.request(method, path, content, headers)
+        response = connection.getresponse()
+        text = response.read()
+    except http.client.HTTPException as error:
+        raise Failed(f"{method} {path}: no sense in the answer: {error!r}") from None
+    if response.status // 100 != 2:
+        said = text[:200].decode(errors="replace")
+        raise Failed(f"{method} {path}: status {response.status}: {said}")
+    return json.loads(text) if text.lstrip()[:1] in (b"{", b"[") else None

@@ -1,0 +1,229 @@
+"""Part 3: many changes a second, from the in-test API server: how late answers are, and what is left at the end.
+
+Path: plan.py -> here -> fake_api.FakeApi, subject.Subject, queries.py.
+Rule 1: changes go from Service to Service in order, so which one is next is known: the prober watches one Service for
+        its change, then the next that is due.  It asks once a millisecond: it must not be the load.
+Rule 2: a delay runs from the time at which the API server had the event to send to the first reply that shows it; both
+        processes read CLOCK_MONOTONIC.  A change that no reply showed counts with the time that was waited for it.
+Rule 3: at the end every Service is asked for over TCP and must have the addresses that the API server has.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from loadtest.watch.dns import TcpClient, addresses, question, service_name, shows
+from loadtest.watch.fake_api import ROOT, Change, FakeApi
+from loadtest.watch.figures import Spread
+from loadtest.watch.objects import namespace_of
+from loadtest.watch.process import Process
+from loadtest.watch.progress import Progress
+from loadtest.watch.subject import Program, Subject
+from loadtest.watch.watched_slice import slices
+
+ASK_EVERY = 0.001  # seconds
+SAMPLES = 200
+MEMORY_EVERY = 10.0  # seconds
+_LEAD = 0.03  # seconds before a change is due in which its Service is asked for already
+_TAIL = 0.2  # seconds before the end in which no more change is watched for
+_SETTLE = 60.0  # seconds until the last change must be answered
+_PATIENCE = 2.0  # seconds for which one change is watched for
+
+
+class Load(NamedTuple):
+    """What is done to a server: so many Services, changes a second for so long, and queries a second beside them."""
+
+    services: int
+    rate: float
+    seconds: float
+    queries: float = 0.0
+
+
+class Churn(NamedTuple):
+    """What came of it.  Times in seconds; memory in octets, before, every ten seconds, and after."""
+
+    server: str
+    load: Load
+    reached: float  # changes a second that the API server made
+    delay: Spread | None  # where there were queries
+    memory: tuple[int, ...]
+    cpu: float
+    settled: (
+        float | None
+    )  # from the last change until its Service's answer showed it; None if it never did
+    wrong_names: int  # at the end
+
+
+class Sample(NamedTuple):
+    """One Service that was watched: from when until when, and the reply that differed from those before, if one did."""
+
+    service: str
+    began: float
+    ended: float
+    reply: bytes | None
+
+
+def measure(programs: list[Program], api: FakeApi, load: Load, progress: Progress) -> list[Churn]:
+    """Let the cluster change for every server in turn."""
+    measured = []
+    for program in programs:
+        with Subject(program, api.access) as subject:
+            subject.wait_answering()
+            with _queries(subject.port, load):
+                found = _one(subject, api, load, progress)
+        measured.append(found)
+        delay = f"p99 {found.delay.p99 * 1e3:.1f} ms, " if found.delay else ""
+        progress.say(
+            f"{program.name}, {found.reached:,.0f} changes a second: {delay}"
+            f"{found.memory[0] / 1e6:.0f} to {found.memory[-1] / 1e6:.0f} MB, "
+            f"{found.wrong_names} names wrong at the end"
+        )
+    return measured
+
+
+@contextmanager
+def _queries(port: int, load: Load) -> Iterator[None]:
+    if not load.queries:
+        yield
+        return
+    words = [sys.executable, "-m", "loadtest.watch.queries"]
+    words += [str(port), str(load.queries), str(load.services)]
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        Process("queries", words, Path(folder), cwd=ROOT) as process,
+    ):
+        yield
+        process.check()
+
+
+def _one(subject: Subject, api: FakeApi, load: Load, progress: Progress) -> Churn:
+    memory, cpu = [subject.memory().now], subject.cpu()
+    samples: list[Sample] = []
+    with Watcher(subject.port) as watcher:
+        began = time.monotonic()
+        api.start_changes(load.rate, load.seconds)
+        next_memory = began + MEMORY_EVERY
+        while (now := time.monotonic()) < began + load.seconds:
+            is_due = now - began > len(samples) * load.seconds / SAMPLES
+            if load.queries and is_due and now < began + load.seconds - _TAIL:
+                samples.append(watcher.watch(_due_next(api, load), _LEAD + _PATIENCE))
+            else:
+                time.sleep(min(0.01, began + load.seconds - now))
+            if now >= next_memory:
+                memory.append(subject.memory().now)
+                next_memory += MEMORY_EVERY
+                progress.say(f"{subject.name}: {memory[-1] / 1e6:.0f} MB after {now - began:.0f} s")
+        while api.is_changing():
+            time.sleep(0.02)
+        last = api.last_change()
+        shown = watcher.wait_for(last, _SETTLE)
+    changes = api.changes()
+    cpu = subject.cpu() - cpu
+    memory.append(subject.memory().now)
+    delays = match(changes, samples)
+    made = len(changes) - 1
+    return Churn(
+        subject.name,
+        load,
+        made / (changes[-1].time - changes[0].time) if made else 0.0,
+        Spread.of(delays) if delays else None,
+        tuple(memory),
+        cpu,
+        None if shown is None else max(0.0, shown - last.time),
+        wrong_names(subject.port, api),
+    )
+
+
+def _due_next(api: FakeApi, load: Load) -> str:
+    """The Service whose turn comes in a moment."""
+    last = api.last_change()
+    ahead = math.ceil((time.monotonic() + _LEAD - last.time) * load.rate)
+    index = int(last.service.removeprefix("web-")) + max(1, ahead)
+    return f"web-{index % load.services}"
+
+
+def match(changes: Iterable[Change], samples: Iterable[Sample]) -> list[float]:
+    """Delays of those changes that fell into the time in which their Service was watched."""
+    by_service: dict[str, list[Change]] = {}
+    for change in changes:
+        by_service.setdefault(change.service, []).append(change)
+    delays = []
+    for sample in samples:
+        for change in by_service.get(sample.service, ()):
+            if not sample.began <= change.time <= sample.ended:
+                continue
+            # Without a reply that shows it the delay is at least what was waited.
+            delays.append(sample.ended - change.time)
+            break
+    return delays
+
+
+class Watcher:
+    """Asks over UDP, once a millisecond; a context."""
+
+    def __init__(self, port: int) -> None:
+        self._sock = socket.socket(type=socket.SOCK_DGRAM)
+        self._sock.connect(("127.0.0.1", port))
+        self._sock.settimeout(1.0)
+        self._id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._sock.close()
+
+    def watch(self, service: str, patience: float) -> Sample:
+        """Ask for a Service until its addresses are others than at first."""
+        name = service_name(namespace_of(int(service.removeprefix("web-"))), service)
+        query = question(name)
+        began = time.monotonic()
+        first: frozenset[str] | None = None
+        for reply in self._replies(query, patience):
+            found = addresses(name, reply)
+            if first is not None and found != first:
+                return Sample(service, began, time.monotonic(), reply)
+            if first is None:
+                first, began = found, time.monotonic()
+        return Sample(service, began, time.monotonic(), None)
+
+    def wait_for(self, change: Change, patience: float) -> float | None:
+        """Ask until a change shows; return when it did, or None."""
+        wanted = shows(change.new)
+        for reply in self._replies(
+            question(service_name(change.namespace, change.service)), patience
+        ):
+            if wanted in reply:
+                return time.monotonic()
+        return None
+
+    def _replies(self, query: bytes, patience: float) -> Iterator[bytes]:
+        begin = time.monotonic()
+        while (now := time.monotonic()) < begin + patience:
+            self._id = (self._id + 1) & 0xFFFF
+            number = self._id.to_bytes(2, "big")
+            self._sock.send(number + query)
+            try:
+                while (reply := self._sock.recv(65535))[:2] != number:
+                    pass  # one that came too late
+            except TimeoutError:
+                continue
+            yield reply
+            time.sleep(max(0.0, now + ASK_EVERY - time.monotonic()))
+
+
+def wrong_names(port: int, api: FakeApi) -> int:
+    """Ask for every Service; count those whose addresses are not the API server's."""
+    wrong = 0
+    with TcpClient(port) as client:
+        for found in slices(api.access):
+            wrong += client.ask(found.dns_name) != frozenset(found.addresses)
+    return wrong

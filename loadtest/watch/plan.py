@@ -1,0 +1,143 @@
+"""Which parts run, on which API server, in which order.
+
+Path: cli.py -> here -> startup.py, latency.py, churn.py -> report.Results.
+Rule 1: starts and single writes go to a real kube-apiserver where there is one, else to the in-test API server; streams
+        of changes always come from the in-test one.
+Rule 2: a cluster grows from size to size; it is not made anew.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from loadtest.watch import churn, latency, startup
+from loadtest.watch.churn import Churn, Load
+from loadtest.watch.fake_api import FakeApi
+from loadtest.watch.latency import Latency
+from loadtest.watch.load import grow
+from loadtest.watch.progress import Progress
+from loadtest.watch.real_api import RealApi
+from loadtest.watch.report import Results
+from loadtest.watch.startup import Api, Startup
+from loadtest.watch.subject import PEER, Program
+
+START, LATENCY, CHURN, FLOOD = PARTS = ("start", "latency", "churn", "flood")
+_LATENCY_SIZE = 10_000  # Services; the first size that has as many, else the last
+
+
+class Plan(NamedTuple):
+    """What to measure."""
+
+    parts: tuple[str, ...] = PARTS
+    sizes: tuple[int, ...] = (1_000, 10_000)
+    endpoints: int = 10
+    rounds: int = 3
+    long_rest: bool = True
+    changes: int = 300
+    rate: float = 20.0  # single writes a second
+    churn: Load = Load(10_000, 1_000.0, 20.0, 500.0)
+    flood: Load = Load(10_000, 5_000.0, 60.0)
+
+    def quick(self) -> Plan:
+        """The same in a minute or two, for a look."""
+        return self._replace(
+            sizes=(1_000,),
+            rounds=1,
+            long_rest=False,
+            changes=100,
+            churn=self.churn._replace(services=1_000, seconds=5.0),
+            flood=self.flood._replace(services=1_000, seconds=10.0),
+        )
+
+
+def run(
+    plan: Plan, programs: list[Program], assets: str | None, command: str, progress: Progress
+) -> Results:
+    """Measure; raise Failed."""
+    context = {"command": f"`{command}`", "machine": machine()}
+    context |= {program.name: program.version for program in programs}
+    if PEER not in context:
+        progress.say("CoreDNS is missing: HSDNS_PEER is not set and coredns is not on PATH")
+        context[PEER] = "missing: HSDNS_PEER was not set and coredns not on PATH"
+    started: list[Startup] = []
+    delays: list[Latency] = []
+    streams: list[Churn] = []
+    if {START, LATENCY} & set(plan.parts):
+        with ExitStack() as stack:
+            api, more = _api(plan, assets, progress, stack)
+            context["watched in starts and single writes"] = api.title
+            for services in _sizes(plan):
+                more(services)
+                if START in plan.parts:
+                    started += startup.measure(
+                        programs, api, services, plan.rounds, progress, long_rest=plan.long_rest
+                    )
+                if LATENCY in plan.parts and services == latency_size(plan.sizes):
+                    delays = latency.measure(
+                        programs,
+                        api,
+                        services,
+                        plan.changes,
+                        plan.rate,
+                        progress,
+                        controlled=isinstance(api, FakeApi),
+                    )
+    loads = {CHURN: plan.churn, FLOOD: plan.flood}
+    wanted = [load for part, load in loads.items() if part in plan.parts]
+    if wanted:
+        with FakeApi(plan.endpoints) as changing:
+            context["watched in streams of changes"] = changing.title
+            progress.say("loading the in-test API server")
+            changing.grow(max(load.services for load in wanted), progress)
+            for load in wanted:
+                whole = load._replace(services=changing.services)  # changes go to all there are
+                streams += churn.measure(programs, changing, whole, progress)
+    return Results(context, started, delays, streams)
+
+
+def _api(
+    plan: Plan, assets: str | None, progress: Progress, stack: ExitStack
+) -> tuple[Api, Callable[[int], None]]:
+    """Start the API server for starts and single writes; with it comes what makes the cluster grow."""
+    if assets is None:
+        progress.say(
+            "KUBEBUILDER_ASSETS is not set: the in-test API server stands in for a real one"
+        )
+        fake = stack.enter_context(FakeApi(plan.endpoints))
+        return fake, lambda services: fake.grow(services, progress)
+    progress.say("starting etcd and kube-apiserver")
+    real = stack.enter_context(RealApi(assets))
+    there = 0
+
+    def more(services: int) -> None:
+        nonlocal there
+        grow(real.access, there, services, plan.endpoints, progress)
+        there = max(there, services)
+
+    return real, more
+
+
+def _sizes(plan: Plan) -> list[int]:
+    return sorted(plan.sizes) if START in plan.parts else [latency_size(plan.sizes)]
+
+
+def latency_size(sizes: Iterable[int]) -> int:
+    """The size at which single writes are measured."""
+    ordered = sorted(sizes)
+    return next((size for size in ordered if size >= _LATENCY_SIZE), ordered[-1])
+
+
+def machine() -> str:
+    """Say in one line what this runs on."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{os.cpu_count()} cores {model or platform.machine()}, {memory:.0f} GiB, "
+        f"{platform.system()} {platform.release()}"
+    )

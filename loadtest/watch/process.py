@@ -1,0 +1,163 @@
+"""A process that the benchmark starts: its log, what it uses by /proc, and its end.
+
+Path: real_api.py, fake_api.py, subject.py -> here.
+Rule 1: only processes that were started here are ended, each by its number.
+Rule 2: CPU time and memory are those of the process and of all its descendants, so that no server gains by a helper.
+Source: proc(5): stat fields 14 to 17, status VmRSS and VmHWM.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+SERVER_PORTS = range(20000, 32000)  # below Linux's default ip_local_port_range, 32768 to 60999
+_GRACE = 10.0  # seconds from SIGTERM to SIGKILL
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Failed(RuntimeError):
+    """Something that the benchmark needs did not work; the message is for whoever started it."""
+
+
+class Memory(NamedTuple):
+    """Resident memory in octets: now, and the most so far."""
+
+    now: int
+    peak: int
+
+
+class Process:
+    """A started program; a context that ends it."""
+
+    def __init__(
+        self,
+        name: str,
+        words: Sequence[str],
+        folder: Path,
+        *,
+        cwd: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self._log = folder / f"{name}.log"
+        env = None if environ is None else {**os.environ, **environ}
+        try:
+            with self._log.open("wb") as log:
+                self._popen = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=cwd,
+                    env=env,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise Failed(f"{name}: cannot start {words[0]}: {error.strerror}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Ask the process to end, wait, and kill it where it does not."""
+        if self._popen.poll() is None:
+            self._popen.terminate()
+            try:
+                self._popen.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                self._popen.send_signal(signal.SIGKILL)
+                self._popen.wait()
+
+    def check(self) -> None:
+        """Raise Failed, with the last of what it printed, if the process has ended by itself."""
+        status = self._popen.poll()
+        if status is not None:
+            raise Failed(f"{self.name} ended with status {status}:\n{self.printed()}")
+
+    def printed(self, lines: int = 15) -> str:
+        """The last lines of its log."""
+        text = self._log.read_text(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def cpu(self) -> float:
+        """Seconds of CPU, user and system, since the start; raise Failed if it is gone."""
+        return sum(_cpu_ticks(pid) for pid in self._family()) / _TICKS
+
+    def memory(self) -> Memory:
+        """Resident memory of the process and its descendants; raise Failed if it is gone."""
+        found = [_memory(pid) for pid in self._family()]
+        return Memory(sum(one.now for one in found), sum(one.peak for one in found))
+
+    def _family(self) -> list[int]:
+        self.check()
+        return family(self._popen.pid)
+
+
+def family(pid: int) -> list[int]:
+    """Number of a process and of all its descendants."""
+    found = [pid]
+    for parent in found:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                found.extend(int(child) for child in children.read_text().split())
+            except OSError:  # ended meanwhile
+                continue
+    return found
+
+
+def _cpu_ticks(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:  # ended meanwhile; its parent's stat has its time
+        return 0
+    return cpu_ticks_of(stat)
+
+
+def cpu_ticks_of(stat: str) -> int:
+    """Read user and system time, waited-for children's included, from the text of /proc/PID/stat."""
+    fields = stat.rpartition(")")[2].split()  # the name before it may hold anything
+    return sum(int(field) for field in fields[11:15])
+
+
+def _memory(pid: int) -> Memory:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return Memory(0, 0)
+    return memory_of(status)
+
+
+def memory_of(status: str) -> Memory:
+    """Read resident memory from the text of /proc/PID/status; a process that has ended has none."""
+    values = dict(line.split(":", 1) for line in status.splitlines() if line.startswith("Vm"))
+    now, peak = (int(values.get(name, "0 kB").split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
+    return Memory(now, peak)
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that is free for TCP and UDP now.
+
+    It is not one that the kernel gives to clients, which might take it before the server does.
+    """
+    while True:
+        port = secrets.choice(SERVER_PORTS)
+        with (
+            socket.socket(type=socket.SOCK_STREAM) as tcp,
+            socket.socket(type=socket.SOCK_DGRAM) as udp,
+        ):
+            try:
+                tcp.bind(("127.0.0.1", port))
+                udp.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port

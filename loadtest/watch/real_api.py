@@ -1,0 +1,151 @@
+"""A real kube-apiserver with its etcd, on loopback, in a temporary folder.
+
+Path: plan.py -> here, where KUBEBUILDER_ASSETS names the folder of the two programs (the convention of envtest).
+Rule 1: certificates are made here with the openssl command; the servers under test and the benchmark share the
+        client's certificate.
+Rule 2: etcd does not sync its files to disk: its speed is not what is measured.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from loadtest.watch.access import Access, Certificates
+from loadtest.watch.process import Failed, Process, free_port
+
+START_DEADLINE = 60.0  # seconds; a start takes five on an idle machine
+_PAUSE = 0.1
+_EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+_DAYS = ("-days", "2")
+
+
+def programs(assets: str) -> tuple[Path, Path]:
+    """Find etcd and kube-apiserver in a folder; raise Failed."""
+    found = Path(assets, "etcd"), Path(assets, "kube-apiserver")
+    for path in found:
+        if not path.is_file():
+            raise Failed(f"KUBEBUILDER_ASSETS is {assets}, where {path.name} is missing")
+    return found
+
+
+class RealApi:
+    """The API server; a context."""
+
+    def __init__(self, assets: str) -> None:
+        self._etcd_path, self._server_path = programs(assets)
+        self._stack = ExitStack()
+        self.access = Access(0)
+        self.title = ""
+
+    def __enter__(self) -> Self:
+        with self._stack:
+            self._start()
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def cpu(self) -> float:
+        """Seconds of CPU of kube-apiserver since its start."""
+        return self._server.cpu()
+
+    def _start(self) -> None:
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-api-")))
+        files = _certificates(folder)
+        etcd_url, peer_url = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        etcd_words = [
+            str(self._etcd_path),
+            f"--data-dir={folder / 'etcd'}",
+            f"--listen-client-urls={etcd_url}",
+            f"--advertise-client-urls={etcd_url}",
+            f"--listen-peer-urls={peer_url}",
+            f"--initial-advertise-peer-urls={peer_url}",
+            f"--initial-cluster=default={peer_url}",
+            "--unsafe-no-fsync",
+            f"--quota-backend-bytes={8 << 30}",
+        ]
+        self._stack.enter_context(Process("etcd", etcd_words, folder))
+        self.access = Access(free_port(), files)
+        words = [
+            str(self._server_path),
+            f"--etcd-servers={etcd_url}",
+            f"--secure-port={self.access.port}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            f"--tls-cert-file={folder / 'server.crt'}",
+            f"--tls-private-key-file={folder / 'server.key'}",
+            f"--client-ca-file={files.authority}",
+            f"--service-account-key-file={folder / 'server.pub'}",
+            f"--service-account-signing-key-file={folder / 'server.key'}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--authorization-mode=RBAC",
+            "--disable-admission-plugins=ServiceAccount",
+            "--max-requests-inflight=2000",
+            "--max-mutating-requests-inflight=2000",
+        ]
+        self._server = self._stack.enter_context(Process("kube-apiserver", words, folder))
+        self._wait()
+        version = self.access.ask("GET", "/version")
+        # A build outside its repository has a placeholder behind the plus.
+        self.title = f"kube-apiserver {version['gitVersion'].partition('+$')[0]} with etcd"
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + START_DEADLINE
+        while True:
+            self._server.check()
+            try:
+                self.access.ask("GET", "/readyz")
+                return
+            except (OSError, Failed) as error:
+                if time.monotonic() > deadline:
+                    raise Failed(
+                        f"kube-apiserver is not ready after {START_DEADLINE:.0f} s ({error}):\n"
+                        f"{self._server.printed()}"
+                    ) from None
+            time.sleep(_PAUSE)
+
+
+def _certificates(folder: Path) -> Certificates:
+    """Make an authority, the server's certificate and that of a client in the group system:masters."""
+    authority = Certificates(folder / "ca.crt", folder / "client.crt", folder / "client.key")
+    _openssl(
+        *("req", "-x509", *_EC, *_DAYS, "-subj", "/CN=benchmark authority"),
+        *("-keyout", str(folder / "ca.key"), "-out", str(authority.authority)),
+    )
+    for name, subject, extension in (
+        ("server", "/CN=kube-apiserver", "subjectAltName=IP:127.0.0.1"),
+        ("client", "/O=system:masters/CN=benchmark", "extendedKeyUsage=clientAuth"),
+    ):
+        request, extensions = folder / f"{name}.csr", folder / f"{name}.ext"
+        extensions.write_text(f"{extension}\nauthorityKeyIdentifier=keyid\n")
+        _openssl(
+            *("req", *_EC, "-subj", subject, "-keyout", str(folder / f"{name}.key")),
+            *("-out", str(request)),
+        )
+        _openssl(
+            *("x509", "-req", *_DAYS, "-in", str(request), "-CA", str(authority.authority)),
+            *("-CAkey", str(folder / "ca.key"), "-CAcreateserial"),
+            *("-extfile", str(extensions), "-out", str(folder / f"{name}.crt")),
+        )
+    key, public = str(folder / "server.key"), str(folder / "server.pub")
+    _openssl("pkey", "-in", key, "-pubout", "-out", public)  # for the tokens of service accounts
+    return authority
+
+
+def _openssl(*words: str) -> None:
+    try:
+        done = subprocess.run(["openssl", *words], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise Failed(
+            "the openssl command is missing; it makes the certificates of the API server"
+        ) from None
+    if done.returncode:
+        raise Failed(f"openssl {words[0]} failed: {done.stderr.strip()[-300:]}")

@@ -1,0 +1,54 @@
+"""An EndpointSlice as the API server has it: what a change of one address is made of.
+
+Path: latency.py patches one, churn.py compares all with what DNS answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from loadtest.watch.access import Access
+from loadtest.watch.dns import service_name
+
+SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
+
+
+class WatchedSlice(NamedTuple):
+    """Where a slice stands, whose it is, and its addresses in the order of its endpoints."""
+
+    namespace: str
+    name: str
+    service: str
+    addresses: tuple[str, ...]
+
+    @classmethod
+    def of(cls, manifest: dict[str, Any]) -> WatchedSlice:
+        """Read one of a list."""
+        metadata = manifest["metadata"]
+        return cls(
+            metadata["namespace"],
+            metadata["name"],
+            metadata["labels"]["kubernetes.io/service-name"],
+            tuple(
+                address
+                for endpoint in manifest["endpoints"] or ()
+                for address in endpoint["addresses"]
+            ),
+        )
+
+    @property
+    def path(self) -> str:
+        """Where it is changed."""
+        group = "/apis/discovery.k8s.io/v1"
+        return f"{group}/namespaces/{self.namespace}/endpointslices/{self.name}"
+
+    @property
+    def dns_name(self) -> str:
+        """The name of its Service."""
+        return service_name(self.namespace, self.service)
+
+
+def slices(access: Access, most: int | None = None) -> Iterator[WatchedSlice]:
+    """List the slices of the whole cluster, at most so many."""
+    return (WatchedSlice.of(item) for item in access.items(SLICES, most))

@@ -1,0 +1,39 @@
+from random import Random
+
+import pytest
+
+from hsdns.apiserver.backoff import FIRST, HEALTHY, LONGEST, Backoff
+
+
+class Fixed(Random):
+    """A Random that always gives the same."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__(0)
+        self.value = value
+
+    def random(self) -> float:
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("chance", "pauses"),
+    [
+        pytest.param(0.0, [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0], id="least"),
+        pytest.param(0.5, [1.2, 2.4, 4.8, 9.6, 19.2, 30.0, 30.0], id="middle"),
+        pytest.param(0.999, [1.5992, 3.1984], id="most"),
+    ],
+)
+def test_pauses_double_up_to_the_longest(chance: float, pauses: list[float]) -> None:
+    backoff, now = Backoff(Fixed(chance)), 100.0
+    for pause in pauses:
+        assert backoff.pause(now) == pytest.approx(pause)
+        now += pause
+
+
+def test_two_good_minutes_begin_anew() -> None:
+    backoff = Backoff(Fixed(0.0))
+    for now in range(8):
+        backoff.pause(float(now))
+    assert backoff.pause(7.0 + LONGEST + HEALTHY) == LONGEST
+    assert backoff.pause(7.0 + 3 * LONGEST + 3 * HEALTHY) == FIRST

@@ -1,0 +1,502 @@
+import asyncio
+import re
+import shutil
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import hsdns
+from hsdns.apiserver.access import Access
+from hsdns.apiserver.client import ApiClient, make_socket, user_agent
+from hsdns.apiserver.endpoint import Endpoint
+from hsdns.apiserver.in_cluster import InCluster
+from hsdns.apiserver.transport import Unreachable
+from hsdns.metrics import Registry
+from tests.support.scripted_http import (
+    TLS_DATA,
+    Said,
+    ScriptedServer,
+    chunked,
+    said,
+    server_context,
+)
+
+pytestmark = pytest.mark.sockets
+
+PAGE = "<html><body>503 Service Unavailable</body></html>"
+
+
+class Given:
+    """An AccessSource that has what the test gives it, and remembers what was forgotten."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.server = access.server
+        self.forgotten: list[Access] = []
+
+    def check(self) -> list[str]:
+        return []
+
+    async def current(self) -> Access:
+        return self.access
+
+    def forget(self, access: Access) -> None:
+        self.forgotten.append(access)
+
+
+class Setting:
+    """A client and what is around it."""
+
+    def __init__(self, source: Given | InCluster | Endpoint, headers_timeout: float = 5.0) -> None:
+        self.registry = Registry()
+        self.warnings: list[str] = []
+        self.now = 0.0
+        self.client = ApiClient(
+            source,
+            self.registry,
+            lambda: self.now,
+            self.warnings.append,
+            headers_timeout=headers_timeout,
+        )
+
+    async def ask(self, path: str = "/api/v1/services", **query: str) -> tuple[int, str]:
+        async with self.client.get(path, query) as answer:
+            return answer.status, await answer.text(4096)
+
+    async def read(self, silence: Callable[[], float], **query: str) -> list[bytes]:
+        async with self.client.get("/api/v1/services", query) as answer:
+            return [chunk async for chunk in answer.chunks(silence)]
+
+    async def fails(self, silence: float = 5.0, **query: str) -> str:
+        """The sentence of a request that fails, wherever it does."""
+        with pytest.raises(Unreachable) as caught:
+            await self.read(lambda: silence, **query)
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__
+        return str(caught.value)
+
+    @property
+    def requests(self) -> dict[tuple[str, ...], float]:
+        """The counter of requests."""
+        return self.registry.counter("coredns_kubernetes_rest_client_requests_total", "").values
+
+
+def run(
+    scenario: Callable[[ScriptedServer], Awaitable[None]],
+    answer: Callable[[str], Said] = lambda head: said(),
+    tls: str = "",
+) -> None:
+    """Run a scenario against a server that answers as told."""
+
+    async def main() -> None:
+        async with ScriptedServer(answer, server_context(tls) if tls else None) as server:
+            await scenario(server)
+
+    asyncio.run(main())
+
+
+def header(head: str, name: str) -> list[str]:
+    return re.findall(rf"(?im)^{name}: (.*?)\r$", head)
+
+
+def test_what_is_asked() -> None:
+    async def scenario(server: ScriptedServer) -> None:
+        access = Access(
+            server.url + "/k8s",
+            authorization="Bearer abc",
+            headers=(("Impersonate-User", "jane"), ("Impersonate-Group", "ops")),
+        )
+        setting = Setting(Given(access))
+        assert await setting.ask("/api/v1/pods", labelSelector="a in (b,ü)", watch="1") == (
+            200,
+            "{}",
+        )
+        await setting.client.close()
+        (head,) = server.requests
+        assert head.startswith(
+            "GET /k8s/api/v1/pods?labelSelector=a+in+%28b%2C%C3%BC%29&watch=1 HTTP/1.1\r\n"
+        )
+        assert header(head, "Authorization") == ["Bearer abc"]
+        assert header(head, "Accept") == ["application/json"]
+        assert header(head, "Accept-Encoding") == ["identity"]
+        assert header(head, "Impersonate-User") == ["jane"]
+        assert header(head, "User-Agent") == [user_agent()]
+        assert setting.client.server == server.url + "/k8s"
+
+    run(scenario)
+
+
+def test_user_agent() -> None:
+    assert re.fullmatch(rf"hsdns/{re.escape(hsdns.__version__)} \(\w+/\w+\)", user_agent())
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "text"),
+    [
+        pytest.param(said("200 OK", b"abc"), 200, "abc", id="length"),
+        pytest.param(chunked(b"ab", b"c", b""), 200, "abc", id="chunked"),
+        pytest.param(Said(b"HTTP/1.0 200 OK\r\n\r\nabc", "close"), 200, "abc", id="until-the-end"),
+        pytest.param(said("503 Service Unavailable", PAGE.encode()), 503, PAGE, id="html-503"),
+        pytest.param(said("404 Not Found", b"404 page not found\n"), 404, "404 page not found\n", id="404"),
+        pytest.param(said("410 Gone", b"\xff{}"), 410, "\ufffd{}", id="410-not-utf8"),
+        pytest.param(said("302 Found", b"", "keep", "Location: http://192.0.2.1/"), 302, "", id="redirect"),
+        pytest.param(said("500 Error", b"x" * 5000), 500, "x" * 4096, id="long"),
+    ],
+)  # fmt: skip
+def test_status_and_body_are_handed_on(answer: Said, status: int, text: str) -> None:
+    async def scenario(server: ScriptedServer) -> None:
+        setting = Setting(Given(Access(server.url)))
+        assert await setting.ask() == (status, text)
+        await setting.client.close()
+
+    run(scenario, lambda head: answer)
+
+
+def test_headers_are_found_in_any_case() -> None:
+    async def scenario(server: ScriptedServer) -> None:
+        setting = Setting(Given(Access(server.url)))
+        async with setting.client.get("/", {}) as answer:
+            assert answer.headers["Retry-After"] == "7"
+        await setting.client.close()
+
+    run(scenario, lambda head: said("429 Too Many Requests", b"", "keep", "rETRY-aFTER: 7"))
+
+
+def test_no_cookies() -> None:
+    # Of a server without a name aiohttp keeps no cookies in any case.
+    async def scenario(server: ScriptedServer) -> None:
+        setting = Setting(Given(Access(server.url.replace("127.0.0.1", "localhost"))))
+        for _ in range(2):
+            await setting.ask()
+        await setting.client.close()
+        assert [header(head, "Cookie") for head in server.requests] == [[], []]
+
+    run(scenario, lambda head: said("200 OK", b"{}", "keep", "Set-Cookie: a=b"))
+
+
+class TestConnections:
+    def test_a_body_read_to_its_end_leaves_the_connection(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access(server.url)))
+            for _ in range(3):
+                await setting.ask()
+            assert server.connections == 1
+            await setting.client.close()
+
+        run(scenario)
+
+    def test_a_body_left_in_the_middle_ends_it(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access(server.url)))
+            async with setting.client.get("/", {"watch": "1"}) as answer:
+                async for chunk in answer.chunks(lambda: 5.0):
+                    assert chunk == b"one"
+                    break
+                assert not server.ended.is_set()
+            await asyncio.wait_for(server.ended.wait(), 5)
+            await setting.client.close()
+
+        run(scenario, lambda head: chunked(b"one", then="hang"))
+
+    def test_a_watch_does_not_keep_others_waiting(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access(server.url)))
+            async with setting.client.get("/", {"watch": "1"}):
+                assert (await setting.ask("/list"))[0] == 200
+            await setting.client.close()
+
+        run(scenario, lambda head: said() if "/list" in head else chunked(b"one", then="hang"))
+
+    def test_a_dead_peer_is_noticed_by_the_kernel(self) -> None:
+        with make_socket((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))) as made:
+            assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+
+    def test_the_socket_is_that_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: list[object] = []
+
+        def watched(address: tuple[object, ...]) -> socket.socket:
+            made.append(address)
+            return make_socket(address)
+
+        monkeypatch.setattr("hsdns.apiserver.client.make_socket", watched)
+
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access(server.url)))
+            await setting.ask()
+            await setting.client.close()
+            assert len(made) == 1
+
+        run(scenario)
+
+    def test_the_environment_s_proxy_is_not_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, "http://127.0.0.1:1")
+
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access(server.url)))
+            assert (await setting.ask())[0] == 200
+            await setting.client.close()
+
+        run(scenario)
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        ("answer", "sentence"),
+        [
+            pytest.param(chunked(b"one", b"two", then="close"), "cut its answer short", id="chunks-cut"),
+            pytest.param(Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nfive", "close"), "cut its answer short", id="chunk-cut"),
+            pytest.param(Said(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfive", "close"), "cut its answer short", id="length-cut"),
+            pytest.param(Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "hang"), "does not speak HTTP: Invalid character in chunk size", id="no-chunk"),
+            pytest.param(Said(b"", "close"), "closed the connection without an answer", id="no-answer"),
+            pytest.param(Said(b"HTTP/1.1 200", "close"), "closed the connection without an answer", id="half-a-head"),
+            pytest.param(Said(b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "hang"), "does not speak HTTP: Bad status line", id="no-http"),
+        ],
+    )  # fmt: skip
+    def test_answer(self, answer: Said, sentence: str) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access(server.url)))
+            assert (await setting.fails()).startswith(f"{server.url} {sentence}")
+            await setting.client.close()
+
+        run(scenario, lambda head: answer)
+
+    def test_abort(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access(server.url)))
+            assert server.url in await setting.fails()
+            await setting.client.close()
+
+        run(scenario, lambda head: chunked(b"one", then="abort"))
+
+    def test_silence_in_the_body(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access(server.url)))
+            assert await setting.fails(0.05) == f"{server.url} has sent nothing for 0.05 s"
+            await asyncio.wait_for(server.ended.wait(), 5)
+            await setting.client.close()
+
+        run(scenario, lambda head: chunked(b"one", then="hang"))
+
+    def test_silence_is_asked_for_each_chunk(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access(server.url)))
+            patience = iter((30.0, 0.01))
+            with pytest.raises(Unreachable, match=r"sent nothing for 0\.01 s"):
+                await setting.read(lambda: next(patience))
+            await setting.client.close()
+
+        run(scenario, lambda head: chunked(b"one", then="hang"))
+
+    def test_silence_instead_of_an_answer(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access(server.url)), headers_timeout=0.05)
+            assert await setting.fails() == f"{server.url} does not answer within 0.05 s"
+            await setting.client.close()
+
+        run(scenario, lambda head: Said(b"", "hang"))
+
+    def test_refused(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access("http://127.0.0.1:1")))
+            assert (
+                await setting.fails()
+                == "http://127.0.0.1:1 refuses connections; is the API server running?"
+            )
+            assert setting.requests == {("<error>", "GET", "127.0.0.1:1"): 1}
+            await setting.client.close()
+
+        run(scenario)
+
+    def test_no_tls_there(self) -> None:
+        async def main() -> None:
+            greeting = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+            async with ScriptedServer(lambda head: said(), greeting=greeting) as server:
+                url = server.url.replace("http:", "https:")
+                setting = Setting(Given(Access(url)))
+                assert await setting.fails() == f"{url} does not speak TLS; is it http:// there?"
+                await setting.client.close()
+
+        asyncio.run(main())
+
+    def test_a_token_that_cannot_be_had(self, tmp_path: Path) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            variables = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
+            setting = Setting(InCluster(variables, lambda: 0, print, str(tmp_path)))
+            assert "cannot read the token file" in await setting.fails()
+            await setting.client.close()
+
+        run(scenario)
+
+
+class TestTls:
+    @pytest.mark.parametrize(
+        ("access", "advice"),
+        [
+            pytest.param(Access("", str(TLS_DATA / "other-ca.pem")), f"is {TLS_DATA / 'other-ca.pem'} the CA of this cluster?", id="another-ca"),
+            pytest.param(Access("", (TLS_DATA / "other-ca.pem").read_bytes()), "is certificate-authority-data of the kubeconfig that of this cluster?", id="another-pem"),
+            pytest.param(Access(""), "give the CA of the cluster", id="no-ca"),
+            pytest.param(Access("", str(TLS_DATA / "ca.pem"), tls_server_name="api.example.org"), "use a name that it has, or tls-server-name in a kubeconfig", id="name"),
+        ],
+    )  # fmt: skip
+    def test_certificate_that_does_not_hold(self, access: Access, advice: str) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(replace(access, server=server.url)))
+            found = await setting.fails()
+            assert found.startswith(f"{server.url} shows a certificate that does not hold: ")
+            assert advice in found
+            assert server.requests == []
+            await setting.client.close()
+
+        run(scenario, tls="server")
+
+    def test_tls_server_name(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            access = Access(
+                server.url, str(TLS_DATA / "ca.pem"), tls_server_name="kubernetes.default"
+            )
+            setting = Setting(Given(access))
+            assert (await setting.ask())[0] == 200
+            await setting.client.close()
+
+        run(scenario, tls="server")
+
+    def test_a_new_ca_is_used_for_new_connections(self, tmp_path: Path) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            path = tmp_path / "ca.crt"
+            shutil.copy(TLS_DATA / "ca.pem", path)
+            setting = Setting(Given(Access(server.url, str(path))))
+            assert "does not hold" in await setting.fails()
+            shutil.copy(TLS_DATA / "other-ca.pem", path)
+            assert (await setting.ask())[0] == 200
+            path.write_text("half written")
+            assert (await setting.ask())[0] == 200
+            assert len(setting.warnings) == 1
+            await setting.client.close()
+
+        run(scenario, tls="other-server")
+
+    def test_client_certificate(self) -> None:
+        async def main() -> None:
+            context = server_context()
+            context.load_verify_locations(TLS_DATA / "ca.pem")
+            context.verify_mode = ssl.CERT_REQUIRED
+            pair = str(TLS_DATA / "client.pem"), str(TLS_DATA / "client.key")
+            async with ScriptedServer(lambda head: said(), context) as server:
+                setting = Setting(Endpoint([server.url], *pair, str(TLS_DATA / "ca.pem")))
+                assert (await setting.ask())[0] == 200
+                assert "client" in server.subjects[0]
+                await setting.client.close()
+
+        asyncio.run(main())
+
+
+class TestCredentials:
+    def test_refused_credentials_are_forgotten(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            source = Given(Access(server.url, authorization="Bearer old"))
+            setting = Setting(source)
+            assert (await setting.ask())[0] == 401
+            assert source.forgotten == [source.access]
+            await setting.client.close()
+
+        run(scenario, lambda head: said("401 Unauthorized"))
+
+    @pytest.mark.parametrize("status", ["200 OK", "403 Forbidden", "503 Unavailable"])
+    def test_others_are_kept(self, status: str) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            source = Given(Access(server.url))
+            setting = Setting(source)
+            await setting.ask()
+            assert source.forgotten == []
+            await setting.client.close()
+
+        run(scenario, lambda head: said(status))
+
+    def test_a_rotated_token(self, tmp_path: Path) -> None:
+        """The server knows the new token alone: one 401, then it goes on."""
+
+        def answer(head: str) -> Said:
+            return said() if "Bearer new" in head else said("401 Unauthorized")
+
+        async def scenario(server: ScriptedServer) -> None:
+            shutil.copy(TLS_DATA / "ca.pem", tmp_path / "ca.crt")
+            (tmp_path / "token").write_text("old")
+            host, port = "127.0.0.1", str(server.port)
+            variables = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+            setting = Setting(InCluster(variables, lambda: 0, print, str(tmp_path)))
+            assert (await setting.ask())[0] == 401
+            (tmp_path / "token").write_text("new")
+            assert (await setting.ask())[0] == 200
+            assert setting.requests == {
+                ("401", "GET", f"{host}:{port}"): 1,
+                ("200", "GET", f"{host}:{port}"): 1,
+            }
+            await setting.client.close()
+
+        run(scenario, answer, tls="server")
+
+
+class TestProxy:
+    def test_tunnel(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            async with ScriptedServer(
+                lambda head: Said(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            ) as proxy:
+                proxy_url = proxy.url.replace("//", "//me:hunter2@")
+                access = Access(server.url, str(TLS_DATA / "ca.pem"), authorization="Bearer abc")
+                setting = Setting(Given(replace(access, proxy=proxy_url)))
+                assert (await setting.ask())[0] == 200
+                await setting.client.close()
+                (head,) = proxy.requests
+                assert head.startswith(f"CONNECT 127.0.0.1:{server.port} ")
+                assert header(head, "Proxy-Authorization") == ["Basic bWU6aHVudGVyMg=="]
+                assert "Bearer" not in head
+
+        run(scenario, tls="server")
+
+    def test_refusal(self) -> None:
+        async def scenario(proxy: ScriptedServer) -> None:
+            url = proxy.url.replace("//", "//me:hunter2@")
+            setting = Setting(Given(Access("https://192.0.2.1:443", proxy=url)))
+            assert await setting.fails() == (
+                f"the proxy {proxy.url} refuses to connect to https://192.0.2.1:443: 407 No"
+            )
+            await setting.client.close()
+
+        run(scenario, lambda head: said("407 No"))
+
+    def test_not_there(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            access = Access("https://192.0.2.1:443", proxy="http://me:hunter2@127.0.0.1:1")
+            setting = Setting(Given(access))
+            assert (await setting.fails()).startswith(
+                "the proxy http://127.0.0.1:1 on the way to https://192.0.2.1:443 cannot be reached: "
+            )
+            await setting.client.close()
+
+        run(scenario)
+
+
+def test_durations_of_all_but_watches() -> None:
+    async def scenario(server: ScriptedServer) -> None:
+        setting = Setting(Given(Access(server.url)))
+        async with setting.client.get("/", {}):
+            setting.now += 0.3
+        async with setting.client.get("/", {"watch": "true"}):
+            setting.now += 300
+        await setting.client.close()
+        text = setting.registry.to_text().decode()
+        name = "coredns_kubernetes_rest_client_request_duration_seconds"
+        labels = f'host="127.0.0.1:{server.port}"'
+        assert f'{name}_bucket{{{labels},le="0.25",verb="GET"}} 0.0' in text
+        assert f'{name}_bucket{{{labels},le="0.5",verb="GET"}} 1.0' in text
+        assert f'{name}_count{{{labels},verb="GET"}} 1.0' in text
+
+    run(scenario)

@@ -1,0 +1,374 @@
+"""What the source promises of any API server, on the one in the test process and on a real one.
+
+A real one is used where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hsdns.apiserver.contact import Contact
+from hsdns.sources.api_server import Wanted
+from tests.support import faults
+from tests.support.api_under_test import EVERYTHING, FakeUnderTest, RealUnderTest
+from tests.support.collection import Manifest
+from tests.support.gate import Gate
+from tests.support.real_api import RealApi, missing_assets
+from tests.support.watch_rig import Rig
+
+TEN = tuple(f"team-{number}" for number in range(10))
+
+
+def namespace(name: str) -> Manifest:
+    return {"kind": "Namespace", "metadata": {"name": name}}
+
+
+def service(name: str, place: str = "one", *, port: int = 80) -> Manifest:
+    return {
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": place},
+        "spec": {"clusterIP": "None", "ports": [{"name": "http", "port": port}]},
+    }
+
+
+def endpoint_slice(name: str, *addresses: str, owner: str = "", place: str = "one") -> Manifest:
+    labels = {"kubernetes.io/service-name": owner or name}
+    return {
+        "kind": "EndpointSlice",
+        "metadata": {"name": f"{name}-slice", "namespace": place, "labels": labels},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address]} for address in addresses],
+        "ports": [{"name": "http", "port": 80, "protocol": "TCP"}],
+    }
+
+
+def pod(name: str) -> Manifest:
+    metadata = {"name": name, "namespace": "one"}
+    return {
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "web", "image": "example.org/web"}]},
+    }
+
+
+BEGINNING = (
+    namespace("one"), service("a"), endpoint_slice("a", "10.0.0.1", "10.0.0.2"), service("b"),
+    endpoint_slice("b", "10.0.0.3"), pod("p"),
+)  # fmt: skip
+
+
+# --- what is tried ---
+
+Scenario = Callable[[Rig], Awaitable[None]]
+
+
+async def initial_state(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    await rig.start()
+    await rig.until_equal()
+    assert rig.has("a")
+
+
+async def nothing_that_is_wanted(rig: Rig) -> None:
+    await rig.start(Wanted(labels="contract=none", pods=True))
+    assert not rig.store.services
+    await rig.api.apply(namespace("one"))
+    await rig.until(lambda: b"one" in rig.store.namespaces, "namespace one")
+
+
+async def more_objects_than_a_page(rig: Rig) -> None:
+    await rig.api.refuse_streams()
+    await rig.api.apply(namespace("one"), *(service(f"s{number}") for number in range(501)))
+    await rig.start()
+    await rig.until_equal()
+
+
+async def add_update_delete(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    await rig.start()
+    await rig.api.apply(service("c"), endpoint_slice("c", "10.0.0.9"))
+    await rig.until_equal()
+    await rig.api.apply(service("c", port=81), endpoint_slice("c", "10.0.0.8", "10.0.0.9"))
+    await rig.until_equal()
+    await rig.api.apply(endpoint_slice("c", "10.0.0.8", owner="a"))
+    await rig.until_equal()
+    await rig.api.delete(service("c"), endpoint_slice("c"))
+    await rig.until_equal()
+    assert not rig.has("c")
+
+
+async def recreated_under_its_name(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    await rig.start()
+    await rig.api.delete(service("a"), endpoint_slice("a"))
+    await rig.api.apply(service("a", port=82), endpoint_slice("a", "10.0.0.7"))
+    await rig.until_equal()
+
+
+async def namespace_gone(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING, namespace("two"))
+    await rig.start()
+    await rig.api.delete(namespace("two"))
+    await rig.until(lambda: b"two" not in rig.store.namespaces, "namespace two is gone")
+    await rig.until_equal()
+
+
+async def changes_missed_while_disconnected(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    await rig.start()
+    rig.gate.shut()
+    await rig.api.apply(endpoint_slice("a", "10.0.0.2", "10.0.0.4"), service("c"))
+    await rig.api.delete(service("b"), endpoint_slice("b"))
+    await rig.until_logged("cannot watch services at .* still served")
+    assert rig.has("a")
+    assert rig.has("b")
+    rig.gate.open()
+    await rig.until_equal()
+    assert not rig.has("b")
+    # Events came of them, so nothing had to be read anew.
+    assert not [line for line in rig.log if "read anew" in line]
+
+
+async def changes_missed_while_history_was_forgotten(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    await rig.start()
+    rig.gate.shut()
+    await rig.api.apply(endpoint_slice("a", "10.0.0.2", "10.0.0.4"), service("c"))
+    await rig.api.delete(service("b"), endpoint_slice("b"))
+    await rig.api.forget_history()
+    assert rig.has("b")
+    rig.gate.open()
+    await rig.until_equal()
+    assert not rig.has("b")
+    await rig.until_logged(r"services had to be read anew \(expired\); 1 deletions had been missed")
+
+
+async def server_killed(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    await rig.start()
+    await rig.api.restart()
+    assert rig.has("a")
+    await rig.api.apply(service("c"))
+    await rig.api.delete(service("b"), endpoint_slice("b"))
+    await rig.until_equal()
+
+
+async def etcd_killed(rig: Rig) -> None:
+    assert isinstance(rig.api, RealUnderTest)
+    await rig.api.apply(*BEGINNING)
+    await rig.start()
+    await rig.api.restart_etcd()
+    await rig.api.apply(service("c"))
+    await rig.api.delete(service("b"), endpoint_slice("b"))
+    await rig.until_equal()
+
+
+async def rights_revoked_and_given_back(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    await rig.start()
+    await rig.api.grant(["services", "namespaces", "pods"])
+    rig.gate.cut()  # a watch that is open goes on without rights
+    line = await rig.until_logged("cannot watch endpointslices at .* grant list and watch on it")
+    assert '"endpointslices" in API group "discovery.k8s.io"' in line
+    assert "still served" in line
+    await rig.api.apply(endpoint_slice("a", "10.0.0.5"))
+    await rig.api.grant(EVERYTHING)
+    await rig.until_equal()
+    await rig.until_logged("endpointslices can be watched at .* again")
+
+
+async def rights_missing_at_the_start(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    await rig.api.grant(["services", "namespaces", "pods"])
+    starting = asyncio.create_task(rig.start())
+    line = await rig.until_logged("cannot watch endpointslices at ")
+    assert "it has not been read yet" in line
+    assert not rig.store.synced
+    await rig.api.grant(EVERYTHING)
+    await starting
+    await rig.until_equal()
+
+
+async def rights_in_ten_namespaces(rig: Rig) -> None:
+    for name in TEN:
+        await rig.api.apply(
+            namespace(name), service("a", name), endpoint_slice("a", "10.0.0.1", place=name)
+        )
+    await rig.api.apply(*BEGINNING)
+    await rig.api.grant(["services", "endpointslices"], TEN)
+    await rig.start(Wanted(namespaces=TEN))
+    await rig.until_equal(within=TEN)
+    await rig.until_logged("services of the whole cluster are forbidden to this account")
+    await rig.api.apply(endpoint_slice("a", "10.0.0.1", "10.0.0.2", place=TEN[9]))
+    await rig.until_equal(within=TEN)
+
+
+async def streams_refused(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    await rig.api.refuse_streams()
+    await rig.start()
+    await rig.until_equal()
+    await rig.api.apply(service("c"))
+    await rig.until_equal()
+
+
+async def streams_overlooked(rig: Rig) -> None:
+    fake(rig).cluster.streaming = "ignored"
+    fake(rig).cluster.fail(faults.cut(4), watch=True, times=4)  # a stream that breaks off
+    await streams_are_listed_instead(rig)
+
+
+async def streams_are_listed_instead(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    await rig.start()
+    await rig.until_equal()
+    assert [each for each in fake(rig).cluster.requests if "limit=" in each]
+
+
+async def token_rotated(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    await rig.start()
+    rig.gate.shut()
+    await rig.api.rotate_token()
+    await rig.api.apply(service("c"))
+    rig.gate.open()
+    await rig.until_logged(r"do(es)? not accept these credentials \(401\)")
+    assert rig.has("a")
+    rig.connect.write()
+    await rig.until_equal()
+
+
+async def too_many_requests(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING)
+    fake(rig).cluster.fail(faults.too_many_requests(7), path="services")
+    starting = asyncio.create_task(rig.start())
+    line = await rig.until_logged(r"too much to do \(429\)")
+    pause = re.search(r"next try in ([\d.]+) s", line)
+    assert pause is not None
+    assert float(pause[1]) >= 7
+    await starting
+    await rig.until_equal()
+
+
+async def object_of_a_wrong_form(rig: Rig) -> None:
+    await rig.api.apply(*BEGINNING, {**service("odd"), "spec": "nothing"})
+    await rig.start()
+    await rig.api.apply({**endpoint_slice("b"), "endpoints": 7}, service("c"))
+    await rig.until(lambda: rig.has("c"), "Service c")
+    await rig.until(lambda: len(rig.rejected) == 2, "both are told")
+    assert {line.partition(":")[0] for line in rig.rejected} == {
+        "Service one/odd",
+        "EndpointSlice one/b-slice",
+    }
+    # What was known of the slice before it went wrong is still served.
+    assert rig.store.services[b"one", b"b"].has_endpoints
+    assert not rig.has("odd")
+
+
+async def one_bad_answer(rig: Rig) -> None:
+    await rig.start()
+    await rig.api.apply(service("c"))
+    await rig.until_equal()
+
+
+def fake(rig: Rig) -> FakeUnderTest:
+    assert isinstance(rig.api, FakeUnderTest)
+    return rig.api
+
+
+# --- where it is tried ---
+
+BOTH: tuple[Scenario, ...] = (
+    initial_state, nothing_that_is_wanted, more_objects_than_a_page, add_update_delete,
+    recreated_under_its_name, namespace_gone, changes_missed_while_disconnected,
+    changes_missed_while_history_was_forgotten, server_killed, rights_revoked_and_given_back,
+    rights_missing_at_the_start, rights_in_ten_namespaces, streams_refused, token_rotated,
+)  # fmt: skip
+FAKE: tuple[Scenario, ...] = (streams_overlooked, too_many_requests, object_of_a_wrong_form)
+REAL: tuple[Scenario, ...] = (etcd_killed,)
+
+BAD_ANSWERS = {
+    "429": faults.too_many_requests(),
+    "503": faults.unavailable(1),
+    "a page of HTML": faults.html_page(),
+    "a page of HTML with 200": faults.html_page(200),
+    "500": faults.internal_error(),
+    "410": faults.expired(),
+    "410 as event": faults.expired_event(),
+    "a connection that is refused": faults.refused(),
+    "a connection that is cut": faults.cut(0),
+    "half a line": faults.cut(100),
+    "half a line, then the end": faults.ended(100),
+    "an empty body": faults.ended(0),
+    "octet by octet": faults.slowly(1),
+}
+
+
+def readable(scenario: Scenario) -> str:
+    return scenario.__name__.replace("_", " ")
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the pauses of the source be as long as it says in the log, but shorter in truth."""
+
+    async def wait(self: Contact, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, 0.02))
+
+    monkeypatch.setattr(Contact, "wait", wait)
+
+
+@pytest.fixture(scope="module")
+def real_api() -> Iterator[RealApi]:
+    reason = missing_assets()
+    if reason:
+        pytest.skip(reason)
+    with RealApi() as api:
+        yield api
+
+
+def try_out(under_test: FakeUnderTest | RealUnderTest, scenario: Scenario, folder: Path) -> None:
+    async def body() -> None:
+        async with under_test as api, Gate(api.port) as gate:
+            rig = Rig(api, gate, folder)
+            try:
+                await scenario(rig)
+            finally:
+                await rig.stop()
+
+    asyncio.run(body())
+
+
+@pytest.mark.sockets
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize("scenario", [*BOTH, *FAKE], ids=readable)
+def test_on_the_fake_api(scenario: Scenario, tmp_path: Path) -> None:
+    try_out(FakeUnderTest(), scenario, tmp_path)
+
+
+@pytest.mark.sockets
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize("watch", [False, True], ids=["of a list", "of a watch"])
+@pytest.mark.parametrize("name", BAD_ANSWERS)
+def test_a_bad_answer_costs_nothing_but_time(name: str, watch: bool, tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.api.apply(*BEGINNING)
+        if not watch:
+            await rig.api.refuse_streams()
+        fake(rig).cluster.fail(BAD_ANSWERS[name], path="endpointslices", watch=watch)
+        await one_bad_answer(rig)
+
+    try_out(FakeUnderTest(), scenario, tmp_path)
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("scenario", [*BOTH, *REAL], ids=readable)
+def test_on_a_real_api(scenario: Scenario, real_api: RealApi, tmp_path: Path) -> None:
+    try_out(RealUnderTest(real_api), scenario, tmp_path)

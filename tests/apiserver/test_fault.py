@@ -1,0 +1,74 @@
+import errno
+import socket
+import ssl
+from types import SimpleNamespace
+from typing import Any, cast
+
+import aiohttp
+import pytest
+
+from hsdns.apiserver.access import Access
+from hsdns.apiserver.fault import describe, is_tls
+
+ACCESS = Access("https://host:443", "/ca.crt", proxy="http://me:hunter2@proxy:3128")
+KEY = cast(Any, SimpleNamespace(host="host", port=443, ssl=True, is_ssl=True))
+ALERT = "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required"
+
+
+def unverified(code: int, message: str) -> aiohttp.ClientConnectorCertificateError:
+    error = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED]")
+    error.verify_code, error.verify_message = code, message
+    return aiohttp.ClientConnectorCertificateError(KEY, error)
+
+
+def of_tls(reason: str) -> aiohttp.ClientConnectorSSLError:
+    error = ssl.SSLError(1, f"[SSL: {reason}]")
+    error.reason = reason
+    return aiohttp.ClientConnectorSSLError(KEY, error)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        pytest.param(aiohttp.ClientConnectorError(KEY, ConnectionRefusedError(111, "no")), "refuses connections; is the API server running?", id="refused"),
+        pytest.param(aiohttp.ClientConnectorError(KEY, OSError(errno.ENETUNREACH, "Network is unreachable")), "cannot be reached: Network is unreachable", id="network"),
+        pytest.param(aiohttp.ClientConnectorDNSError(KEY, socket.gaierror(-2, "Name or service not known")), "cannot be found: Name or service not known", id="name"),
+        pytest.param(aiohttp.ConnectionTimeoutError("Connection timeout"), "does not accept a connection within 10 s", id="connecting"),
+        pytest.param(TimeoutError(), "does not answer within 7 s", id="waiting"),
+        pytest.param(TimeoutError(errno.ETIMEDOUT, "Connection timed out"), "cannot be reached: Connection timed out", id="kernel"),
+        pytest.param(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), "cannot be reached: Connection reset by peer", id="reset"),
+        pytest.param(aiohttp.ServerDisconnectedError(), "closed the connection without an answer", id="closed"),
+        pytest.param(aiohttp.ClientPayloadError("x"), "cut its answer short", id="cut"),
+        pytest.param(unverified(20, "unable to get local issuer certificate"), "shows a certificate that does not hold: unable to get local issuer certificate; is /ca.crt the CA of this cluster?", id="issuer"),
+        pytest.param(unverified(10, "certificate has expired"), "shows a certificate that does not hold: certificate has expired; renew it on the control plane, or set this host's clock", id="expired"),
+        pytest.param(unverified(9, "certificate is not yet valid"), "shows a certificate that does not hold: certificate is not yet valid; renew it on the control plane, or set this host's clock", id="too-early"),
+        pytest.param(unverified(64, "IP address mismatch"), "shows a certificate that does not hold: IP address mismatch; use a name that it has, or tls-server-name in a kubeconfig", id="wrong-name"),
+        pytest.param(of_tls("WRONG_VERSION_NUMBER"), "does not speak TLS; is it http:// there?", id="no-tls"),
+        pytest.param(of_tls("NO_PROTOCOLS_AVAILABLE"), "does not agree on TLS: NO_PROTOCOLS_AVAILABLE", id="tls"),
+        pytest.param(aiohttp.ClientOSError(1, ALERT), f"does not agree on TLS: {ALERT}", id="alert"),
+        pytest.param(aiohttp.ClientError("Bearer hunter2"), "cannot be asked: ClientError", id="else"),
+    ],
+)  # fmt: skip
+def test_describe(error: BaseException, sentence: str) -> None:
+    assert describe(ACCESS, error, 7.0) == f"https://host:443 {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        pytest.param(of_tls("X"), True, id="handshake"),
+        pytest.param(unverified(20, "x"), True, id="certificate"),
+        pytest.param(aiohttp.ClientOSError(1, ALERT), True, id="alert"),
+        pytest.param(aiohttp.ClientConnectorError(KEY, OSError(1, "x")), False, id="connection"),
+        pytest.param(TimeoutError(), False, id="time"),
+    ],
+)
+def test_is_tls(error: BaseException, found: bool) -> None:
+    assert is_tls(error) is found
+
+
+def test_the_password_of_a_proxy_is_not_shown() -> None:
+    error = aiohttp.ClientProxyConnectionError(KEY, ConnectionRefusedError(111, "refused"))
+    assert describe(ACCESS, error, 1.0) == (
+        "the proxy http://proxy:3128 on the way to https://host:443 cannot be reached: refused"
+    )

@@ -1,0 +1,395 @@
+import asyncio
+import json
+import os
+import sys
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsdns.apiserver.access import Access
+from hsdns.apiserver.kubeconfig import COMMAND, MARGIN, PAUSE, Kubeconfig
+from hsdns.apiserver.transport import Unreachable
+
+# Stands for the real process: prints the file `answer`, adds what it was given to the file `runs`.
+STAND_IN = """
+import json, os, sys
+folder = sys.argv[1]
+with open(folder + "/runs", "a") as runs:
+    runs.write(json.dumps([sys.argv[2:], json.loads(sys.stdin.read()), os.getpid()]) + "\\n")
+answer = open(folder + "/answer").read()
+if answer.startswith("hang"):
+    if not os.fork():
+        open(folder + "/child", "w").write(str(os.getpid()))
+    open(folder + "/fifo").read()
+if answer.startswith("crash"):
+    sys.exit("Traceback\\nKeyError: 3")
+print(answer)
+"""
+KUBECONFIG = """
+current-context: c
+contexts: [{name: c, context: {cluster: c}}]
+clusters: [{name: c, cluster: {server: "https://host"}}]
+"""
+
+
+class Setting:
+    """A kubeconfig, the process that reads it, and both clocks."""
+
+    def __init__(self, folder: Path, context: str = "", timeout: float = 20.0) -> None:
+        self.folder = folder
+        self.path = folder / "kubeconfig"
+        self.path.write_text(KUBECONFIG)
+        self.script = folder / "stand_in.py"
+        self.script.write_text(STAND_IN)
+        self.now, self.wall = 100.0, 1_000_000.0
+        self.warnings: list[str] = []
+        self.source = Kubeconfig(
+            str(self.path),
+            context,
+            lambda: self.now,
+            lambda: self.wall,
+            self.warnings.append,
+            command=(sys.executable, "-S", "-E", str(self.script), str(folder)),
+            timeout=timeout,
+        )
+
+    def answers(self, **found: Any) -> None:
+        (self.folder / "answer").write_text(json.dumps({"server": "https://host:6443"} | found))
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.wall += seconds
+
+    async def authorization(self) -> str:
+        return (await self.source.current()).authorization
+
+    async def fault(self) -> str:
+        with pytest.raises(Unreachable) as caught:
+            await self.source.current()
+        return str(caught.value)
+
+    @property
+    def runs(self) -> list[Any]:
+        """Arguments, input and process number of each run."""
+        path = self.folder / "runs"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def run(folder: Path, scenario: Callable[[Setting], Awaitable[None]], context: str = "") -> None:
+    async def main() -> None:
+        await scenario(Setting(folder, context))
+
+    asyncio.run(main())
+
+
+def test_access(tmp_path: Path) -> None:
+    async def scenario(setting: Setting) -> None:
+        assert setting.source.server == f"the API server of kubeconfig {setting.path}"
+        setting.answers(
+            authority={"path": "/ca"},
+            certificate={"pem": "cert\xff"},
+            key={"pem": "key"},
+            authorization="Bearer a",
+            headers=[["Impersonate-User", "jane"]],
+            tls_server_name="api",
+            proxy="http://proxy",
+            expiry=5e9,
+            warnings=["take care"],
+        )
+        assert await setting.source.current() == Access(
+            "https://host:6443",
+            "/ca",
+            b"cert\xff",
+            b"key",
+            "Bearer a",
+            (("Impersonate-User", "jane"),),
+            "api",
+            False,
+            "http://proxy",
+            5e9,
+        )
+        assert setting.source.server == "https://host:6443"
+        assert setting.warnings == ["take care"]
+        assert setting.runs[0][:2] == [[str(setting.path), "lab"], {}]
+
+    run(tmp_path, scenario, "lab")
+
+
+def fill(pipe: int) -> None:
+    """Write for as long as somebody reads."""
+    while True:
+        os.write(pipe, b"x")
+
+
+class TestWhenItRuns:
+    def test_once_while_nothing_happens(self, tmp_path: Path) -> None:
+        async def scenario(setting: Setting) -> None:
+            setting.answers(authorization="Bearer a")
+            await asyncio.gather(*(setting.authorization() for _ in range(5)))
+            setting.pass_time(1e6)
+            assert await setting.authorization() == "Bearer a"
+            assert len(setting.runs) == 1
+
+        run(tmp_path, scenario)
+
+    def test_before_the_token_ends(self, tmp_path: Path) -> None:
+        async def scenario(setting: Setting) -> None:
+            setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
+            await setting.authorization()
+            setting.answers(authorization="Bearer b", expiry=setting.wall + 1800)
+            setting.pass_time(900 - MARGIN - 1)
+            assert await setting.authorization() == "Bearer a"
+            setting.pass_time(1)
+            assert await setting.authorization() == "Bearer b"
+
+        run(tmp_path, scenario)
+
+    def test_when_the_wall_clock_jumps_over_the_end(self, tmp_path: Path) -> None:
+        async def scenario(setting: Setting) -> None:
+            setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
+            await setting.authorization()
+            setting.answers(authorization="Bearer b", expiry=setting.wall + 1e6)
+            setting.now += PAUSE
+            setting.wall += 7200
+            assert await setting.authorization() == "Bearer b"
+
+        run(tmp_path, scenario)
+
+    def test_when_the_file_changes(self, tmp_path: Path) -> None:
+        async def scenario(setting: Setting) -> None:
+            setting.answers(authorization="Bearer a")
+            await setting.authorization()
+            setting.answers(authorization="Bearer b")
+            setting.path.write_text(KUBECONFIG + "# changed\n")
+            assert await setting.authorization() == "Bearer b"
+
+        run(tmp_path, scenario)
+
+    def test_after_a_refusal(self, tmp_path: Path) -> None:
+        """Several watches are refused at once: they cause one run, and none for the credentials after it."""
+
+        async def scenario(setting: Setting) -> None:
+            setting.answers(authorization="Bearer a")
+            refused = await setting.source.current()
+            setting.answers(authorization="Bearer b")
+            setting.pass_time(PAUSE)
+            for _ in range(3):
+                setting.source.forget(refused)
+                assert await setting.authorization() == "Bearer b"
+                setting.pass_time(PAUSE)
+            assert len(setting.runs) == 2
+
+        run(tmp_path, scenario)
+
+    def test_not_too_often(self, tmp_path: Path) -> None:
+        async def scenario(setting: Setting) -> None:
+            setting.answers(authorization="Bearer a")
+            for _ in range(4):
+                setting.source.forget(await setting.source.current())
+                setting.pass_time(PAUSE / 4)
+            assert len(setting.runs) == 1
+            await setting.source.current()
+            assert len(setting.runs) == 2
+
+        run(tmp_path, scenario)
+
+    def test_a_failure_is_not_repeated_for_each_watch(self, tmp_path: Path) -> None:
+        async def scenario(setting: Setting) -> None:
+            setting.answers(error="no login")
+            assert [await setting.fault() for _ in range(3)] == ["no login"] * 3
+            assert len(setting.runs) == 1
+            setting.answers(authorization="Bearer a")
+            setting.pass_time(PAUSE)
+            assert await setting.authorization() == "Bearer a"
+
+        run(tmp_path, scenario)
+
+
+class TestFailure:
+    def test_credentials_that_hold_stay_in_use(self, tmp_path: Path) -> None:
+        async def scenario(setting: Setting) -> None:
+            setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
+            await setting.authorization()
+            setting.answers(error="no login")
+            setting.pass_time(900 - MARGIN)
+            for _ in range(4):
+                assert await setting.authorization() == "Bearer a"
+                setting.pass_time(PAUSE)
+            assert len(setting.runs) == 5
+            assert setting.warnings == ["no login; going on with the credentials from before"]
+            setting.pass_time(MARGIN)
+            assert await setting.fault() == "no login"
+
+        run(tmp_path, scenario)
+
+    def test_a_warning_again_after_a_success(self, tmp_path: Path) -> None:
+        async def scenario(setting: Setting) -> None:
+            setting.answers(authorization="Bearer a")
+            await setting.authorization()
+            for text in ("first", "second"):
+                setting.answers(error="no login")
+                setting.path.write_text(KUBECONFIG + f"# {text}\n")
+                await setting.authorization()
+                setting.answers(authorization="Bearer b")
+                setting.path.write_text(KUBECONFIG + f"# {text} end\n")
+                await setting.authorization()
+            assert len(setting.warnings) == 2
+
+        run(tmp_path, scenario)
+
+    @pytest.mark.parametrize(
+        ("answer", "sentence"),
+        [
+            pytest.param('{"error": "no login"}', "no login", id="told"),
+            pytest.param("crash", "the process that reads kubeconfig PATH ended with status 1: KeyError: 3", id="crash"),
+            pytest.param("what?", "the process that reads kubeconfig PATH ended with status 0: no output", id="no-json"),
+            pytest.param('{"server": 3}', "the process that reads kubeconfig PATH ended with status 0: no output", id="other-json"),
+            pytest.param('{"server": "ftp://x"}', '"server" of kubeconfig PATH: "ftp://x" is not the address of an API server', id="server"),
+            pytest.param('{"server": "https://x", "proxy": "socks5://me:pw@x"}', 'proxy-url of kubeconfig PATH is "socks5"; only http and https can be used', id="socks"),
+            pytest.param('{"server": "https://x", "authorization": "Bearer a\\nb"}', "the token of kubeconfig PATH is not one word of ASCII", id="token"),
+        ],
+    )  # fmt: skip
+    def test_sentence(self, tmp_path: Path, answer: str, sentence: str) -> None:
+        async def scenario(setting: Setting) -> None:
+            (tmp_path / "answer").write_text(answer)
+            assert (await setting.fault()).startswith(sentence.replace("PATH", str(setting.path)))
+
+        run(tmp_path, scenario)
+
+    def test_nothing_to_start(self, tmp_path: Path) -> None:
+        async def main() -> None:
+            path = tmp_path / "kubeconfig"
+            source = Kubeconfig(str(path), "", lambda: 0, lambda: 0, print, command=("/no/python",))
+            with pytest.raises(Unreachable, match="cannot start /no/python to read kubeconfig"):
+                await source.current()
+
+        asyncio.run(main())
+
+    def test_a_process_that_hangs_is_ended_with_its_plugin(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "fifo")
+
+        async def main() -> None:
+            setting = Setting(tmp_path, timeout=0.3)
+            (tmp_path / "answer").write_text("hang")
+            assert await setting.fault() == (
+                f"kubeconfig {setting.path} gave no credentials within 0.3 s; "
+                "does its exec plugin wait for input?"
+            )
+
+        asyncio.run(main())
+
+    def test_a_cancelled_wait_leaves_no_process(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "fifo")
+
+        async def main() -> None:
+            setting = Setting(tmp_path)
+            (tmp_path / "answer").write_text("hang")
+            task = asyncio.create_task(setting.source.current())
+            loop = asyncio.get_running_loop()
+            # Opening waits until the process has opened the other end.
+            writer = await loop.run_in_executor(None, os.open, tmp_path / "fifo", os.O_WRONLY)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            # Both readers are gone: the kernel says so.
+            with pytest.raises(BrokenPipeError):
+                fill(writer)
+            os.close(writer)
+            with pytest.raises(ProcessLookupError):
+                os.kill(setting.runs[0][2], 0)
+
+        asyncio.run(main())
+
+
+def test_token_file(tmp_path: Path) -> None:
+    async def scenario(setting: Setting) -> None:
+        token = tmp_path / "token"
+        token.write_text("first")
+        setting.answers(token_file=str(token))
+        access = await setting.source.current()
+        assert access.authorization == "Bearer first"
+        token.write_text("second")
+        setting.source.forget(access)
+        assert await setting.authorization() == "Bearer second"
+        token.write_text("third")
+        setting.pass_time(60)
+        assert await setting.authorization() == "Bearer third"
+        assert len(setting.runs) == 1
+
+    run(tmp_path, scenario)
+
+
+def test_what_the_process_wants_remembered(tmp_path: Path) -> None:
+    """A provider may give a refresh token that is good once; nothing is written to the kubeconfig."""
+
+    async def scenario(setting: Setting) -> None:
+        setting.answers(expiry=0, remembered={"refresh-token": "one"})
+        for _ in range(2):
+            await setting.source.current()
+            setting.pass_time(PAUSE)
+        setting.path.write_text(KUBECONFIG + "# somebody else's\n")
+        await setting.source.current()
+        assert [given for _, given, _ in setting.runs] == [{}, {"refresh-token": "one"}, {}]
+
+    run(tmp_path, scenario)
+
+
+class TestCheck:
+    def test_good(self, tmp_path: Path) -> None:
+        setting = Setting(tmp_path)
+        assert setting.source.check() == []
+        assert setting.runs == []
+
+    def test_no_such_context(self, tmp_path: Path) -> None:
+        (sentence,) = Setting(tmp_path, "d").source.check()
+        assert sentence.startswith(f'kubeconfig {tmp_path}/kubeconfig has no context "d"')
+
+    def test_missing_file(self, tmp_path: Path) -> None:
+        setting = Setting(tmp_path)
+        text = KUBECONFIG.replace("server:", "certificate-authority: gone, server:")
+        setting.path.write_text(text)
+        assert setting.source.check() == [
+            f'cannot read {tmp_path}/gone ("certificate-authority"): No such file or directory'
+        ]
+
+    def test_missing_package(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "kubernetes_asyncio", None)
+        (sentence,) = Setting(tmp_path).source.check()
+        assert sentence.startswith('"kubeconfig" needs the Python package kubernetes_asyncio')
+
+
+def test_the_real_process(tmp_path: Path) -> None:
+    """An exec plugin, asked again when its token ends; the library stays out of this process."""
+    plugin = tmp_path / "login"
+    plugin.write_text(
+        textwrap.dedent("""\
+            #!/bin/sh
+            echo . >> FOLDER/count
+            n=$(wc -l < FOLDER/count)
+            echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
+            echo '"status": {"token": "t'$((n))'", "expirationTimestamp": "2030-01-01T00:0'$((n))':00Z"}}'
+        """).replace("FOLDER", str(tmp_path))
+    )
+    plugin.chmod(0o700)
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        KUBECONFIG.replace("{cluster: c}", "{cluster: c, user: u}")
+        + "users: [{name: u, user: {exec: {command: ./login, "
+        + "apiVersion: client.authentication.k8s.io/v1}}}]"
+    )
+    now, wall = [0.0], [1893456000.0 - 3600]
+
+    async def main() -> None:
+        source = Kubeconfig(str(path), "c", lambda: now[0], lambda: wall[0], print)
+        assert (await source.current()).authorization == "Bearer t1"
+        now[0] += 3600
+        wall[0] += 3600
+        assert (await source.current()).authorization == "Bearer t2"
+
+    before = "kubernetes_asyncio" in sys.modules
+    asyncio.run(main())
+    assert ("kubernetes_asyncio" in sys.modules) is before
+    assert COMMAND[0] == sys.executable

@@ -1,0 +1,279 @@
+"""The process as it is started: what it prints for a kubeconfig."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsdns.apiserver.kubeconfig import COMMAND
+
+DATA = base64.b64encode(b"a PEM").decode()
+
+
+def write(folder: Path, user: dict[str, Any], cluster: dict[str, Any] | None = None) -> Path:
+    """Write a kubeconfig with one context."""
+    path = folder / "kubeconfig"
+    content = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://host:6443"} | (cluster or {})}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(json.dumps(content))  # which is YAML
+    return path
+
+
+def plugin(folder: Path, *lines: str) -> dict[str, Any]:
+    """Make an exec plugin, a script beside the kubeconfig."""
+    path = folder / "login"
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o700)
+    return {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login"}
+
+
+def credential(**status: str) -> str:
+    """What a plugin prints."""
+    version = "client.authentication.k8s.io/v1"
+    text = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
+    return f"cat <<'EOF'\n{text}\nEOF"
+
+
+def run(
+    path: Path | str, *context: str, stdin: str = "{}", code: str = "", folder: str = ""
+) -> dict[str, Any]:
+    """Run the process; `code` runs before it, `folder` is looked at for packages before all others."""
+    command = list(COMMAND)
+    command[2] = code + command[2]
+    environment = dict(os.environ, PYTHONPATH=folder)
+    done = subprocess.run(
+        [*command, str(path), *context],
+        input=stdin,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    assert done.returncode == (1 if "error" in found else 0)
+    return found
+
+
+NOTHING: dict[str, Any] = {
+    "authority": None,
+    "certificate": None,
+    "key": None,
+    "headers": [],
+    "token_file": "",
+    "warnings": [],
+    "server": "https://host:6443",
+    "insecure": False,
+    "tls_server_name": "",
+    "proxy": "",
+    "authorization": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "expected"),
+    [
+        pytest.param({}, {}, {}, id="nobody"),
+        pytest.param(
+            {"certificate-authority": "ca.crt", "tls-server-name": "api", "proxy-url": "http://proxy:3128"},
+            {"client-certificate-data": DATA, "client-key": "/etc/key", "token": "abc"},
+            {
+                "authority": {"path": "FOLDER/ca.crt"},
+                "certificate": {"pem": "a PEM"},
+                "key": {"path": "/etc/key"},
+                "tls_server_name": "api",
+                "proxy": "http://proxy:3128",
+                "authorization": "Bearer abc",
+            },
+            id="all",
+        ),
+        pytest.param(
+            {"insecure-skip-tls-verify": True},
+            {"token": "abc", "tokenFile": "token", "as": "jane", "as-groups": ["a", "b"], "as-user-extra": {"x": ["y"]}},
+            {
+                "insecure": True,
+                "token_file": "FOLDER/token",
+                "headers": [
+                    ["Impersonate-User", "jane"],
+                    ["Impersonate-Group", "a"],
+                    ["Impersonate-Group", "b"],
+                    ["Impersonate-Extra-x", "y"],
+                ],
+            },
+            id="token-file-and-impersonation",
+        ),
+        pytest.param({}, {"username": "jane", "password": "pw"}, {"authorization": "Basic amFuZTpwdw=="}, id="password"),
+    ],
+)  # fmt: skip
+def test_found(
+    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    found = run(write(tmp_path, user, cluster), "c")
+    text = json.dumps(NOTHING | expected).replace("FOLDER", str(tmp_path))
+    assert found == json.loads(text)
+
+
+class TestPlugin:
+    def test_token(self, tmp_path: Path) -> None:
+        answer = credential(token="abc", expirationTimestamp="2030-01-01T00:00:00Z")
+        found = run(write(tmp_path, {"exec": plugin(tmp_path, answer)}))
+        assert found["authorization"] == "Bearer abc"
+        assert found["expiry"] == 1893456000.0
+
+    def test_certificate(self, tmp_path: Path) -> None:
+        answer = credential(clientCertificateData="a certificate", clientKeyData="a key")
+        user = {"exec": plugin(tmp_path, answer) | {"provideClusterInfo": True}}
+        found = run(write(tmp_path, user))
+        assert found["certificate"] == {"pem": "a certificate"}
+        assert found["key"] == {"pem": "a key"}
+        assert found["expiry"] is None
+        assert len(found["warnings"]) == 1
+        assert "provideClusterInfo" in found["warnings"][0]
+
+    def test_failure(self, tmp_path: Path) -> None:
+        user = {"exec": plugin(tmp_path, "echo please log in first >&2", "exit 3")}
+        path = write(tmp_path, user)
+        assert run(path) == {
+            "error": f'the exec plugin "{tmp_path}/login" of kubeconfig {path} gives no credentials: '
+            "exec: process returned 3. please log in first"
+        }
+
+    @pytest.mark.parametrize(
+        ("lines", "sentence"),
+        [
+            pytest.param(["echo hunter2"], "gives no credentials: exec: failed to decode process output", id="no-json"),
+            pytest.param([credential()], "gave neither a token nor a certificate with its key", id="nothing"),
+        ],
+    )  # fmt: skip
+    def test_no_credentials(self, tmp_path: Path, lines: list[str], sentence: str) -> None:
+        found = run(write(tmp_path, {"exec": plugin(tmp_path, *lines)}))
+        assert sentence in found["error"]
+        assert "hunter2" not in found["error"]
+
+    def test_not_there(self, tmp_path: Path) -> None:
+        command = {"apiVersion": "v1", "command": "no-such-login", "installHint": "see example.org"}
+        path = write(tmp_path, {"exec": command})
+        assert run(path) == {
+            "error": f'the exec plugin "no-such-login" of kubeconfig {path} was not found; see example.org'
+        }
+
+
+def jwt(expiry: int) -> str:
+    """An unsigned JSON web token."""
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": expiry}).encode()).decode().rstrip("=")
+    return f"e30.{claims}.x"
+
+
+OIDC = {"client-id": "me", "client-secret": "", "idp-issuer-url": "https://127.0.0.1:1"}
+
+
+class TestOidc:
+    def test_a_token_that_holds(self, tmp_path: Path) -> None:
+        token = jwt(4_000_000_000)
+        config = OIDC | {"id-token": jwt(1), "refresh-token": "old"}
+        path = write(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
+        remembered = {"id-token": token, "refresh-token": "new"}
+        found = run(path, stdin=json.dumps(remembered))
+        assert found["authorization"] == f"Bearer {token}"
+        assert found["expiry"] == 4_000_000_000.0
+        assert found["remembered"] == remembered
+
+    def test_a_token_that_has_ended(self, tmp_path: Path) -> None:
+        config = OIDC | {"id-token": jwt(1), "refresh-token": "old"}
+        path = write(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
+        found = run(path)
+        assert "127.0.0.1:1" in found["error"]  # it asked the provider
+
+    def test_the_provider_s_certificate_is_checked(self, tmp_path: Path) -> None:
+        code = (
+            "from hsdns.apiserver.kubeconfig_process import _verifying, load_package; "
+            "import asyncio, ssl, json\n"
+            "async def main():\n"
+            "    requestor = _verifying(load_package('x').OpenIDRequestor)('a', 'b', 'https://x', None)\n"
+            "    connector = requestor._get_connector()\n"
+            "    context = connector._ssl\n"
+            "    await connector.close()\n"
+            "    return context.verify_mode == ssl.CERT_REQUIRED and context.check_hostname\n"
+            "print(json.dumps({'checked': asyncio.run(main())})); sys.exit(0)\n"
+        )
+        bootstrap = "import sys; sys.path.insert(0, sys.argv[1]);\n"
+        assert run(tmp_path, code=bootstrap + code) == {"checked": True}
+
+
+class TestPackage:
+    def test_the_models_of_the_api_are_not_loaded(self, tmp_path: Path) -> None:
+        """Loaded whole, the package has more than a thousand modules."""
+        path = write(tmp_path, {"token": "abc"})
+        code = (
+            "import atexit, os, sys; atexit.register(lambda: any("
+            "name.startswith('kubernetes_asyncio.client.') for name in sys.modules) and os._exit(9));"
+        )
+        assert run(path, code=code)["authorization"] == "Bearer abc"
+
+    def test_another_version_is_loaded_whole(self, tmp_path: Path) -> None:
+        """A package whose configuration part needs its client."""
+        package = tmp_path / "packages" / "kubernetes_asyncio"
+        (package / "config").mkdir(parents=True)
+        (package / "__init__.py").write_text("from kubernetes_asyncio import client, config")
+        (package / "client.py").write_text("class Special: pass")
+        (package / "config" / "__init__.py").write_text("")
+        (package / "config" / "kube_config.py").write_text(
+            "from kubernetes_asyncio.client import Special\n"
+            "async def load_kube_config_from_dict(config, client_configuration, temp_file_path):\n"
+            "    client_configuration.host = config['clusters'][0]['cluster']['server']\n"
+            "    client_configuration.api_key['BearerToken'] = 'Bearer ' + Special.__name__\n"
+        )
+        found = run(write(tmp_path, {"token": "abc"}), folder=str(package.parent))
+        assert found["authorization"] == "Bearer Special"
+
+    def test_absent(self, tmp_path: Path) -> None:
+        path = write(tmp_path, {"token": "abc"})
+        code = "import sys; sys.modules['kubernetes_asyncio'] = None; "
+        assert run(path, code=code) == {
+            "error": f"kubeconfig {path} needs the Python package kubernetes_asyncio; "
+            'install it ("pip install kubernetes_asyncio")'
+        }
+
+
+@pytest.mark.parametrize(
+    ("user", "sentence"),
+    [
+        pytest.param({"client-key-data": "a"}, '"client-key-data" in kubeconfig PATH is not base64', id="base64"),
+        pytest.param({"auth-provider": {"name": "azure"}}, 'kubeconfig PATH asks for the auth-provider "azure"; only gcp and oidc are known: use an exec plugin instead', id="provider"),
+        pytest.param({"auth-provider": {"name": "oidc", "config": {"idp-certificate-authority": "/gone"}}}, "cannot read /gone: No such file or directory", id="provider-ca"),
+    ],
+)  # fmt: skip
+def test_errors(tmp_path: Path, user: dict[str, Any], sentence: str) -> None:
+    path = write(tmp_path, user)
+    assert run(path) == {"error": sentence.replace("PATH", str(path))}
+
+
+def test_no_such_context(tmp_path: Path) -> None:
+    path = write(tmp_path, {})
+    assert run(path, "d")["error"].startswith(f'kubeconfig {path} has no context "d"')
+
+
+def test_it_is_a_program(tmp_path: Path) -> None:
+    path = write(tmp_path, {"token": "abc"})
+    root = Path(COMMAND[3])
+    done = subprocess.run(
+        [sys.executable, "-m", "hsdns.apiserver.kubeconfig_process", str(path)],
+        cwd=root,
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert json.loads(done.stdout)["authorization"] == "Bearer abc"

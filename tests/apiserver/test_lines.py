@@ -1,0 +1,52 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.apiserver.lines import LineSplitter
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lines", "amid"),
+    [
+        pytest.param([b"a\nb\n"], [b"a", b"b"], False, id="two lines at once"),
+        pytest.param([b"a", b"b", b"c\nd"], [b"abc"], True, id="a line in three pieces, and half of one"),
+        pytest.param([b"\n\na\n\n"], [b"a"], False, id="empty lines are none"),
+        pytest.param([b"", b"a\n", b""], [b"a"], False, id="empty chunks"),
+        pytest.param([b"a\r\n"], [b"a\r"], False, id="white space belongs to JSON"),
+    ],
+)  # fmt: skip
+def test_feed(chunks: list[bytes], lines: list[bytes], amid: bool) -> None:
+    splitter = LineSplitter()
+    assert [line for chunk in chunks for line in splitter.feed(chunk)] == lines
+    assert splitter.is_amid_line is amid
+    assert splitter.skipped == 0
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        pytest.param([b"0123456789abc\nok\n"], id="at once"),
+        pytest.param([b"01234567", b"89abc", b"def", b"\nok\n"], id="in pieces"),
+    ],
+)
+def test_a_line_that_is_too_long_is_passed_over(chunks: list[bytes]) -> None:
+    splitter = LineSplitter(limit=10)
+    lines = [line for chunk in chunks for line in splitter.feed(chunk)]
+    # A line that came whole is in memory anyway; the limit is for what must be kept.
+    assert lines[-1] == b"ok"
+    assert (splitter.skipped, len(lines)) == (1, 1)
+
+
+@given(
+    st.lists(st.binary(max_size=9).map(lambda each: each.replace(b"\n", b"")), max_size=8),
+    st.data(),
+)
+def test_pieces_make_no_difference(lines: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(line + b"\n" for line in lines)
+    splitter, got, at = LineSplitter(), [], 0
+    while at < len(whole):
+        size = data.draw(st.integers(1, len(whole) - at))
+        got += splitter.feed(whole[at : at + size])
+        at += size
+    assert got == [line for line in lines if line]
+    assert not splitter.is_amid_line

@@ -1,0 +1,156 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
+from hsdns.apiserver.watch_event import (
+    Event,
+    NotAnEvent,
+    Status,
+    decode_event,
+    decode_page,
+    decode_status,
+)
+from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service, ServiceSpec
+
+META = {
+    "name": "web",
+    "namespace": "shop",
+    "resourceVersion": "7",
+    "managedFields": [{"manager": "x"}],
+}
+WEB = Service(
+    ObjectMeta(name="web", namespace="shop", resource_version="7"), ServiceSpec(cluster_ip="None")
+)
+
+
+def line(kind: str, found: Any) -> bytes:
+    return json.dumps({"type": kind, "object": found}).encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "event"),
+    [
+        pytest.param(
+            "ADDED",
+            {"metadata": META, "spec": {"clusterIP": "None", "sessionAffinity": "None"}},
+            Event("ADDED", WEB, "7", ("shop", "web")),
+            id="added",
+        ),
+        pytest.param(
+            "DELETED",
+            {"metadata": META, "spec": {"clusterIP": "None"}},
+            Event("DELETED", WEB, "7", ("shop", "web")),
+            id="deleted",
+        ),
+        pytest.param(
+            "BOOKMARK",
+            {"kind": "Service", "metadata": {"resourceVersion": "9", "creationTimestamp": None}, "spec": {}},
+            Event("BOOKMARK", None, "9", ("", "")),
+            id="bookmark",
+        ),
+        pytest.param(
+            "BOOKMARK",
+            {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}},
+            Event("BOOKMARK", None, "9", ("", ""), ends_initial=True),
+            id="bookmark that ends the initial state",
+        ),
+        pytest.param(
+            "ERROR",
+            {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {}},
+            Event("ERROR", None, "", ("", ""), status=Status("Status", 410, "Expired", "too old")),
+            id="error",
+        ),
+        pytest.param(
+            "MODIFIED",
+            {"metadata": META, "spec": []},
+            Event("MODIFIED", None, "7", ("shop", "web"), fault="Expected `object`, got `array` - at `$.object.spec`"),
+            id="object of a wrong form",
+        ),
+    ],
+)  # fmt: skip
+def test_decode_event(kind: str, found: Any, event: Event) -> None:
+    assert decode_event(line(kind, found), SERVICES) == event
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        pytest.param(b"<html><body>Bad gateway</body></html>", '"<html><body>Bad gateway</body></html>"', id="HTML"),
+        pytest.param(b'{"type":"ADDED","object":{"metadata":{"name":"w', '"{"type":"ADDED","object":{"metadata":{"name":"w"', id="half a line"),
+        pytest.param(line("RENAMED", {"metadata": META}), 'an event of type "RENAMED"', id="unknown type"),
+        pytest.param(line("ADDED", {"metadata": {}}), "an object without a name", id="no name"),
+        pytest.param(line("ADDED", {"metadata": {}, "spec": 1}), "an object without a name", id="no name, wrong form"),
+        pytest.param(line("ERROR", {"code": "four"}), "an ERROR event that is no Status (Expected `int`, got `str` - at `$.object.code`)", id="error that is no Status"),
+        pytest.param(b"\xff\xfe", '"\ufffd\ufffd"', id="no text"),
+        pytest.param(b"   ", "nothing", id="nothing"),
+        pytest.param(b'{"type":"ADDED","object":' + b"[" * 100_000, '"' + ('{"type":"ADDED","object":' + "[" * 95) + '"', id="deep nesting"),
+    ],
+)  # fmt: skip
+def test_what_is_no_event(data: bytes, says: str) -> None:
+    with pytest.raises(NotAnEvent) as raised:
+        decode_event(data, SERVICES)
+    assert str(raised.value) == says
+
+
+@given(st.binary(max_size=80) | st.text(max_size=80).map(str.encode))
+def test_any_line_is_an_event_or_none(data: bytes) -> None:
+    try:
+        decode_event(data, ENDPOINT_SLICES)
+    except NotAnEvent as error:
+        assert str(error)
+
+
+def test_decode_page() -> None:
+    body = json.dumps(
+        {"metadata": {"resourceVersion": "12", "continue": "next"}, "items": [{"metadata": META, "spec": {"clusterIP": "None"}}]}
+    )  # fmt: skip
+    assert decode_page(body.encode(), SERVICES) == ([WEB], "12", "next", [])
+
+
+def test_a_page_without_items() -> None:
+    assert decode_page(b'{"metadata":{"resourceVersion":"12"},"items":null}', SERVICES) == (
+        [],
+        "12",
+        "",
+        [],
+    )
+
+
+def test_one_wrong_object_hides_no_other() -> None:
+    items = [
+        {"metadata": {"name": "a", "namespace": "n"}, "endpoints": 5},
+        {"metadata": {"name": "b", "namespace": "n"}, "endpoints": None},
+    ]
+    body = json.dumps({"metadata": {"resourceVersion": "12"}, "items": items}).encode()
+    page = decode_page(body, ENDPOINT_SLICES)
+    assert page.objects == [EndpointSlice(ObjectMeta(name="b", namespace="n"))]
+    assert page.faults == [(("n", "a"), "Expected `array | null`, got `int` - at `$.endpoints`")]
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"items":5}', b'{"items":[5]}', b""])
+def test_what_is_no_list(body: bytes) -> None:
+    with pytest.raises(NotAnEvent):
+        decode_page(body, SERVICES)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "status", "expired"),
+    [
+        pytest.param('{"kind":"Status","code":410,"message":"gone"}', 410, Status("Status", 410, "", "gone"), True, id="410"),
+        pytest.param('{"kind":"Status","reason":"Expired"}', 200, Status("Status", 200, "Expired"), True, id="by its reason"),
+        pytest.param("<h1>Bad  gateway</h1>", 502, Status("", 502, "", '"<h1>Bad gateway</h1>"'), False, id="HTML"),
+        pytest.param("", 503, Status("", 503, "", "nothing"), False, id="no body"),
+    ],
+)  # fmt: skip
+def test_decode_status(text: str, code: int, status: Status, expired: bool) -> None:
+    assert decode_status(text, code) == status
+    assert status.is_expired is expired
+
+
+def test_a_version_from_the_future_is_expired() -> None:
+    text = '{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}'
+    assert decode_status(text, 504).is_expired

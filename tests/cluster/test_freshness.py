@@ -1,0 +1,142 @@
+"""What an answer depends on: as long as no counter has moved, asking again gives the same."""
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from hypothesis import HealthCheck, Phase, given, settings
+
+from hsdns.cluster.freshness import (
+    ANYTHING,
+    COUNT,
+    Reads,
+    address_counter,
+    namespace_counter,
+    service_counter,
+)
+from hsdns.cluster.objects import Event
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR, Query, Reply
+from hsdns.wire.name import Name
+from tests import strategies
+from tests.cluster.test_reference import NEXT, serve
+from tests.support.drive import finish
+from tests.support.reference import Options
+from tests.support.requests import make_request
+
+REVERSED = ("10.0.0.1", "10.0.0.2", "10.0.0.30", "fd00::1", "10.96.0.1", "10.96.0.2")
+
+
+class Counters:
+    """Plain ones."""
+
+    def __init__(self) -> None:
+        self.values = [0] * COUNT
+
+    def bump(self, index: int) -> None:
+        self.values[index] += 1
+
+    def read(self, index: int) -> int:
+        return self.values[index]
+
+
+class Names:
+    """Plain ones; a name that is added twice or removed in vain is a fault."""
+
+    def __init__(self) -> None:
+        self.open = False
+        self.serial = 0
+        self.namespaces: set[bytes] = set()
+        self.services: set[tuple[bytes, bytes]] = set()
+
+    def add_namespace(self, label: bytes) -> None:
+        assert label not in self.namespaces
+        self.namespaces.add(label)
+
+    def remove_namespace(self, label: bytes) -> None:
+        self.namespaces.remove(label)
+
+    def add_service(self, namespace: bytes, name: bytes) -> None:
+        assert (namespace, name) not in self.services
+        self.services.add((namespace, name))
+
+    def remove_service(self, namespace: bytes, name: bytes) -> None:
+        self.services.remove((namespace, name))
+
+
+def test_counters_are_in_range() -> None:
+    found = [
+        ANYTHING,
+        service_counter(b"default", b"web"),
+        namespace_counter(b"default"),
+        address_counter(b"\x0a\0\0\1"),
+    ]
+    assert all(0 <= each < COUNT for each in found)
+    assert service_counter(b"a", b"b") != service_counter(b"b", b"a")
+
+
+def test_the_first_value_counts() -> None:
+    counters = Counters()
+    reads = Reads(counters)
+    reads.note(5)
+    counters.bump(5)
+    reads.note(5)
+    assert reads.pairs == ((5, 0),)
+    assert reads.is_whole
+    reads.spoil()
+    assert not reads.is_whole
+
+
+def ask(plugin: Kubernetes, qname: Name, qtype: int, reads: Reads) -> Reply:
+    async def following(request: object) -> Reply:
+        reads.spoil()
+        return NEXT
+
+    request = make_request(".").replace(query=Query.ask(qname, qtype), reads=reads)
+    return finish(plugin.handle(request, following))
+
+
+def but_serial(records: Sequence[RR]) -> list[RR]:
+    """Records, those of type SOA without their serial."""
+    return [
+        rr._replace(rdata=rr.rdata[:-20] + rr.rdata[-16:]) if rr.rrtype == RRType.SOA else rr
+        for rr in records
+    ]
+
+
+def shown(reply: Reply) -> tuple[object, ...]:
+    sections = (reply.answer, reply.authority, reply.additional)
+    return reply.rcode, *map(but_serial, sections)
+
+
+@settings(
+    suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.reuse, Phase.generate]
+)
+@given(strategies.seeds, strategies.options(), strategies.histories())
+def test_an_answer_holds_until_a_counter_moves(
+    seed: int, options: Options, history: list[Event]
+) -> None:
+    plugin = serve(options, [])
+    counters, names = Counters(), Names()
+    plugin.store.use_counters(counters, names)
+    asked = strategies.questions(seed, strategies.remaining(history), options.zones, 25)
+    # Who serves the zone, and where addresses lead: one counter for the first, one an address for the others.
+    asked += [(Name.from_text(options.zones[0]), RRType.NS)]
+    asked += [(Name.from_text(f"ns.dns.{zone}"), RRType.A) for zone in options.zones[:1]]
+    asked += [(Name.from_text(ip_address(text).reverse_pointer), RRType.PTR) for text in REVERSED]
+    kept: dict[tuple[Name, int], tuple[Reply, tuple[tuple[int, int], ...]]] = {}
+    for event in history:
+        plugin.store.apply([event])
+        store = plugin.store
+        assert names.namespaces == set(store.namespaces)
+        assert names.services == set(store.services)
+        assert (names.open, names.serial) == (store.serves, store.serial)
+        for qname, qtype in asked:
+            reads = Reads(counters)
+            reply = ask(plugin, qname, qtype, reads)
+            old = kept.get((qname, qtype))
+            if old is not None and all(counters.read(index) == value for index, value in old[1]):
+                assert shown(reply) == shown(old[0]), f"{qname.to_text()} {qtype}"
+            kept.pop((qname, qtype), None)
+            if reads.is_whole and reply.rcode in (0, 3):
+                kept[qname, qtype] = reply, reads.pairs

@@ -1,0 +1,61 @@
+"""How long a change took: its beginning as RFC 3339, and the kind of Service."""
+
+from __future__ import annotations
+
+import pytest
+
+from hsdns.cluster.programming import programming_in, read_time, service_kind
+from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, ServiceValue
+from hsdns.metrics import PROGRAMMING_BUCKETS, Histogram, Registry
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2023-11-14T22:13:20Z", 1_700_000_000.0),
+        ("2023-11-14T22:13:20.5Z", 1_700_000_000.5),
+        ("2023-11-14T22:13:20.123456789Z", 1_700_000_000.123456),
+        ("2023-11-15T00:13:20.25+02:00", 1_700_000_000.25),
+        ("2023-11-14T22:13:20", None),
+        ("2023-11-14", None),
+        ("2023-11-14 22:13:20Z", None),
+        ("2023-11-14t22:13:20z", None),
+        ("2023-13-14T22:13:20Z", None),
+        ("2023-11-14T22:13:20Z\n", None),
+        ("0001-01-01T00:00:00Z", None),
+        ("20231114T221320Z", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_read_time(text: str, seconds: float | None) -> None:
+    assert read_time(text) == (None if seconds is None else pytest.approx(seconds, abs=1e-6))
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_selector", "label"),
+    [
+        (CLUSTER_IP, True, "cluster_ip"),
+        (CLUSTER_IP, False, "cluster_ip"),
+        (HEADLESS, True, "headless_with_selector"),
+        (HEADLESS, False, "headless_without_selector"),
+        (EXTERNAL_NAME, False, "cluster_ip"),
+    ],
+)
+def test_service_kind(kind: str, has_selector: bool, label: str) -> None:
+    assert service_kind(ServiceValue(kind, has_selector=has_selector)) == label
+
+
+def test_the_histogram_is_that_of_coredns() -> None:
+    metrics = Registry()
+    programmed = programming_in(metrics)
+    programmed("cluster_ip", 0.25)
+    programmed("cluster_ip", -0.5)  # the other machine's clock is ahead
+    (histogram,) = metrics
+    assert isinstance(histogram, Histogram)
+    assert histogram.name == "coredns_kubernetes_dns_programming_duration_seconds"
+    assert histogram.labels == ("service_kind",)
+    assert (histogram.buckets[0], histogram.buckets[-1]) == (0.001, 524.288)
+    assert histogram.buckets == PROGRAMMING_BUCKETS
+    cells = histogram.values["cluster_ip",]
+    assert (sum(cells[:-1]), cells[0], cells[-1]) == (2, 1, -0.25)

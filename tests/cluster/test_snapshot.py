@@ -1,0 +1,236 @@
+"""A store as text and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from hsdns.cluster.answer import ClusterAnswers, NoSuchName
+from hsdns.cluster.controllers.simulation import simulate
+from hsdns.cluster.objects import Object, Synced
+from hsdns.cluster.snapshot import BadSnapshot, Header, check, objects, pieces
+from hsdns.cluster.store import Store
+from hsdns.cluster.value import PackedSlice
+from hsdns.sources.manifest_file import read_manifest_file
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import Reply
+from hsdns.wire.name import Name
+from tests import strategies
+from tests.support.cluster import endpoint_slice, namespace, pod, service, upserts
+from tests.support.drive import finish
+
+CLUSTERS = settings(
+    max_examples=60,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.large_base_example,
+    ],
+    # Making a cluster smaller takes minutes, more than a test may.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+ZONE = Name.from_text("cluster.local")
+
+
+def make_store(found: Iterable[Object], **options: Any) -> Store:
+    """A synced store that holds objects."""
+    store = Store(lambda: 0.0, lambda sentence: None, **options)
+    store.apply([*upserts(*found), Synced()])
+    return store
+
+
+def lines_of(store: Store) -> list[bytes]:
+    """The text of a store."""
+    found = pieces(store, version="1.2.3", saved=1_700_000_000.25, settings={"a": "b"})
+    return b"".join(found).splitlines(keepends=True)
+
+
+def restored(lines: Iterable[bytes], **options: Any) -> Store:
+    """A store that has only been restored."""
+    store = Store(lambda: 0.0, pytest.fail, **options)
+    store.restore(objects(lines), 0.0)
+    return store
+
+
+def state(store: Store) -> dict[str, Any]:
+    """All that answers are made of, without versions and without Services that DNS cannot show."""
+    return {
+        "services": {
+            key: (
+                value.kind,
+                value.cluster_ips,
+                value.ports,
+                value.external_name,
+                value.has_selector,
+                [part._replace(resource_version="") for part in value.slices],
+            )
+            for key, value in store.services.items()
+            if not value.is_empty
+        },
+        "namespaces": set(store.namespaces),
+        "pods": store.pods,
+        "cluster_ips": store.cluster_ips.snapshot(),
+        "endpoint_ips": store.endpoint_ips.snapshot(),
+    }
+
+
+@CLUSTERS
+@given(strategies.clusters())
+@pytest.mark.parametrize("pod_names", [False, True])
+def test_what_was_packed_comes_back_equal(pod_names: bool, cluster: list[Object]) -> None:
+    store = make_store(cluster, pod_names=pod_names)
+    lines = lines_of(store)
+    again = restored(lines)
+    assert state(again) == state(store)
+    assert lines_of(again) == lines
+
+
+async def _nowhere(qname: Name, qtype: int) -> Reply:
+    return Reply(rcode=2)
+
+
+def answer(store: Store, qname: str, qtype: int) -> object:
+    """The records at a name, or that there is no such name."""
+    answers = ClusterAnswers(store, primary_zone=ZONE, ttl=5, pods="verified")
+    name = Name.from_text(qname)
+    zone = Name(name.wire[-len(ZONE.wire) :])
+    try:
+        reply = finish(answers.answer(name, qtype, zone, _nowhere))
+    except NoSuchName:
+        return None
+    return sorted(map(repr, reply.answer)), sorted(map(repr, reply.additional))
+
+
+@CLUSTERS
+@given(strategies.clusters())
+def test_answers_are_equal(cluster: list[Object]) -> None:
+    store = make_store(cluster)
+    again = restored(lines_of(store))
+    for name in strategies.existing_names(cluster):
+        if name.endswith("cluster.local."):
+            for qtype in (RRType.A, RRType.AAAA, RRType.SRV):
+                assert answer(again, name, qtype) == answer(store, name, qtype), name
+
+
+def part_of(store: Store) -> PackedSlice:
+    """The one part of the one slice of ns/web."""
+    (part,) = store.services[b"ns", b"web"].slices
+    return part
+
+
+@pytest.mark.parametrize(
+    ("address", "written", "reversible"),
+    [
+        ("10.0.0.1", "10.0.0.1", True),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.1", False),
+        ("fd00::1", "fd00::1", True),
+        ("FD00::1", "fd00:0000:0000:0000:0000:0000:0.0.0.1", False),
+        # In full this one looks as usual, so in full would not do.
+        ("2001:1111:2222:3333:4444:5555:6666:AAAA", "2001:1111:2222:3333:4444:5555:102.102.170.170", False),
+    ],
+)  # fmt: skip
+def test_unusual_spellings_stay_unusual(address: str, written: str, reversible: bool) -> None:
+    store = make_store([endpoint_slice("ns/s", "web", address)])
+    lines = lines_of(store)
+    assert f'"{written}"'.encode() in lines[1]
+    assert part_of(restored(lines)).reversible is reversible
+    assert part_of(restored(lines)).label(0) == part_of(store).label(0)
+
+
+def test_names_of_pods_become_hostnames() -> None:
+    store = make_store([endpoint_slice("ns/s", "web", "10.0.0.1 pod=web-0")], pod_names=True)
+    assert part_of(restored(lines_of(store))).labels == (b"web-0",)
+
+
+PLAIN: list[Object] = [
+    namespace("ns"),
+    service("ns/web", "10.96.0.1", "fd96::1", ports=("http/TCP/80", "dns/UDP/53")),
+    service("ns/db", ports=()),
+    service("ns/ext", external="www.example.org"),
+    endpoint_slice("ns/web-1", "web", "10.0.0.1", "10.0.0.2 ready=false"),
+    endpoint_slice("ns/db-1", "db", "10.0.0.3 host=db-0", ports=()),
+    endpoint_slice("ns/names", "db", "db.example.org", address_type="FQDN"),
+    pod("ns/p", "10.0.0.9"),
+]
+
+
+def test_one_object_a_line() -> None:
+    lines = lines_of(make_store(PLAIN))
+    found = msgspec.json.decode(b"".join(lines))
+    assert (found["apiVersion"], found["kind"]) == ("v1", "List")
+    assert found["metadata"] == {
+        "annotations": {
+            "hsdns/version": "1.2.3",
+            "hsdns/saved": "2023-11-14T22:13:20.250Z",
+            "hsdns/settings": '{"a":"b"}',
+        }
+    }
+    assert len(lines) == 2 + len(found["items"])
+    assert sorted(each["kind"] for each in found["items"]) == [
+        "EndpointSlice", "EndpointSlice", "EndpointSlice", "Namespace", "Pod", "Service", "Service", "Service",
+    ]  # fmt: skip
+
+
+def test_it_works_as_a_file_of_manifests() -> None:
+    store = make_store(PLAIN)
+    file = read_manifest_file(b"".join(lines_of(store)), "snapshot.json")
+    assert file.problems == []
+    again = make_store(simulate(file.documents, pytest.fail))
+    assert state(again) == state(store)
+
+
+def test_an_empty_store() -> None:
+    lines = lines_of(make_store([]))
+    assert check(lines) == Header("1.2.3", 1_700_000_000.25, {"a": "b"})
+    assert list(objects(lines)) == []
+
+
+def test_the_state_is_that_of_the_moment() -> None:
+    store = make_store(PLAIN)
+    expected = lines_of(store)
+    text = pieces(store, version="1.2.3", saved=1_700_000_000.25, settings={"a": "b"})
+    first = next(text)
+    store.apply(upserts(service("ns/new"), namespace("new"), pod("ns/q", "10.0.0.8"), endpoint_slice("ns/web-1", "web")))  # fmt: skip
+    assert b"".join([first, *text]) == b"".join(expected)
+
+
+def test_half_of_a_surrogate_pair_is_left_out() -> None:
+    store = make_store([endpoint_slice("ns/s", "web", "10.0.0.1 host=\ud800"), *PLAIN[:1]])
+    lines = lines_of(store)
+    check(lines)
+    assert [type(each).__name__ for each in objects(lines)] == ["Namespace"]
+
+
+GOOD = lines_of(make_store(PLAIN))
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        pytest.param([], "it is empty", id="empty"),
+        pytest.param([b"\n"], "its first line is not that of a snapshot", id="blank"),
+        pytest.param([b"apiVersion: v1\n"], "its first line is not that of a snapshot", id="yaml"),
+        pytest.param([b"\xff\xfe\n"], "its first line is not that of a snapshot", id="binary"),
+        pytest.param([b"[" * 100_000], "its first line is not that of a snapshot", id="deep"),
+        pytest.param([b'{"kind":"List","items":[\n'], "its first line is not that of a snapshot", id="other-list"),
+        pytest.param([GOOD[0].replace(b"2023", b"9"), *GOOD[1:]], "its first line is not that of a snapshot", id="no-time"),
+        pytest.param(GOOD[:1], "its end is missing", id="header-only"),
+        pytest.param(GOOD[:4], "its end is missing", id="cut"),
+        pytest.param([*GOOD[:-1], b"]"], "its last line is not that of a snapshot", id="cut-in-the-end"),
+        pytest.param([*GOOD[:3], *GOOD[4:]], "its checksum is wrong: it was changed, or damaged", id="line-missing"),
+        pytest.param([GOOD[0], GOOD[1].replace(b"ns", b"nt"), *GOOD[2:]], "its checksum is wrong: it was changed, or damaged", id="changed"),
+    ],
+)  # fmt: skip
+def test_damage_is_noticed(lines: list[bytes], why: str) -> None:
+    with pytest.raises(BadSnapshot) as caught:
+        check(lines)
+    assert str(caught.value) == why
+
+
+def test_what_only_another_version_can_read_is_left_out() -> None:
+    lines = [GOOD[0], b'{"kind":"ServiceImport"},\n', b'{"kind":"Service","metadata":7},\n', *GOOD[1:]]  # fmt: skip
+    assert list(objects(lines)) == list(objects(GOOD))

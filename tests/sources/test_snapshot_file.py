@@ -1,0 +1,314 @@
+"""The file of the last known state: what it says when it is unusable, and when it is written."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+import hsdns
+from hsdns.cluster.objects import Synced
+from hsdns.cluster.snapshot import pieces
+from hsdns.cluster.store import Store
+from hsdns.sources import snapshot_file as module
+from hsdns.sources.snapshot_file import FIRST_SECONDS, PAUSE_SECONDS, SnapshotFile, show_serving
+from tests.support.cluster import endpoint_slice, namespace, pod, service, upserts
+from tests.support.requests import FakeRuntime
+from tests.support.sockets import LOOPS, run
+
+SAVED = 1_700_000_000.0
+
+
+class Listener:
+    """Keeps what is reported."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+
+    def __call__(self, level: int, message: str) -> None:
+        self.said.append((logging.getLevelName(level), message))
+
+
+def make_store(*, synced: bool = True) -> Store:
+    """A store with something in it."""
+    store = Store(lambda: 0.0, pytest.fail)
+    store.apply(upserts(namespace("ns"), service("ns/web", "10.96.0.1"), endpoint_slice("ns/web-1", "web", "10.0.0.1")))  # fmt: skip
+    if synced:
+        store.apply([Synced()])
+    return store
+
+
+def write(path: Path, **settings: str) -> bytes:
+    """A good file, as keep() would write it."""
+    text = b"".join(pieces(make_store(), version="9.9", saved=SAVED, settings=settings))
+    path.write_bytes(text)
+    path.chmod(0o600)
+    return text
+
+
+# --- load ---
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(write(path)[:-60])
+
+
+def fill(path: Path, text: str = "apiVersion: v1\n") -> None:
+    path.touch(0o600)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "level", "sentence"),
+    [
+        pytest.param(lambda path: None, "INFO", "there is none yet", id="missing"),
+        pytest.param(cut, "WARNING", "its end is missing; starting without it, the next save replaces it", id="cut"),
+        pytest.param(fill, "WARNING", "its first line is not that of a snapshot; starting without it, the next save replaces it", id="other-file"),
+        pytest.param(lambda path: fill(path, ""), "WARNING", "it is empty; starting without it, the next save replaces it", id="empty"),
+        pytest.param(Path.mkdir, "WARNING", "it is not a file; starting without it, the next save replaces it", id="folder"),
+        pytest.param(lambda path: path.symlink_to(path), "WARNING", "it cannot be read: Too many levels of symbolic links; starting without it", id="unreadable"),
+        pytest.param(
+            lambda path: (write(path), path.chmod(0o602)), "WARNING",
+            "anyone may write it (mode 0602), so it cannot be trusted; give it mode 0600; starting without it, the next save replaces it",
+            id="too-open-to-use",
+        ),
+        pytest.param(
+            lambda path: write(path, labels="app=web", pods="verified"), "WARNING",
+            "it was saved with other settings (labels, pods); starting without it, the next save replaces it", id="settings",
+        ),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_used_is_a_sentence(
+    tmp_path: Path, prepare: Callable[[Path], object], level: str, sentence: str
+) -> None:
+    path, listener = tmp_path / "snapshot.json", Listener()
+    prepare(path)
+    assert SnapshotFile(str(path)).load(listener) is None
+    assert listener.said == [(level, f'snapshot "{path}": {sentence}')]
+
+
+def test_load(tmp_path: Path) -> None:
+    path, listener = tmp_path / "snapshot.json", Listener()
+    write(path, labels="app=web")
+    found = SnapshotFile(str(path), {"labels": "app=web"}).load(listener)
+    assert found is not None
+    store = Store(lambda: 0.0, pytest.fail)
+    store.restore(*found)
+    assert store.restored == SAVED
+    assert list(store.services) == [(b"ns", b"web")]
+    assert listener.said == [
+        ("INFO", f'snapshot "{path}": serving the state of 2023-11-14 22:13:20+00:00, saved by hsdns 9.9, until the cluster has been read')
+    ]  # fmt: skip
+
+
+def test_a_file_that_others_may_use_is_warned_about(tmp_path: Path) -> None:
+    path, listener = tmp_path / "snapshot.json", Listener()
+    write(path)
+    path.chmod(0o660)
+    assert SnapshotFile(str(path)).load(listener) is not None
+    assert listener.said[0] == (
+        "WARNING",
+        f'snapshot "{path}": others may use it (mode 0660); give it mode 0600',
+    )
+
+
+# --- keep ---
+
+
+class Script:
+    """Stands for asyncio.sleep(): notes how long, does the next step, and cancels the sleeper after the last."""
+
+    def __init__(self, *steps: Callable[[], object]) -> None:
+        self.steps = iter(steps)
+        self.pauses: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        step = next(self.steps, None)
+        if step is None:
+            raise asyncio.CancelledError
+        step()
+
+
+def keep(
+    path: Path, store: Store, *steps: Callable[[], object], loop: str = "asyncio"
+) -> tuple[Script, Listener, FakeRuntime]:
+    """Keep a store while the script runs."""
+    script, listener, around = Script(*steps), Listener(), FakeRuntime()
+
+    async def test() -> None:
+        file = SnapshotFile(str(path), store.settings, sleep=script)
+        with pytest.raises(asyncio.CancelledError):
+            await file.keep(store, listener, around)
+
+    run(test(), loop)
+    return script, listener, around
+
+
+def names_in(path: Path) -> list[str]:
+    """The Services of a file."""
+    found = SnapshotFile(str(path)).load(Listener())
+    if found is None:
+        return []
+    store = Store(lambda: 0.0, pytest.fail)
+    store.restore(*found)
+    return sorted(name.decode() for _, name in store.services)
+
+
+def nothing() -> None:
+    """Let time pass."""
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_it_is_saved_after_the_first_sync_and_after_changes(tmp_path: Path, loop: str) -> None:
+    path, store = tmp_path / "snapshot.json", make_store(synced=False)
+    seen: list[object] = []
+
+    def look() -> None:
+        seen.append(path.stat().st_mtime_ns if path.exists() else None)
+
+    def sync() -> None:
+        look()
+        store.apply([Synced()])
+
+    def change() -> None:
+        look()
+        store.apply(upserts(service("ns/db")))
+
+    script, listener, around = keep(path, store, look, sync, look, look, change, look, loop=loop)
+    assert script.pauses == [1.0, 1.0, FIRST_SECONDS, *[PAUSE_SECONDS] * 4]
+    before, at_sync, ten_after, saved, unchanged, again = seen
+    assert (before, at_sync, ten_after) == (None, None, None)
+    assert saved == unchanged != again
+    assert names_in(path) == ["db", "web"]
+    assert listener.said == []
+    gauge = around.metrics.gauge("hsdns_kubernetes_snapshot_saved_timestamp_seconds", "", ("path",))
+    assert gauge.values == {(str(path),): around.wall_time}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["snapshot.json"]
+    assert hsdns.__version__.encode() in path.read_bytes().splitlines()[0]
+
+
+def test_it_is_saved_once_more_at_the_end_if_it_changed(tmp_path: Path) -> None:
+    path, store = tmp_path / "snapshot.json", make_store()
+    keep(path, store, nothing, lambda: store.apply(upserts(service("ns/last"))))
+    assert names_in(path) == ["last", "web"]
+    untouched = path.stat().st_mtime_ns
+    keep(path, store, nothing)
+    assert path.stat().st_mtime_ns != untouched  # another start does not know what the file holds
+    keep(path, make_store())
+    assert names_in(path) == ["web"]
+
+
+def test_what_was_only_restored_is_not_saved(tmp_path: Path) -> None:
+    path, store = tmp_path / "snapshot.json", Store(lambda: 0.0, pytest.fail)
+    store.restore([service("ns/old")], 900.0)
+    keep(path, store, nothing, nothing)
+    assert not path.exists()
+
+
+def test_errors_are_told_once_and_saving_is_tried_again(tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    path, store = folder / "snapshot.json", make_store()
+    _, listener, _ = keep(path, store, nothing, nothing, nothing, folder.mkdir, nothing)
+    assert listener.said == [
+        ("ERROR", f'snapshot "{path}": it cannot be written: No such file or directory; trying again every 60 seconds, correct its folder or remove the property'),
+        ("INFO", f'snapshot "{path}": it is written again'),
+    ]  # fmt: skip
+    assert names_in(path) == ["web"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_save_that_fails_leaves_the_file_as_it_was(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "snapshot.json"
+    before = write(path)
+
+    def fail(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, step, fail)
+    store = make_store()
+    store.apply(upserts(service("ns/new")))
+    _, listener, around = keep(path, store, nothing)
+    assert [level for level, _ in listener.said] == ["ERROR"]
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["snapshot.json"]
+    assert list(around.metrics) == []
+
+
+@pytest.mark.parametrize("cancelled_at", range(4))
+def test_a_save_that_is_cancelled_comes_to_its_end(
+    tmp_path: Path, cancelled_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store = tmp_path / "snapshot.json", make_store()
+    store.apply(upserts(*(service(f"ns/s-{number}") for number in range(1000))))
+    in_thread, calls = asyncio.to_thread, count()
+    tasks: list[asyncio.Task[None]] = []
+
+    async def to_thread(function: Callable[..., object], *arguments: object) -> object:
+        if next(calls) == cancelled_at:
+            tasks[0].cancel()
+            store.apply(upserts(service("ns/last")))
+        return await in_thread(function, *arguments)
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+
+    async def test() -> None:
+        file = SnapshotFile(str(path), sleep=Script(nothing))
+        tasks.append(asyncio.create_task(file.keep(store, Listener(), FakeRuntime())))
+        await asyncio.wait(tasks)
+        assert tasks[0].cancelled()
+
+    run(test())
+    assert next(calls) > 4
+    assert "last" in names_in(path)
+    assert os.listdir(tmp_path) == ["snapshot.json"]
+
+
+def test_halves_of_processes_that_were_killed_are_removed(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.json"
+    old, new, other = (tmp_path / name for name in (".snapshot.json.a.tmp", ".snapshot.json.b.tmp", ".x.tmp"))  # fmt: skip
+    for each in (old, new, other):
+        each.touch()
+    for each in (old, other):
+        os.utime(each, (0, 0))
+    keep(path, make_store(), nothing)
+    assert {each.name for each in tmp_path.iterdir()} == {path.name, new.name, other.name}
+
+
+def test_pieces_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    async def to_thread(function: Callable[..., object], *arguments: object) -> object:
+        sizes.extend(len(each) for each in arguments if isinstance(each, bytes))
+        return function(*arguments)
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    path, store = tmp_path / "snapshot.json", make_store()
+    store.apply(upserts(*(pod(f"ns/p-{number}", "10.0.0.1") for number in range(3000))))
+    keep(path, store, nothing)
+    assert sum(sizes) == path.stat().st_size > 4 * module.PIECE
+    assert max(sizes) < module.PIECE + 1024
+
+
+def test_serving_is_shown() -> None:
+    around, store = FakeRuntime(), Store(lambda: 0.0, pytest.fail)
+    gauge = around.metrics.gauge("hsdns_kubernetes_snapshot_serving", "", ("path",))
+
+    def shown() -> Iterator[float]:
+        show_serving(around.metrics, "/snapshot.json", store)
+        yield from gauge.values.values()
+
+    assert list(shown()) == [0]
+    store.restore([], 900.0)
+    assert list(shown()) == [1]
+    store.apply([Synced()])
+    assert list(shown()) == [0]

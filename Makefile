@@ -15,6 +15,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --no-input
 SOURCES := $(shell find hsdns -name '*.py' 2>/dev/null)
+# Parts of the compiled fast path; without cargo it is left out, and nothing depends on it.
+CARGO := $(shell command -v cargo 2>/dev/null)
+NATIVE := $(if $(CARGO),native/Cargo.toml native/Cargo.lock $(shell find native/src -name '*.rs' 2>/dev/null))
 
 # Arguments for targets that pass some on: make serve HSDNS_ARGS="-dns.port 5353", make test PYTEST_ARGS="-k cache",
 # make bench-watch BENCH_ARGS="--quick".
@@ -22,7 +25,7 @@ HSDNS_ARGS ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help serve test check format lint types contracts docs docs-examples scenarios peer bench-watch ci clean
+.PHONY: help serve test check format lint types native contracts docs docs-examples scenarios peer bench bench-watch ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +52,16 @@ lint: $(VENV)/test  ## Check the code with ruff
 types: $(VENV)/test  ## Check the types of code and tests
 	$(BIN)/mypy
 
+native: $(VENV)/run  ## Check and test the compiled fast path (needs cargo), and that it was built
+	@if cargo fmt --version >/dev/null 2>&1; then cd native && cargo fmt --check; \
+	    else echo 'make native: rustfmt is not there, the format was not checked'; fi
+	@if cargo clippy --version >/dev/null 2>&1; then cd native && \
+	    cargo clippy --quiet --locked --no-default-features --all-targets -- -D warnings && \
+	    cargo clippy --quiet --locked -- -D warnings; \
+	    else echo 'make native: clippy is not there, lints were not checked'; fi
+	cd native && cargo test --quiet --locked --no-default-features
+	$(BIN)/python -c 'import hsdns.fastpath._native'
+
 contracts: $(VENV)/test  ## Check which part imports which
 	$(BIN)/lint-imports --no-cache
 
@@ -65,6 +78,9 @@ peer: $(VENV)/test  ## Run the scenarios against the CoreDNS binary that HSDNS_P
 	@test -x "$(HSDNS_PEER)" || { echo 'make peer: set HSDNS_PEER to a CoreDNS binary, as in: make peer HSDNS_PEER=/usr/bin/coredns' >&2; exit 1; }
 	HSDNS_PEER="$(HSDNS_PEER)" $(BIN)/pytest tests/test_scenarios.py -k peer $(PYTEST_ARGS)
 
+bench: $(VENV)/test $(VENV)/compiled  ## Compare what an answer costs with CoreDNS, Knot and others (BENCH_ARGS)
+	$(BIN)/python -m loadtest.answering $(BENCH_ARGS)
+
 bench-watch: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS as watcher of an API server (BENCH_ARGS)
 	$(BIN)/python -m loadtest.watch $(BENCH_ARGS)
 
@@ -73,6 +89,7 @@ ci:  ## What CI runs, word for word
 
 clean:  ## Remove everything that make made
 	rm -rf $(VENV) site build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf native/target native/fuzz/target hsdns/fastpath/*.so
 	find hsdns tests loadtest -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment: a file in .venv marks each step that is done ---------------------------------------------------
@@ -92,8 +109,8 @@ $(VENV)/made:
 	    echo 'make: no Python of 3.11 or newer on PATH; install one, or name it: make PYTHON=/path/to/python3 ...' >&2; \
 	fi; exit 1
 
-$(VENV)/run: $(VENV)/made requirements/run.txt pyproject.toml
-	@echo 'make: installing the server into $(VENV), once'
+$(VENV)/run: $(VENV)/made requirements/run.txt pyproject.toml $(NATIVE)
+	@echo 'make: installing the server into $(VENV), once$(if $(CARGO), (compiling the fast path takes a minute))'
 	@$(PIP) install --require-hashes -r requirements/run.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@

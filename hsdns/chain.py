@@ -169,7 +169,7 @@ class Handler(Plugin):
     """A plugin that stands in the chain."""
 
     waits: ClassVar[bool] = False
-    cacheable: ClassVar[bool] = False
+    cacheable: bool = False
     rotates: ClassVar[bool] = False  # whether it puts addresses in another order each time
     counts: ClassVar[bool] = False  # whether it counts what passes
 

@@ -10,7 +10,7 @@ Rule 3: label values come from bounded sets, or a client could fill the memory.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
@@ -119,6 +119,16 @@ class Registry:
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metrics] = {}
+        self._before: list[Callable[[], None]] = []
+
+    def before_collect(self, fold: Callable[[], None]) -> None:
+        """Call this on the loop before each scrape, to add what is counted elsewhere."""
+        self._before.append(fold)
+
+    def fold(self) -> None:
+        """Have everything added that is counted elsewhere; to be called where the metrics are counted."""
+        for fold in self._before:
+            fold()
 
     def counter(self, name: str, help_text: str, labels: Sequence[str] = ()) -> Counter:
         """The counter of this name (with its `_total`)."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hsdns.chain import Endpoint, Next, Request
+from hsdns.keeper import Keeper
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_badvers, udp_limit
 from hsdns.wire.iana import Rcode, RRClass
@@ -29,8 +30,8 @@ class QueryProcessor:
     """Answers what arrives at one listener.
 
     `server` is the listener as metrics name it.  `any_class` lets other classes than IN through, as CoreDNS does as
-    soon as one block of the listener has `chaos` or `forward`.  `on_refused` hears of replies that no block made,
-    `on_panic` of handlers that raised.
+    soon as one block of the listener has `chaos` or `forward`.  `keeper` has the answer table.  `on_refused` hears of
+    replies that no block made, `on_panic` of handlers that raised.
     """
 
     def __init__(
@@ -41,8 +42,10 @@ class QueryProcessor:
         any_class: bool = False,
         on_refused: Callable[[Request, Reply], None] = lambda request, reply: None,
         on_panic: Callable[[], None] = lambda: None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.server = server
+        self.keeper = keeper
         self._zones = zones
         self._any_class = any_class
         self._on_refused = on_refused
@@ -51,13 +54,24 @@ class QueryProcessor:
     async def answer(
         self, wire: bytes, client: Endpoint, local: Endpoint, protocol: str, now: float
     ) -> bytes | None:
-        """Answer one message; None means silence.  `now` in monotonic seconds."""
+        """Answer one message; None means silence.  `now` in monotonic seconds.
+
+        Over UDP only what the table did not know comes here: two doors, one table.
+        """
+        keeper = self.keeper
+        if keeper is not None and protocol == "tcp":
+            # step 2: known bytes of a question -> known bytes of its reply
+            is_v6 = ":" in client.address
+            hit = keeper.table.lookup(wire, v6=is_v6, limit=MAX_TCP_LEN, now=now)
+            if hit is not None:
+                return hit
         # step 3: bytes -> Query, or FORMERR, or nothing
         try:
             query = decode(wire)
         except BadQuery as bad:
             return bad.reply
-        request = Request(query, client, local, protocol, self.server, ROOT, now)
+        reads = keeper.reads() if keeper is not None else None
+        request = Request(query, client, local, protocol, self.server, ROOT, now, 0, reads)
         # what no block is asked about
         if query.qclass != RRClass.IN and not self._any_class:
             reply = self._refuse(request)
@@ -71,9 +85,12 @@ class QueryProcessor:
         # step 6: Reply -> bytes that the client takes
         limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query)
         try:
-            return encode(query, reply, limit)
+            out = encode(query, reply, limit)
         except Exception as error:  # a handler made records that cannot be written
             return encode(query, self._recover(request, error), limit)
+        if keeper is not None and reads is not None and reply.fresh:
+            keeper.note(wire, query, reply, out, reads)
+        return out
 
     async def resolve(self, request: Request) -> Reply:
         """Ask the block that owns the name."""

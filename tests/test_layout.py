@@ -30,7 +30,10 @@ UNTESTED = {
 # Tests that are about more than one module, each with what they are about.
 WHOLE = {
     "tests/test_layout.py": "the tree",
+    "tests/test_same_answers.py": "the answer table against the chain, in any state of a cluster",
+    "tests/test_same_metrics.py": "what is counted with the answer table and without it",
     "tests/test_scenarios.py": "the server as a client sees it",
+    "tests/test_staleness.py": "what is answered after an event",
     "tests/apiserver/test_contract.py": "the watch of an API server, in-test and real",
     "tests/apiserver/test_histories.py": "the reflector and the store, under any history of cluster and connection",
     "tests/loadtest/watch/test_figures.py": "the benchmark's statistics",

@@ -153,3 +153,25 @@ def test_metrics_in_the_order_they_came() -> None:
     for name in ("c_total", "a_total", "b_total"):
         registry.counter(name, "X.")
     assert [metric.name for metric in registry] == ["c_total", "a_total", "b_total"]
+
+
+def test_what_is_counted_elsewhere_is_added_before_a_scrape() -> None:
+    registry = Registry()
+    counter = registry.counter("coredns_panics_total", "Panics.")
+    registry.before_collect(counter.inc)
+    registry.before_collect(lambda: counter.inc((), 10))
+    registry.fold()
+    assert samples(registry) == {("coredns_panics_total", ()): 11}
+    assert samples(registry) == {("coredns_panics_total", ()): 11}, "only where it is asked for"
+
+
+def test_histogram_takes_counts_that_were_made_elsewhere() -> None:
+    registry = Registry()
+    one = registry.histogram("one", "One.", (1.0, 2.0), ("zone",))
+    other = registry.histogram("other", "Other.", (1.0, 2.0), ("zone",))
+    for value in (0.5, 1.0, 1.5, 7.0):
+        one.observe(value, ("a.",))
+    other.add([1, 0, 1, 7.5], ("a.",))
+    other.add([1, 1, 0, 2.5], ("a.",))
+    assert one.values == other.values
+    assert one.values["a.",] is not other.values["a.",]

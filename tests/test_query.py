@@ -305,3 +305,102 @@ def test_own_lookup_is_routed_like_any_other() -> None:
     assert finish(spine.processor.resolve(request)) == FOUND
     assert inner.requests[0].zone == Name.from_text("example.org")
     assert not outer.requests
+
+
+# --- the answer table ---
+
+
+class Notebook:
+    """A keeper that writes down what it is asked and told; it knows one question."""
+
+    def __init__(self, known: bytes | None = None, answer: bytes | None = None) -> None:
+        self.table = self
+        self.lookups: list[tuple[bytes, bool, int, float]] = []
+        self.notes: list[tuple[bytes, Reply, bytes]] = []
+        self.made: list[object] = []
+        self._known, self._answer = known, answer
+
+    def lookup(self, wire: bytes, *, v6: bool, limit: int, now: float) -> bytes | None:
+        self.lookups.append((wire, v6, limit, now))
+        return self._answer if wire == self._known else None
+
+    def reads(self) -> object:
+        self.made.append(object())
+        return self.made[-1]
+
+    def note(self, wire: bytes, query: object, reply: Reply, out: bytes, reads: object) -> None:
+        assert reads is self.made[-1]
+        self.notes.append((wire, reply, out))
+
+
+def keeping(chain: Recorder, notebook: Notebook, *, zone: str = ".") -> Spine:
+    spine = Spine({zone: chain})
+    spine.processor.keeper = notebook  # type: ignore[assignment]  # it stands in for one
+    return spine
+
+
+FRESH = FOUND.replace(fresh=True)
+
+
+def test_known_question_over_tcp_reaches_no_chain() -> None:
+    wire, chain = query("www.example.org").to_wire(), Recorder(FRESH)
+    notebook = Notebook(wire, b"an answer")
+    spine = keeping(chain, notebook)
+    assert spine.answer(wire, "tcp") == b"an answer"
+    assert not chain.requests
+    assert notebook.lookups == [(wire, False, 65535, 5.0)]
+    assert notebook.made == notebook.notes == []
+
+
+@pytest.mark.parametrize(("client", "is_v6"), [("192.0.2.1", False), ("2001:db8::1", True)])
+def test_table_is_told_the_address_family(client: str, is_v6: bool) -> None:
+    notebook = Notebook()
+    spine = keeping(Recorder(FRESH), notebook)
+    wire = query("www.example.org").to_wire()
+    finish(spine.processor.answer(wire, Endpoint(client, 1), LOCAL, "tcp", 5.0))
+    assert [v6 for _, v6, _, _ in notebook.lookups] == [is_v6]
+
+
+def test_over_udp_the_table_was_asked_before() -> None:
+    wire = query("www.example.org").to_wire()
+    notebook = Notebook(wire, b"an answer")
+    assert keeping(Recorder(FRESH), notebook).summary(wire).startswith("1 NOERROR")
+    assert notebook.lookups == []
+
+
+@pytest.mark.parametrize("protocol", ["udp", "tcp"])
+def test_fresh_reply_is_noted_with_what_it_read(protocol: str) -> None:
+    chain, notebook = Recorder(FRESH), Notebook()
+    wire = query("www.example.org").to_wire()
+    out = keeping(chain, notebook).answer(wire, protocol)
+    assert notebook.notes == [(wire, FRESH, out)]
+    assert [request.reads for request in chain.requests] == notebook.made
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        pytest.param(query("www.example.org").to_wire(), FOUND, id="not-fresh"),
+        pytest.param(query("www.example.net").to_wire(), FRESH, id="no-block"),
+        pytest.param(query("www.example.org", rdclass="CH").to_wire(), FRESH, id="class"),
+        pytest.param(query("www.example.org", use_edns=1).to_wire(), FRESH, id="edns-version"),
+        pytest.param(query("www.example.org").to_wire()[:-1], FRESH, id="formerr"),
+        pytest.param(query("www.example.org").to_wire(), RuntimeError("broken"), id="raises"),
+        pytest.param(query("www.example.org").to_wire(), FRESH.replace(dropped=True), id="dropped"),
+        pytest.param(
+            query("example.org").to_wire(),
+            Reply(answer=(rr("example.org. 60 IN A 192.0.2.1")._replace(ttl=-1),), fresh=True),
+            id="cannot-be-written",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_not_noted(sent: bytes, answer: Reply | Exception) -> None:
+    notebook = Notebook()
+    keeping(Recorder(answer), notebook, zone="example.org").answer(sent)
+    assert notebook.notes == []
+
+
+def test_without_a_table_nobody_reads_along() -> None:
+    chain = Recorder(FRESH)
+    Spine({".": chain}).answer(query().to_wire(), "tcp")
+    assert [request.reads for request in chain.requests] == [None]

@@ -136,6 +136,14 @@ class ApiClient:
             raise Unreachable(describe(access, error, self._headers_timeout)) from None
 
 
+class _Silent(Exception):
+    """A body of which nothing has come for so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
 class _Answer:
     """An Answer."""
 
@@ -147,21 +155,32 @@ class _Answer:
 
     async def chunks(self, silence: Callable[[], float]) -> AsyncIterator[bytes]:
         """Yield the body as it comes."""
-        content = self._content
-        while True:
+        # One timer that looks how long it has been, not one for each chunk: a chunk is an event that is waited for.
+        loop, content = asyncio.get_running_loop(), self._content
+        heard = loop.time()
+        timer: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal timer
             patience = silence()
-            try:
-                async with asyncio.timeout(patience):
-                    chunk = await content.readany()
-            except TimeoutError:
-                raise Unreachable(
-                    f"{self._access.server} has sent nothing for {patience:g} s"
-                ) from None
-            except _FAULTS as error:
-                raise Unreachable(describe(self._access, error, patience)) from None
-            if not chunk:
-                return
-            yield chunk
+            rest = heard + patience - loop.time()
+            if rest > 0:
+                timer = loop.call_later(rest, look)
+            else:
+                content.set_exception(_Silent(patience))
+
+        timer = loop.call_later(silence(), look)
+        try:
+            while chunk := await content.readany():
+                yield chunk
+                heard = loop.time()
+        except _Silent as silent:
+            seconds = silent.seconds
+            raise Unreachable(f"{self._access.server} has sent nothing for {seconds:g} s") from None
+        except _FAULTS as error:
+            raise Unreachable(describe(self._access, error, silence())) from None
+        finally:
+            timer.cancel()
 
     async def text(self, limit: int) -> str:
         """Read the body, at most `limit` octets of it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 from hsdns import __version__
@@ -16,6 +17,7 @@ from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 PEER_VERSION: Final = "1.14.7"
 # What CoreDNS serves without a Corefile.
 FALLBACK: Final = ". {\n    whoami\n    log\n}\n"
+MAX_WORKERS: Final = 256
 FLAGS: Final = {
     "conf": Flag(str, 'Corefile to load, "stdin" for standard input (default "Corefile")', "FILE"),
     "dns.port": Flag(int, "port for keys of the Corefile that name none (default 53)", "PORT"),
@@ -23,6 +25,10 @@ FLAGS: Final = {
     "plugins": Flag(bool, "list the plugins that exist here"),
     "version": Flag(bool, "show the version"),
     "quiet": Flag(bool, "do not show the version and the zones at the start"),
+    "workers": Flag(
+        int, "threads that answer UDP queries (default: the CPUs that may be used)", "N"
+    ),
+    "v": Flag(bool, "show at the start which fast path runs and which blocks' answers it keeps"),
     "pidfile": Flag(str, "write the process's number to a file", "FILE"),
     "validate": Flag(
         bool, "set up everything in the Corefile, start nothing, and exit with 0 or 1"
@@ -36,6 +42,7 @@ def run(words: list[str]) -> int:
     """Run CoreDNS's command line; return the exit status."""
     try:
         flags = parse_flags(words, FLAGS)
+        workers_of(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
@@ -66,7 +73,20 @@ def run(words: list[str]) -> int:
         quiet=bool(flags.get("quiet")),
         pidfile=None if pidfile is None else str(pidfile),
         banner=version_text(),
+        workers=workers_of(flags),
+        verbose=bool(flags.get("v")),
     )
+
+
+def workers_of(flags: Mapping[str, object]) -> int | None:
+    """The number of workers that the flags say; raise FlagError."""
+    found = flags.get("workers")
+    if found is None:
+        return None
+    assert isinstance(found, int)
+    if not 1 <= found <= MAX_WORKERS:
+        raise FlagError(f"-workers {found} is out of range, allowed is 1 to {MAX_WORKERS}")
+    return found
 
 
 def version_text() -> str:

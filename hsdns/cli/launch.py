@@ -97,16 +97,22 @@ def serve(
     banner: str = "",
     objects: tuple[Token, ...] | None = None,
     greet: Callable[[Configuration], str] | None = None,
+    workers: int | None = None,
+    verbose: bool = False,
 ) -> int:
     """Serve until told to stop; return the exit status.
 
     `objects` stands in for the `source` of kubernetes blocks; `greet` makes the text that is shown once it serves.
+    `workers` threads answer at each UDP address, where that can be; None: as many as there are CPUs to use.  `verbose`
+    shows of each block whether its answers are kept.
     """
     import uvloop
 
     set_up_logging()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(source, port, quiet, pidfile, banner, objects, greet))
+        return runner.run(
+            _serve(source, port, quiet, pidfile, banner, objects, greet, workers, verbose)
+        )
 
 
 async def _serve(
@@ -117,7 +123,10 @@ async def _serve(
     banner: str,
     objects: tuple[Token, ...] | None,
     greet: Callable[[Configuration], str] | None,
+    workers: int | None,
+    verbose: bool,
 ) -> int:
+    from hsdns.server.cpus import usable_cpus
     from hsdns.server.lifecycle import Server, StartError
 
     log = logging.getLogger("hsdns.server")
@@ -125,7 +134,7 @@ async def _serve(
     def build(corefile: Corefile) -> Configuration:
         return _build(corefile, port, warn=log.warning, objects=objects)
 
-    server = Server(source.load, build)
+    server = Server(source.load, build, workers or usable_cpus())
     server.handle_signals()
     try:
         await server.start()
@@ -138,6 +147,10 @@ async def _serve(
         _write_pid(pidfile, log)
     if not quiet:
         lines = [*zone_lines(server.configuration), banner]
+        if verbose and greet is None:
+            lines.append(fast_path_line(server.workers))
+        if verbose:
+            lines += table_lines(server.configuration)
         if greet is not None:
             lines.append(greet(server.configuration))
         with contextlib.suppress(OSError):  # nobody reads it; that must not end the server
@@ -168,6 +181,32 @@ def zone_lines(configuration: Configuration) -> list[str]:
         for listener in configuration.listeners
         for zone in sorted(zone.to_text() for zone in listener.zones)
     ]
+
+
+def fast_path_line(workers: int) -> str:
+    """Which twin of the fast path runs, and in how many threads."""
+    from hsdns.fastpath import IMPLEMENTATION
+
+    if IMPLEMENTATION == "rust":
+        return f"fast path: rust, {workers} worker{'s' if workers != 1 else ''}"
+    if os.environ.get("HSDNS_NO_EXTENSIONS") == "1":
+        return "fast path: python (HSDNS_NO_EXTENSIONS=1)"
+    return (
+        "fast path: python (the compiled part was not built; install with cargo on PATH to have it)"
+    )
+
+
+def table_lines(configuration: Configuration) -> list[str]:
+    """Of each block whether its answers are kept in the table, and why not."""
+    from hsdns.keeper import Policy
+
+    lines = []
+    for block in configuration.blocks:
+        keys = " ".join(key.token.text for key in block.keys)
+        reason = Policy(block.handlers).reason
+        kept = f"are not kept, {reason}" if reason else "are kept in the table"
+        lines.append(f"{keys}: answers {kept}")
+    return lines
 
 
 def _build(

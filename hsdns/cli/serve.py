@@ -12,6 +12,7 @@ from typing import Final
 
 from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint
+from hsdns.cli.coredns import workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.corefile.tree import Position, Token
 
@@ -34,6 +35,10 @@ FLAGS: Final = {
     ),
     "p": Flag(int, "the same as -dns.port", "PORT", alias_of="dns.port"),
     "quiet": Flag(bool, "do not show what is served"),
+    "workers": Flag(
+        int, "threads that answer UDP queries (default: the CPUs that may be used)", "N"
+    ),
+    "v": Flag(bool, "show which blocks' answers are kept in the answer table, and why not"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
@@ -62,6 +67,7 @@ def run(words: list[str]) -> int:
         flags = parse_flags(words, FLAGS)
         if "listen" in flags and "conf" in flags:
             raise FlagError("-listen and -conf exclude each other; write bind in the Corefile")
+        workers = workers_of(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
@@ -71,6 +77,7 @@ def run(words: list[str]) -> int:
 
     from hsdns.cli import launch
     from hsdns.cli.coredns import version_text
+    from hsdns.server.cpus import usable_cpus
 
     port = flags.get("dns.port", DEFAULT_PORT)
     assert isinstance(port, int)
@@ -90,7 +97,8 @@ def run(words: list[str]) -> int:
         objects = tuple(Token(word, position) for word in words_of_source)
 
     def greet(configuration: Configuration) -> str:
-        return examples(configuration, is_demo=is_demo)
+        count = workers or usable_cpus()
+        return f"{launch.fast_path_line(count)}\n{examples(configuration, is_demo=is_demo)}"
 
     return launch.serve(
         corefile,
@@ -99,6 +107,8 @@ def run(words: list[str]) -> int:
         banner=version_text(),
         objects=objects,
         greet=greet,
+        workers=workers,
+        verbose=bool(flags.get("v")),
     )
 
 

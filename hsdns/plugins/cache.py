@@ -159,7 +159,7 @@ class Cache(Handler):
     """Answers again what was answered a short time ago."""
 
     name: ClassVar[str] = "cache"
-    cacheable: ClassVar[bool] = True
+    cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "success": Property(_read_bounds, syntax="CAPACITY [TTL] [MINTTL]"),
         "denial": Property(_read_bounds, syntax="CAPACITY [TTL] [MINTTL]"),

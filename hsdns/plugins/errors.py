@@ -94,7 +94,7 @@ class Errors(Handler):
     """Logs the errors of the handlers below it."""
 
     name: ClassVar[str] = "errors"
-    cacheable: ClassVar[bool] = True
+    cacheable = True
     NOT_YET: ClassVar[frozenset[str]] = frozenset({"stacktrace"})
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "consolidate": Property(

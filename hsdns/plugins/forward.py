@@ -106,7 +106,7 @@ class Forward(Handler):
 
     name: ClassVar[str] = "forward"
     waits: ClassVar[bool] = True
-    cacheable: ClassVar[bool] = True
+    cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "except": Property(lambda line: _zones(line), syntax="ZONE...", repeat="collect"),
         "force_tcp": Property(flag, default=False),

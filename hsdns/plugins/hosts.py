@@ -60,7 +60,7 @@ class Hosts(Handler):
     """Answers A, AAAA and PTR for the names of a hosts file."""
 
     name: ClassVar[str] = "hosts"
-    cacheable: ClassVar[bool] = True
+    cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "ttl": Property(one(integer(1, 65535)), default=3600, syntax="SECONDS"),
         "no_reverse": Property(flag, default=False),
@@ -112,39 +112,52 @@ class Hosts(Handler):
     async def _watch(self) -> None:
         while True:
             await sleep(self._reload)
-            before = self._version
-            await asyncio.to_thread(
-                self.read
-            )  # a blocklist of 100,000 lines takes most of a second
-            if self._version != before:
+            # A blocklist of 100,000 lines takes most of a second.
+            found = await asyncio.to_thread(self._parse)
+            if found is not None:
+                self._use(*found)
                 self._runtime.counters.bump(_COUNTER)
                 self._runtime.claims_changed()
 
     def read(self) -> None:
         """Read the file where its time or size is new; while it cannot be read, what it said before stays."""
+        found = self._parse()
+        if found is not None:
+            self._use(*found)
+
+    def _parse(self) -> tuple[HostsTable, Version] | None:
+        """What the file says; None where it is not new.  Called in a thread, it changes nothing."""
         try:
             with open(self.path, encoding="utf-8", errors="replace") as file:
                 status = os.fstat(file.fileno())
                 version = Version(status.st_mtime_ns, status.st_size)
                 if version == self._version:
-                    return
-                table = HostsTable(file, self.zones, reverse=self._reverse)
+                    return None
+                return HostsTable(file, self.zones, reverse=self._reverse), version
         except OSError as error:
             _log.debug("plugin/hosts: cannot read %s: %s", self.path, error.strerror)
-            return
+            return None
+
+    def _use(self, table: HostsTable, version: Version) -> None:
+        """Answer from what was read, from the next query on."""
         self._tables, self._version = (table, self._inline), version
         entries = len(table) + len(self._inline)
         self._entries.set(entries, (self.path,))
         self._loaded.set(version.mtime_ns / 1e9)
         _log.debug("plugin/hosts: Parsed hosts file into %d entries", entries)
 
-    def claimed(self, zone: Name) -> tuple[Name, ...]:
-        """The names that the lines have in a zone; a `*` claims all below it."""
+    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+        """The names that the lines have in a zone, a `*` for all below it; and what no `fallthrough` lets pass."""
         found = {
             Name(name.lower[2:]) if name.lower.startswith(b"\1*") else name
             for table in self._tables
             for name in table.owners
         }
+        for own in self.zones:
+            if zone.is_at_or_below(own) and not self._passes(zone):
+                return None
+            if own.is_at_or_below(zone) and not self._passes(own):
+                found.add(own)
         return tuple(name for name in found if name.is_at_or_below(zone))
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface

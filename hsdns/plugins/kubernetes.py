@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Block, Handler, Next, Request, Runtime
 from hsdns.cluster.answer import ClusterAnswers, NoSuchName
-from hsdns.cluster.freshness import NoNames
 from hsdns.cluster.objects import Event
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.selector import Selector
@@ -38,6 +37,7 @@ from hsdns.corefile.properties import (
     text,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token
+from hsdns.fastpath import ClusterNames
 from hsdns.sources import source_from
 from hsdns.sources.api_access import ApiAccess, Words
 from hsdns.sources.api_server import ApiServer, Wanted
@@ -104,7 +104,7 @@ class Kubernetes(Handler):
             labels=options["labels"],
             namespace_labels=options["namespace_labels"],
         )
-        self.names = NoNames()
+        self.names = ClusterNames()
         self.answers = ClusterAnswers(
             self.store,
             primary_zone=next((zone for zone in zones if not is_reverse(zone)), zones[0]),

@@ -29,7 +29,7 @@ class Loadbalance(Handler):
     """Shuffles A, AAAA and MX records."""
 
     name: ClassVar[str] = "loadbalance"
-    cacheable: ClassVar[bool] = True
+    cacheable = True
     rotates: ClassVar[bool] = True
     NOT_YET: ClassVar[frozenset[str]] = frozenset({"reload", "prefer"})
 

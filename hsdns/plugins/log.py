@@ -4,7 +4,8 @@ Path: step 5, below `errors` and above everything that changes a query, so it sh
 Source: CoreDNS 1.14.7 plugin/log, plugin/pkg/replacer, plugin/pkg/response.
 Rule 1: only the first rule whose name the question falls under counts; its class decides whether a line is written.
 Rule 2: a format is taken apart once, at setup; a line costs one call for each of its placeholders.
-Rule 3: never cacheable: every query is to be seen.
+Rule 3: cacheable, unless a format shows {local}: the fast path tells of each query that it answers, and lines about
+        those are written a moment later.  Where more come than can be written, some are left out and counted.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from hsdns.chain import Block, Handler, Next, Request, Runtime
 from hsdns.corefile.properties import Property, choice, many, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Token
 from hsdns.wire.encode import MAX_TCP_LEN, udp_limit
-from hsdns.wire.iana import Opcode, class_to_text, rcode_to_text, type_to_text
-from hsdns.wire.message import CD, RD, Reply
+from hsdns.wire.iana import Opcode, Rcode, class_to_text, rcode_to_text, type_to_text
+from hsdns.wire.message import AA, AD, CD, RA, RD, TC, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.outcome import Outcome, outcome
 from hsdns.wire.size import is_truncated, reply_size
@@ -32,6 +33,7 @@ COMMON: Final = (
 )
 COMBINED: Final = COMMON + ' "{>opcode}"'
 EMPTY: Final = "-"
+_FLAGS: Final = ((AA, "aa"), (TC, "tc"), (RD, "rd"), (RA, "ra"), (AD, "ad"), (CD, "cd"))
 _CLASSES: Final = {
     "all": frozenset(Outcome),
     "success": frozenset({Outcome.POSITIVE, Outcome.DELEGATION}),
@@ -40,12 +42,24 @@ _CLASSES: Final = {
 }
 
 
+class Kept(NamedTuple):
+    """What the fast path tells of a reply: its header's flags as sent, its length as log counts it, its answers."""
+
+    flags: int
+    size: int
+    answers: int
+
+
 class Exchange(NamedTuple):
-    """A query and its end; `reply` is None where nothing is sent.  `seconds` is the time between."""
+    """A query and its end; `reply` is None where nothing is sent.  `seconds` is the time between.
+
+    `kept` is there instead of a reply where the fast path sent one.
+    """
 
     request: Request
     reply: Reply | None
     seconds: float
+    kept: Kept | None = None
 
 
 class Rule(NamedTuple):
@@ -54,6 +68,7 @@ class Rule(NamedTuple):
     zone: Name
     outcomes: frozenset[Outcome]
     line: Callable[[Exchange], str]
+    shows_local: bool = False
 
 
 class Log(Handler):
@@ -68,6 +83,8 @@ class Log(Handler):
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = tuple(rules)
+        # What was asked over which address is not told by the fast path.
+        self.cacheable = not any(rule.shows_local for rule in rules)
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -79,7 +96,8 @@ class Log(Handler):
             outcomes = frozenset().union(*(_CLASSES[word] for word in words))
             names, form = _names_and_format(directive, block)
             line = compile_format(form)
-            rules += [Rule(zone, outcomes, line) for zone in names]
+            shows_local = "{local}" in form
+            rules += [Rule(zone, outcomes, line, shows_local) for zone in names]
         return cls(rules)
 
     async def start(self, runtime: Runtime) -> None:
@@ -89,11 +107,8 @@ class Log(Handler):
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass everything on; write a line about what came back."""
-        qname = request.query.qname
-        for rule in self._rules:
-            if qname.is_at_or_below(rule.zone):
-                break
-        else:
+        rule = self._rule_of(request)
+        if rule is None:
             return await next(request)
         reply = await next(request)
         sent = None if reply.dropped else reply
@@ -102,6 +117,24 @@ class Log(Handler):
         ):
             _log.info(rule.line(Exchange(request, sent, self._clock() - request.now)))
         return reply
+
+    def write_kept(self, request: Request, kept: Kept, seconds: float) -> None:
+        """Write the line about a query that the fast path has answered."""
+        rule = self._rule_of(request)
+        if rule is None or not _log.isEnabledFor(logging.INFO):
+            return
+        found = Outcome.NXDOMAIN if kept.flags & 15 == Rcode.NXDOMAIN else Outcome.NODATA
+        if kept.answers:
+            found = Outcome.POSITIVE
+        if found in rule.outcomes:
+            _log.info(rule.line(Exchange(request, None, seconds, kept)))
+
+    def _rule_of(self, request: Request) -> Rule | None:
+        qname = request.query.qname
+        for rule in self._rules:
+            if qname.is_at_or_below(rule.zone):
+                return rule
+        return None
 
 
 def _names_and_format(directive: Directive, block: Block) -> tuple[list[Name], str]:
@@ -161,11 +194,16 @@ def _bufsize(exchange: Exchange) -> str:
 
 
 def _rcode(exchange: Exchange) -> str:
+    if exchange.kept is not None:
+        return rcode_to_text(exchange.kept.flags & 15)
     reply = exchange.reply
     return EMPTY if reply is None else rcode_to_text(reply.rcode).removeprefix("RCODE")
 
 
 def _rflags(exchange: Exchange) -> str:
+    if exchange.kept is not None:
+        flags = exchange.kept.flags
+        return ",".join(["qr", *(word for bit, word in _FLAGS if flags & bit)])
     reply, request = exchange.reply, exchange.request
     if reply is None:
         return EMPTY
@@ -188,6 +226,8 @@ def _rflags(exchange: Exchange) -> str:
 
 
 def _rsize(exchange: Exchange) -> str:
+    if exchange.kept is not None:
+        return str(exchange.kept.size)
     reply = exchange.reply
     return "0" if reply is None else str(reply_size(exchange.request.query, reply))
 

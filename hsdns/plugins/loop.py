@@ -38,7 +38,7 @@ class Loop(Handler):
     """Ends the process when forwarded queries come back."""
 
     name: ClassVar[str] = "loop"
-    cacheable: ClassVar[bool] = True
+    cacheable = True
 
     def __init__(self, zone: Name, target: Target) -> None:
         self.zone, self.target = zone, target

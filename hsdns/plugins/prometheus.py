@@ -160,7 +160,7 @@ class Prometheus(Handler):
     """Counts a block's queries and answers /metrics."""
 
     name: ClassVar[str] = "prometheus"
-    cacheable: ClassVar[bool] = True
+    cacheable = True
     counts: ClassVar[bool] = True
     NOT_YET: ClassVar[frozenset[str]] = frozenset({"runtime_metrics", "tls"})
 
@@ -203,6 +203,10 @@ class MetricsPage:
 
     def __init__(self, metrics: Registry) -> None:
         self._metrics = metrics
+
+    def prepare(self) -> None:
+        """Add up what is counted elsewhere; on the loop, where counting is done."""
+        self._metrics.fold()
 
     def __call__(self, path: str) -> tuple[int, str, bytes]:
         """Show all metrics of the process, the kernel's own numbers about it last."""

@@ -176,6 +176,7 @@ async def _answer(paths: dict[str, HttpHandler], request: web.BaseRequest) -> we
         return web.Response(status=405, headers={"Allow": "GET, HEAD"}, text="method not allowed\n")
     try:
         if getattr(handler, "slow", False):
+            handler.prepare()  # type: ignore[attr-defined] # a page that is slow has it
             loop = asyncio.get_running_loop()
             status, content_type, body = await loop.run_in_executor(None, handler, request.path)
         else:

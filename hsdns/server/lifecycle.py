@@ -21,8 +21,9 @@ from typing import Final
 from hsdns import drive
 from hsdns.assemble import Configuration, Listen
 from hsdns.chain import Endpoint, Plugin, Request, fold
-from hsdns.cluster.freshness import Counters, NoCounters
 from hsdns.corefile.tree import Corefile, CorefileError
+from hsdns.fastpath import IMPLEMENTATION, Versions
+from hsdns.keeper import Policy
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.debug import Debug
@@ -31,10 +32,11 @@ from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable, panics
 from hsdns.plugins.reload import failures, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.http import HttpError, HttpListeners
-from hsdns.server.listener import ListenError, open_both
+from hsdns.server.keepers import Keepers, make_keeper
+from hsdns.server.listener import ListenError, Opened, open_all
 from hsdns.server.runtime import ServerRuntime, Tasks
 from hsdns.server.tcp import TcpServer
-from hsdns.server.udp import UdpServer
+from hsdns.server.udp import UdpListener, make_udp
 from hsdns.wire.message import Reply
 from hsdns.zones import Zones
 
@@ -54,20 +56,25 @@ class StartError(Exception):
 class Server:
     """One process's DNS server.
 
-    `load` parses the Corefile anew and raises CorefileError; `build` makes a Configuration of what it gives.
+    `load` parses the Corefile anew and raises CorefileError; `build` makes a Configuration of what it gives.  `workers`
+    threads answer at each UDP address, where the compiled fast path is there.
     """
 
     def __init__(
-        self, load: Callable[[], Corefile], build: Callable[[Corefile], Configuration]
+        self,
+        load: Callable[[], Corefile],
+        build: Callable[[Corefile], Configuration],
+        workers: int = 1,
     ) -> None:
         self.metrics = Registry()
-        self.counters: Counters = NoCounters()
+        self.counters = Versions()
         self.stopping = False
         self._load = load
         self._build = build
+        self.workers = workers
         self._runtime: ServerRuntime | None = None
         self._http = HttpListeners()
-        self._udp: dict[Listen, UdpServer] = {}
+        self._udp: dict[Listen, UdpListener] = {}
         self._tcp: dict[Listen, TcpServer] = {}
         self._tasks = Tasks()
         self._status: int | None = None
@@ -76,11 +83,7 @@ class Server:
         self._tried = ""  # digest of the Corefile that was put to use, or tried, last; or why it could not be read
         self._reloading = asyncio.Lock()
         self._counts = QueryCounts(self.metrics)
-        self._lost = self.metrics.counter(
-            "hsdns_udp_send_errors_total",
-            "Replies that the kernel did not take, by its reason.",
-            ("errno",),
-        )
+        self._keepers = Keepers(self.metrics)
         self._rejected = self.metrics.counter(
             "hsdns_tcp_rejected_total", "Connections closed at once because too many were open."
         )
@@ -108,6 +111,7 @@ class Server:
             if isinstance(error, StartFailures) and not isinstance(error, CorefileError):
                 raise StartError(str(error)) from error
             raise
+        self._tasks.spawn(self._keepers.write_logs(), "query log")
 
     async def run(self) -> int:
         """Serve until a signal or a plugin ends it; return the exit status."""
@@ -189,10 +193,10 @@ class Server:
             self.counters,
             reload_if_changed=self._reload_if_changed,
             fail=self._fail,
+            claims_changed=self._renew_tables,
         )
         runtime.configuration = configuration
-        runtime.processors = self._processors(configuration, runtime)
-        opened: dict[Listen, tuple[socket.socket, socket.socket]] = {}
+        opened: dict[Listen, Opened] = {}
         started: list[Plugin] = []
         try:
             if not first:
@@ -207,10 +211,11 @@ class Server:
             if first:
                 self._open(configuration, runtime, opened)
             await self._http.open(runtime.pages)
+            # Now that the handlers know what they claim; nothing is awaited until the tables are in use.
+            runtime.processors = self._processors(configuration, runtime)
         except BaseException:
-            for udp, tcp in opened.values():
-                udp.close()
-                tcp.close()
+            for sockets in opened.values():
+                sockets.close()
             await _stop(started, runtime)
             raise
         runtime.stopping = self.stopping  # SIGTERM may have come meanwhile
@@ -237,35 +242,41 @@ class Server:
         self,
         configuration: Configuration,
         runtime: ServerRuntime,
-        opened: dict[Listen, tuple[socket.socket, socket.socket]],
+        opened: dict[Listen, Opened],
     ) -> None:
+        workers = self.workers if IMPLEMENTATION == "rust" else 1
         for listener in configuration.listeners:
             known = self._udp.get(listener.listen)
             if known is None:
-                opened[listener.listen] = pair = open_both(
-                    listener.listen, self._on_port(listener.listen.port, opened)
+                opened[listener.listen] = sockets = open_all(
+                    listener.listen, self._on_port(listener.listen.port, opened), workers
                 )
-                runtime.bound[listener.listen.server] = Endpoint(*pair[0].getsockname()[:2])
+                address = sockets.udp[0].getsockname()
+                runtime.bound[listener.listen.server] = Endpoint(*address[:2])
             else:
                 runtime.bound[listener.listen.server] = known.local
 
-    def _on_port(
-        self, port: int, opened: dict[Listen, tuple[socket.socket, socket.socket]]
-    ) -> list[socket.socket]:
+    def _on_port(self, port: int, opened: dict[Listen, Opened]) -> list[socket.socket]:
         """Our own sockets on a port; on port 0 each has another."""
         known = {
-            **{listen: (udp.sock, self._tcp[listen].sock) for listen, udp in self._udp.items()},
+            **{
+                listen: Opened(udp.sockets, self._tcp[listen].sock)
+                for listen, udp in self._udp.items()
+            },
             **opened,
         }
         return [
-            sock for listen, pair in known.items() if port and listen.port == port for sock in pair
+            sock
+            for listen, sockets in known.items()
+            if port and listen.port == port
+            for sock in (*sockets.udp, sockets.tcp)
         ]
 
     async def _put_behind_sockets(
         self,
         configuration: Configuration,
         runtime: ServerRuntime,
-        opened: dict[Listen, tuple[socket.socket, socket.socket]],
+        opened: dict[Listen, Opened],
     ) -> None:
         kept = set()
         for listener in configuration.listeners:
@@ -273,9 +284,7 @@ class Server:
             kept.add(listen)
             if listen in opened:
                 udp, tcp = opened[listen]
-                self._udp[listen] = UdpServer(
-                    udp, processor, self._tasks.spawn, runtime.clock, self._lost
-                )
+                self._udp[listen] = make_udp(udp, processor, self._tasks.spawn, runtime.clock)
                 self._tcp[listen] = TcpServer(
                     tcp,
                     processor,
@@ -289,9 +298,17 @@ class Server:
             else:
                 self._udp[listen].processor = processor
                 self._tcp[listen].processor = processor
+        self._keepers.fold()  # while they are all there
         for listen in set(self._udp) - kept:
             self._udp.pop(listen).close()
             self._tcp.pop(listen).close()
+        self._keepers.use(
+            {
+                listener.listen: runtime.processors[listener.listen.server].keeper
+                for listener in configuration.listeners
+            },
+            self._udp,
+        )
 
     def _processors(
         self, configuration: Configuration, runtime: ServerRuntime
@@ -308,6 +325,7 @@ class Server:
         def on_refused(request: Request, reply: Reply) -> None:
             self._counts.count_dropped(request, reply, runtime.clock() - request.now)
 
+        policies = {id(block): Policy(block.handlers) for block in configuration.blocks}
         panicked = panics(self.metrics)
 
         def on_panic() -> None:
@@ -324,9 +342,36 @@ class Server:
                 any_class=listener.any_class,
                 on_refused=on_refused,
                 on_panic=on_panic,
+                keeper=make_keeper(
+                    listener.listen.server,
+                    {zone: policies[id(block)] for zone, block in listener.zones.items()},
+                    self.counters,
+                    self._counts,
+                ),
             )
             for listener in configuration.listeners
         }
+
+    def _renew_tables(self) -> None:
+        """Make the tables anew: what the handlers claim has changed."""
+        runtime = self._runtime
+        if runtime is None or runtime.configuration is None:
+            return
+        processors = self._processors(runtime.configuration, runtime)
+        runtime.processors = processors
+        for listener in runtime.configuration.listeners:
+            if listener.listen not in self._tcp:  # it is just being opened
+                continue
+            processor = processors[listener.listen.server]
+            self._udp[listener.listen].processor = processor
+            self._tcp[listener.listen].processor = processor
+        self._keepers.use(
+            {
+                listener.listen: processors[listener.listen.server].keeper
+                for listener in runtime.configuration.listeners
+            },
+            self._udp,
+        )
 
     def _count_connections(self) -> int:
         return sum(len(server.connections) for server in self._tcp.values())
@@ -340,13 +385,14 @@ class Server:
         for tcp in self._tcp.values():
             tcp.stop_accepting()
         deadline = asyncio.get_running_loop().time() + DRAIN_TIMEOUT
-        servers: list[UdpServer | TcpServer] = [*self._udp.values(), *self._tcp.values()]
+        servers: list[UdpListener | TcpServer] = [*self._udp.values(), *self._tcp.values()]
         while any(server.pending for server in servers) and not self._at_once:
             if asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(0.01)
         for server in servers:
             server.close()
+        self._keepers.finish()
         self._udp.clear()
         self._tcp.clear()
         if self._runtime is not None and self._runtime.configuration is not None:

@@ -6,7 +6,8 @@ Rule 1: a listener without `bind`, or bound to `0.0.0.0` or `::`, is one dual-st
 Rule 2: a reply leaves from the address that was asked (RFC 2181 section 4.1): wildcard UDP sockets ask the kernel for
         it with each datagram.
 Rule 3: no SO_REUSEPORT: a second server on the port would start unnoticed and take half of the queries.  Only while a
-        port is bound on one address and on all of them is it set, on our own sockets of that port.
+        port is bound on one address and on all of them is it set, on our own sockets of that port, and on the sockets
+        of several workers, after the first of them was bound without it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import contextlib
 import errno
 import socket
 from collections.abc import Collection, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hsdns.assemble import Listen
 from hsdns.chain import Endpoint
@@ -61,6 +62,7 @@ def open_both(
     """
     last: ListenError | None = None
     shared = bool(beside)
+    alone = _alone(beside)
     _share(beside, shared)
     try:
         for _ in range(16 if listen.port == 0 else 1):
@@ -75,9 +77,49 @@ def open_both(
                 _share((udp, tcp), False)
                 return udp, tcp
     finally:
-        _share(beside, False)
+        _share(alone, False)
     assert last is not None
     raise last
+
+
+class Opened(NamedTuple):
+    """The sockets of one address: one for each UDP worker, and one for TCP."""
+
+    udp: list[socket.socket]
+    tcp: socket.socket
+
+    def close(self) -> None:
+        """Give the address back."""
+        for sock in (*self.udp, self.tcp):
+            sock.close()
+
+
+def open_all(listen: Listen, beside: Collection[socket.socket] = (), workers: int = 1) -> Opened:
+    """UDP, so many times, and TCP on one address; raise ListenError.
+
+    The first socket is bound without SO_REUSEPORT, so a second server is noticed; then it lets the others join it.
+    """
+    udp, tcp = open_both(listen, beside)
+    opened = Opened([udp], tcp)
+    if workers == 1:
+        return opened
+    bound = listen._replace(port=udp.getsockname()[1])
+    alone = _alone(beside)
+    _share((udp, *beside), True)
+    try:
+        for _ in range(workers - 1):
+            opened.udp.append(open_udp(bound, shared=True))
+    except ListenError:
+        opened.close()
+        raise
+    finally:
+        _share(alone, False)
+    return opened
+
+
+def _alone(sockets: Collection[socket.socket]) -> list[socket.socket]:
+    """Those without SO_REUSEPORT; sockets of several workers keep it, the kernel spreads datagrams over such alone."""
+    return [sock for sock in sockets if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT)]
 
 
 def _share(sockets: Collection[socket.socket], shared: bool) -> None:

@@ -1,39 +1,34 @@
 """Datagrams: take a batch, answer, send.
 
-Path: steps 1 and 7 for UDP.  The loop is recv -> answer -> send, at most BATCH_LEN datagrams a turn, so that timers and
-TCP get theirs.
-Rule 1: the processor can be exchanged between two datagrams (a reload); the socket stays.
-Rule 2: a datagram that cannot be sent is dropped and counted, as the network would drop it.
+Path: steps 1, 2 and 7 for UDP, on the loop; workers.py does them in threads where the compiled fast path is there.
+Rule 1: the loop is recv -> answer -> send, at most BATCH_LEN datagrams a turn, so that timers and TCP get theirs.
+Rule 2: the processor can be exchanged between two batches (a reload); the socket stays.
+Rule 3: a datagram that cannot be sent is dropped and counted, as the network would drop it.
+Rule 4: a fault costs the query that brought it up, never the others of its batch.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import functools
+import logging
 import socket
-import struct
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from hsdns import drive
 from hsdns.chain import Endpoint
-from hsdns.metrics import Counter
+from hsdns.fastpath import IMPLEMENTATION, Batch
 from hsdns.query import QueryProcessor
-from hsdns.server.listener import IP_PKTINFO, IPV6_PKTINFO, endpoint_of, plain_ipv4
-from hsdns.wire.decode import MAX_QUERY_LEN
+from hsdns.server.datagram import asked_endpoint, client_endpoint
+
+log = logging.getLogger("hsdns.server")
 
 BATCH_LEN: Final = 64
-_ANCILLARY_LEN: Final = socket.CMSG_SPACE(32)
-_IN_PKTINFO: Final = struct.Struct("=I4s4s")  # ipi_ifindex, ipi_spec_dst, ipi_addr
-_IN6_PKTINFO: Final = struct.Struct("=16sI")  # ipi6_addr, ipi6_ifindex
-
-Address = tuple[Any, ...]
-Ancillary = list[tuple[int, int, bytes]]
 
 
-class UdpServer:
-    """Reads one bound UDP socket."""
+class UdpListener:
+    """What answers at one UDP address."""
 
     def __init__(
         self,
@@ -41,30 +36,39 @@ class UdpServer:
         processor: QueryProcessor,
         spawn: drive.Spawn,
         clock: Callable[[], float],
-        lost: Counter,
     ) -> None:
-        self.processor = processor
+        self._processor = processor
         self._sock = sock
         self._spawn = spawn
         self._clock = clock
-        self._lost = lost
-        self._wildcard = sock.getsockname()[0] in ("0.0.0.0", "::")
         self._local = Endpoint(*sock.getsockname()[:2])
         self._pending = 0
+        self._is_closed = False  # the socket's number may be another one's then
 
-    def start(self) -> None:
-        """Begin to read."""
-        asyncio.get_running_loop().add_reader(self._sock.fileno(), self._read_batch)
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it is bound to all addresses, so that each datagram says which of them was asked."""
+        return self._local.address in ("0.0.0.0", "::")
 
-    def close(self) -> None:
-        """Stop reading and give the port back; what is still being answered is lost."""
-        asyncio.get_running_loop().remove_reader(self._sock.fileno())
-        self._sock.close()
+    @property
+    def processor(self) -> QueryProcessor:
+        """What answers; it may be exchanged at any time."""
+        return self._processor
+
+    @processor.setter
+    def processor(self, processor: QueryProcessor) -> None:
+        self._processor = processor
+        self._exchange()
 
     @property
     def sock(self) -> socket.socket:
-        """The socket, for its options; only this server reads it."""
+        """The socket, for its options; only this listener reads it."""
         return self._sock
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """All sockets of the address."""
+        return [self._sock]
 
     @property
     def local(self) -> Endpoint:
@@ -76,65 +80,111 @@ class UdpServer:
         """How many queries wait for an answer from elsewhere."""
         return self._pending
 
-    def _read_batch(self) -> None:
-        sock, clock = self._sock, self._clock
-        for _ in range(BATCH_LEN):
-            try:
-                if self._wildcard:
-                    wire, ancillary, _, address = sock.recvmsg(MAX_QUERY_LEN + 1, _ANCILLARY_LEN)
-                else:
-                    wire, address = sock.recvfrom(MAX_QUERY_LEN + 1)
-                    ancillary = []
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                continue  # an error of an earlier send that the kernel reports here; the socket lives on
-            self._pending += 1
-            try:
-                drive.start(
-                    self.processor.answer(
-                        wire, endpoint_of(address), self._asked(ancillary), "udp", clock()
-                    ),
-                    functools.partial(self._send, address, ancillary),
-                    self._spawn,
-                )
-            except BaseException:
-                self._pending -= 1
-                raise
+    def start(self) -> None:
+        """Begin to read."""
+        raise NotImplementedError
 
-    def _send(self, address: Address, ancillary: Ancillary, reply: bytes | None) -> None:
-        self._pending -= 1
-        if reply is None:
-            return
+    def close(self) -> None:
+        """Stop reading and give the port back; what is still being answered is lost."""
+        raise NotImplementedError
+
+    def statistics(self) -> tuple[int, dict[int, int]]:
+        """Datagrams that were dropped because there were too many, and replies that were not sent, by errno."""
+        raise NotImplementedError
+
+    def _exchange(self) -> None:
+        """Use the processor's table from now on."""
+
+    def _answer(
+        self, wire: bytes, address: bytes, control: bytes, deliver: Callable[[bytes | None], None]
+    ) -> None:
+        """Have a query answered that the table did not know; `deliver` takes the reply, now or later."""
+        self._pending += 1
         try:
-            if ancillary:
-                self._sock.sendmsg((reply,), _from_asked(ancillary), 0, address)
-            else:
-                self._sock.sendto(reply, address)
-        except OSError as error:
-            self._lost.inc((errno.errorcode.get(error.errno or 0, "UNKNOWN"),))
-
-    def _asked(self, ancillary: Ancillary) -> Endpoint:
-        """The address that the client sent to."""
-        for _, kind, data in ancillary:
-            if kind == IP_PKTINFO and len(data) >= _IN_PKTINFO.size:
-                return Endpoint(socket.inet_ntop(socket.AF_INET, data[8:12]), self._local.port)
-            if kind == IPV6_PKTINFO and len(data) >= _IN6_PKTINFO.size:
-                text = socket.inet_ntop(socket.AF_INET6, data[:16])
-                return Endpoint(plain_ipv4(text), self._local.port)
-        return self._local
+            drive.start(
+                self._processor.answer(
+                    wire,
+                    client_endpoint(address),
+                    asked_endpoint(control, self._local),
+                    "udp",
+                    self._clock(),
+                ),
+                deliver,
+                self._spawn,
+            )
+        except Exception:
+            self._pending -= 1
+            log.exception("a query over UDP is lost to an error outside of the handlers")
 
 
-def _from_asked(ancillary: Ancillary) -> Ancillary:
-    """Send from the address that was asked, by whatever interface routes there: the index is cleared.
+class UdpServer(UdpListener):
+    """Reads one bound UDP socket on the loop."""
 
-    Link-local addresses keep theirs, without it they mean nothing.
-    """
-    out: Ancillary = []
-    for level, kind, data in ancillary:
-        if kind == IP_PKTINFO:
-            out.append((level, kind, _IN_PKTINFO.pack(0, data[4:8], bytes(4))))
-        elif kind == IPV6_PKTINFO:
-            link_local = data[0] == 0xFE and data[1] & 0xC0 == 0x80
-            out.append((level, kind, data if link_local else data[:16] + bytes(4)))
-    return out
+    def __init__(
+        self,
+        sock: socket.socket,
+        processor: QueryProcessor,
+        spawn: drive.Spawn,
+        clock: Callable[[], float],
+    ) -> None:
+        super().__init__(sock, processor, spawn, clock)
+        self._batch = Batch(sock.fileno(), self.is_wildcard)
+        self._out: list[tuple[bytes, bytes, bytes]] = []
+        self._is_reading = False
+
+    def start(self) -> None:
+        """Begin to read."""
+        asyncio.get_running_loop().add_reader(self._sock.fileno(), self._read_batch)
+
+    def close(self) -> None:
+        """Stop reading and give the port back; what is still being answered is lost."""
+        self._is_closed = True
+        asyncio.get_running_loop().remove_reader(self._sock.fileno())
+        self._sock.close()
+
+    def statistics(self) -> tuple[int, dict[int, int]]:
+        """Nothing is dropped here; replies that were not sent, by errno."""
+        return 0, self._batch.statistics().send_errors
+
+    def _read_batch(self) -> None:
+        keeper = self._processor.keeper
+        self._is_reading = True
+        try:
+            for wire, address, control in self._batch.serve(
+                keeper.table if keeper is not None else None
+            ):
+                deliver = functools.partial(self._answered, address, control)
+                self._answer(wire, address, control, deliver)
+        finally:
+            self._is_reading = False
+            self._send()
+
+    def _answered(self, address: bytes, control: bytes, reply: bytes | None) -> None:
+        self._pending -= 1
+        if reply is None or self._is_closed:
+            return
+        self._out.append((reply, address, control))
+        if not self._is_reading:
+            self._send()
+
+    def _send(self) -> None:
+        if self._out:
+            self._batch.send(self._out)
+            self._out.clear()
+        keeper = self._processor.keeper
+        if keeper is not None:
+            keeper.study()
+
+
+def make_udp(
+    sockets: Sequence[socket.socket],
+    processor: QueryProcessor,
+    spawn: drive.Spawn,
+    clock: Callable[[], float],
+) -> UdpListener:
+    """Answer at an address: in threads where the compiled fast path is there, else on the loop."""
+    if IMPLEMENTATION == "rust":
+        from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
+
+        return UdpWorkers(sockets, processor, spawn, clock)
+    return UdpServer(sockets[0], processor, spawn, clock)

@@ -39,7 +39,7 @@ class Plan(NamedTuple):
     rounds: int = 3
     long_rest: bool = True
     changes: int = 300
-    rate: float = 20.0  # single writes a second
+    rate: float = 100.0  # single writes a second
     churn: Load = Load(10_000, 1_000.0, 20.0, 500.0)
     flood: Load = Load(10_000, 5_000.0, 60.0)
 

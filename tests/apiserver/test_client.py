@@ -253,10 +253,10 @@ class TestFaults:
             pytest.param(chunked(b"one", b"two", then="close"), "cut its answer short", id="chunks-cut"),
             pytest.param(Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nfive", "close"), "cut its answer short", id="chunk-cut"),
             pytest.param(Said(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfive", "close"), "cut its answer short", id="length-cut"),
-            pytest.param(Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "hang"), "does not speak HTTP: Invalid character in chunk size", id="no-chunk"),
+            pytest.param(Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "hang"), "does not speak HTTP: ", id="no-chunk"),
             pytest.param(Said(b"", "close"), "closed the connection without an answer", id="no-answer"),
             pytest.param(Said(b"HTTP/1.1 200", "close"), "closed the connection without an answer", id="half-a-head"),
-            pytest.param(Said(b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "hang"), "does not speak HTTP: Bad status line", id="no-http"),
+            pytest.param(Said(b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "hang"), "does not speak HTTP: ", id="no-http"),
         ],
     )  # fmt: skip
     def test_answer(self, answer: Said, sentence: str) -> None:

@@ -121,6 +121,8 @@ async def namespace_gone(rig: Rig) -> None:
 async def changes_missed_while_disconnected(rig: Rig) -> None:
     await rig.api.apply(*BEGINNING)
     await rig.start()
+    await rig.api.apply(service("d"))
+    await rig.until_equal()
     rig.gate.shut()
     await rig.api.apply(endpoint_slice("a", "10.0.0.2", "10.0.0.4"), service("c"))
     await rig.api.delete(service("b"), endpoint_slice("b"))
@@ -137,6 +139,8 @@ async def changes_missed_while_disconnected(rig: Rig) -> None:
 async def changes_missed_while_history_was_forgotten(rig: Rig) -> None:
     await rig.api.apply(*BEGINNING)
     await rig.start()
+    await rig.api.apply(service("d"))
+    await rig.until_equal()
     rig.gate.shut()
     await rig.api.apply(endpoint_slice("a", "10.0.0.2", "10.0.0.4"), service("c"))
     await rig.api.delete(service("b"), endpoint_slice("b"))

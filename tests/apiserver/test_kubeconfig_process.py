@@ -1,5 +1,6 @@
 """The process as it is started: what it prints for a kubeconfig."""
 
+import asyncio
 import base64
 import json
 import os
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 from hsdns.apiserver.kubeconfig import COMMAND
+from tests.support.scripted_http import TLS_DATA, Said, ScriptedServer, said, server_context
 
+JSON = "Content-Type: application/json"
 DATA = base64.b64encode(b"a PEM").decode()
 
 
@@ -195,20 +198,37 @@ class TestOidc:
         found = run(path)
         assert "127.0.0.1:1" in found["error"]  # it asked the provider
 
-    def test_the_provider_s_certificate_is_checked(self, tmp_path: Path) -> None:
-        code = (
-            "from hsdns.apiserver.kubeconfig_process import _verifying, load_package; "
-            "import asyncio, ssl, json\n"
-            "async def main():\n"
-            "    requestor = _verifying(load_package('x').OpenIDRequestor)('a', 'b', 'https://x', None)\n"
-            "    connector = requestor._get_connector()\n"
-            "    context = connector._ssl\n"
-            "    await connector.close()\n"
-            "    return context.verify_mode == ssl.CERT_REQUIRED and context.check_hostname\n"
-            "print(json.dumps({'checked': asyncio.run(main())})); sys.exit(0)\n"
-        )
-        bootstrap = "import sys; sys.path.insert(0, sys.argv[1]);\n"
-        assert run(tmp_path, code=bootstrap + code) == {"checked": True}
+    @pytest.mark.sockets
+    @pytest.mark.parametrize(
+        "trusted", [pytest.param(True, id="trusted"), pytest.param(False, id="not-trusted")]
+    )
+    def test_refresh(self, tmp_path: Path, trusted: bool) -> None:
+        """The secret goes to no provider whose certificate does not hold."""
+        token = jwt(4_000_000_000)
+
+        async def main() -> tuple[dict[str, Any], int]:
+            def answer(head: str) -> Said:
+                body = {"id_token": token, "refresh_token": "new"}
+                if "openid-configuration" in head:
+                    body = {"token_endpoint": f"{server.url}/token"}
+                return said("200 OK", json.dumps(body).encode(), "close", JSON)
+
+            async with ScriptedServer(answer, server_context()) as server:
+                config = OIDC | {"idp-issuer-url": server.url, "refresh-token": "old"}
+                if trusted:
+                    config["idp-certificate-authority"] = str(TLS_DATA / "ca.pem")
+                path = write(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
+                found = await asyncio.to_thread(run, path)
+                return found, len(server.requests)
+
+        found, requests = asyncio.run(main())
+        if trusted:
+            assert found["authorization"] == f"Bearer {token}"
+            assert found["remembered"] == {"id-token": token, "refresh-token": "new"}
+            assert found["expiry"] == 4_000_000_000.0
+        else:
+            assert "CERTIFICATE_VERIFY_FAILED" in found["error"]
+            assert requests == 0
 
 
 class TestPackage:

@@ -59,6 +59,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         pytest.param("-p 2 -dns.port 1", {"port": 1}, id="last-port-wins-dns.port"),
         pytest.param("-conf=", {"path": "Corefile"}, id="empty-conf-is-none"),
         pytest.param("-quiet -pidfile /run/pid", {"quiet": True, "pidfile": "/run/pid"}, id="quiet-and-pidfile"),
+        pytest.param("", {"workers": None, "verbose": False}, id="as-many-workers-as-cpus"),
+        pytest.param("-workers 3 -v", {"workers": 3, "verbose": True}, id="workers-and-verbose"),
         pytest.param("-quiet=false -validate=false", {"quiet": False}, id="switched-off"),
     ],
 )  # fmt: skip
@@ -100,6 +102,16 @@ def test_wrong_flag(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[
     printed = capsys.readouterr()
     assert printed.err == 'unknown flag -cnof; did you mean "conf"?\n'
     assert printed.out == ""
+    assert not served
+
+
+@pytest.mark.parametrize("count", [0, 257])
+def test_number_of_workers_that_cannot_be(
+    count: int, served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert coredns.run([f"-workers={count}"]) == 1
+    message = f"-workers {count} is out of range, allowed is 1 to 256\n"
+    assert capsys.readouterr().err == message
     assert not served
 
 

@@ -16,7 +16,9 @@ import pytest
 from hsdns.assemble import Configuration, assemble
 from hsdns.cli import launch
 from hsdns.cli.launch import CorefileSource, LevelFormatter, set_up_logging, zone_lines
+from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.plugins import NOT_YET, ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
 from tests.support.peer import free_port
@@ -308,3 +310,33 @@ def test_a_source_that_no_block_takes_is_refused(capsys: pytest.CaptureFixture[s
         "command line:1:1: -source has no kubernetes block to go to in Corefile; "
         'add "kubernetes cluster.local" to it or leave -source out\n'
     )
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        pytest.param("kubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are kept in the table", id="kept"),
+        pytest.param("whoami", "example.org.: answers are not kept, it has no kubernetes plugin", id="no-cluster"),
+        pytest.param("log . \"{name} {local}\"\nkubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are not kept, log must see every query", id="log"),
+    ],
+)  # fmt: skip
+def test_table_lines(body: str, line: str) -> None:
+    corefile = parse(
+        "Corefile",
+        text=f"example.org. {{\n{body}\n}}",
+        environ={},
+        known_directives=ORDER,
+        not_yet=NOT_YET,
+    )
+    assert launch.table_lines(assemble(corefile, warn=pytest.fail)) == [line]
+
+
+def test_fast_path_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hsdns.fastpath.IMPLEMENTATION", "rust")
+    assert launch.fast_path_line(1) == "fast path: rust, 1 worker"
+    assert launch.fast_path_line(3) == "fast path: rust, 3 workers"
+    monkeypatch.setattr("hsdns.fastpath.IMPLEMENTATION", "python")
+    monkeypatch.setenv("HSDNS_NO_EXTENSIONS", "1")
+    assert launch.fast_path_line(3) == "fast path: python (HSDNS_NO_EXTENSIONS=1)"
+    monkeypatch.delenv("HSDNS_NO_EXTENSIONS")
+    assert "was not built" in launch.fast_path_line(3)

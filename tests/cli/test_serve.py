@@ -18,6 +18,7 @@ from hsdns.assemble import Configuration, assemble
 from hsdns.cli import launch, serve
 from hsdns.cli.coredns import version_text
 from hsdns.corefile.parser import parse
+from hsdns.server.cpus import usable_cpus
 from tests.support.peer import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,9 +161,10 @@ def test_process(source: list[str], first: str, is_demo: bool) -> None:
     ) as process:
         try:
             assert process.stdout is not None
-            printed = [process.stdout.readline().rstrip("\n") for _ in range(4)]
+            printed = [process.stdout.readline().rstrip("\n") for _ in range(5)]
             assert printed[:3] == [f".:{port} on 127.0.0.1", *version_text().splitlines()]
-            assert re.fullmatch(first, printed[3])
+            assert printed[3] == launch.fast_path_line(usable_cpus())
+            assert re.fullmatch(first, printed[4])
             if is_demo:
                 while printed[-1] != "Several records come in any order.  Stop with Ctrl-C.":
                     printed.append(process.stdout.readline().rstrip("\n"))

@@ -495,3 +495,74 @@ def test_a_copy_is_used_only_while_the_cluster_does_not_know_the_name() -> None:
     known.append(True)
     assert section(asked.ask().answer) == [a(5, last=2)]
     assert asked.times_asked == 2
+
+
+# --- what the fast path needs to know ---
+
+FRESH = reply([a(20)], fresh=True)
+FRESH_NXDOMAIN = reply(rcode=Rcode.NXDOMAIN, authority=[SOA], fresh=True)
+FRESH_NODATA = reply(authority=[SOA], fresh=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "mark"),
+    [
+        pytest.param("cache", FRESH, ("success", 20), id="success"),
+        pytest.param("cache 7", FRESH, ("success", 7), id="maximum"),
+        pytest.param("cache {\nsuccess 100 60 30\n}", FRESH, ("success", 30), id="floor"),
+        pytest.param("cache", reply([a(0)], fresh=True), ("success", 5), id="ttl-of-0"),
+        pytest.param("cache", FRESH_NXDOMAIN, ("denial", 60), id="nxdomain"),
+        pytest.param("cache", FRESH_NODATA, ("denial", 60), id="nodata"),
+        pytest.param("cache {\ndisable success\n}", FRESH, ("success", 0), id="success-disabled"),
+        pytest.param("cache {\ndisable success\n}", FRESH_NODATA, ("denial", 60), id="only-success-disabled"),
+        pytest.param("cache {\ndisable denial org\n}", FRESH_NXDOMAIN, ("denial", 0), id="denial-disabled"),
+        pytest.param("cache {\ndisable denial net\n}", FRESH_NXDOMAIN, ("denial", 60), id="disabled-elsewhere"),
+        pytest.param("cache 30 example.net", FRESH, None, id="another-zone"),
+        pytest.param("cache 30 org", FRESH, ("success", 20), id="zone-above"),
+    ],
+)  # fmt: skip
+def test_mark_is_what_the_handler_does(
+    text: str, found: Reply, mark: tuple[str, int] | None
+) -> None:
+    asked = Asked(text, found)
+    query = make_request(QNAME).query
+    assert asked.cache.mark(query, found) == mark
+    asked.ask()
+    if mark is None:
+        assert asked.metric("requests_total") == {}
+        return
+    kind, seconds = mark
+    if seconds:
+        asked.now += seconds - 1
+        asked.ask()
+    asked.now += 1
+    asked.ask()
+    hits = asked.metric("hits_total")
+    assert sum(hits.values()) == (1 if seconds else 0)
+    assert {labels[1] for labels in hits} <= {kind}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "zone", "is_disabled"),
+    [
+        ("cache", "denial", "org.", False),
+        ("cache {\ndisable denial\n}", "denial", "org.", True),
+        ("cache {\ndisable denial\n}", "success", "org.", False),
+        ("cache {\ndisable denial org\n}", "denial", "org.", True),
+        ("cache {\ndisable denial org\n}", "denial", "example.org.", True),
+        ("cache {\ndisable denial example.org\n}", "denial", "org.", False),
+    ],
+)
+def test_is_disabled(text: str, kind: str, zone: str, is_disabled: bool) -> None:
+    assert set_up(Cache, text).is_disabled(kind, Name.from_text(zone)) is is_disabled
+
+
+def test_fold_counts_as_the_handler_would() -> None:
+    one, other = Asked("cache", FRESH), Asked("cache", FRESH)
+    for _ in range(4):
+        one.ask()
+    other.cache.fold("dns://:53", "success", 3, 1)
+    for name in ("requests_total", "hits_total", "misses_total"):
+        assert other.metric(name) == one.metric(name)
+    other.cache.fold("dns://:53", "denial", 0, 0)
+    assert other.metric("hits_total") == one.metric("hits_total")

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from hsdns.plugins import hosts
 from hsdns.plugins.hosts import Hosts
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.name import Name
 from tests.support.drive import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
 from tests.support.setup import set_up, setup_error
@@ -393,3 +395,56 @@ def test_warnings(text: str, warning: str) -> None:
 )
 def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Hosts, text) == error
+
+
+# --- what the fast path needs to know ---
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "claimed"),
+    [
+        pytest.param("{\n10.0.0.1 a.org b.net\nfallthrough\n}", "org.", ["a.org."], id="names-in-the-zone"),
+        pytest.param("{\n10.0.0.1 *.a.org\nfallthrough\n}", "org.", ["a.org."], id="star"),
+        pytest.param("{\n10.0.0.1 *.org *.\nfallthrough\n}", "a.org.", [], id="star-above"),
+        pytest.param("{\n10.0.0.1 a.net\nfallthrough\n}", "org.", [], id="nothing"),
+        pytest.param("{\n10.0.0.1 a.net\n}", "org.", None, id="passes-nothing-on"),
+        pytest.param("net {\n10.0.0.1 a.net\n}", "org.", [], id="another-zone"),
+        pytest.param("b.org {\n10.0.0.1 a.b.org\n}", "org.", ["a.b.org.", "b.org."], id="a-zone-below"),
+        pytest.param("{\n10.0.0.1 a.net\nfallthrough org\n}", "org.", [], id="passes-on-the-zone"),
+        pytest.param("{\n10.0.0.1 a.net\nfallthrough org\n}", "a.org.", [], id="passes-on-the-zone-above"),
+        pytest.param("{\n10.0.0.1 a.net\nfallthrough a.org\n}", "org.", None, id="passes-on-a-part"),
+    ],
+)  # fmt: skip
+def test_claimed(text: str, zone: str, claimed: list[str] | None, tmp_path: Path) -> None:
+    plugin = set_up(Hosts, f"hosts {tmp_path / 'none'} {text}", warnings=[])
+    found = plugin.claimed(Name.from_text(zone))
+    assert (found if found is None else sorted(name.to_text() for name in found)) == claimed
+
+
+def test_new_lines_are_used_in_the_step_that_tells_of_them(
+    hosts_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread reads the file, and no query sees what it says before the fast path knows."""
+    seen: list[tuple[bool, int]] = []
+
+    async def sleep(seconds: float) -> None:
+        if seen:
+            raise asyncio.CancelledError
+
+    async def to_thread(parse: Any) -> Any:
+        found = parse()
+        seen.append((found is not None, len(ask(plugin, "new.example.org.").answer)))
+        return found
+
+    monkeypatch.setattr(hosts, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    runtime = FakeRuntime()
+    plugin = set_up(Hosts, f"hosts {hosts_file}")
+    finish(plugin.start(runtime))
+    hosts_file.write_text("10.7.7.7 new.example.org\n")
+    os.utime(hosts_file, ns=(0, 2_500_000_000))
+    with pytest.raises(asyncio.CancelledError):
+        finish(runtime.spawned["hosts"])
+    assert seen == [(True, 0)]
+    assert len(ask(plugin, "new.example.org.").answer) == 1
+    assert runtime.claim_changes == 1

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from hsdns.plugins.log import Exchange, Log, compile_format
+from hsdns.plugins.log import Exchange, Kept, Log, compile_format
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import CD, RD, Reply, unwritten
@@ -252,3 +252,43 @@ def test_nothing_is_made_where_nobody_listens(caplog: pytest.LogCaptureFixture) 
 )
 def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Log, text) == error
+
+
+# What the fast path has answered
+
+
+@pytest.mark.parametrize(
+    ("found", "flags", "size", "answers"),
+    [
+        pytest.param(ONE, 0x8500, 60, 1, id="positive"),
+        pytest.param(NODATA, 0x8500, 105, 0, id="nodata"),
+        pytest.param(NXDOMAIN, 0x8503, 105, 0, id="nxdomain"),
+        pytest.param(MANY, 0x83A0, 1191, 40, id="cut"),
+    ],
+)
+@pytest.mark.parametrize(
+    "text", ["log", 'log . "{common} {>opcode}"', "log {\nclass denial\n}", "log example.net"]
+)
+def test_a_kept_reply_is_logged_like_another(
+    text: str,
+    found: Reply,
+    flags: int,
+    size: int,
+    answers: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lines = logged(caplog, text, found)
+    caplog.clear()
+    plugin = set_up(Log, text)
+    plugin.write_kept(make_request("A.example.org."), Kept(flags, size, answers), 0.000123456)
+    assert [record.getMessage() for record in caplog.records] == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "cacheable"),
+    [("log", True), ('log . "{name} {local}"', False), ("log example.org\nlog . {common}", True)],
+)
+def test_a_block_is_kept_unless_its_log_shows_what_the_table_does_not_tell(
+    text: str, cacheable: bool
+) -> None:
+    assert set_up(Log, text).cacheable is cacheable

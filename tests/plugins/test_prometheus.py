@@ -7,7 +7,7 @@ import pytest
 from hsdns import __version__
 from hsdns.chain import Request
 from hsdns.metrics import Registry
-from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable, panics
+from hsdns.plugins.prometheus import Counted, MetricsPage, Prometheus, QueryCounts, enable, panics
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
@@ -279,3 +279,52 @@ def test_setup(text: str, address: str) -> None:
 )
 def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Prometheus, text) == error
+
+
+# --- what the fast path counts ---
+
+
+@pytest.mark.parametrize(
+    ("edns", "protocol", "client", "cells"),
+    [
+        pytest.param(None, "udp", "192.0.2.1", {0: 1}, id="udp"),
+        pytest.param(None, "tcp", "2001:db8::1", {1: 1}, id="tcp-ipv6"),
+        pytest.param(Edns(1232, do=True), "udp", "192.0.2.1", {0: 1, 2: 1}, id="do"),
+    ],
+)
+def test_fold_counts_as_the_handler_would(
+    edns: Edns | None, protocol: str, client: str, cells: dict[int, int]
+) -> None:
+    request = make_request(
+        "a.example.org.", edns=edns, protocol=protocol, client=client, zone="org."
+    )
+    one, other = Registry(), Registry()
+    QueryCounts(one).count(request, ONE, 0.5, "errors")
+    found = [0] * 55
+    for cell, count in cells.items():
+        found[cell] = count
+    found[3 + 1] = 1  # a request of up to 100 octets
+    found[18] = request.query.size
+    size = 12 + 19 + 29
+    found[19 + 1] = 1
+    found[34] = size
+    found[35 + 11] = 1  # half a second
+    found[52] = 500_000_000
+    series = Counted("dns://:53", "org.", "A", "NOERROR", "errors")
+    counts = QueryCounts(other)
+    counts.fold(series, protocol, found)
+    assert canonical(shown(other, buckets=True)) == canonical(shown(one, buckets=True))
+    counts.fold(series, protocol, [2 * cell for cell in found])
+    for _ in range(2):
+        QueryCounts(one).count(request, ONE, 0.5, "errors")
+    assert canonical(shown(other, buckets=True)) == canonical(shown(one, buckets=True))
+
+
+def test_page_is_prepared_where_queries_are_counted() -> None:
+    metrics = Registry()
+    counter = metrics.counter("coredns_panics_total", "Panics.")
+    metrics.before_collect(counter.inc)
+    page = MetricsPage(metrics)
+    page.prepare()
+    assert b"coredns_panics_total 1.0" in page("/metrics")[2]
+    assert counter.values == {(): 1}

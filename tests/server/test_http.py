@@ -119,6 +119,10 @@ def test_only_a_slow_page_is_made_in_a_thread() -> None:
         def __init__(self, *, slow: bool) -> None:
             self.slow = slow
 
+        def prepare(self) -> None:
+            assert threading.current_thread() is threading.main_thread()
+            threads["prepared"] = True
+
         def __call__(self, path: str) -> tuple[int, str, bytes]:
             threads[path] = threading.current_thread() is threading.main_thread()
             return 200, "text/plain", b""
@@ -131,7 +135,7 @@ def test_only_a_slow_page_is_made_in_a_thread() -> None:
         await listeners.close()
 
     run(case())
-    assert threads == {"/health": True, "/metrics": False}
+    assert threads == {"/health": True, "prepared": True, "/metrics": False}
 
 
 def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:

@@ -1,4 +1,4 @@
-"""UDP on loopback: who is answered, from where, and what a batch is."""
+"""UDP on loopback, on the loop and with workers: who is answered, from where, and what a batch is."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import Listen
-from hsdns.chain import Request
-from hsdns.metrics import Counter
+from hsdns.chain import Endpoint, Request
 from hsdns.query import QueryProcessor
 from hsdns.server.listener import open_udp
 from hsdns.server.runtime import Tasks
-from hsdns.server.udp import BATCH_LEN, UdpServer
+from hsdns.server.udp import BATCH_LEN, UdpListener
 from hsdns.wire.message import RR, Reply
+from hsdns.wire.name import ROOT
+from hsdns.zones import Zones
 from tests.support.sockets import (
-    LOOPS,
     Answer,
     UdpClient,
     asked_address,
@@ -29,14 +29,11 @@ from tests.support.sockets import (
     summary,
     until,
 )
+from tests.support.udp_listeners import KINDS, PLACES, listen_udp
 
 pytestmark = pytest.mark.sockets
 
 IPV6 = pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
-
-
-def lost_counter() -> Counter:
-    return Counter("lost", "Lost.", ("errno",))
 
 
 @asynccontextmanager
@@ -44,15 +41,15 @@ async def serving(
     answer: Answer | QueryProcessor = asked_address,
     host: str = "127.0.0.1",
     clock: Callable[[], float] = lambda: 0.0,
-    lost: Counter | None = None,
-) -> AsyncIterator[UdpServer]:
+    kind: str = "loop",
+) -> AsyncIterator[UdpListener]:
     tasks = Tasks()
-    server = UdpServer(
-        open_udp(Listen(host, 0)),
+    server = listen_udp(
+        kind,
+        [open_udp(Listen(host, 0))],
         answer if isinstance(answer, QueryProcessor) else processor(answer),
         tasks.spawn,
         clock,
-        lost_counter() if lost is None else lost,
     )
     server.start()
     try:
@@ -62,10 +59,14 @@ async def serving(
         await tasks.cancel()
 
 
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_place = pytest.mark.parametrize(("kind", "loop"), PLACES)
+
+
 # --- where answers come from ---
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@each_place
 @pytest.mark.parametrize(
     ("host", "asked", "rrtype"),
     [
@@ -83,10 +84,10 @@ async def serving(
     ],
 )
 def test_answer_leaves_from_the_address_that_was_asked(
-    loop: str, host: str, asked: str, rrtype: str
+    kind: str, loop: str, host: str, asked: str, rrtype: str
 ) -> None:
     async def test() -> tuple[str, str]:
-        async with serving(host=host) as server:
+        async with serving(host=host, kind=kind) as server:
             family = socket.AF_INET6 if ":" in asked else socket.AF_INET
             with UdpClient(family) as client:
                 wire, came_from = await client.ask(
@@ -99,6 +100,7 @@ def test_answer_leaves_from_the_address_that_was_asked(
     assert reply == f"1 NOERROR qr aa rd | example.org. 0 IN {rrtype} {asked} |  | "
 
 
+@each_kind
 @pytest.mark.parametrize(
     ("host", "family", "asked"),
     [
@@ -107,7 +109,9 @@ def test_answer_leaves_from_the_address_that_was_asked(
         pytest.param("", socket.AF_INET6, "::1", id="all-ipv6", marks=IPV6),
     ],
 )
-def test_request_knows_both_ends(host: str, family: socket.AddressFamily, asked: str) -> None:
+def test_request_knows_both_ends(
+    kind: str, host: str, family: socket.AddressFamily, asked: str
+) -> None:
     seen: list[Request] = []
 
     async def note(request: Request) -> Reply:
@@ -115,7 +119,7 @@ def test_request_knows_both_ends(host: str, family: socket.AddressFamily, asked:
         return Reply()
 
     async def test() -> None:
-        async with serving(note, host, clock=lambda: 12.5) as server:
+        async with serving(note, host, clock=lambda: 12.5, kind=kind) as server:
             with UdpClient(family) as client:
                 client.sock.bind(("127.0.0.9" if family == socket.AF_INET else "::1", 0))
                 await client.ask(query().to_wire(), (asked, server.local.port))
@@ -141,6 +145,7 @@ def padded(size: int) -> bytes:
     return head + room.to_bytes(2, "big") + option
 
 
+@each_kind
 @pytest.mark.parametrize(
     ("sent", "reply"),
     [
@@ -152,9 +157,9 @@ def padded(size: int) -> bytes:
         pytest.param(bytes.fromhex("0007 2900 0001 0000 0000 0000"), "0007 a904 0000 0000 0000 0000", id="update"),
     ],
 )  # fmt: skip
-def test_header_of_the_reply(sent: bytes, reply: str) -> None:
+def test_header_of_the_reply(kind: str, sent: bytes, reply: str) -> None:
     async def test() -> bytes:
-        async with serving() as server:
+        async with serving(kind=kind) as server:
             with UdpClient() as client:
                 return (await client.ask(sent, ("127.0.0.1", server.local.port)))[0]
 
@@ -164,7 +169,7 @@ def test_header_of_the_reply(sent: bytes, reply: str) -> None:
         assert len(wire) == 12
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@each_place
 @pytest.mark.parametrize(
     "sent",
     [
@@ -173,9 +178,9 @@ def test_header_of_the_reply(sent: bytes, reply: str) -> None:
         pytest.param(bytes.fromhex("0007 8100 0001 0000 0000 0000") + QUESTION, id="reply"),
     ],
 )
-def test_silence(sent: bytes, loop: str) -> None:
+def test_silence(kind: str, sent: bytes, loop: str) -> None:
     async def test() -> bytes:
-        async with serving() as server:
+        async with serving(kind=kind) as server:
             with UdpClient() as client:
                 address = ("127.0.0.1", server.local.port)
                 client.sock.sendto(sent, address)
@@ -187,12 +192,13 @@ def test_silence(sent: bytes, loop: str) -> None:
     assert summary(run(test(), loop)).startswith("99 NOERROR")
 
 
-def test_dropped_reply_is_silence() -> None:
+@each_kind
+def test_dropped_reply_is_silence(kind: str) -> None:
     async def drop_first(request: Request) -> Reply:
         return Reply(dropped=request.query.id == 1)
 
     async def test() -> bytes:
-        async with serving(drop_first) as server:
+        async with serving(drop_first, kind=kind) as server:
             with UdpClient() as client:
                 address = ("127.0.0.1", server.local.port)
                 client.sock.sendto(query(number=1).to_wire(), address)
@@ -204,13 +210,13 @@ def test_dropped_reply_is_silence() -> None:
 # --- many at once ---
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_burst_is_answered_whole(loop: str) -> None:
+@each_place
+def test_burst_is_answered_whole(kind: str, loop: str) -> None:
     count = 500
     assert count > BATCH_LEN
 
     async def test() -> set[int]:
-        async with serving(host="") as server:
+        async with serving(host="", kind=kind) as server:
             with UdpClient() as client:
                 for number in range(count):
                     client.sock.sendto(
@@ -223,6 +229,7 @@ def test_burst_is_answered_whole(loop: str) -> None:
     assert run(test(), loop) == set(range(count))
 
 
+@each_kind
 @pytest.mark.parametrize(
     ("payload", "fits"),
     [
@@ -233,13 +240,13 @@ def test_burst_is_answered_whole(loop: str) -> None:
         pytest.param(4096, 100, id="edns-4096"),
     ],
 )
-def test_reply_is_cut_to_the_size_of_the_client(payload: int | None, fits: int) -> None:
+def test_reply_is_cut_to_the_size_of_the_client(kind: str, payload: int | None, fits: int) -> None:
     async def hundred(request: Request) -> Reply:
         qname = request.query.qname
         return Reply(answer=tuple(RR(qname, 1, 5, bytes((10, 0, 0, n))) for n in range(100)))
 
     async def test() -> bytes:
-        async with serving(hundred) as server:
+        async with serving(hundred, kind=kind) as server:
             with UdpClient() as client:
                 options: dict[str, Any] = (
                     {} if payload is None else {"use_edns": 0, "payload": payload}
@@ -260,8 +267,8 @@ def test_reply_is_cut_to_the_size_of_the_client(payload: int | None, fits: int) 
 # --- queries that wait ---
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_query_that_waits_holds_up_nobody(loop: str) -> None:
+@each_place
+def test_a_query_that_waits_holds_up_nobody(kind: str, loop: str) -> None:
     async def test() -> list[int]:
         go_on = asyncio.Event()
 
@@ -270,7 +277,7 @@ def test_a_query_that_waits_holds_up_nobody(loop: str) -> None:
                 await go_on.wait()
             return Reply()
 
-        async with serving(wait_for_first, host="") as server:
+        async with serving(wait_for_first, host="", kind=kind) as server:
             with UdpClient() as client:
                 address = ("127.0.0.2", server.local.port)
                 client.sock.sendto(query(number=1).to_wire(), address)
@@ -288,12 +295,13 @@ def test_a_query_that_waits_holds_up_nobody(loop: str) -> None:
     assert run(test(), loop) == [2, 1]
 
 
-def test_processor_is_exchanged_between_two_datagrams() -> None:
+@each_kind
+def test_processor_is_exchanged_between_two_datagrams(kind: str) -> None:
     async def test() -> list[str]:
         async def old(request: Request) -> Reply:
             return Reply(rcode=3)
 
-        async with serving(old) as server:
+        async with serving(old, kind=kind) as server:
             with UdpClient() as client:
                 address = ("127.0.0.1", server.local.port)
                 first, _ = await client.ask(query(number=1).to_wire(), address)
@@ -310,14 +318,15 @@ def test_processor_is_exchanged_between_two_datagrams() -> None:
 # --- what goes wrong ---
 
 
-def test_handler_that_raises_costs_one_query() -> None:
+@each_kind
+def test_handler_that_raises_costs_one_query(kind: str) -> None:
     async def fail_first(request: Request) -> Reply:
         if request.query.id == 1:
             raise RuntimeError("broken")
         return Reply()
 
     async def test() -> list[str]:
-        async with serving(fail_first) as server:
+        async with serving(fail_first, kind=kind) as server:
             with UdpClient() as client:
                 address = ("127.0.0.1", server.local.port)
                 replies = [
@@ -330,7 +339,8 @@ def test_handler_that_raises_costs_one_query() -> None:
     assert run(test()) == ["1 SERVFAIL qr rd |  |  | ", "2 NOERROR qr rd |  |  | "]
 
 
-def test_reply_that_no_datagram_holds_is_cut() -> None:
+@each_kind
+def test_reply_that_no_datagram_holds_is_cut(kind: str) -> None:
     async def huge(request: Request) -> Reply:
         if request.query.id != 1:
             return Reply()
@@ -338,8 +348,7 @@ def test_reply_that_no_datagram_holds_is_cut() -> None:
         return Reply(answer=(RR(request.query.qname, 16, 0, bytes(65470)),))
 
     async def test() -> None:
-        lost = lost_counter()
-        async with serving(huge, lost=lost) as server:
+        async with serving(huge, kind=kind) as server:
             with UdpClient() as client:
                 client.sock.bind(("127.0.0.1", 0))
                 address = ("127.0.0.1", server.local.port)
@@ -348,14 +357,91 @@ def test_reply_that_no_datagram_holds_is_cut() -> None:
                 assert wire[1] == 1
                 assert wire[2] & 2, "TC"
                 assert server.pending == 0
-        assert lost.values == {}
+                assert server.statistics() == (0, {})
 
     run(test())
 
 
-def test_close_gives_the_port_back() -> None:
+class Faulty(QueryProcessor):
+    """A processor with a fault of its own, which no chain catches."""
+
+    def __init__(self, bad: int) -> None:
+        super().__init__("dns://:53", Zones({ROOT: asked_address}))
+        self.bad = bad
+
+    async def answer(
+        self, wire: bytes, client: Endpoint, local: Endpoint, protocol: str, now: float
+    ) -> bytes | None:
+        if wire[1] == self.bad:
+            raise RuntimeError("a fault of the spine")
+        return await super().answer(wire, client, local, protocol, now)
+
+
+@each_kind
+def test_fault_outside_of_the_chain_costs_one_query(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others of the same batch are answered."""
+    count, bad = 40, 7
+
+    async def test() -> set[int]:
+        tasks = Tasks()
+        sock = open_udp(Listen("127.0.0.1", 0))
+        server = listen_udp(kind, [sock], Faulty(bad), tasks.spawn, lambda: 0.0)
+        with UdpClient() as client:
+            for number in range(count):  # all are there before it begins to read
+                client.sock.sendto(query(number=number).to_wire(), sock.getsockname())
+            server.start()
+            found = {(await client.receive())[0][1] for _ in range(count - 1)}
+            assert server.pending == 0
+            server.close()
+        await tasks.cancel()
+        return found
+
+    assert run(test()) == set(range(count)) - {bad}
+    assert "a fault of the spine" in caplog.text
+
+
+@each_kind
+def test_answer_after_the_end_is_sent_by_nobody(kind: str) -> None:
+    """The number of the closed socket may be another one's by then."""
+
     async def test() -> None:
-        async with serving() as server:
+        go_on = asyncio.Event()
+
+        async def wait(request: Request) -> Reply:
+            await go_on.wait()
+            return Reply()
+
+        tasks = Tasks()
+        sock = open_udp(Listen("127.0.0.1", 0))
+        server = listen_udp(kind, [sock], processor(wait), tasks.spawn, lambda: 0.0)
+        server.start()
+        with UdpClient() as client:
+            client.sock.sendto(query().to_wire(), sock.getsockname())
+            await until(lambda: server.pending == 1, "a query in work")
+            number = sock.fileno()
+            server.close()
+            others = [open_udp(Listen("127.0.0.1", 0)) for _ in range(4)]
+            try:
+                assert number in {other.fileno() for other in others}
+                go_on.set()
+                await until(lambda: server.pending == 0, "no query in work")
+                with pytest.raises(BlockingIOError):
+                    client.sock.recvfrom(512)
+                assert server.statistics() == (0, {})
+            finally:
+                for other in others:
+                    other.close()
+        await tasks.cancel()
+
+    run(test())
+
+
+@each_kind
+def test_close_gives_the_port_back(kind: str) -> None:
+    async def test() -> None:
+        async with serving(kind=kind) as server:
             port = server.local.port
         open_udp(Listen("127.0.0.1", port)).close()
 

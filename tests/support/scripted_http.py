@@ -141,4 +141,7 @@ class ScriptedServer:
                 await target.drain()
             target.close()
 
-        await asyncio.gather(pump(reader, there), pump(there_reader, writer))
+        try:
+            await asyncio.gather(pump(reader, there), pump(there_reader, writer))
+        finally:
+            there.close()

@@ -1,0 +1,31 @@
+"""The pure Python twin of the fast path: what `_native` has, but for workers.
+
+Path: step 2, where the compiled module is not there or not wanted.
+Rule 1: one worker, which is the event loop: server/udp.py calls Batch.serve() when a socket is readable.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hsdns.fastpath.batch import BatchStatistics, Miss
+from hsdns.fastpath.log import LogRecord
+from hsdns.fastpath.mmsg import IS_AVAILABLE
+from hsdns.fastpath.table import Table, TableStatistics
+from hsdns.fastpath.versions import ClusterNames, Versions
+
+if TYPE_CHECKING or IS_AVAILABLE:
+    from hsdns.fastpath.batch import Batch
+else:
+    from hsdns.fastpath.portable_batch import PortableBatch as Batch
+
+__all__ = [
+    "Batch",
+    "BatchStatistics",
+    "ClusterNames",
+    "LogRecord",
+    "Miss",
+    "Table",
+    "TableStatistics",
+    "Versions",
+]

@@ -1,0 +1,88 @@
+"""Socket addresses and control data as the kernel writes them: which address was asked, and to answer from it.
+
+Path: batch.py and portable_batch.py, and whoever answers a miss.
+Rule 1: the layout is that of 64-bit Linux on every platform: sockaddr_in and sockaddr_in6 with the family in two octets
+        of the machine's order, control messages with an eight-octet length and aligned to eight.
+Rule 2: a reply leaves from the address that was asked, by whatever interface routes there: the interface index is
+        cleared, but for link-local addresses, which mean nothing without theirs.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+IP_PKTINFO: Final = 8
+IPV6_PKTINFO: Final = 50
+MAPPED: Final = bytes(10) + b"\xff\xff"  # in front of an IPv4 address on a dual-stack socket
+
+_HEADER: Final = struct.Struct("=Qii")  # length with this header, level, type
+_IN: Final = struct.Struct("=4s4s4s")  # ipi_ifindex, ipi_spec_dst, ipi_addr
+_IN6: Final = struct.Struct("=16sI")  # ipi6_addr, ipi6_ifindex
+_SOCKADDR_IN: Final = struct.Struct("=H2s4s8x")  # family, port, address
+_SOCKADDR_IN6: Final = struct.Struct("=H2sI16sI")  # family, port, flowinfo, address, scope
+SOCKADDR_IN_LEN: Final = _SOCKADDR_IN.size
+SOCKADDR_IN6_LEN: Final = _SOCKADDR_IN6.size
+
+
+def read_messages(control: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Level, type and data of each control message; what is not whole ends it."""
+    at = 0
+    while at + _HEADER.size <= len(control):
+        length, level, kind = _HEADER.unpack_from(control, at)
+        if length < _HEADER.size or at + length > len(control):
+            return
+        yield level, kind, control[at + _HEADER.size : at + length]
+        at += length + 7 & ~7
+
+
+def write_messages(messages: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """Put control messages one after another, each aligned."""
+    return b"".join(
+        _HEADER.pack(_HEADER.size + len(data), level, kind) + data + bytes(-len(data) % 8)
+        for level, kind, data in messages
+    )
+
+
+def reply_messages(control: bytes) -> list[tuple[int, int, bytes]]:
+    """The control messages with which a reply leaves from the address that was asked."""
+    found: list[tuple[int, int, bytes]] = []
+    for level, kind, data in read_messages(control):
+        if (level, kind) == (socket.IPPROTO_IP, IP_PKTINFO) and len(data) == _IN.size:
+            found.append((level, kind, _IN.pack(bytes(4), data[4:8], bytes(4))))
+        elif (level, kind) == (socket.IPPROTO_IPV6, IPV6_PKTINFO) and len(data) == _IN6.size:
+            link_local = data[0] == 0xFE and data[1] & 0xC0 == 0x80
+            found.append((level, kind, data if link_local else data[:16] + bytes(4)))
+    return found
+
+
+def reply_control(control: bytes) -> bytes:
+    """The control data with which a reply leaves from the address that was asked."""
+    return write_messages(reply_messages(control))
+
+
+def read_address(address: bytes) -> tuple[Any, ...]:
+    """A socket address as the socket module has it: (host, port), for IPv6 with flowinfo and scope behind."""
+    if len(address) == _SOCKADDR_IN6.size:
+        _, port, flowinfo, packed, scope = _SOCKADDR_IN6.unpack(address)
+        host = socket.inet_ntop(socket.AF_INET6, packed)
+        return host, int.from_bytes(port, "big"), socket.ntohl(flowinfo), scope
+    _, port, packed = _SOCKADDR_IN.unpack(address)
+    return socket.inet_ntop(socket.AF_INET, packed), int.from_bytes(port, "big")
+
+
+def write_address(family: int, address: tuple[Any, ...]) -> bytes:
+    """The octets of a socket address that the socket module gave."""
+    host, port = address[0], int(address[1]).to_bytes(2, "big")
+    if family == socket.AF_INET6:
+        _, _, flowinfo, scope = address
+        packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
+        return _SOCKADDR_IN6.pack(family, port, socket.htonl(flowinfo), packed, scope)
+    return _SOCKADDR_IN.pack(family, port, socket.inet_pton(socket.AF_INET, host))
+
+
+def is_ipv6(address: bytes) -> bool:
+    """Tell whether a socket address is one of IPv6; an IPv4-mapped one is not."""
+    return len(address) == _SOCKADDR_IN6.size and address[8:20] != MAPPED

@@ -1,0 +1,217 @@
+"""Which queries the table is asked for, and under which key.
+
+Path: step 2, the first look at a datagram or frame; table.py asks here.  The compiled twin has the same rules in
+native/src/key.rs.
+A query is usual if all of this holds; every other one is a miss and goes the ordinary way:
+
+Rule 1: 17 to 512 octets.  Longer ones hold nothing that the table knows.
+Rule 2: opcode QUERY, and of the flags only RD, CD and AD: the rest is for the decoder to judge.
+Rule 3: one question, class IN, whose name has 1 to 127 labels, no pointer, at most 255 octets (RFC 1035 section
+        2.3.4); no other record but one OPT.
+Rule 4: the OPT has the root as owner, version 0, extended RCODE 0, no flag but DO, and at most 16 whole options that
+        fill it to the end of the message (RFC 6891 section 6.1.2).
+Rule 5: nothing follows the last record.
+
+The key is the lower-cased QNAME, QTYPE, and one octet of flags:
+
+Rule 6: lower case of ASCII letters only (RFC 4343).  A label's length is below 64 and so no letter; QTYPE is not
+        lower-cased, or HTTPS (65, "A") and type 97 ("a") would be one.
+Rule 7: DO (1), CD (2) and whether there is an OPT (4) are in the key, for a chain may answer them differently.
+Rule 8: not in it: ID, RD, AD, case, payload size, options (cookies, padding).  They are copied, cut to or ignored when
+        the reply is written, so that a client that varies them still hits.  Class: it is always IN.
+Rule 9: what stands around QNAME and QTYPE is the same in most queries: the ten octets behind the ID, the class, an OPT
+        without options or with a cookie alone.  cut_query() knows them by their octets, so that such a query is looked
+        up without a look at its labels: where the table has what is left, it is a question that was read in full once.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from hsdns.fastpath.tally import DO
+from hsdns.wire.decode import HEADER_LEN
+from hsdns.wire.edns import ECHOED, OPT_FIXED_LEN
+from hsdns.wire.encode import MAX_UDP_LEN, MIN_UDP_LEN
+from hsdns.wire.iana import OptCode
+from hsdns.wire.message import AD, CD, RD
+from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
+
+MIN_USUAL_LEN: Final = 17
+MAX_USUAL_LEN: Final = 512
+MAX_OPTIONS: Final = 16
+
+KEY_DO: Final = 1
+KEY_CD: Final = 2
+KEY_EDNS: Final = 4
+
+
+class Form(NamedTuple):
+    """What a query says beside its question.
+
+    `tail` is the last octet of the key.  `variant` is one of eight: RD (1), CD (2) and EDNS (4), which is all that the
+    header of a reply takes from a query.  `opt` is the OPT record of the reply with the echoed options, empty where
+    the query has none.  `limit` is how many octets the client takes over UDP.  `do` is 4 for DO, as tally.py has it.
+    """
+
+    tail: bytes
+    variant: int
+    opt: bytes
+    limit: int
+    do: int
+
+
+class Usual(NamedTuple):
+    """A usual query, taken apart; `end` is where its question ends."""
+
+    key: bytes
+    end: int
+    form: Form
+
+    @property
+    def qname(self) -> bytes:
+        """The QNAME in lower case, its root label included."""
+        return self.key[:-3]
+
+    @property
+    def qtype(self) -> int:
+        """The type asked for."""
+        return self.key[-3] << 8 | self.key[-2]
+
+
+class Header(NamedTuple):
+    """What the ten octets after the ID say; `cut` is where, from the end, class and OPT without options begin.
+
+    `forms` are the forms of such queries by what stands from there on, of those with a cookie by what stands before it:
+    MAX_FORMS at most, those that came last.
+    """
+
+    cut: int
+    forms: dict[bytes, Form]
+    variant: int
+
+
+VARIANT_RD: Final = 1
+VARIANT_CD: Final = 2
+VARIANT_EDNS: Final = 4
+# RD and CD in the header of each variant.
+VARIANT_FLAGS: Final = tuple(
+    (RD if variant & VARIANT_RD else 0) | (CD if variant & VARIANT_CD else 0)
+    for variant in range(8)
+)
+MAX_FORMS: Final = 256
+_CLASS_LEN: Final = 2
+# The ten octets after the ID of every usual query.
+HEADERS: Final = {
+    flags.to_bytes(2, "big") + b"\0\1\0\0\0\0\0" + bytes((additional,)): Header(
+        -_CLASS_LEN - OPT_FIXED_LEN * additional,
+        {},
+        (VARIANT_RD if flags & RD else 0)
+        | (VARIANT_CD if flags & CD else 0)
+        | VARIANT_EDNS * additional,
+    )
+    for flags in (rd | cd | ad for rd in (0, RD) for cd in (0, CD) for ad in (0, AD))
+    for additional in (0, 1)
+}
+_OPT_START: Final = b"\0\0\x29"  # root, type 41
+_OPT_FLAGS: Final = {b"\0\0\0\0": 0, b"\0\0\x80\0": KEY_DO}  # extended RCODE, version, flags
+_ECHOED: Final = frozenset(code.to_bytes(2, "big") for code in ECHOED)
+_CLASS_IN: Final = b"\0\1"
+# A client's cookie, alone: the most frequent option (RFC 7873 section 4), and one that goes back as it came.
+_COOKIE_START: Final = OptCode.COOKIE.to_bytes(2, "big") + b"\0\x08"
+_COOKIE_LEN: Final = 12
+_COOKIE_CUT: Final = -_CLASS_LEN - OPT_FIXED_LEN - _COOKIE_LEN
+_TAILS: Final = [bytes((octet,)) for octet in range(8)]
+_new: Final = tuple.__new__  # what Usual(...) ends in, without the call around it
+
+
+def cut_query(query: bytes) -> tuple[int, Form] | None:
+    """Where the class begins, counted from the end, and the form of a query like one that was read; else None.
+
+    Nobody has looked at what stands before the class: it may be a question or not.
+    """
+    header = HEADERS.get(query[2:12])
+    if header is None:
+        return None
+    cut = header.cut
+    form = header.forms.get(query[cut:])
+    if form is None and header.variant & VARIANT_EDNS:
+        cut = _COOKIE_CUT
+        form = header.forms.get(query[_COOKIE_CUT:-8])
+        if form is not None:
+            tail, variant, _, limit, do = form
+            form = _new(Form, (tail, variant, query[_COOKIE_CUT + _CLASS_LEN :], limit, do))
+    return None if form is None else (cut, form)
+
+
+def read_query(query: bytes) -> Usual | None:
+    """Take a query apart; None where it is not usual."""
+    size = len(query)
+    header = HEADERS.get(query[2:12])
+    if header is None or not MIN_USUAL_LEN <= size <= MAX_USUAL_LEN:
+        return None
+    at = HEADER_LEN
+    try:
+        while length := query[at]:
+            if length > MAX_LABEL_LEN:
+                return None
+            at += 1 + length
+    except IndexError:
+        return None
+    end = at + 5
+    if (
+        not HEADER_LEN < at < HEADER_LEN + MAX_NAME_LEN
+        or end > size
+        or query[at + 3 : end] != _CLASS_IN
+    ):
+        return None
+    variant = header.variant
+    bits = KEY_CD if variant & VARIANT_CD else 0
+    if not variant & VARIANT_EDNS:
+        if end != size:
+            return None
+        form = Form(_TAILS[bits], variant, b"", MIN_UDP_LEN, 0)
+        header.forms[_CLASS_IN] = form
+        key = query[HEADER_LEN:at].lower() + query[at : at + 3] + form.tail
+        return _new(Usual, (key, end, form))
+    record = query[end:]
+    do = _OPT_FLAGS.get(record[5:9])
+    rest = size - end - OPT_FIXED_LEN
+    if do is None or rest < 0 or record[:3] != _OPT_START:
+        return None
+    if record[9] << 8 | record[10] != rest:
+        return None
+    opt = record
+    if rest and (rest != _COOKIE_LEN or record[11:15] != _COOKIE_START):
+        echoed = _echoed(record)
+        if echoed is None:
+            return None
+        if len(echoed) != rest:
+            opt = record[:9] + len(echoed).to_bytes(2, "big") + echoed
+    limit = record[3] << 8 | record[4]
+    if not MIN_UDP_LEN <= limit <= MAX_UDP_LEN:
+        limit = MIN_UDP_LEN if limit < MIN_UDP_LEN else MAX_UDP_LEN
+    tail = _TAILS[bits | do | KEY_EDNS]
+    form = _new(Form, (tail, variant, opt, limit, do * DO))
+    is_cookie = opt is record and rest == _COOKIE_LEN and record[11:15] == _COOKIE_START
+    if not rest or is_cookie:
+        if len(header.forms) >= MAX_FORMS:
+            header.forms.clear()
+        header.forms[_CLASS_IN + (record[:-8] if is_cookie else record)] = form
+    key = query[HEADER_LEN:at].lower() + query[at : at + 3] + tail
+    return _new(Usual, (key, end, form))
+
+
+def _echoed(record: bytes) -> bytes | None:
+    """The options that go back, as sent and in order; None where they are not whole or too many."""
+    at, size, found, count = OPT_FIXED_LEN, len(record), b"", 0
+    while at < size:
+        stop = at + 4
+        if stop <= size:
+            stop += record[at + 2] << 8 | record[at + 3]
+        count += 1
+        if stop > size or count > MAX_OPTIONS:
+            return None
+        if record[at : at + 2] in _ECHOED:
+            found += record[at:stop]
+        at = stop
+    return found

@@ -1,0 +1,71 @@
+"""Which hits over UDP are to be logged: a bounded ring between the batches and plugins/log.py.
+
+Path: behind step 2; batch.py puts the hits of logging blocks in once they are sent, the `log` plugin takes them out.
+Pure twin of native/src/log.rs.
+Rule 1: a record says what the line needs and cannot be found out later: the query as it came, the header's flags as
+        sent, what the counters count.
+Rule 2: bounded in records and in octets of queries: what does not fit is dropped and counted, never waited for.
+Rule 3: what is not logged costs nothing: a hit's number (tally.py) has LOGGED or not, and only tables that were ever
+        taught something logged look at it, once a batch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from hsdns.fastpath.tally import ANSWERS_SHIFT, LOGGED, size_of
+
+MAX_RECORDS: Final = 65_536
+MAX_OCTETS: Final = 16 * 1024 * 1024
+
+
+class LogRecord(NamedTuple):
+    """One hit over UDP: the query as received, the client's socket address as the kernel gave it.
+
+    `flags` are the second 16 bits of the reply's header as sent.  `size` is the reply's length without compression and
+    OPT, `answers` its records in the answer section; both are those before it was cut.  `seconds` is how long its batch
+    took.
+    """
+
+    query: bytes
+    address: bytes
+    flags: int
+    size: int
+    answers: int
+    seconds: float
+
+
+class LogRing:
+    """Records, oldest first."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        self._records: deque[LogRecord] = deque()
+        self._octets = 0
+
+    def push(
+        self, hits: Sequence[tuple[bytes, bytes, int]], kinds: Sequence[int], nanoseconds: int
+    ) -> None:
+        """Note those hits of a batch whose kinds say so: query, address and header flags of each."""
+        seconds = nanoseconds / 1_000_000_000
+        for (query, address, flags), kind in zip(hits, kinds, strict=True):
+            if not kind & LOGGED:
+                continue
+            octets = self._octets + len(query)
+            if len(self._records) >= MAX_RECORDS or octets > MAX_OCTETS:
+                self.dropped += 1
+                continue
+            self._octets = octets
+            self._records.append(
+                LogRecord(query, address, flags, size_of(kind), kind >> ANSWERS_SHIFT, seconds)
+            )
+
+    def take(self, most: int) -> list[LogRecord]:
+        """Take out the oldest; raise OverflowError for a negative number."""
+        if most < 0:
+            raise OverflowError(f"{most} records cannot be taken")
+        found = [self._records.popleft() for _ in range(min(most, len(self._records)))]
+        self._octets -= sum(len(record.query) for record in found)
+        return found

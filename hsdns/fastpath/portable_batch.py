@@ -1,0 +1,115 @@
+"""Datagrams one by one, for platforms without recvmmsg or with structures of another layout.
+
+Path: as batch.py, whose twin this is: same names, same arguments, same results.
+Rule 1: callers never ask which of the two they have.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from hsdns.fastpath.batch import (
+    BATCH_LEN,
+    NOT_A_SOCKET,
+    SLOT_LEN,
+    BatchStatistics,
+    Miss,
+    family_of,
+)
+from hsdns.fastpath.control import (
+    is_ipv6,
+    read_address,
+    reply_messages,
+    write_address,
+    write_messages,
+)
+from hsdns.fastpath.table import Table
+from hsdns.fastpath.tally import IPV6
+
+_ANCILLARY_LEN: Final = socket.CMSG_SPACE(32) * 2
+
+
+class PortableBatch:
+    """One bound UDP socket, which the caller keeps open; `wildcard`: control data come and go with each datagram."""
+
+    def __init__(self, fd: int, wildcard: bool) -> None:
+        self._family = family_of(fd)
+        self._sock = socket.socket(fileno=fd)
+        self._wildcard = wildcard
+        self._received = self._sent = self._batches = 0
+        self._send_errors: dict[int, int] = {}
+
+    def __del__(self) -> None:
+        sock = getattr(self, "_sock", None)  # absent where the constructor raised
+        if sock is not None:
+            sock.detach()
+
+    def serve(self, table: Table | None) -> list[Miss]:
+        """Take the datagrams that are there, answer those that the table knows, return the others.
+
+        Raise OSError where the socket is none any more.
+        """
+        received = self._receive()
+        if not received:
+            return []
+        self._received += len(received)
+        self._batches += 1
+        if table is None:
+            return received
+        begin = time.monotonic_ns()
+        misses: list[Miss] = []
+        replies: list[tuple[bytes, bytes, bytes]] = []
+        kinds: list[int] = []
+        hits: list[tuple[bytes, bytes, int]] = []
+        for miss in received:
+            found = table.answer(miss.query, None, begin / 1_000_000_000)
+            if found is None:
+                misses.append(miss)
+                continue
+            reply, kind = found
+            replies.append((reply, miss.address, miss.control))
+            kinds.append(kind | IPV6 if is_ipv6(miss.address) else kind)
+            hits.append((miss.query, miss.address, reply[2] << 8 | reply[3]))
+        if kinds:
+            duration = time.monotonic_ns() - begin
+            table.tallies.add(kinds, duration)
+            self.send(replies)
+            if table.logs:
+                table.log.push(hits, kinds, duration)
+        return misses
+
+    def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:
+        """Send the replies to misses: each with the address and control data that its query came with."""
+        for wire, address, control in replies:
+            try:
+                self._sock.sendmsg(
+                    (wire,), reply_messages(control), socket.MSG_DONTWAIT, read_address(address)
+                )
+            except OSError as error:
+                number = error.errno or 0
+                self._send_errors[number] = self._send_errors.get(number, 0) + 1
+            else:
+                self._sent += 1
+
+    def statistics(self) -> BatchStatistics:
+        """What was received and sent so far."""
+        return BatchStatistics(self._received, self._sent, self._batches, dict(self._send_errors))
+
+    def _receive(self) -> list[Miss]:
+        found: list[Miss] = []
+        size = _ANCILLARY_LEN if self._wildcard else 0
+        for _ in range(BATCH_LEN):
+            try:
+                wire, ancillary, _, address = self._sock.recvmsg(
+                    SLOT_LEN, size, socket.MSG_DONTWAIT
+                )
+            except OSError as error:
+                if error.errno in NOT_A_SOCKET:
+                    raise
+                break  # nothing there, or an error of an earlier send that the kernel reports here
+            control = write_messages(ancillary)
+            found.append(Miss(wire, write_address(self._family, address), control))
+        return found

@@ -1,0 +1,178 @@
+"""Records of a reply that is to be stored: where they stand, and whether the reply may be stored at all.
+
+Path: table.py and region.py ask here when they learn; nothing here runs for a hit, but where a reply must be cut.
+Pure twin of native/src/records.rs.
+Rule 1: a reply is taken only whole: QR set, TC clear, NOERROR or NXDOMAIN, the question that was asked octet for
+        octet, every record within the message, nothing after the last one.
+Rule 2: its OPT is the last record or there is none; it is taken off, each client gets one of its own.
+Rule 3: names are stepped over, never followed; the pointer of an owner leads backward, to the question or behind it
+        (RFC 1035 section 4.1.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from hsdns.wire.decode import HEADER_LEN
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import CD, QR, RD, TC
+from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
+
+MAX_STORED_LEN: Final = 16384  # within it every name can be pointed to
+_FIXED_LEN: Final = 10  # type 2, class 2, ttl 4, rdlength 2
+_SOA_NUMBERS_LEN: Final = 20  # serial first
+_OPCODE: Final = 0x7800
+_RCODE: Final = 0x000F
+
+
+class BadRecords(Exception):
+    """What follows the question is not what a reply may consist of."""
+
+
+class Record(NamedTuple):
+    """Where a record stands; `pointer` is where its owner's pointer leads, if it ends in one."""
+
+    start: int
+    owner_end: int
+    pointer: int | None
+    rrtype: int
+    rdata: int
+    end: int
+
+
+class Outline(NamedTuple):
+    """What a reply consists of.
+
+    `flags` are without RD and CD, `counts` and `records` without OPT; `serials` are offsets within `records`.
+    `step` is the length of each of the answer's records if they are two or more addresses that can change places,
+    else 0.
+    """
+
+    flags: int
+    counts: tuple[int, int, int]
+    records: bytes
+    serials: tuple[int, ...]
+    step: int
+
+
+def read_outline(question: bytes, reply: bytes) -> Outline | None:
+    """Look through the reply to a question; None where it may not be stored."""
+    start = HEADER_LEN + len(question)
+    if not start <= len(reply) <= MAX_STORED_LEN:
+        return None
+    if reply[4:6] != b"\0\1" or reply[HEADER_LEN:start] != question:
+        return None
+    flags = reply[2] << 8 | reply[3]
+    if flags & (QR | _OPCODE | TC) != QR or flags & _RCODE not in (Rcode.NOERROR, Rcode.NXDOMAIN):
+        return None
+    answer, authority, additional = (reply[at] << 8 | reply[at + 1] for at in (6, 8, 10))
+    try:
+        found = list(walk(reply, start, answer + authority + additional))
+    except BadRecords:
+        return None
+    if (found[-1].end if found else start) != len(reply):
+        return None
+    if found and found[-1].rrtype == RRType.OPT:
+        opt = found.pop()
+        # Root as owner, extended RCODE 0.
+        if not additional or opt.owner_end != opt.start + 1 or reply[opt.owner_end + 4]:
+            return None
+        additional -= 1
+    serials = []
+    for record in found:
+        if record.rrtype == RRType.OPT:
+            return None
+        if record.pointer is not None and not HEADER_LEN <= record.pointer < record.start:
+            return None
+        if record.rrtype == RRType.SOA:
+            serial = soa_serial(reply, record)
+            if serial is None:
+                return None
+            serials.append(serial - start)
+    return Outline(
+        flags & ~(RD | CD),
+        (answer, authority, additional),
+        reply[start : found[-1].end if found else start],
+        tuple(serials),
+        _step(reply, found[:answer], start),
+    )
+
+
+def walk(wire: bytes, start: int, count: int) -> Iterator[Record]:
+    """Step over so many records; raise BadRecords where one is not whole."""
+    for _ in range(count):
+        owner_end, pointer = step_over_name(wire, start)
+        rdata = owner_end + _FIXED_LEN
+        if rdata > len(wire):
+            raise BadRecords
+        end = rdata + (wire[rdata - 2] << 8 | wire[rdata - 1])
+        if end > len(wire):
+            raise BadRecords
+        rrtype = wire[owner_end] << 8 | wire[owner_end + 1]
+        yield Record(start, owner_end, pointer, rrtype, rdata, end)
+        start = end
+
+
+def step_over_name(wire: bytes, start: int) -> tuple[int, int | None]:
+    """Return the offset after a name and where its pointer leads; raise BadRecords where it is none."""
+    at = start
+    while at - start < MAX_NAME_LEN and at < len(wire):
+        length = wire[at]
+        if length == 0:
+            return at + 1, None
+        if length >= 0xC0:
+            if at + 2 > len(wire):
+                break
+            return at + 2, (length & 0x3F) << 8 | wire[at + 1]
+        if length > MAX_LABEL_LEN:
+            break
+        at += 1 + length
+    raise BadRecords
+
+
+def soa_serial(wire: bytes, record: Record) -> int | None:
+    """Find the serial of a SOA record; None where its RDATA is not two names and five numbers."""
+    rdata = wire[: record.end]
+    try:
+        mname_end, _ = step_over_name(rdata, record.rdata)
+        at, _ = step_over_name(rdata, mname_end)
+    except BadRecords:
+        return None
+    return at if at + _SOA_NUMBERS_LEN == record.end else None
+
+
+def cut(records: bytes, counts: Sequence[int], room: int) -> tuple[int, list[int]]:
+    """How many octets of whole records fit into `room`, and how many records of each section those are."""
+    end, fitting, left = 0, 0, sum(counts)
+    for record in walk(records, 0, left):
+        if record.end > room:
+            break
+        end = record.end
+        fitting += 1
+    found = []
+    for count in counts:
+        found.append(min(count, fitting))
+        fitting -= found[-1]
+    return end, found
+
+
+def _step(reply: bytes, answer: list[Record], question_end: int) -> int:
+    """The length of each record if all are addresses of one type, with owners that nothing but the question holds."""
+    if len(answer) < 2 or answer[0].rrtype not in (RRType.A, RRType.AAAA):
+        return 0
+    first = answer[0]
+    owner = reply[first.start : first.owner_end]
+    length = first.end - first.start
+    in_question = (
+        len(owner) == 1
+        if first.pointer is None
+        else len(owner) == 2 and first.pointer < question_end
+    )
+    same = all(
+        record.rrtype == first.rrtype
+        and record.end - record.start == length
+        and reply[record.start : record.owner_end] == owner
+        for record in answer
+    )
+    return length if in_question and same else 0

@@ -1,0 +1,375 @@
+"""The answer table: question bytes to finished reply bytes.
+
+Path: step 2.  Two doors, one table: batch.py asks for datagrams, server/tcp.py calls lookup() for frames.  Pure twin
+of native/src/table.rs.
+Rule 1: an entry is a hit only while every counter that it was computed from stands where it stood (versions.py).
+Rule 2: order: entry, region, nothing.  An entry that is no longer true counts as absent; it stays in its place until
+        it is learned anew or evicted.
+Rule 3: what is asked often is prepared whole (plan.py), the rest is put together from what is kept once: the header
+        of its shape, the client's own question, the records.
+Rule 4: memory is bounded: what is kept counts with all that Python adds to it, and eviction.py says what goes.
+Rule 5: what is logged is answered over UDP only, with a record in the log ring (log.py); over TCP it is a miss.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from hsdns.fastpath.absence import Absences
+from hsdns.fastpath.entry import (
+    FREQUENCY,
+    NEVER,
+    Entry,
+    octets_of,
+    pack_indexes,
+    write,
+)
+from hsdns.fastpath.eviction import Queues
+from hsdns.fastpath.key import Form, cut_query, read_query
+from hsdns.fastpath.log import LogRecord, LogRing
+from hsdns.fastpath.plan import Plan, Plans
+from hsdns.fastpath.records import read_outline
+from hsdns.fastpath.region import COUNTS, LEFT_TO_THE_CHAIN, Region
+from hsdns.fastpath.shape import Shapes, key_of
+from hsdns.fastpath.tally import (
+    CACHE_HIT,
+    CACHE_MISS,
+    IPV6,
+    LENGTH_SHIFT,
+    LOGGED,
+    TCP,
+    Row,
+    Tallies,
+)
+from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
+from hsdns.wire.decode import HEADER_LEN
+
+MAX_PAIRS: Final = 8
+_MAX_SIZE: Final = (1 << 32) - 1
+_PLANS_SHARE: Final = 16  # one part of so many is for what is prepared
+
+
+class TableStatistics(NamedTuple):
+    """What a table holds and what it has done so far.
+
+    `misses` are usual queries that neither an entry nor a region answered, `unusual` those that were not looked up.
+    """
+
+    entries: int
+    octets: int
+    hits: int
+    misses: int
+    region_hits: int
+    learned: int
+    refused: int
+    stale: int
+    evicted: int
+    unusual: int
+
+
+class Table:
+    """The answers of one listener; `capacity` in octets."""
+
+    def __init__(self, versions: Versions, capacity: int) -> None:
+        self.tallies = Tallies()
+        self.log = LogRing()
+        self.logs = False  # whether a hit may have to be logged
+        self.hits = self.region_hits = 0
+        self.plans = Plans(capacity // _PLANS_SHARE)
+        self._versions = versions
+        self._capacity = capacity - capacity // _PLANS_SHARE
+        self._queues = Queues(self._capacity, versions)
+        self._entries = self._queues.entries
+        self.absences = Absences(self._entries)
+        self._shapes = Shapes()
+        self._regions: list[Region] = []
+        self._by_length: list[Region] = []  # longest zone first
+        self._misses = self._learned = self._refused = 0
+        self._stale = self._evicted = self._unusual = 0
+
+    @property
+    def log_dropped(self) -> int:
+        """How many hits were not logged, because nobody had taken those before them."""
+        return self.log.dropped
+
+    def learn(
+        self,
+        query: bytes,
+        reply: bytes,
+        pairs: Sequence[tuple[int, int]],
+        group: int,
+        *,
+        size: int,
+        rotate: bool,
+        names: ClusterNames | None,
+        mark_ttl: int,
+        log: bool = False,
+    ) -> bool:
+        """Keep the reply to a query; False where it may not be kept.
+
+        `pairs` are the counters that were read before the reply was computed.  `size` is its length without
+        compression and without OPT.  `rotate`: its addresses take turns.  `names` has the serial of its SOA records.
+        `mark_ttl`: for so many seconds after a mark (set now, and anew by a hit after that) a hit counts as one of
+        `cache`; 0: each hit is a miss of `cache`; -1: `cache` does not count it.  `log`: hits over UDP are put into
+        the log ring, over TCP there are none.
+        """
+        _refuse_numbers(group, size)
+        pairs = tuple((index % Versions.SIZE, value) for index, value in pairs)
+        usual = read_query(query)
+        values = self._versions.values
+        if (
+            usual is None
+            or len(pairs) > MAX_PAIRS
+            or any(values[index] != value for index, value in pairs)
+        ):
+            return self._refuse()
+        outline = read_outline(query[HEADER_LEN : usual.end], reply)
+        if outline is None or (outline.serials and names is None):
+            return self._refuse()
+        shape = self._shapes.take(
+            key_of(
+                outline,
+                group=group,
+                size=size,
+                rotate=rotate,
+                names=names,
+                mark_ttl=mark_ttl,
+                log=log,
+            )
+        )
+        now = time.monotonic()
+        until = now + mark_ttl if mark_ttl > 0 else NEVER
+        key, indexes = usual.key, pack_indexes([index for index, _ in pairs])
+        entry = Entry(shape, outline.records, indexes, until)
+        octets = octets_of(key, entry)
+        if octets + shape.octets > self._capacity:
+            self._shapes.give_back(shape)
+            return self._refuse()
+        known = self._entries.get(key)
+        if known is None:
+            self._make_room(octets)
+            self._queues.push(key, entry)
+        else:
+            self.plans.forget(key)
+            before, last = octets_of(key, known), known.shape
+            if mark_ttl > 0 and last.mark_ttl > 0 and known.until > now:
+                until = known.until
+            known.fill(shape, outline.records, indexes, until)
+            self._shapes.give_back(last)
+            self._queues.resize(known, octets - before)
+            self._make_room(0)
+        self.logs |= log
+        self._learned += 1
+        return True
+
+    def add_region(
+        self,
+        zone: bytes,
+        names: ClusterNames,
+        holes: Sequence[bytes],
+        groups: Mapping[int, int],
+        mark_ttl: int,
+        log: bool = False,
+    ) -> int:
+        """Answer the names below a zone that do not exist, once taught; return the region's number.
+
+        `zone` and `holes` are lower-case wire names; `groups` maps each type that is answered to its group.
+        `mark_ttl` is 0 or -1, as in learn(); raise ValueError for others.  `log` is as there.
+        """
+        if mark_ttl not in (0, -1):
+            raise ValueError(
+                f"the mark of a region is 0 or -1, not {mark_ttl}: it has none to keep"
+            )
+        for group in groups.values():
+            _refuse_numbers(group, 0)
+        region = Region(zone, names, holes, groups, mark_ttl, log)
+        self.logs |= log
+        self.absences.clear()
+        self._regions.append(region)
+        self._by_length = sorted(self._regions, key=lambda each: -len(each.zone))
+        return len(self._regions) - 1
+
+    def teach_region(self, region: int, query: bytes, reply: bytes, size: int) -> bool:
+        """Take the NXDOMAIN reply of one real run as a region's template; False where it does not fit.
+
+        Raise IndexError where there is no such region.
+        """
+        _refuse_numbers(0, size)
+        if not 0 <= region < len(self._regions):
+            raise IndexError("the table has no such region")
+        usual = read_query(query)
+        self.absences.clear()
+        return usual is not None and self._regions[region].teach(usual, query, reply, size)
+
+    def lookup(self, query: bytes, *, v6: bool, limit: int, now: float) -> bytes | None:
+        """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds."""
+        begin = time.monotonic_ns()
+        plan = self.plans.by_form.get(query[2:])
+        if (
+            plan is not None
+            and plan.length <= limit
+            and not plan.entry.shape.is_logged
+            and (plan.entry.changes == CHANGES[0] or self.still_holds(plan))
+            and plan.entry.until > now
+        ):
+            reply, kind = query[:2] + (plan.turned() if plan.step else plan.body), plan.kind
+            self.hits += 1
+            if plan.entry.state & FREQUENCY < FREQUENCY:
+                plan.entry.state += 1
+        else:
+            found = self.answer(query, limit, now)
+            if found is None:
+                return None
+            reply, kind = found
+        kind |= TCP | IPV6 if v6 else TCP
+        self.tallies.add((kind,), time.monotonic_ns() - begin)
+        return reply
+
+    def take_log(self, most: int) -> list[LogRecord]:
+        """Take out the oldest records of the log ring; raise OverflowError for a negative number."""
+        return self.log.take(most)
+
+    def forget_all(self) -> None:
+        """Drop every entry; regions and their templates stay."""
+        self.plans.clear()
+        self._queues.clear()
+        self._shapes.clear()
+
+    def drain(self) -> list[Row]:
+        """What was counted since the last drain: (group, whether over TCP, cells); tally.py names the cells."""
+        return self.tallies.drain()
+
+    def statistics(self) -> TableStatistics:
+        """What is there and what was done."""
+        return TableStatistics(
+            entries=len(self._entries),
+            octets=self._queues.octets + self._shapes.octets + self.plans.octets,
+            hits=self.hits,
+            misses=self._misses,
+            region_hits=self.region_hits,
+            learned=self._learned,
+            refused=self._refused,
+            stale=self._stale,
+            evicted=self._evicted,
+            unusual=self._unusual,
+        )
+
+    def answer(self, query: bytes, limit: int | None, now: float) -> tuple[bytes, int] | None:
+        """The reply and what it counts as over UDP and IPv4; `limit` None: it came over UDP, what that allows."""
+        known = cut_query(query)
+        if known is None:
+            usual = read_query(query)
+            if usual is None:
+                self._unusual += 1
+                return None
+            key, end, form = usual
+            entry = self._entries.get(key)
+        else:
+            cut, form = known
+            end = len(query) + cut + 2
+            key = query[HEADER_LEN:cut] + form.tail
+            entry = self._entries.get(key)
+            if entry is None:
+                lower = query[HEADER_LEN : cut - 2].lower() + key[-3:]
+                if lower != key:
+                    key = lower
+                    entry = self._entries.get(key)
+        if entry is None or not (entry.changes == CHANGES[0] or self._is_still_true(key, entry)):
+            return self._answer_absent(key, query, end, form, limit)
+        shape = entry.shape
+        if shape.is_logged and limit is not None:
+            self._misses += 1
+            return None
+        _, variant, opt, most, do = form
+        kind = shape.kind | len(query) << LENGTH_SHIFT | do
+        state = entry.state
+        if state & FREQUENCY:
+            self.plans.countdown -= 1
+            if not self.plans.countdown:
+                cached = CACHE_HIT if shape.mark_ttl > 0 else 0
+                self.plans.prepare(key, entry, query, end, form, kind | cached)
+        if state & FREQUENCY < FREQUENCY:
+            entry.state = state + 1
+        if shape.mark_ttl > 0:
+            if entry.until > now:
+                kind |= CACHE_HIT
+            else:
+                kind |= CACHE_MISS
+                entry.until = now + shape.mark_ttl
+        self.hits += 1
+        self.absences.is_likely = False
+        records = entry.turned() if shape.step else entry.records
+        if limit is None:
+            limit = most
+        if end + len(records) + len(opt) > limit:
+            return write(query, end, form, limit, shape.flags, shape.counts, records), kind
+        head = shape.heads[variant]
+        return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt)), kind
+
+    def still_holds(self, plan: Plan) -> bool:
+        """Tell whether what is prepared can be sent, after something has changed."""
+        return not plan.entry.is_dated() and self._is_still_true(plan.key, plan.entry)
+
+    def _is_still_true(self, key: bytes, entry: Entry) -> bool:
+        """Tell whether an entry is true after something has changed, and bring its serial up to date."""
+        if not entry.is_true(self._versions):
+            self._stale += 1
+            self.plans.forget(key)
+            return False
+        if entry.is_dated():
+            self.plans.forget(key)
+        entry.renew()
+        return True
+
+    def _answer_absent(
+        self, key: bytes, query: bytes, end: int, form: Form, limit: int | None
+    ) -> tuple[bytes, int] | None:
+        kind, region = self._find_absent(key)
+        template = region.template if region is not None else None
+        if region is None or template is None or (kind & LOGGED and limit is not None):
+            # Where nobody has looked at its labels, it may be no query at all.
+            if read_query(query) is None:
+                self._unusual += 1
+            else:
+                self._misses += 1
+            return None
+        kind |= len(query) << LENGTH_SHIFT | form.do
+        self.region_hits += 1
+        self.absences.is_likely = True
+        self.absences.prepare(region, key, query, end, form, kind)
+        records = region.record(end)
+        if limit is None:
+            limit = form.limit
+        # What fits into the limit is written whole.
+        return write(query, end, form, limit, template.flags, COUNTS, records), kind
+
+    def _find_absent(self, key: bytes) -> tuple[int, Region | None]:
+        """What a hit counts as but for the query's length and DO, and the region in which the name does not exist."""
+        for region in self._by_length:
+            kind = region.find(key)
+            if kind >= 0:
+                return kind, region
+            if kind == LEFT_TO_THE_CHAIN:
+                break
+        return 0, None
+
+    def _make_room(self, octets: int) -> None:
+        while self._queues.octets + self._shapes.octets + octets > self._capacity:
+            gone = self._queues.evict()
+            if gone is None:
+                return
+            key, entry = gone
+            self._evicted += 1
+            self.plans.forget(key)
+            self._shapes.give_back(entry.shape)
+
+    def _refuse(self) -> bool:
+        self._refused += 1
+        return False
+
+
+def _refuse_numbers(group: int, size: int) -> None:
+    if not 0 <= group <= _MAX_SIZE or not 0 <= size <= _MAX_SIZE:
+        raise OverflowError(f"group and size have 32 bits, {group} and {size} do not fit")

@@ -1,0 +1,159 @@
+"""The answer tables of all listeners: made with the chains, exchanged with them, counted at every scrape.
+
+Path: lifecycle.py, beside the sockets; plugins/prometheus.py has fold() called before it shows the metrics.
+Rule 1: a table that was exchanged is counted once more at the next scrape, since a worker may have been amid a batch.
+"""
+
+from __future__ import annotations
+
+import errno
+from asyncio import sleep
+from collections.abc import Mapping
+from typing import Final
+
+from hsdns.assemble import Listen
+from hsdns.fastpath import IMPLEMENTATION, Versions
+from hsdns.keeper import Keeper, Policy
+from hsdns.metrics import Registry
+from hsdns.plugins.prometheus import QueryCounts
+from hsdns.server.datagram import client_endpoint
+from hsdns.server.udp import UdpListener
+from hsdns.wire.name import Name
+
+
+def make_keeper(
+    server: str, blocks: Mapping[Name, Policy], versions: Versions, counts: QueryCounts
+) -> Keeper | None:
+    """The table of a listener, None where no block of it may have one."""
+    keeper = Keeper(server, blocks, versions, counts)
+    return keeper if keeper.keeps else None
+
+
+LOG_INTERVAL: Final = 0.05  # seconds between looks at what is to be logged
+IDLE_INTERVAL: Final = 2.0
+LOG_LINES: Final = 500  # at a time, some milliseconds of work: 10,000 lines a second
+MAX_LOG_LINES: Final = 65_536  # what waits when a table ends
+
+
+class Keepers:
+    """All tables of the process, and what the UDP sockets have counted."""
+
+    def __init__(self, metrics: Registry) -> None:
+        self._keepers: list[Keeper] = []
+        self._old: list[Keeper] = []
+        self._udp: Mapping[Listen, UdpListener] = {}
+        self._seen: dict[tuple[str, object], dict[str, float]] = {}  # what was counted, and by whom
+        self._lost = metrics.counter(
+            "hsdns_udp_send_errors_total",
+            "Replies that the kernel did not take, by its reason.",
+            ("errno",),
+        )
+        self._dropped = metrics.counter(
+            "hsdns_udp_queue_drops_total",
+            "Queries dropped because too many waited for an answer that was not known.",
+        )
+        self._unlogged = metrics.counter(
+            "hsdns_log_drops_total",
+            "Lines of the query log that were left out because more came than could be written.",
+        )
+        self._entries = metrics.gauge("hsdns_table_entries", "Answers in the table.", ("server",))
+        self._octets = metrics.gauge(
+            "hsdns_table_bytes", "Memory of the answers in the table.", ("server",)
+        )
+        self._lookups = metrics.counter(
+            "hsdns_table_lookups_total",
+            "Questions that the table was asked: hit, region (no such name), miss, unusual.",
+            ("server", "result"),
+        )
+        self._changes = metrics.counter(
+            "hsdns_table_changes_total",
+            "What became of answers: learned, refused, stale (an event came), evicted.",
+            ("server", "what"),
+        )
+        metrics.gauge(
+            "hsdns_fastpath_info", "The fast path that runs: rust or python.", ("implementation",)
+        ).set(1, (IMPLEMENTATION,))
+        metrics.before_collect(self.fold)
+
+    def use(
+        self, keepers: Mapping[Listen, Keeper | None], udp: Mapping[Listen, UdpListener]
+    ) -> None:
+        """Count these from now on."""
+        self._write_logs(MAX_LOG_LINES)
+        self.fold()
+        self._old = [keeper for keeper in self._keepers if keeper not in keepers.values()]
+        self._keepers = [keeper for keeper in keepers.values() if keeper is not None]
+        self._udp = udp
+        sources = {*self._keepers, *udp.values()}
+        self._seen = {key: seen for key, seen in self._seen.items() if key[1] in sources}
+        for gauge in (self._entries, self._octets):
+            gauge.values.clear()
+
+    def finish(self) -> None:
+        """Count and log what is left; the sockets are closed."""
+        self._write_logs(MAX_LOG_LINES)
+        self.fold()
+
+    def fold(self) -> None:
+        """Add to the metrics what has been counted beside them."""
+        for keeper in (*self._old, *self._keepers):
+            keeper.fold()
+            self._fold_log(keeper)
+        self._old.clear()
+        for keeper in self._keepers:
+            self._fold_statistics(keeper)
+        for listener in self._udp.values():
+            dropped, errors = listener.statistics()
+            found = {"dropped": float(dropped)}
+            found |= {errno.errorcode.get(code, "UNKNOWN"): count for code, count in errors.items()}
+            for name, amount in self._new("udp", listener, found).items():
+                if name == "dropped":
+                    self._dropped.inc((), amount)
+                elif amount:
+                    self._lost.inc((name,), amount)
+
+    def _fold_log(self, keeper: Keeper) -> None:
+        found = {"dropped": float(keeper.table.log_dropped)}
+        for amount in self._new("log", keeper, found).values():
+            self._unlogged.inc((), amount)
+
+    async def write_logs(self) -> None:
+        """Write the lines about what the tables have answered, until cancelled."""
+        while True:
+            # A server that logs nothing is not woken for it.
+            logs = any(keeper.logs for keeper in self._keepers)
+            await sleep(LOG_INTERVAL if logs else IDLE_INTERVAL)
+            self._write_logs(LOG_LINES)
+
+    def _write_logs(self, most: int) -> None:
+        for keeper in (*self._old, *self._keepers):
+            if keeper.logs:
+                keeper.write_log(keeper.table.take_log(most), client_endpoint)
+
+    def _fold_statistics(self, keeper: Keeper) -> None:
+        found = keeper.table.statistics()
+        server = keeper.server
+        self._entries.set(found.entries, (server,))
+        self._octets.set(found.octets, (server,))
+        lookups = {
+            "hit": found.hits,
+            "region": found.region_hits,
+            "miss": found.misses,
+            "unusual": found.unusual,
+        }
+        changes = {
+            "learned": found.learned,
+            "refused": found.refused,
+            "stale": found.stale,
+            "evicted": found.evicted,
+        }
+        for counter, amounts in ((self._lookups, lookups), (self._changes, changes)):
+            for name, amount in self._new(counter.name, keeper, amounts).items():
+                if amount:
+                    counter.inc((server, name), amount)
+
+    def _new(self, what: str, source: object, amounts: Mapping[str, float]) -> dict[str, float]:
+        """What has been added since the last time."""
+        seen = self._seen.get((what, source), {})
+        self._seen[what, source] = dict(amounts)
+        return {name: amount - seen.get(name, 0) for name, amount in amounts.items()}

@@ -1,0 +1,80 @@
+"""The made-up cluster that every server answers for: its names, and the same as a zone file.
+
+Path: mixes.py, servers.py, peers.py -> here -> hsdns.sources.synthetic_cluster.
+Rule 1: all Services are headless, so each has a name, each of its endpoints has one, and its port has SRV records.
+Rule 2: the zone file holds what hsdns and CoreDNS answer for these names: the same owners, types, TTL and addresses.
+Source: Kubernetes DNS-Based Service Discovery, sections 2.4.1 and 2.4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice
+from hsdns.sources.synthetic_cluster import SERVICES_A_NAMESPACE, Shape, SyntheticCluster
+
+ZONE = "cluster.local"
+SERVICES_ZONE = f"svc.{ZONE}"
+TTL = 30
+_WEIGHT = 100  # CoreDNS shares it among the endpoints
+
+
+class Question(NamedTuple):
+    """What is asked: a name without its last dot, and a type as dnsperf writes it."""
+
+    name: str
+    rrtype: str
+
+
+class Cluster(NamedTuple):
+    """So many headless Services with so many endpoints each."""
+
+    services: int = 10_000
+    endpoints: int = 10
+
+    @property
+    def source(self) -> str:
+        """The words after `source` in a Corefile."""
+        return f"synthetic services={self.services} endpoints={self.endpoints} headless=1"
+
+    def shape(self) -> Shape:
+        """The same cluster as the source makes it."""
+        return Shape(services=self.services, endpoints=self.endpoints, headless=1.0)
+
+    def service(self, index: int) -> str:
+        """Name of a Service."""
+        return f"svc-{index}.ns-{index // SERVICES_A_NAMESPACE}.{SERVICES_ZONE}"
+
+    def pod(self, index: int, endpoint: int) -> str:
+        """Name of an endpoint of a Service."""
+        return f"svc-{index}-{endpoint}.{self.service(index)}"
+
+    def port(self, index: int) -> str:
+        """Name of the port of a Service."""
+        return f"_http._tcp.{self.service(index)}"
+
+    def zone_lines(self) -> Iterator[str]:
+        """The zone file, line by line."""
+        yield f"$ORIGIN {ZONE}."
+        yield f"$TTL {TTL}"
+        yield f"@ SOA ns.dns hostmaster 1 7200 1800 86400 {TTL}"
+        yield "@ NS ns.dns"
+        yield "ns.dns A 127.0.0.1"
+        for each in SyntheticCluster(self.shape()).objects():
+            if isinstance(each, EndpointSlice):
+                service = (each.metadata.labels or {})[SERVICE_NAME_LABEL]
+                yield from _slice_lines(f"{service}.{each.metadata.namespace}.svc", each)
+
+
+def _slice_lines(owner: str, each: EndpointSlice) -> Iterator[str]:
+    endpoints = each.endpoints or ()
+    for endpoint in endpoints:
+        for address in endpoint.addresses or ():
+            yield f"{owner} A {address}"
+            yield f"{endpoint.hostname}.{owner} A {address}"
+    weight = _WEIGHT // max(1, len(endpoints))
+    for port in each.ports or ():
+        for endpoint in endpoints:
+            target = f"{endpoint.hostname}.{owner}"
+            yield f"_{port.name}._tcp.{owner} SRV 0 {weight} {port.port} {target}"

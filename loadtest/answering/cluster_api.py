@@ -1,0 +1,61 @@
+"""The made-up cluster behind an API server on loopback, for CoreDNS, which has no source of its own for it.
+
+    python -m loadtest.answering.cluster_api PORT SERVICES ENDPOINTS CHANGES
+
+Path: servers.py starts it -> SyntheticCluster -> tests.support.fake_api.
+Rule 1: objects and changes are those that `source synthetic` gives hsdns: the same names, addresses and seed.
+Rule 2: a change costs this process CPU time, not CoreDNS; what CoreDNS pays is the reading of the watch, as in life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import msgspec
+import uvloop
+
+from hsdns.cluster.objects import Object
+from hsdns.sources.synthetic import Pace
+from hsdns.sources.synthetic_cluster import SyntheticCluster
+from loadtest.answering.cluster import Cluster
+from tests.support.collection import KINDS
+from tests.support.fake_api import FakeApi
+from tests.support.fake_cluster import FakeCluster
+
+_VERSIONS = {kind.name: kind.api_version for kind in KINDS}
+
+
+def manifest(each: Object) -> dict[str, object]:
+    """Write an object as the API spells it."""
+    kind = type(each).__name__
+    fields: dict[str, object] = msgspec.to_builtins(each)
+    return {"kind": kind, "apiVersion": _VERSIONS[kind], **fields}
+
+
+async def serve(port: int, cluster: Cluster, changes: float) -> None:
+    """Serve the cluster, and change it at a steady rate, until the process is ended."""
+    made = SyntheticCluster(cluster.shape())
+    served = FakeCluster()
+    for each in made.objects():
+        served.apply(manifest(each))
+    async with FakeApi(served, port=port):
+        if not changes:
+            await asyncio.Event().wait()
+        clock = asyncio.get_running_loop().time
+        pace = Pace(changes, clock())
+        while True:
+            await asyncio.sleep(pace.pause)
+            for _ in range(pace.due(clock())):
+                served.apply(manifest(made.change()))
+
+
+def main(words: Sequence[str]) -> None:
+    """Serve as the four words say."""
+    port, services, endpoints, changes = map(int, words)
+    uvloop.run(serve(port, Cluster(services, endpoints), changes))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

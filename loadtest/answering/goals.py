@@ -1,0 +1,84 @@
+"""What must hold, and what is aimed at: ratios of CPU time in one run.
+
+Path: results.py -> here -> report.py, cli.py.
+Rule 1: a goal is judged by the steadier method that both sides have; the other one's ratio stands beside it.
+Rule 2: what could not be measured does not hold; what nobody wanted measured is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+from loadtest.answering.mixes import DNSPERF, DRAIN
+from loadtest.answering.programs import COREDNS, DICT, ECHO, KNOT, NATIVE, PURE
+from loadtest.answering.results import Results
+
+
+class Goal(NamedTuple):
+    """`ours` over `others`, each a mix and a server: at most `limit` (None: not required), better at most `aim`."""
+
+    what: str
+    ours: tuple[str, str]
+    others: tuple[str, str]
+    limit: float | None
+    aim: float | None = None
+
+
+GOALS: Final = (
+    Goal("compiled, a hit: C echo of equal reply size", ("hot", NATIVE), ("hot", ECHO), 1.25, 1.10),
+    Goal("compiled, a hit: Knot DNS", ("hot", NATIVE), ("hot", KNOT), 0.8, 0.7),
+    Goal("compiled, a hit: CoreDNS", ("hot", NATIVE), ("hot", COREDNS), None, 1 / 20),
+    Goal("compiled, search path: its hit", ("search", NATIVE), ("hot", NATIVE), 1.25, 1.15),
+    Goal("compiled, random names: its hit", ("random", NATIVE), ("hot", NATIVE), 1.25, 1.15),
+    Goal("compiled, cookies and mixed case: its hit", ("cookies", NATIVE), ("hot", NATIVE), None, 1.2),
+    Goal("compiled, 100,000 names: 1,000 names", ("names-100k", NATIVE), ("names-1k", NATIVE), 1.2),
+    Goal("compiled, TCP: CoreDNS", ("tcp", NATIVE), ("tcp", COREDNS), 1 / 3),
+    Goal("pure Python, a hit: dict server", ("hot", PURE), ("hot", DICT), 1.2, 1.0),
+    Goal("pure Python, a hit: CoreDNS", ("hot", PURE), ("hot", COREDNS), None, 1 / 8),
+    Goal("pure Python, search path: its hit", ("search", PURE), ("hot", PURE), 1.25, 1.15),
+    Goal("pure Python, random names: its hit", ("random", PURE), ("hot", PURE), 1.25, 1.15),
+    Goal("pure Python, cookies and mixed case: its hit", ("cookies", PURE), ("hot", PURE), None, 1.2),
+    Goal("pure Python, 100,000 names: 1,000 names", ("names-100k", PURE), ("names-1k", PURE), 1.2),
+    Goal("pure Python, TCP: CoreDNS", ("tcp", PURE), ("tcp", COREDNS), 1 / 3),
+)  # fmt: skip
+
+
+class Verdict(NamedTuple):
+    """A goal, the ratio that judges it and by which method, and the ratio by dnsperf."""
+
+    goal: Goal
+    ratio: float | None
+    method: str | None
+    beside: float | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the limit is kept; a goal without one always holds."""
+        limit = self.goal.limit
+        return limit is None or (self.ratio is not None and self.ratio <= limit)
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word or two."""
+        if self.ratio is None:
+            return "not measured"
+        if not self.holds:
+            return "FAILS"
+        if self.goal.aim is not None and self.ratio > self.goal.aim:
+            return "holds, aim missed" if self.goal.limit is not None else "aim missed"
+        return "holds" if self.goal.aim is None else "aim reached"
+
+
+def judge(results: Results, mixes: Collection[str], servers: Collection[str]) -> Sequence[Verdict]:
+    """Judge every goal whose mixes and servers were asked for."""
+    verdicts = []
+    for goal in GOALS:
+        sides = (goal.ours, goal.others)
+        if not all(mix in mixes and server in servers for mix, server in sides):
+            continue
+        best = results.best_ratio(goal.ours, goal.others)
+        ratio, method = best if best is not None else (None, None)
+        beside = results.ratio(goal.ours, goal.others, DNSPERF) if method == DRAIN else None
+        verdicts.append(Verdict(goal, ratio, method, beside))
+    return verdicts

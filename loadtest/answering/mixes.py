@@ -1,0 +1,135 @@
+"""What is asked: each mix is a list of questions and how they are sent.
+
+Path: run.py -> here -> drain.py, dnsperf.py.
+Rule 1: a seed makes a mix, the same in every run.  Only `fresh` names and spoilt octets differ from round to round.
+Rule 2: no EDNS, as the resolvers of glibc and musl send it, except where replies are longer than 512 octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final, NamedTuple
+
+from loadtest.answering.cluster import SERVICES_ZONE, ZONE, Cluster, Question
+
+HOT = 1_000  # names
+CLUSTER_QUESTIONS = 50_000
+FRESH_FIRST: Final = 2_000  # questions of a fresh mix that warm a server up
+EXTERNAL = 100  # names that are not of the cluster and go through the search path
+MOST_PODS = 100_000
+POD_NAMESPACE = "ns-0"  # where the pod stands that searches
+DRAIN: Final = "drain"
+DNSPERF: Final = "dnsperf"
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+# Shares of the whole-cluster mix; what is left are names that do not exist.
+_SHARES = (("service", 0.30), ("pod", 0.20), ("port", 0.10), ("none6", 0.25))
+
+
+class Mix(NamedTuple):
+    """A kind of traffic.
+
+    `fresh`: each round asks other names.  `spoilt`: each query has a cookie and a case of its own.  `changes`: events a
+    second in the cluster meanwhile.
+    """
+
+    key: str
+    title: str
+    questions: Callable[[Cluster, Random], list[Question]]
+    edns: bool = False
+    fresh: bool = False
+    spoilt: bool = False
+    tcp: bool = False
+    changes: int = 0
+    methods: tuple[str, ...] = (DRAIN, DNSPERF)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the same octets are asked again, so that a dict of whole queries can know them."""
+        return not self.fresh and not self.spoilt
+
+
+def _hot(cluster: Cluster, _: Random) -> list[Question]:
+    return [Question(cluster.service(each), "A") for each in range(min(HOT, cluster.services))]
+
+
+def _whole(cluster: Cluster, random: Random) -> list[Question]:
+    return [_one_of_all(cluster, random) for _ in range(CLUSTER_QUESTIONS)]
+
+
+def _one_of_all(cluster: Cluster, random: Random) -> Question:
+    service = random.randrange(cluster.services)
+    kind, at = "absent", random.random()
+    for name, share in _SHARES:
+        if at < share:
+            kind = name
+            break
+        at -= share
+    if kind == "service":
+        return Question(cluster.service(service), "A")
+    if kind == "pod":
+        return Question(cluster.pod(service, random.randrange(cluster.endpoints)), "A")
+    if kind == "port":
+        return Question(cluster.port(service), "SRV")
+    if kind == "none6":
+        return Question(cluster.service(service), "AAAA")
+    return Question(f"absent-{service}.{cluster.service(service).partition('.')[2]}", "A")
+
+
+def _search_path(_: Cluster, random: Random) -> list[Question]:
+    names = ["www.example.org"]
+    names += [
+        f"{_label(random, 6)}.example.{end}" for end in ("org", "com") for _ in range(EXTERNAL // 2)
+    ]
+    domains = (f"{POD_NAMESPACE}.{SERVICES_ZONE}", SERVICES_ZONE, ZONE)
+    return [
+        Question(f"{name}.{domain}", rrtype)
+        for name in names
+        for domain in domains
+        for rrtype in ("A", "AAAA")
+    ]
+
+
+def fresh_names(random: Random, count: int) -> list[Question]:
+    """Make up names that nobody has asked for: half of them below the zone, half in a Namespace."""
+    domains = (ZONE, f"{POD_NAMESPACE}.{SERVICES_ZONE}")
+    return [Question(f"{_label(random, 12)}.{domains[index & 1]}", "A") for index in range(count)]
+
+
+def _random_names(_: Cluster, random: Random) -> list[Question]:
+    return fresh_names(random, FRESH_FIRST)
+
+
+def _pods(most: int) -> Callable[[Cluster, Random], list[Question]]:
+    def choose(cluster: Cluster, random: Random) -> list[Question]:
+        whole = cluster.services * cluster.endpoints
+        chosen = random.sample(range(whole), min(most, whole))
+        return [Question(cluster.pod(*divmod(each, cluster.endpoints)), "A") for each in chosen]
+
+    return choose
+
+
+def _label(random: Random, length: int) -> str:
+    return "".join(random.choices(_LETTERS, k=length))
+
+
+MIXES: Final = (
+    Mix("hot", "1,000 headless names, A of 10 endpoints", _hot),
+    Mix("cluster", "the whole cluster: A, A of a pod, SRV, AAAA, absent names", _whole, edns=True),
+    Mix("search", "search path of a pod with ndots:5, A and AAAA, none exists", _search_path),
+    Mix("random", "random names, none exists, none is asked twice", _random_names, fresh=True),
+    Mix(
+        "cookies",
+        "the 1,000 names, each query with a cookie and a case of its own",
+        _hot,
+        edns=True,
+        spoilt=True,
+        methods=(DRAIN,),
+    ),
+    Mix("names-1k", "A of 1,000 pods", _pods(HOT)),
+    Mix("names-100k", "A of 100,000 pods", _pods(MOST_PODS)),
+    Mix("changes", "the 1,000 names while 1,000 endpoints a second change", _hot, changes=1000, methods=(DNSPERF,)),
+    Mix("tcp", "the 1,000 names on 20 open TCP connections", _hot, tcp=True, methods=(DNSPERF,)),
+)  # fmt: skip
+BY_KEY: Final = {mix.key: mix for mix in MIXES}

@@ -1,0 +1,134 @@
+"""Configurations of the peers for the same names, each as small as the program allows, with one thread.
+
+Path: servers.py -> here.
+Rule 1: what is not asked for is off: no control socket, no pid file, no other user, no rate limit.
+Rule 2: a peer serves the zone file of cluster.py; CoreDNS and hsdns share one Corefile instead.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from loadtest.answering.cluster import ZONE
+
+
+class Place(NamedTuple):
+    """Where a server runs.  `backend` is the port of the server that a proxy asks."""
+
+    folder: Path
+    port: int
+    zone_file: Path
+    backend: int = 0
+
+
+KNOT = """\
+server:
+    rundir: {folder}
+    listen: 127.0.0.1@{port}
+    udp-workers: 1
+    tcp-workers: 1
+    background-workers: 1
+database:
+    storage: {folder}
+log:
+  - target: stderr
+    any: warning
+zone:
+  - domain: {zone}
+    file: {zone_file}
+    zonefile-sync: -1
+    journal-content: none
+"""
+
+NSD = """\
+server:
+    ip-address: 127.0.0.1@{port}
+    server-count: 1
+    username: ""
+    chroot: ""
+    zonesdir: {folder}
+    database: ""
+    zonelistfile: {folder}/zone.list
+    xfrdfile: {folder}/xfrd.state
+    xfrdir: {folder}
+    pidfile: {folder}/nsd.pid
+    rrl-ratelimit: 0
+    verbosity: 0
+remote-control:
+    control-enable: no
+zone:
+    name: {zone}
+    zonefile: {zone_file}
+"""
+
+UNBOUND = """\
+server:
+    interface: 127.0.0.1@{port}
+    access-control: 127.0.0.0/8 allow
+    num-threads: 1
+    incoming-num-tcp: 100
+    do-daemonize: no
+    use-syslog: no
+    username: ""
+    chroot: ""
+    directory: {folder}
+    pidfile: ""
+    so-rcvbuf: 4m
+    module-config: "iterator"
+remote-control:
+    control-enable: no
+auth-zone:
+    name: {zone}
+    zonefile: {zone_file}
+    for-downstream: yes
+    for-upstream: no
+"""
+
+DNSDIST = """\
+setSecurityPollSuffix("")
+setLocal("127.0.0.1:{port}", {{maxInFlight=100}})
+setACL({{"127.0.0.0/8"}})
+newServer({{address="127.0.0.1:{backend}", healthCheckMode="up", maxInFlight=100}})
+getPool(""):setCache(newPacketCache(200000, {{maxTTL=3600}}))
+"""
+
+COREFILE = """\
+.:{port} {{
+    {bind}
+    errors
+    health 127.0.0.1:{health}
+    ready 127.0.0.1:{ready}
+    kubernetes cluster.local in-addr.arpa ip6.arpa {{
+        {access}
+        pods insecure
+        fallthrough in-addr.arpa ip6.arpa
+        ttl 30
+    }}
+    prometheus 127.0.0.1:{metrics}
+    forward . 127.0.0.1:{upstream} {{
+        max_concurrent 1000
+    }}
+    cache 30 {{
+        disable success cluster.local
+        disable denial cluster.local
+    }}
+    reload
+    loadbalance
+}}
+"""
+
+
+def write(template: str, place: Place) -> Path:
+    """Fill a template in, write it into the folder of the server, and say where."""
+    path = place.folder / "configuration"
+    path.write_text(
+        template.format(
+            folder=place.folder,
+            port=place.port,
+            zone=ZONE,
+            zone_file=place.zone_file,
+            backend=place.backend,
+        )
+    )
+    return path

@@ -1,0 +1,194 @@
+"""Which servers can be measured on this machine, what is missing, and what is installed for them.
+
+Path: cli.py -> here -> servers.py.
+Rule 1: a peer is found on PATH, or where HSDNS_PEER says (a CoreDNS binary).  /usr/sbin is looked at in any case.
+Rule 2: dnsperf and knot are installed by apt-get if they are missing, this is root and apt-get is there; nothing else
+        is ever installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from loadtest.watch.process import Failed
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+_SEARCH: Final = os.pathsep.join(
+    (os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin")
+)
+_PATIENCE = 30.0
+_INSTALL_PATIENCE = 300.0
+
+# What is called how: (key, title, program on PATH, words that make it say its version).
+ECHO: Final = "echo"
+NATIVE: Final = "hsdns"
+PURE: Final = "hsdns-pure"
+DICT: Final = "dict"
+COREDNS: Final = "coredns"
+KNOT: Final = "knot"
+NSD: Final = "nsd"
+UNBOUND: Final = "unbound"
+DNSDIST: Final = "dnsdist"
+PEERS: Final = {
+    KNOT: ("Knot DNS", "knotd", ("--version",)),
+    NSD: ("NSD", "nsd", ("-v",)),
+    UNBOUND: ("Unbound", "unbound", ("-V",)),
+    DNSDIST: ("dnsdist", "dnsdist", ("--version",)),
+    COREDNS: ("CoreDNS", "coredns", ("-version",)),
+}
+TITLES: Final = {
+    ECHO: "C echo",
+    NATIVE: "hsdns, compiled",
+    PURE: "hsdns, pure Python",
+    DICT: "uvloop dict, 40 lines",
+    **{key: title for key, (title, _, _) in PEERS.items()},
+}
+INSTALLABLE: Final = {"dnsperf": "dnsperf", "knotd": "knot"}  # program: package
+
+
+class Program(NamedTuple):
+    """What is started as a server under test; `words` start it, without its configuration."""
+
+    key: str
+    words: tuple[str, ...]
+    version: str
+
+    @property
+    def title(self) -> str:
+        """Its name in tables."""
+        return TITLES[self.key]
+
+
+class Found(NamedTuple):
+    """Servers in the order of the tables, the generator, and sentences about what is missing."""
+
+    programs: list[Program]
+    dnsperf: str | None
+    missing: list[str]
+
+
+def look(names: Sequence[str], hsdns: Sequence[str]) -> Found:
+    """Find what can be measured of the servers named; `hsdns` are the words that start it."""
+    programs: list[Program] = []
+    missing: list[str] = []
+    for key in (each for each in TITLES if each in names):
+        program = _find(key, tuple(hsdns))
+        if isinstance(program, Program):
+            programs.append(program)
+        else:
+            missing.append(program)
+    dnsperf = which("dnsperf")
+    if dnsperf is None:
+        missing.append(
+            "dnsperf is not installed: only the drain method is used, without latencies and TCP"
+        )
+    return Found(programs, dnsperf, missing)
+
+
+def _find(key: str, hsdns: tuple[str, ...]) -> Program | str:
+    title = TITLES[key]
+    if key == ECHO:
+        compiler = which("cc") or which("gcc") or which("clang")
+        if compiler is None:
+            return f"{title}: there is no C compiler (cc), so there is no limit to compare with"
+        return Program(key, (compiler,), _version((compiler, "--version")))
+    if key == DICT:
+        try:
+            return Program(
+                key,
+                (sys.executable,),
+                _version(
+                    (sys.executable, "-c", "import uvloop; print('uvloop', uvloop.__version__)")
+                ),
+            )
+        except Failed:
+            return f"{title}: uvloop is not installed"
+    if key in (NATIVE, PURE):
+        twin = implementation(hsdns, native=key == NATIVE)
+        if key == NATIVE and twin != "rust":
+            return f"{title}: the extension is not built ({twin}); pip install . with a Rust toolchain builds it"
+        return Program(key, hsdns, f"{_version((*hsdns, '-version'))}, fast path: {twin}")
+    named = os.environ.get("HSDNS_PEER") if key == COREDNS else None
+    path = shutil.which(named) if named else which(PEERS[key][1])
+    if path is None:
+        wrong = f"HSDNS_PEER is {named}, which is no program" if named else ""
+        return f"{title}: {wrong or f'{PEERS[key][1]} is not on PATH'}"
+    return Program(key, (path,), _version((path, *PEERS[key][2])))
+
+
+def which(program: str) -> str | None:
+    """Find a program, in the folders for servers as well."""
+    return shutil.which(program, path=_SEARCH)
+
+
+def implementation(hsdns: Sequence[str], *, native: bool) -> str:
+    """Which twin of the fast path would serve: rust, python, or none where there is no table at all.
+
+    Words that are no Python tell nothing of themselves: "unknown".
+    """
+    python = hsdns[0] if len(hsdns) > 1 else _interpreter(Path(hsdns[0]))
+    if python is None:
+        return "unknown"
+    code = "import hsdns.fastpath as f; print(f.IMPLEMENTATION)"
+    done = subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, timeout=_PATIENCE, cwd=ROOT,
+        env={**os.environ, "HSDNS_NO_EXTENSIONS": "" if native else "1"}, check=False,
+    )  # fmt: skip
+    return done.stdout.strip() if done.returncode == 0 else "none"
+
+
+def _interpreter(script: Path) -> str | None:
+    """The Python of a script that pip installed, by its first line."""
+    try:
+        with script.open("rb") as file:
+            first = file.readline(4096)
+    except OSError:
+        return None
+    words = first[2:].split() if first.startswith(b"#!") else []
+    return words[0].decode() if words and b"python" in words[0] else None
+
+
+def _version(words: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=_PATIENCE, check=False, cwd=ROOT
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failed(f"{' '.join(words)} does not work: {error}") from None
+    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    if done.returncode != 0 and not lines:
+        raise Failed(f"{' '.join(words)} ended with status {done.returncode}")
+    return lines[0].strip() if lines else "version unknown"
+
+
+def hsdns_words() -> tuple[str, ...]:
+    """How hsdns is started: the script beside this Python, else the module."""
+    beside = Path(sys.executable).with_name("hsdns")
+    return (str(beside),) if beside.is_file() else (sys.executable, "-m", "hsdns")
+
+
+def install(say: Callable[[str], None]) -> None:
+    """Install what Rule 2 names if it is missing; say what was done or why not."""
+    packages = [package for program, package in INSTALLABLE.items() if which(program) is None]
+    if not packages:
+        return
+    names = " ".join(packages)
+    if os.geteuid() != 0 or which("apt-get") is None:
+        say(f"not installed, and this may not install it: {names}")
+        return
+    say(f"installing {names}")
+    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["update", "-qq"], ["install", "-qq", "--no-install-recommends", *packages]):
+        try:
+            subprocess.run(
+                ["apt-get", "-y", *words], env=environ, timeout=_INSTALL_PATIENCE, check=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            say(f"apt-get {words[0]} failed: {error}")

@@ -1,0 +1,200 @@
+"""Starts the servers under test: for each its configuration, its process on the server's core, and the wait for it.
+
+Path: run.py -> here -> programs.py (which), peers.py (configurations), usage.py (process).
+Rule 1: hsdns and CoreDNS have one Corefile, kubeadm's, on free ports of loopback; `loop` and `lameduck` are left out,
+        and what is not of the cluster goes to a port where nothing listens.
+Rule 2: all have receive buffers of equal size (buffers.py).
+Rule 3: a server counts as started when it answers a query for a name of the cluster with records.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from array import array
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from hsdns.wire.framing import frame
+from loadtest.answering import peers
+from loadtest.answering.buffers import widen
+from loadtest.answering.client import is_answering
+from loadtest.answering.cluster import Cluster, Question
+from loadtest.answering.packets import query_of
+from loadtest.answering.programs import (
+    COREDNS,
+    DICT,
+    DNSDIST,
+    ECHO,
+    KNOT,
+    NATIVE,
+    NSD,
+    PURE,
+    ROOT,
+    UNBOUND,
+    Program,
+)
+from loadtest.answering.usage import Measured
+from loadtest.watch.process import Failed, free_port
+
+START_DEADLINE = 120.0
+_PAUSE = 0.02
+_COMPILE_PATIENCE = 60.0
+_FOREGROUND = {
+    KNOT: (peers.KNOT, ("-c",)),
+    NSD: (peers.NSD, ("-d", "-c")),
+    UNBOUND: (peers.UNBOUND, ("-d", "-c")),
+    DNSDIST: (peers.DNSDIST, ("--supervised", "--disable-syslog", "-C")),
+}
+BACKENDS = (KNOT, NSD, PURE, NATIVE)  # whom dnsdist asks: the first of these that runs
+
+
+class Site(NamedTuple):
+    """What all servers of a run share.  `core` is theirs (None: any)."""
+
+    folder: Path
+    cluster: Cluster
+    zone_file: Path
+    core: int | None
+    wildcard: bool = (
+        False  # hsdns and CoreDNS listen on all addresses, as kubeadm's Corefile has it
+    )
+
+
+class Server:
+    """A running server; a context.
+
+    `changes` are events a second in its cluster, `known` the queries and replies of a mix for a server that knows no
+    DNS, `backend` the port that a proxy asks.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        program: Program,
+        name: str,
+        *,
+        changes: int = 0,
+        known: Sequence[tuple[bytes, bytes]] = (),
+        backend: int = 0,
+        tcp: bool = False,
+    ) -> None:
+        self.program = program
+        self.port = free_port()
+        self._site = site
+        self._changes = changes
+        self._pairs = known
+        self._tcp = tcp
+        self._folder = site.folder / name
+        self._folder.mkdir()
+        self._place = peers.Place(self._folder, self.port, site.zone_file, backend)
+        self._aside: Measured | None = None  # the API server of CoreDNS
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with self._stack:
+            words = self._prepared()
+            environ: Mapping[str, str] = {}
+            if self.program.key in (NATIVE, PURE):
+                environ = {"HSDNS_NO_EXTENSIONS": "1" if self.program.key == PURE else ""}
+            self.process = self._stack.enter_context(
+                Measured(self.program.key, words, self._folder, self._site.core, environ, cwd=ROOT)
+            )
+            self._wait(self.process, self.port)
+            for pid in self.process.pids():
+                widen(pid, self.port)
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def pause(self) -> None:
+        """Stop the server, and what changes its cluster."""
+        if self._aside is not None:
+            self._aside.stop()
+        self.process.stop()
+
+    def go_on(self) -> None:
+        """Let both go on."""
+        if self._aside is not None:
+            self._aside.go_on()
+        self.process.go_on()
+
+    def _prepared(self) -> tuple[str, ...]:
+        """Write what the program reads, and say how to start it."""
+        key, words = self.program.key, self.program.words
+        if key == ECHO:
+            return self._echo_words()
+        if key == DICT:
+            pairs = self._folder / "pairs"
+            pairs.write_bytes(
+                b"".join(map(frame, (each for pair in self._known() for each in pair)))
+            )
+            return (*words, str(ROOT / "loadtest/dict_server.py"), str(self.port), str(pairs))
+        if key in _FOREGROUND:
+            template, options = _FOREGROUND[key]
+            return (*words, *options, str(peers.write(template, self._place)))
+        corefile = self._folder / "Corefile"
+        corefile.write_text(
+            peers.COREFILE.format(
+                port=self.port,
+                bind="" if self._site.wildcard else "bind 127.0.0.1",
+                access=self._api() if key == COREDNS else self._source(),
+                health=free_port(),
+                ready=free_port(),
+                metrics=free_port(),
+                upstream=free_port(),
+            )
+        )
+        return (*words, "-conf", str(corefile))
+
+    def _known(self) -> Sequence[tuple[bytes, bytes]]:
+        if not self._pairs:
+            raise Failed(
+                f"{self.program.title} needs the replies of another server; measure one more"
+            )
+        return self._pairs
+
+    def _echo_words(self) -> tuple[str, ...]:
+        program, sizes = self._folder / "echo", self._folder / "sizes"
+        source = ROOT / "loadtest/echo.c"
+        words = (*self.program.words, "-O2", "-o", str(program), str(source))
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=_COMPILE_PATIENCE, check=False
+        )
+        if done.returncode != 0:
+            raise Failed(f"{source} does not compile: {done.stderr[-500:]}")
+        sizes.write_bytes(array("H", [len(reply) for _, reply in self._known()]).tobytes())
+        return (str(program), str(self.port), str(sizes), *(["tcp"] if self._tcp else []))
+
+    def _source(self) -> str:
+        return f"source {self._site.cluster.source}" + (
+            f" changes={self._changes}" if self._changes else ""
+        )
+
+    def _api(self) -> str:
+        port, cluster = free_port(), self._site.cluster
+        numbers = (port, cluster.services, cluster.endpoints, self._changes)
+        words = (sys.executable, "-m", "loadtest.answering.cluster_api", *map(str, numbers))
+        self._aside = self._stack.enter_context(
+            Measured("api-server", words, self._folder, None, cwd=ROOT)
+        )
+        return f"endpoint http://127.0.0.1:{port}"
+
+    def _wait(self, process: Measured, port: int) -> None:
+        records = self.program.key not in (ECHO, DICT)
+        query = query_of(Question(self._site.cluster.service(0), "A"), edns=False)
+        if self._pairs:
+            query = self._pairs[0][0]
+        deadline = time.monotonic() + START_DEADLINE
+        while not is_answering(port, query, tcp=self._tcp and not records, records=records):
+            process.check()
+            if time.monotonic() > deadline:
+                raise Failed(
+                    f"{self.program.title} does not answer after {START_DEADLINE:.0f} s:\n{process.printed()}"
+                )
+            time.sleep(_PAUSE)

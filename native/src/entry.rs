@@ -1,0 +1,236 @@
+//! One stored reply: what its records are, what they were computed from, and how often it was asked for.
+//!
+//! Rule 1: versions, key and records are one run of octets, for each further place in memory is one more to wait for.
+//!         The question itself is not kept: it comes from each query.
+//! Rule 2: owners may point into the question, which is as long for every query of the key; RDATA never does
+//!         (hsdns/wire/encode.py, rule 2).
+//! Rule 3: what changes at a hit is atomic and relaxed: the table is only locked for reading then, and a lost count
+//!         costs nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use crate::key::Query;
+use crate::log::Known;
+use crate::names::ClusterNames;
+use crate::records::Outline;
+use crate::reply::Draft;
+use crate::system::prefetch;
+use crate::versions::{Pair, Versions};
+
+/// How often an entry counts as used at most (S3-FIFO keeps two bits).
+pub const MAX_FREQUENCY: u8 = 3;
+
+/// What an allocation costs beside what it holds.
+const ALLOCATION_LEN: usize = 16;
+/// What index, queue and ghost cost for each entry.
+const LINKS_LEN: usize = 24;
+
+/// A stored reply.
+pub struct Entry {
+    octets: Box<[u8]>, // the pairs, then the key, then the records
+    serials: Box<[u16]>,
+    names: Option<Arc<ClusterNames>>,
+    marked_until: AtomicU64,
+    turns: AtomicU32,
+    mark_ttl: i32,
+    /// Which row of counters its hits go to.
+    pub group: u32,
+    size: u32,
+    first_version: u16, // of its pairs, 0 where there are none
+    pairs_len: u16,
+    key_len: u16,
+    flags: u16,
+    counts: [u16; 3],
+    address_len: u16,   // 0 where nothing rotates
+    address_count: u16, // not 0
+    frequency: AtomicU8,
+    /// Whether it stands in the main queue (s3fifo.rs).
+    pub is_in_main: bool,
+    log: bool,
+}
+
+/// What is known of a reply beside its octets.
+#[derive(Clone)]
+pub struct Terms {
+    /// The counters it depends on, as they stood before it was computed.
+    pub pairs: Box<[Pair]>,
+    /// Which row of counters its hits go to.
+    pub group: u32,
+    /// Octets of the reply without compression and without OPT.
+    pub size: u32,
+    /// Whether its addresses take turns.
+    pub rotate: bool,
+    /// Whose serial stands in its SOA records.
+    pub names: Option<Arc<ClusterNames>>,
+    /// 0: a hit is a miss of `cache`; above: a hit of it for so many seconds; -1: `cache` does not count it.
+    pub mark_ttl: i32,
+    /// Whether its hits are logged.
+    pub log: bool,
+}
+
+impl Entry {
+    /// Store a reply that was looked through; `now` in nanoseconds.
+    #[must_use]
+    pub fn new(key: &[u8], reply: &[u8], outline: Outline, terms: Terms, now: u64) -> Self {
+        let records = &reply[outline.start..outline.end];
+        let pairs = terms.pairs.iter().flat_map(|pair| pair.to_octets());
+        let pairs: Vec<u8> = pairs.collect();
+        let (address_len, address_count) = match outline.addresses {
+            Some(found) if terms.rotate => found,
+            _ => (0, 1),
+        };
+        Self {
+            octets: [&pairs, key, records].concat().into_boxed_slice(),
+            names: terms.names.filter(|_| !outline.serials.is_empty()),
+            serials: outline.serials.into_boxed_slice(),
+            marked_until: AtomicU64::new(mark(now, terms.mark_ttl)),
+            turns: AtomicU32::new(0),
+            mark_ttl: terms.mark_ttl,
+            group: terms.group,
+            size: terms.size,
+            first_version: terms.pairs.first().map_or(0, |pair| pair.index),
+            pairs_len: u16::try_from(pairs.len()).unwrap_or(0),
+            key_len: u16::try_from(key.len()).unwrap_or(0),
+            flags: outline.flags,
+            counts: outline.counts,
+            address_len,
+            address_count,
+            frequency: AtomicU8::new(0),
+            is_in_main: false,
+            log: terms.log,
+        }
+    }
+
+    /// Tell whether this is the entry of a key.
+    #[must_use]
+    pub fn is_of(&self, key: &[u8]) -> bool {
+        *self.key() == *key
+    }
+
+    /// Ask for the memory that a hit will read.
+    pub fn prefetch(&self, versions: &Versions) {
+        prefetch(&*self.octets);
+        versions.prefetch(self.first_version);
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        let start = usize::from(self.pairs_len);
+        &self.octets[start..start + usize::from(self.key_len)]
+    }
+
+    /// Tell whether none of the counters that it depends on has moved.
+    #[must_use]
+    pub fn holds(&self, versions: &Versions) -> bool {
+        let pairs = &self.octets[..usize::from(self.pairs_len)];
+        pairs
+            .chunks_exact(Pair::LEN)
+            .all(|pair| versions.hold(Pair::from_octets(pair)))
+    }
+
+    /// How much memory it takes, with its share of the table.
+    #[must_use]
+    pub fn memory_len(&self) -> usize {
+        let heap = [self.octets.len(), size_of_val::<[u16]>(&self.serials)];
+        let heap: usize = heap
+            .iter()
+            .filter(|&&len| len > 0)
+            .map(|len| len.next_multiple_of(ALLOCATION_LEN) + ALLOCATION_LEN)
+            .sum();
+        size_of::<Option<Self>>() + LINKS_LEN + heap
+    }
+
+    /// Append the reply to a query of this key.
+    pub fn write(&self, query: &Query<'_>, limit: usize, out: &mut Vec<u8>) {
+        let records = &self.octets[usize::from(self.pairs_len + self.key_len)..];
+        let pieces = if self.address_len == 0 {
+            [records, &[], &[]]
+        } else {
+            let turn = self.turns.fetch_add(1, Ordering::Relaxed) % u32::from(self.address_count);
+            let len = usize::from(self.address_len);
+            let (addresses, rest) = records.split_at(len * usize::from(self.address_count));
+            let (last, first) = addresses.split_at(len * turn as usize);
+            [first, last, rest]
+        };
+        Draft {
+            flags: self.flags,
+            counts: self.counts,
+            records: pieces,
+            serials: &self.serials,
+            serial: self.names.as_ref().map_or(0, |names| names.serial()),
+        }
+        .write(query, limit, out);
+    }
+
+    /// Tell whether `cache` counts this hit as its own (or as its miss, which marks the entry anew); None: neither.
+    pub fn cache_outcome(&self, now: u64) -> Option<bool> {
+        match self.mark_ttl {
+            ..0 => None,
+            0 => Some(false),
+            ttl => {
+                let until = self.marked_until.load(Ordering::Relaxed);
+                let is_first = now >= until
+                    && self
+                        .marked_until
+                        .compare_exchange(
+                            until,
+                            mark(now, ttl),
+                            Ordering::Relaxed,
+                            Ordering::Relaxed,
+                        )
+                        .is_ok();
+                Some(!is_first)
+            }
+        }
+    }
+
+    /// What is said of its reply.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        Known {
+            log: self.log,
+            size: self.size,
+            answers: self.counts[0],
+        }
+    }
+
+    /// Note that it was used.
+    pub fn touch(&self) {
+        let frequency = self.frequency();
+        if frequency < MAX_FREQUENCY {
+            self.frequency.store(frequency + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often it was used of late.
+    #[must_use]
+    pub fn frequency(&self) -> u8 {
+        self.frequency.load(Ordering::Relaxed)
+    }
+
+    /// Set how often it was used of late.
+    pub fn set_frequency(&self, frequency: u8) {
+        self.frequency.store(frequency, Ordering::Relaxed);
+    }
+
+    /// Take over from the entry of the same key that this one replaces.
+    pub fn inherit(&mut self, old: &Self, now: u64) {
+        let until = old.marked_until.load(Ordering::Relaxed);
+        if self.mark_ttl > 0 && until > now {
+            *self.marked_until.get_mut() = until;
+        }
+        *self.turns.get_mut() = old.turns.load(Ordering::Relaxed);
+        *self.frequency.get_mut() = old.frequency();
+        self.is_in_main = old.is_in_main;
+    }
+}
+
+/// Until when a mark set now lasts; 0 where there are none.
+fn mark(now: u64, ttl: i32) -> u64 {
+    match u64::try_from(ttl) {
+        Ok(ttl) if ttl > 0 => now.saturating_add(ttl * 1_000_000_000),
+        _ => 0,
+    }
+}

@@ -1,0 +1,289 @@
+//! Which queries the table is asked for, and under which key.  Its twin is hsdns/fastpath/key.py.
+//!
+//! A query is usual if all of this holds; every other one is a miss and goes the ordinary way:
+//!
+//! Rule 1: 17 to 512 octets.  Longer ones hold nothing that the table knows.
+//! Rule 2: opcode QUERY and of the flags only RD, CD and AD: the rest is for the decoder to judge.
+//! Rule 3: one question, class IN, whose name has 1 to 127 labels, no pointer, at most 255 octets (RFC 1035 section
+//!         2.3.4); no other record but one OPT.
+//! Rule 4: the OPT has the root as owner, version 0, extended RCODE 0, no flag but DO, and at most 16 whole options
+//!         that fill it to the end of the message (RFC 6891 section 6.1.2).
+//! Rule 5: nothing follows the last record.
+//!
+//! The key is the lower-cased QNAME, QTYPE, and one octet of flags:
+//!
+//! Rule 6: lower case of ASCII letters only (RFC 4343).  A label's length is below 64 and so no letter.
+//! Rule 7: DO (1), CD (2) and whether there is an OPT (4) are in the key, for a chain may answer them differently.
+//! Rule 8: not in it: ID, RD, AD, case, payload size, options (cookies, padding).  They are copied, cut to or ignored
+//!         when the reply is written, so that a client that varies them still hits.  Class: it is always IN.
+
+use std::ops::Range;
+
+/// Octets of a DNS header.
+pub const HEADER_LEN: usize = 12;
+/// The longest query that is looked up.
+pub const MAX_USUAL_LEN: usize = 512;
+/// The longest name, its root label included.
+pub const MAX_NAME_LEN: usize = 255;
+/// Type of the pseudo-record of EDNS.
+pub const OPT: u16 = 41;
+/// Octets of an OPT record without options.
+pub const OPT_FIXED_LEN: usize = 11;
+/// Header flag: recursion desired.
+pub const RD: u16 = 0x0100;
+/// Header flag: checking disabled.
+pub const CD: u16 = 0x0010;
+/// Header flag: authentic data.
+pub const AD: u16 = 0x0020;
+
+const MIN_USUAL_LEN: usize = 17;
+const MAX_LABEL_LEN: usize = 63;
+const MAX_LABELS: usize = 127;
+const MAX_OPTIONS: usize = 16;
+const CLASS_IN: u16 = 1;
+const DO: u16 = 0x8000;
+const MIN_UDP_LEN: usize = 512;
+const MAX_UDP_LEN: usize = 65_507; // what an IPv4 datagram holds
+
+const KEY_DO: u8 = 1;
+const KEY_CD: u8 = 2;
+const KEY_EDNS: u8 = 4;
+const KEY_LEN: usize = MAX_NAME_LEN + 3;
+
+/// A usual query, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    /// The whole message.
+    pub wire: &'a [u8],
+    /// The header's second 16 bits.
+    pub flags: u16,
+    /// What the OPT record says, if there is one.
+    pub edns: Option<Edns<'a>>,
+    /// Lower-cased QNAME, QTYPE, flags.
+    key: &'a [u8],
+    /// Where in the QNAME each label starts.
+    labels: &'a [u8],
+}
+
+/// The OPT record of a query.
+#[derive(Clone, Copy, Debug)]
+pub struct Edns<'a> {
+    /// How many octets the client takes over UDP.
+    pub payload_size: u16,
+    /// DNSSEC OK.
+    pub dnssec_ok: bool,
+    /// All options, well-formed.
+    pub options: &'a [u8],
+    /// How many octets of the options are echoed.
+    pub echoed_len: usize,
+}
+
+impl<'a> Query<'a> {
+    /// The key of the table.
+    #[must_use]
+    pub fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The QNAME in lower case, its root label included.
+    #[must_use]
+    pub fn qname(&self) -> &'a [u8] {
+        &self.key[..self.key.len() - 3]
+    }
+
+    /// The type asked for.
+    #[must_use]
+    pub fn qtype(&self) -> u16 {
+        u16_at(self.key, self.key.len() - 3)
+    }
+
+    /// The question section as the client wrote it.
+    #[must_use]
+    pub fn question(&self) -> &'a [u8] {
+        &self.wire[HEADER_LEN..HEADER_LEN + self.key.len() + 1]
+    }
+
+    /// How many labels the QNAME has, its root label not counted.
+    #[must_use]
+    pub fn label_count(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Where a label stands in the QNAME, with its length octet; the first is 0.
+    #[must_use]
+    pub fn label(&self, index: usize) -> Range<usize> {
+        let start = usize::from(self.labels[index]);
+        start..start + 1 + usize::from(self.key[start])
+    }
+
+    /// The QNAME from a label to its end; behind the last one there is the root.
+    #[must_use]
+    pub fn suffix(&self, index: usize) -> &'a [u8] {
+        let qname = self.qname();
+        let start = self.labels.get(index).copied().map(usize::from);
+        &qname[start.unwrap_or(qname.len() - 1)..]
+    }
+
+    /// How many labels stand left of a zone; None where the QNAME is not below it, 0 at its apex.
+    #[must_use]
+    pub fn labels_left_of(&self, zone: &[u8]) -> Option<usize> {
+        let qname = self.qname();
+        let at = qname.len().checked_sub(zone.len())?;
+        if qname[at..] != *zone {
+            return None;
+        }
+        if zone.len() == 1 {
+            return Some(self.labels.len());
+        }
+        self.labels.binary_search(&u8::try_from(at).ok()?).ok()
+    }
+
+    /// How many octets of reply the client takes over UDP (RFC 6891 section 6.2.3).
+    #[must_use]
+    pub fn udp_limit(&self) -> usize {
+        self.edns.map_or(MIN_UDP_LEN, |edns| {
+            usize::from(edns.payload_size).clamp(MIN_UDP_LEN, MAX_UDP_LEN)
+        })
+    }
+
+    /// Tell whether the client set DO.
+    #[must_use]
+    pub fn dnssec_ok(&self) -> bool {
+        self.edns.is_some_and(|edns| edns.dnssec_ok)
+    }
+}
+
+impl<'a> Edns<'a> {
+    /// Call for each option that a reply sends back, as sent (NSID, EXPIRE, COOKIE, KEEPALIVE, PADDING).
+    pub fn for_each_echoed(&self, mut echo: impl FnMut(&'a [u8])) {
+        let mut rest = self.options;
+        while let Some((option, after)) = split_option(rest) {
+            if is_echoed(u16_at(option, 0)) {
+                echo(option);
+            }
+            rest = after;
+        }
+    }
+}
+
+/// Reads queries; holds the room that a key needs, so that one is made for many queries.
+pub struct Reader {
+    key: [u8; KEY_LEN],
+    labels: [u8; MAX_LABELS],
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self {
+            key: [0; KEY_LEN],
+            labels: [0; MAX_LABELS],
+        }
+    }
+}
+
+impl Reader {
+    /// Take a query apart; None where it is not usual.
+    pub fn read<'a>(&'a mut self, wire: &'a [u8]) -> Option<Query<'a>> {
+        if !(MIN_USUAL_LEN..=MAX_USUAL_LEN).contains(&wire.len()) {
+            return None;
+        }
+        let flags = u16_at(wire, 2);
+        if flags & !(RD | CD | AD) != 0 || wire[4..11] != [0, 1, 0, 0, 0, 0, 0] || wire[11] > 1 {
+            return None;
+        }
+        let label_count = self.read_labels(&wire[HEADER_LEN..])?;
+        let last = usize::from(*self.labels[..label_count].last()?);
+        let qname_len = last + 2 + usize::from(wire[HEADER_LEN + last]);
+        let at = HEADER_LEN + qname_len;
+        if qname_len > MAX_NAME_LEN || at + 4 > wire.len() || u16_at(wire, at + 2) != CLASS_IN {
+            return None;
+        }
+        let edns = match (wire[11], wire.len() - (at + 4)) {
+            (0, 0) => None,
+            (1, 1..) => Some(read_opt(&wire[at + 4..])?),
+            _ => return None,
+        };
+        let octet = match edns {
+            None => 0,
+            Some(edns) => KEY_EDNS | if edns.dnssec_ok { KEY_DO } else { 0 },
+        } | if flags & CD == 0 { 0 } else { KEY_CD };
+        self.key[..qname_len].copy_from_slice(&wire[HEADER_LEN..at]);
+        self.key[..qname_len].make_ascii_lowercase();
+        self.key[qname_len..qname_len + 2].copy_from_slice(&wire[at..at + 2]);
+        self.key[qname_len + 2] = octet;
+        Some(Query {
+            wire,
+            flags,
+            edns,
+            key: &self.key[..qname_len + 3],
+            labels: &self.labels[..label_count],
+        })
+    }
+
+    /// Note where the labels of a name start; return how many there are.
+    fn read_labels(&mut self, name: &[u8]) -> Option<usize> {
+        let (mut at, mut count) = (0, 0);
+        loop {
+            let length = usize::from(*name.get(at)?);
+            if length == 0 {
+                return Some(count);
+            }
+            if length > MAX_LABEL_LEN {
+                return None;
+            }
+            *self.labels.get_mut(count)? = u8::try_from(at).ok()?;
+            count += 1;
+            at += 1 + length;
+        }
+    }
+}
+
+/// Read the OPT record that the rest of a query must be.
+fn read_opt(record: &[u8]) -> Option<Edns<'_>> {
+    if record.len() < OPT_FIXED_LEN
+        || record[0] != 0
+        || u16_at(record, 1) != OPT
+        || record[5..7] != [0, 0]
+        || u16_at(record, 7) & !DO != 0
+        || usize::from(u16_at(record, 9)) != record.len() - OPT_FIXED_LEN
+    {
+        return None;
+    }
+    let options = &record[OPT_FIXED_LEN..];
+    let (mut rest, mut count, mut echoed_len) = (options, 0, 0);
+    while !rest.is_empty() {
+        let (option, after) = split_option(rest)?;
+        count += 1;
+        if count > MAX_OPTIONS {
+            return None;
+        }
+        if is_echoed(u16_at(option, 0)) {
+            echoed_len += option.len();
+        }
+        rest = after;
+    }
+    Some(Edns {
+        payload_size: u16_at(record, 3),
+        dnssec_ok: u16_at(record, 7) & DO != 0,
+        options,
+        echoed_len,
+    })
+}
+
+/// Split off the first option; None where there is no whole one.
+fn split_option(options: &[u8]) -> Option<(&[u8], &[u8])> {
+    if options.len() < 4 {
+        return None;
+    }
+    options.split_at_checked(4 + usize::from(u16_at(options, 2)))
+}
+
+/// Tell whether a reply sends this option back; hsdns/wire/edns.py says why these.
+fn is_echoed(code: u16) -> bool {
+    matches!(code, 3 | 9 | 10 | 11 | 12)
+}
+
+/// The 16 bits at an offset that is known to be inside.
+pub(crate) fn u16_at(octets: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([octets[at], octets[at + 1]])
+}

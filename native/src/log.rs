@@ -1,0 +1,199 @@
+//! Hits of logging blocks, on their way to the asyncio side, which writes the lines.
+//!
+//! Rule 1: bounded, in number and in octets; what does not fit is counted and dropped, for a reader that is late must
+//!         not cost memory or hold up a worker.
+//! Rule 2: filled under one lock a batch, after the replies have gone.
+//! Rule 3: only hits over UDP: over TCP the ordinary way answers what is logged (table.rs).
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::lock::lock;
+
+/// How many records may wait.
+pub const MOST_RECORDS: usize = 65_536;
+/// Octets of queries that may wait.
+pub const MOST_OCTETS: usize = 16 << 20;
+
+/// What a table says of a reply, for those who count and log it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Whether it is to be logged.
+    pub log: bool,
+    /// Octets of the reply without compression and without OPT.
+    pub size: u32,
+    /// Records of the answer section, those that were cut included.
+    pub answers: u16,
+}
+
+/// A hit to be logged.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// The query as received.
+    pub query: &'a [u8],
+    /// The client's sockaddr.
+    pub address: &'a [u8],
+    /// The second 16 bits of the header of the reply as sent.
+    pub flags: u16,
+    /// What the table says of the reply.
+    pub known: Known,
+    /// Nanoseconds, as they are counted.
+    pub elapsed: u64,
+}
+
+/// A hit that waits to be logged.
+pub struct Record {
+    octets: Box<[u8]>,
+    address_at: usize,
+    /// The second 16 bits of the header of the reply as sent.
+    pub flags: u16,
+    /// What the table said of the reply.
+    pub known: Known,
+    /// Nanoseconds, as they were counted.
+    pub elapsed: u64,
+}
+
+impl Record {
+    fn new(line: &Line<'_>) -> Self {
+        Self {
+            octets: [line.query, line.address].concat().into_boxed_slice(),
+            address_at: line.query.len(),
+            flags: line.flags,
+            known: line.known,
+            elapsed: line.elapsed,
+        }
+    }
+
+    /// The query, as received.
+    #[must_use]
+    pub fn query(&self) -> &[u8] {
+        &self.octets[..self.address_at]
+    }
+
+    /// The client's sockaddr.
+    #[must_use]
+    pub fn address(&self) -> &[u8] {
+        &self.octets[self.address_at..]
+    }
+}
+
+/// The log ring of a table.
+#[derive(Default)]
+pub struct Log {
+    inner: Mutex<Inner>,
+    dropped: AtomicU64,
+}
+
+#[derive(Default)]
+struct Inner {
+    waiting: VecDeque<Record>,
+    octets: usize,
+}
+
+impl Log {
+    /// Put in what a batch has to log.
+    pub fn push<'a>(&self, lines: impl IntoIterator<Item = Line<'a>>) {
+        let mut inner = lock(&self.inner);
+        // All room at once, so that it never grows under the lock; the kernel gives memory only where it is used.
+        if inner.waiting.capacity() < MOST_RECORDS {
+            inner.waiting.reserve_exact(MOST_RECORDS);
+        }
+        let mut dropped = 0;
+        for line in lines {
+            let octets = inner.octets + line.query.len();
+            if inner.waiting.len() >= MOST_RECORDS || octets > MOST_OCTETS {
+                dropped += 1;
+                continue;
+            }
+            inner.octets = octets;
+            inner.waiting.push_back(Record::new(&line));
+        }
+        self.dropped.fetch_add(dropped, Ordering::Relaxed);
+    }
+
+    /// Take the oldest records, at most so many.
+    pub fn take(&self, most: usize) -> Vec<Record> {
+        let mut inner = lock(&self.inner);
+        let count = most.min(inner.waiting.len());
+        let taken: Vec<_> = inner.waiting.drain(..count).collect();
+        inner.octets -= taken
+            .iter()
+            .map(|record| record.query().len())
+            .sum::<usize>();
+        taken
+    }
+
+    /// How many records did not fit; grows only.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(query: &[u8], elapsed: u64) -> Line<'_> {
+        Line {
+            query,
+            address: &[2, 0, 7],
+            flags: 0x8500,
+            known: Known {
+                log: true,
+                size: 90,
+                answers: 2,
+            },
+            elapsed,
+        }
+    }
+
+    #[test]
+    fn records_are_taken_in_order() {
+        let log = Log::default();
+        assert!(log.take(1).is_empty());
+        log.push([line(b"one", 1), line(b"two", 2)]);
+        log.push([line(b"three", 3)]);
+        let first = log.take(2);
+        let second = log.take(usize::MAX);
+        let all: Vec<_> = first.iter().chain(&second).collect();
+        let seen: Vec<_> = all
+            .iter()
+            .map(|record| (record.query(), record.elapsed))
+            .collect();
+        assert_eq!(seen, [(&b"one"[..], 1), (b"two", 2), (b"three", 3)]);
+        for record in all {
+            assert_eq!(record.address(), [2, 0, 7]);
+            assert_eq!((record.flags, record.known), (0x8500, line(b"", 0).known));
+        }
+        assert_eq!(log.dropped(), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        for (len, fit) in [(17, MOST_RECORDS), (512, MOST_OCTETS / 512)] {
+            let log = Log::default();
+            let query = vec![0; len];
+            log.push((0..MOST_RECORDS as u64 + 3).map(|at| line(&query, at)));
+            assert_eq!(log.dropped(), (MOST_RECORDS + 3 - fit) as u64);
+            let oldest = log.take(2);
+            assert_eq!([oldest[0].elapsed, oldest[1].elapsed], [0, 1]);
+            log.push((0..3).map(|at| line(&query, at)));
+            assert_eq!(log.dropped(), (MOST_RECORDS + 4 - fit) as u64);
+            let rest = log.take(usize::MAX);
+            assert_eq!(rest.len(), fit);
+            assert_eq!(rest[fit - 1].elapsed, 1, "the newest that fitted");
+            assert!(log.take(1).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_small_record_still_fits_where_a_long_one_does_not() {
+        let log = Log::default();
+        let long = vec![0; 512];
+        log.push((0..MOST_OCTETS / 512 - 1).map(|_| line(&long, 0)));
+        log.push([line(&long[..500], 0), line(&long, 0), line(&long[..12], 0)]);
+        assert_eq!(log.dropped(), 1);
+    }
+}

@@ -1,0 +1,396 @@
+//! The Python face: hsdns/fastpath/_native.pyi says what each of these takes and gives.
+//!
+//! Rule 1: nothing is decided here; arguments in, results out.
+//! Rule 2: Worker.run() alone gives up the GIL: all else takes less time than getting it back might.
+
+mod sockets;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList, PyMapping};
+
+use crate::entry::Terms;
+use crate::region::Region;
+use crate::table::Client;
+use crate::versions::{Pair, SIZE};
+use crate::{names, table, versions};
+
+/// The module's contents.
+#[pymodule(name = "_native")]
+mod module {
+    #[pymodule_export]
+    use super::sockets::{Batch, MissQueue, Worker};
+    #[pymodule_export]
+    use super::{ClusterNames, Table, Versions};
+
+    use super::{
+        BATCH_STATISTICS, Bound, LOG_RECORD, MISS, PyModule, PyModuleMethods, PyResult,
+        TABLE_STATISTICS, WORKER_STATISTICS,
+    };
+
+    /// Add the named tuples.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        for shape in [
+            &MISS,
+            &LOG_RECORD,
+            &TABLE_STATISTICS,
+            &BATCH_STATISTICS,
+            &WORKER_STATISTICS,
+        ] {
+            module.add(shape.name, shape.class(module.py())?)?;
+        }
+        Ok(())
+    }
+}
+
+//----- Named tuples ----------------------------------------------------------
+
+struct NamedTuple {
+    name: &'static str,
+    fields: &'static [&'static str],
+    class: PyOnceLock<Py<PyAny>>,
+}
+
+impl NamedTuple {
+    const fn new(name: &'static str, fields: &'static [&'static str]) -> Self {
+        Self {
+            name,
+            fields,
+            class: PyOnceLock::new(),
+        }
+    }
+
+    fn class<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let make = || -> PyResult<Py<PyAny>> {
+            let keywords = PyDict::new(py);
+            keywords.set_item("module", "hsdns.fastpath._native")?;
+            let factory = py.import("collections")?.getattr("namedtuple")?;
+            let class = factory.call((self.name, self.fields.to_vec()), Some(&keywords))?;
+            Ok(class.unbind())
+        };
+        Ok(self.class.get_or_try_init(py, make)?.bind(py).clone())
+    }
+}
+
+static TABLE_STATISTICS: NamedTuple = NamedTuple::new(
+    "TableStatistics",
+    &[
+        "entries",
+        "octets",
+        "hits",
+        "misses",
+        "region_hits",
+        "learned",
+        "refused",
+        "stale",
+        "evicted",
+        "unusual",
+    ],
+);
+static MISS: NamedTuple = NamedTuple::new("Miss", &["query", "address", "control"]);
+static LOG_RECORD: NamedTuple = NamedTuple::new(
+    "LogRecord",
+    &["query", "address", "flags", "size", "answers", "seconds"],
+);
+static BATCH_STATISTICS: NamedTuple = NamedTuple::new(
+    "BatchStatistics",
+    &["received", "sent", "batches", "send_errors"],
+);
+static WORKER_STATISTICS: NamedTuple = NamedTuple::new(
+    "WorkerStatistics",
+    &[
+        "received",
+        "sent",
+        "batches",
+        "send_errors",
+        "receive_errors",
+        "panics",
+    ],
+);
+
+//----- Versions, names -------------------------------------------------------
+
+/// An index of a counter, modulo `SIZE`: a hash of any size and sign.
+struct Index(u16);
+
+impl<'py> FromPyObject<'_, 'py> for Index {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let index = match object.extract::<i64>() {
+            Ok(index) => index.rem_euclid(SIZE as i64),
+            Err(_) => object.call_method1("__mod__", (SIZE,))?.extract::<i64>()?,
+        };
+        u16::try_from(index)
+            .map(Self)
+            .map_err(|_| PyValueError::new_err("an index is an integer"))
+    }
+}
+
+/// Counters that events bump and entries depend on.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+struct Versions {
+    inner: Arc<versions::Versions>,
+}
+
+#[pymethods]
+impl Versions {
+    /// How many there are.
+    #[classattr]
+    const SIZE: usize = SIZE;
+
+    #[new]
+    fn new() -> Self {
+        Self {
+            inner: Arc::default(),
+        }
+    }
+
+    /// Say that something behind this index has changed.
+    fn bump(&self, index: Index) {
+        self.inner.bump(index.0);
+    }
+
+    /// Read a counter.
+    fn read(&self, index: Index) -> u64 {
+        self.inner.read(index.0)
+    }
+}
+
+/// Which namespaces and Services a cluster has.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+struct ClusterNames {
+    inner: Arc<names::ClusterNames>,
+}
+
+#[pymethods]
+impl ClusterNames {
+    #[new]
+    fn new() -> Self {
+        Self {
+            inner: Arc::default(),
+        }
+    }
+
+    /// Whether absence means NXDOMAIN.
+    #[getter]
+    fn open(&self) -> bool {
+        self.inner.is_open()
+    }
+
+    #[setter]
+    fn set_open(&self, open: bool) {
+        self.inner.set_open(open);
+    }
+
+    /// The SOA serial now.
+    #[getter]
+    fn serial(&self) -> u32 {
+        self.inner.serial()
+    }
+
+    #[setter]
+    fn set_serial(&self, serial: u32) {
+        self.inner.set_serial(serial);
+    }
+
+    /// Note a namespace.
+    fn add_namespace(&self, label: &[u8]) {
+        self.inner.add_namespace(label);
+    }
+
+    /// Forget a namespace.
+    fn remove_namespace(&self, label: &[u8]) {
+        self.inner.remove_namespace(label);
+    }
+
+    /// Note a Service.
+    fn add_service(&self, namespace: &[u8], name: &[u8]) {
+        self.inner.add_service(namespace, name);
+    }
+
+    /// Forget a Service.
+    fn remove_service(&self, namespace: &[u8], name: &[u8]) {
+        self.inner.remove_service(namespace, name);
+    }
+
+    /// Tell whether there is such a namespace.
+    fn has_namespace(&self, label: &[u8]) -> bool {
+        self.inner.has_namespace(label)
+    }
+
+    /// Tell whether there is such a Service.
+    fn has_service(&self, namespace: &[u8], name: &[u8]) -> bool {
+        self.inner.has_service(namespace, name)
+    }
+
+    fn __len__(&self) -> usize {
+        self.inner.len()
+    }
+}
+
+//----- Table -----------------------------------------------------------------
+
+/// Questions as bytes to finished replies as bytes.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+struct Table {
+    inner: Arc<table::Table>,
+}
+
+#[pymethods]
+impl Table {
+    #[new]
+    fn new(versions: &Versions, capacity: usize) -> Self {
+        let inner = table::Table::new(Arc::clone(&versions.inner), capacity);
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Store a reply; tell whether it was.
+    #[pyo3(signature = (query, reply, pairs, group, *, size, rotate, names, mark_ttl, log = false))]
+    #[allow(clippy::too_many_arguments)] // the contract with the Python twin
+    fn learn(
+        &self,
+        query: &[u8],
+        reply: &[u8],
+        pairs: Vec<(Index, u64)>,
+        group: u32,
+        size: u32,
+        rotate: bool,
+        names: Option<&ClusterNames>,
+        mark_ttl: i32,
+        log: bool,
+    ) -> bool {
+        let pairs = pairs.into_iter().map(|(index, value)| Pair {
+            index: index.0,
+            value,
+        });
+        let terms = Terms {
+            pairs: pairs.collect(),
+            group,
+            size,
+            rotate,
+            names: names.map(|names| Arc::clone(&names.inner)),
+            mark_ttl,
+            log,
+        };
+        self.inner.learn(query, reply, terms)
+    }
+
+    /// Declare a region; return its number.
+    #[pyo3(signature = (zone, names, holes, groups, mark_ttl, log = false))]
+    #[allow(clippy::too_many_arguments)] // the contract with the Python twin
+    fn add_region(
+        &self,
+        zone: &[u8],
+        names: &ClusterNames,
+        holes: Vec<PyBackedBytes>,
+        groups: &Bound<'_, PyMapping>,
+        mark_ttl: i32,
+        log: bool,
+    ) -> PyResult<usize> {
+        if !(-1..=0).contains(&mark_ttl) {
+            return Err(PyValueError::new_err(
+                "a region has no entries to mark: mark_ttl is 0 or -1",
+            ));
+        }
+        let mut by_type = HashMap::new();
+        for item in groups.items()? {
+            let (qtype, group) = item.extract::<(u16, u32)>()?;
+            by_type.insert(qtype, group);
+        }
+        let holes = holes.iter().map(|hole| Box::from(&hole[..]));
+        let names = Arc::clone(&names.inner);
+        let region = Region::new(zone, names, holes, by_type, mark_ttl == 0);
+        Ok(self.inner.add_region(region.logged(log)))
+    }
+
+    /// Give a region its template; tell whether the reply is one.
+    fn teach_region(&self, region: usize, query: &[u8], reply: &[u8], size: u32) -> PyResult<bool> {
+        self.inner
+            .teach_region(region, query, reply, size as usize)
+            .ok_or_else(|| PyIndexError::new_err("the table has no such region"))
+    }
+
+    /// Answer a query over TCP.
+    #[pyo3(signature = (query, *, v6, limit, now))]
+    fn lookup<'py>(
+        &self,
+        py: Python<'py>,
+        query: &[u8],
+        v6: bool,
+        limit: usize,
+        now: f64,
+    ) -> Option<Bound<'py, PyBytes>> {
+        let client = Client {
+            is_ipv6: v6,
+            is_tcp: true,
+            now: (now * 1e9) as u64, // saturates
+        };
+        let reply = self.inner.lookup(query, limit, client)?;
+        Some(PyBytes::new(py, &reply))
+    }
+
+    /// Forget all entries.
+    fn forget_all(&self) {
+        self.inner.forget_all();
+    }
+
+    /// Take out the counts since the last time.
+    fn drain(&self) -> Vec<(u32, bool, Vec<u64>)> {
+        let rows = self.inner.drain().into_iter();
+        rows.map(|(group, is_tcp, cells)| (group, is_tcp, cells.to_vec()))
+            .collect()
+    }
+
+    /// Take out the oldest hits that are to be logged, at most so many.
+    fn take_log<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
+        let taken = PyList::empty(py);
+        let class = LOG_RECORD.class(py)?;
+        for record in self.inner.log().take(most) {
+            let [query, address] =
+                [record.query(), record.address()].map(|part| PyBytes::new(py, part));
+            let known = record.known;
+            let seconds = record.elapsed as f64 / 1e9;
+            taken.append(class.call1((
+                query,
+                address,
+                record.flags,
+                known.size,
+                known.answers,
+                seconds,
+            ))?)?;
+        }
+        Ok(taken)
+    }
+
+    /// How many hits could not be kept for the log.
+    #[getter]
+    fn log_dropped(&self) -> u64 {
+        self.inner.log().dropped()
+    }
+
+    /// Say how the table does.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let now = self.inner.statistics();
+        TABLE_STATISTICS.class(py)?.call1((
+            now.entries,
+            now.octets,
+            now.totals.hits,
+            now.totals.misses,
+            now.totals.region_hits,
+            now.learned,
+            now.refused,
+            now.totals.stale,
+            now.evicted,
+            now.totals.unusual,
+        ))
+    }
+}

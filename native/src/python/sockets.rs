@@ -1,0 +1,177 @@
+//! Sockets, workers and their queue for Python.
+
+use std::sync::{Arc, Mutex, TryLockError};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyList};
+
+use super::{BATCH_STATISTICS, MISS, Table, WORKER_STATISTICS};
+use crate::batch::{self, Meter};
+use crate::system::{Message, Sender};
+use crate::worker::send_replies;
+use crate::{queue, worker};
+
+type Reply = (PyBackedBytes, PyBackedBytes, PyBackedBytes);
+
+fn message(reply: &Reply) -> Message<'_> {
+    Message {
+        reply: &reply.0,
+        address: &reply.1,
+        control: &reply.2,
+    }
+}
+
+/// Serves one UDP socket from the thread that calls it.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+pub(super) struct Batch {
+    fd: i32,
+    meter: Arc<Meter>,
+    inner: Mutex<batch::Batch>,
+    sender: Mutex<Sender>,
+}
+
+#[pymethods]
+impl Batch {
+    #[new]
+    fn new(fd: i32, wildcard: bool) -> Self {
+        let meter = Arc::<Meter>::default();
+        let inner = batch::Batch::new(fd, wildcard, Arc::clone(&meter));
+        Self {
+            fd,
+            meter,
+            inner: Mutex::new(inner),
+            sender: Mutex::default(),
+        }
+    }
+
+    /// Receive a batch, answer what the table knows, return the rest.
+    fn serve<'py>(&self, py: Python<'py>, table: Option<&Table>) -> PyResult<Bound<'py, PyList>> {
+        let mut batch = match self.inner.try_lock() {
+            Ok(batch) => batch,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(PyRuntimeError::new_err("another thread serves this socket"));
+            }
+        };
+        match batch.serve(table.map(|table| &*table.inner), false) {
+            Err(error) if batch::is_final(&error) => return Err(error.into()),
+            _ => {} // after any other error there are no misses
+        }
+        let missed = PyList::empty(py);
+        let class = MISS.class(py)?;
+        for packet in batch.missed() {
+            let parts = [packet.query, packet.address, packet.control];
+            let [query, address, control] = parts.map(|part| PyBytes::new(py, part));
+            missed.append(class.call1((query, address, control))?)?;
+        }
+        Ok(missed)
+    }
+
+    /// Send replies to misses.
+    fn send(&self, replies: Vec<Reply>) {
+        let mut sender = crate::lock::lock(&self.sender);
+        send_replies(&self.meter, &mut sender, self.fd, replies.len(), |index| {
+            message(&replies[index])
+        });
+    }
+
+    /// Say how the socket does.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let now = self.meter.statistics();
+        let counts = (now.received, now.sent, now.batches, now.send_errors);
+        BATCH_STATISTICS.class(py)?.call1(counts)
+    }
+}
+
+/// Serves one UDP socket from a thread of its own.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+pub(super) struct Worker {
+    inner: worker::Worker,
+}
+
+#[pymethods]
+impl Worker {
+    #[new]
+    fn new(fd: i32, wildcard: bool, queue: &MissQueue, index: usize) -> Self {
+        let queue = Arc::clone(&queue.inner);
+        Self {
+            inner: worker::Worker::new(fd, wildcard, queue, index),
+        }
+    }
+
+    /// Give it another table, or none.
+    fn exchange(&self, table: Option<&Table>) {
+        self.inner
+            .exchange(table.map(|table| Arc::clone(&table.inner)));
+    }
+
+    /// Serve until stop() is called; the GIL is free meanwhile.
+    fn run(&self, py: Python<'_>) -> PyResult<()> {
+        Ok(py.detach(|| self.inner.run())?)
+    }
+
+    /// Let run() return within 0.2 s.
+    fn stop(&self) {
+        self.inner.stop();
+    }
+
+    /// Send replies to misses.
+    fn send(&self, replies: Vec<Reply>) {
+        self.inner
+            .send(replies.len(), |index| message(&replies[index]));
+    }
+
+    /// Say how the socket does.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let now = self.inner.statistics();
+        WORKER_STATISTICS.class(py)?.call1((
+            now.received,
+            now.sent,
+            now.batches,
+            now.send_errors,
+            now.receive_errors,
+            now.panics,
+        ))
+    }
+}
+
+/// Queries that no worker could answer.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+pub(super) struct MissQueue {
+    inner: Arc<queue::MissQueue>,
+}
+
+#[pymethods]
+impl MissQueue {
+    #[new]
+    #[pyo3(signature = (capacity = 16_384))]
+    fn new(capacity: usize) -> PyResult<Self> {
+        Ok(Self {
+            inner: Arc::new(queue::MissQueue::new(capacity)?),
+        })
+    }
+
+    /// The descriptor that is readable while something waits.
+    fn fileno(&self) -> i32 {
+        self.inner.fileno()
+    }
+
+    /// Take the oldest queries, at most so many.
+    fn take<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
+        let taken = PyList::empty(py);
+        for waiting in self.inner.take(most) {
+            let [query, address, control] = [waiting.query(), waiting.address(), waiting.control()]
+                .map(|part| PyBytes::new(py, part));
+            taken.append((waiting.worker, query, address, control))?;
+        }
+        Ok(taken)
+    }
+
+    /// How many queries did not fit.
+    #[getter]
+    fn dropped(&self) -> u64 {
+        self.inner.dropped()
+    }
+}

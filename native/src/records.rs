@@ -1,0 +1,218 @@
+//! Records of a reply that is to be stored: where they stand, and whether the reply may be stored at all.
+//!
+//! Rule 1: a reply is taken only whole: QR set, TC clear, NOERROR or NXDOMAIN, the question that was asked octet for
+//!         octet, every record within the message, nothing after the last one.
+//! Rule 2: its OPT is the last record or there is none; it is taken off, each client gets one of its own.
+//! Rule 3: names are stepped over, never followed; a pointer leads backward, to the question or behind it
+//!         (RFC 1035 section 4.1.4).
+
+use crate::key::{CD, HEADER_LEN, MAX_NAME_LEN, OPT, Query, RD, u16_at};
+
+/// The longest reply that is stored; within it every name can be pointed to.
+pub const MAX_STORED_LEN: usize = 16_384;
+/// Response code of a name that does not exist.
+pub const NXDOMAIN: u16 = 3;
+
+const SOA: u16 = 6;
+const A: u16 = 1;
+const AAAA: u16 = 28;
+const QR: u16 = 0x8000;
+const OPCODE: u16 = 0x7800;
+const TC: u16 = 0x0200;
+const RCODE: u16 = 0x000F;
+const FIXED_LEN: usize = 10; // type 2, class 2, ttl 4, rdlength 2
+const SOA_NUMBERS_LEN: usize = 20; // serial first
+
+/// Where a name ends, and where it goes on if that is elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Name {
+    /// The offset behind it.
+    pub end: usize,
+    /// The target of the pointer that it ends with.
+    pub pointer: Option<usize>,
+}
+
+/// Where a record stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// Its first octet.
+    pub start: usize,
+    /// Its owner.
+    pub owner: Name,
+    /// Its type.
+    pub rrtype: u16,
+    /// Where its RDATA starts.
+    pub rdata: usize,
+    /// The offset behind it.
+    pub end: usize,
+}
+
+/// What a reply consists of.
+#[derive(Debug)]
+pub struct Outline {
+    /// The header's second 16 bits, without RD and CD.
+    pub flags: u16,
+    /// How many records each section has, OPT not counted.
+    pub counts: [u16; 3],
+    /// Where the first record starts.
+    pub start: usize,
+    /// Where the last one ends, OPT not counted.
+    pub end: usize,
+    /// Where SOA serials stand, counted from `start`.
+    pub serials: Vec<u16>,
+    /// Length and number of the answer's records, if they are two or more addresses that can change places.
+    pub addresses: Option<(u16, u16)>,
+}
+
+/// Step over a name.
+#[must_use]
+pub fn read_name(wire: &[u8], start: usize) -> Option<Name> {
+    let mut at = start;
+    loop {
+        let length = usize::from(*wire.get(at)?);
+        match length {
+            0 => {
+                let end = at + 1;
+                return Some(Name { end, pointer: None });
+            }
+            1..=63 => at += 1 + length,
+            0xC0.. if at + 2 <= wire.len() => {
+                let pointer = Some(usize::from(u16_at(wire, at) & 0x3FFF));
+                let end = at + 2;
+                return Some(Name { end, pointer });
+            }
+            _ => return None,
+        }
+        if at - start >= MAX_NAME_LEN {
+            return None;
+        }
+    }
+}
+
+/// Step over a record.
+#[must_use]
+pub fn read_record(wire: &[u8], start: usize) -> Option<Record> {
+    let owner = read_name(wire, start)?;
+    let rdata = owner.end + FIXED_LEN;
+    if rdata > wire.len() {
+        return None;
+    }
+    let end = rdata + usize::from(u16_at(wire, rdata - 2));
+    (end <= wire.len()).then(|| Record {
+        start,
+        owner,
+        rrtype: u16_at(wire, owner.end),
+        rdata,
+        end,
+    })
+}
+
+/// Find the serial of a SOA record; None where its RDATA is not two names and five numbers.
+#[must_use]
+pub fn soa_serial(wire: &[u8], record: &Record) -> Option<usize> {
+    let rdata = &wire[..record.end];
+    let mname = read_name(rdata, record.rdata)?;
+    let rname = read_name(rdata, mname.end)?;
+    (rname.end + SOA_NUMBERS_LEN == record.end).then_some(rname.end)
+}
+
+/// Look through a reply to a query; None where it may not be stored.
+#[must_use]
+pub fn outline(query: &Query<'_>, reply: &[u8]) -> Option<Outline> {
+    let question = query.question();
+    let start = HEADER_LEN + question.len();
+    if !(start..=MAX_STORED_LEN).contains(&reply.len())
+        || u16_at(reply, 4) != 1
+        || reply[HEADER_LEN..start] != *question
+    {
+        return None;
+    }
+    let flags = u16_at(reply, 2);
+    let rcode = flags & RCODE;
+    if flags & (QR | OPCODE | TC) != QR || (rcode != 0 && rcode != NXDOMAIN) {
+        return None;
+    }
+    let mut outline = Outline {
+        flags: flags & !(RD | CD),
+        counts: [u16_at(reply, 6), u16_at(reply, 8), u16_at(reply, 10)],
+        start,
+        end: start,
+        serials: Vec::new(),
+        addresses: None,
+    };
+    let mut addresses = Addresses::default();
+    let mut opt = false;
+    for section in 0..3 {
+        for _ in 0..outline.counts[section] {
+            let record = read_record(reply, outline.end)?;
+            if opt || !is_backward(record.owner, record.start) {
+                return None;
+            }
+            if record.rrtype == OPT {
+                let is_plain = reply[record.start] == 0 && reply[record.owner.end + 4] == 0;
+                if section != 2 || !is_plain || record.end != reply.len() {
+                    return None;
+                }
+                opt = true;
+                continue;
+            }
+            if record.rrtype == SOA {
+                let at = soa_serial(reply, &record)? - start;
+                outline.serials.push(u16::try_from(at).ok()?);
+            }
+            if section == 0 {
+                addresses.add(reply, &record, start);
+            }
+            outline.end = record.end;
+        }
+    }
+    if opt {
+        outline.counts[2] -= 1;
+    } else if outline.end != reply.len() {
+        return None;
+    }
+    outline.addresses = addresses.found();
+    Some(outline)
+}
+
+/// Tell whether a name at `start` leads to what stands before it.
+fn is_backward(name: Name, start: usize) -> bool {
+    name.pointer
+        .is_none_or(|target| (HEADER_LEN..start).contains(&target))
+}
+
+/// Finds out whether all records of an answer are addresses of one type, with owners that nothing but the question
+/// holds: then each can stand in any other's place.
+#[derive(Default)]
+struct Addresses {
+    kind: Option<(u16, Vec<u8>, usize)>, // type, owner, length of each
+    count: u16,
+    mixed: bool,
+}
+
+impl Addresses {
+    fn add(&mut self, reply: &[u8], record: &Record, question_end: usize) {
+        let owner = &reply[record.start..record.owner.end];
+        let len = record.end - record.start;
+        let is_in_question = match record.owner.pointer {
+            Some(target) => owner.len() == 2 && target < question_end,
+            None => owner.len() == 1,
+        };
+        let is_same = match &self.kind {
+            None => {
+                self.kind = Some((record.rrtype, owner.to_vec(), len));
+                true
+            }
+            Some((rrtype, first, first_len)) => {
+                *rrtype == record.rrtype && first == owner && *first_len == len
+            }
+        };
+        self.mixed |= !is_in_question || !is_same || !matches!(record.rrtype, A | AAAA);
+        self.count += 1;
+    }
+
+    fn found(&self) -> Option<(u16, u16)> {
+        let (_, _, len) = self.kind.as_ref()?;
+        (!self.mixed && self.count > 1).then_some((u16::try_from(*len).ok()?, self.count))
+    }
+}

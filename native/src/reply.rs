@@ -1,0 +1,120 @@
+//! Writes a reply around stored records: everything in it that depends on the query.
+//!
+//! Rule 1: from the query come the ID, RD, CD, the question as the client wrote it, and whether there is an OPT.
+//! Rule 2: the OPT says what the client's said: payload size, DO, and its options of the kinds that are echoed, in
+//!         order; where those leave no room it goes without (hsdns/wire/encode.py, byte for byte).
+//! Rule 3: records that do not fit are left out from the tail, and TC says so.
+//! Rule 4: the SOA serial is that of now, wherever one stands: it moves with every event, the records do not.
+
+use crate::key::{CD, Edns, HEADER_LEN, OPT, OPT_FIXED_LEN, Query, RD};
+use crate::records::read_record;
+
+/// The most that a TCP message holds.
+pub const MAX_TCP_LEN: usize = 65_535;
+
+const TC: u16 = 0x0200;
+const DO_OCTET: u8 = 0x80;
+
+/// What a reply says, apart from what its query decides.
+pub struct Draft<'a> {
+    /// The header's second 16 bits, without RD and CD.
+    pub flags: u16,
+    /// How many records each section has.
+    pub counts: [u16; 3],
+    /// The records, in up to three pieces that each hold whole records.
+    pub records: [&'a [u8]; 3],
+    /// Where SOA serials stand, counted from the first record.
+    pub serials: &'a [u16],
+    /// The serial to write there.
+    pub serial: u32,
+}
+
+impl Draft<'_> {
+    /// Append the reply to a query, in at most `limit` octets; header, question and a bare OPT are always written.
+    pub fn write(&self, query: &Query<'_>, limit: usize, out: &mut Vec<u8>) {
+        let question = query.question();
+        let head_len = HEADER_LEN + question.len();
+        let (opt_len, with_options) = match query.edns {
+            None => (0, false),
+            Some(edns) if head_len + OPT_FIXED_LEN + edns.echoed_len <= limit => {
+                (OPT_FIXED_LEN + edns.echoed_len, true)
+            }
+            Some(_) => (OPT_FIXED_LEN, false),
+        };
+        let room = limit.saturating_sub(opt_len + head_len);
+        let start = out.len();
+        let body = start + head_len;
+        let len: usize = self.records.iter().map(|piece| piece.len()).sum();
+        out.reserve(head_len + len.min(room) + opt_len);
+        out.extend_from_slice(&query.wire[..2]);
+        out.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+        out.extend_from_slice(question);
+        let mut counts = self.counts;
+        let mut flags = self.flags | query.flags & (RD | CD);
+        if len <= room {
+            for piece in self.records {
+                out.extend_from_slice(piece);
+            }
+        } else {
+            flags |= TC;
+            for piece in self.records {
+                let left = body + room - out.len();
+                out.extend_from_slice(&piece[..piece.len().min(left)]);
+            }
+            let end = cut(&out[body..], &mut counts);
+            out.truncate(body + end);
+        }
+        for &at in self.serials {
+            let at = body + usize::from(at);
+            if at + 4 <= out.len() {
+                out[at..at + 4].copy_from_slice(&self.serial.to_be_bytes());
+            }
+        }
+        if let Some(edns) = query.edns {
+            counts[2] += 1;
+            write_opt(&edns, with_options, out);
+        }
+        let header = &mut out[start..start + HEADER_LEN];
+        header[2..4].copy_from_slice(&flags.to_be_bytes());
+        for (slot, count) in header[6..].chunks_exact_mut(2).zip(counts) {
+            slot.copy_from_slice(&count.to_be_bytes());
+        }
+    }
+}
+
+/// Find where the last whole record ends, and lower the counts to what there is.
+fn cut(records: &[u8], counts: &mut [u16; 3]) -> usize {
+    let mut end = 0;
+    let mut is_full = false;
+    for count in counts {
+        let mut whole = 0;
+        while whole < *count && !is_full {
+            match read_record(records, end) {
+                Some(record) => {
+                    end = record.end;
+                    whole += 1;
+                }
+                None => is_full = true,
+            }
+        }
+        *count = whole;
+    }
+    end
+}
+
+fn write_opt(edns: &Edns<'_>, with_options: bool, out: &mut Vec<u8>) {
+    let options_len = if with_options { edns.echoed_len } else { 0 };
+    let [type_high, type_low] = OPT.to_be_bytes();
+    let [size_high, size_low] = edns.payload_size.to_be_bytes();
+    // Options come from a query of at most 512 octets.
+    let [len_high, len_low] = u16::try_from(options_len).unwrap_or(0).to_be_bytes();
+    let flags = if edns.dnssec_ok { DO_OCTET } else { 0 };
+    out.extend_from_slice(&[
+        0, type_high, type_low, size_high, size_low, 0, 0, flags, 0, len_high, len_low,
+    ]);
+    if options_len == edns.options.len() {
+        out.extend_from_slice(edns.options);
+    } else if options_len > 0 {
+        edns.for_each_echoed(|option| out.extend_from_slice(option));
+    }
+}

@@ -1,0 +1,127 @@
+//! A thread around a batch: it waits in recvmmsg, and touches nothing of Python.
+//!
+//! Rule 1: the socket outlives configurations: what is received after another table was given is answered from that.
+//! Rule 2: nothing ends a worker but stop() and a socket that is none any more.  A panic is counted, its batch is lost,
+//!         and the loop goes on; a stuck worker would be a share of the port's traffic lost in silence.
+//! Rule 3: it looks at stop() after at most `PATIENCE`, for nothing else wakes a thread in recvmmsg without harm to
+//!         the socket.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use crate::batch::{Batch, Meter, ReplyControl, Statistics, is_final};
+use crate::lock::lock;
+use crate::queue::MissQueue;
+use crate::system::{Message, Sender, SignalsBlocked, set_blocking, set_receive_timeout};
+use crate::table::Table;
+
+const PATIENCE: Duration = Duration::from_millis(200);
+/// After an error that may last, such as want of memory.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// One of the threads that serve a port, with a socket of its own.
+pub struct Worker {
+    fd: RawFd,
+    wildcard: bool,
+    index: usize,
+    queue: Arc<MissQueue>,
+    table: Mutex<Option<Arc<Table>>>,
+    stopped: AtomicBool,
+    meter: Arc<Meter>,
+    sender: Mutex<Sender>,
+}
+
+impl Worker {
+    /// Make a worker for a socket, which stays its owner's and must be open until run() has returned.
+    #[must_use]
+    pub fn new(fd: RawFd, wildcard: bool, queue: Arc<MissQueue>, index: usize) -> Self {
+        Self {
+            fd,
+            wildcard,
+            index,
+            queue,
+            table: Mutex::new(None),
+            stopped: AtomicBool::new(false),
+            meter: Arc::default(),
+            sender: Mutex::default(),
+        }
+    }
+
+    /// Give it another table, or none; a batch that was received before ends with the one before.
+    pub fn exchange(&self, table: Option<Arc<Table>>) {
+        *lock(&self.table) = table;
+    }
+
+    /// Serve until stop() is called.
+    ///
+    /// # Errors
+    /// The socket is none (any more).
+    pub fn run(&self) -> io::Result<()> {
+        let _quiet = SignalsBlocked::new();
+        set_receive_timeout(self.fd, PATIENCE)?;
+        set_blocking(self.fd, true)?;
+        let mut batch = Batch::new(self.fd, self.wildcard, Arc::clone(&self.meter));
+        while !self.stopped.load(Ordering::Acquire) {
+            let turn = catch_unwind(AssertUnwindSafe(|| self.serve(&mut batch)));
+            match turn {
+                Ok(result) => result?,
+                Err(_) => {
+                    self.meter.count_panic();
+                    batch.reset();
+                }
+            }
+        }
+        set_blocking(self.fd, false)
+    }
+
+    /// Let run() return within a moment; it will not serve again.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    /// Send replies to misses.  `reply(index)` gives each, with the control messages of its query.
+    pub fn send<'a>(&self, count: usize, reply: impl Fn(usize) -> Message<'a>) {
+        send_replies(&self.meter, &mut lock(&self.sender), self.fd, count, reply);
+    }
+
+    /// Say how it does.
+    pub fn statistics(&self) -> Statistics {
+        self.meter.statistics()
+    }
+
+    fn serve(&self, batch: &mut Batch) -> io::Result<()> {
+        match batch.receive(true) {
+            Ok(received) => {
+                // Not before: what was waited for must not be answered from a table that is gone.
+                let table = lock(&self.table).clone();
+                batch.answer(table.as_deref(), received);
+                self.queue.offer(self.index, batch.missed());
+            }
+            Err(error) if is_final(&error) => return Err(error),
+            Err(_) => thread::sleep(PAUSE),
+        }
+        Ok(())
+    }
+}
+
+/// Send replies with the control messages of their queries turned round.
+pub fn send_replies<'a>(
+    meter: &Meter,
+    sender: &mut Sender,
+    fd: RawFd,
+    count: usize,
+    reply: impl Fn(usize) -> Message<'a>,
+) {
+    let controls: Vec<_> = (0..count)
+        .map(|index| ReplyControl::new(reply(index).control))
+        .collect();
+    meter.send(sender, fd, count, |index| Message {
+        control: controls[index].octets(),
+        ..reply(index)
+    });
+}

@@ -1,0 +1,153 @@
+"""The two twins are one: same names, and the same results of the same operations in any order."""
+
+import subprocess
+import sys
+import time
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from hsdns.fastpath import _python
+from hsdns.wire.edns import Edns
+from hsdns.wire.message import AD, CD, RD, Reply, nodata, nxdomain, unwritten
+from tests import strategies
+from tests.fastpath.twins import HAS_NATIVE, NATIVE, Subject, addresses, ask, soa
+
+needs_native = pytest.mark.skipif(
+    not HAS_NATIVE, reason=f"{NATIVE} is not built, so there is nothing to compare with"
+)
+
+
+def test_names(twin: ModuleType) -> None:
+    for name in _python.__all__:
+        ours, theirs = getattr(_python, name), getattr(twin, name)
+        assert getattr(theirs, "_fields", None) == getattr(ours, "_fields", None)
+        public = {each for each in dir(theirs) if not each.startswith("_")}
+        if name not in (
+            "ClusterNames",
+            "Table",
+            "Versions",
+        ):  # the parts of the pure twin see more of each other
+            assert public == {each for each in dir(ours) if not each.startswith("_")}
+        else:
+            assert public <= set(dir(ours))
+
+
+def test_platforms_without_batches_have_the_portable_one() -> None:
+    code = (
+        "import os, sys; os.environ['HSDNS_NO_EXTENSIONS'] = '1'; import ctypes; "
+        "ctypes.CDLL = lambda *a, **k: object(); from hsdns import fastpath; print(fastpath.Batch.__name__)"
+    )
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)  # fmt: skip
+    assert done.stdout == "PortableBatch\n"
+
+
+NAMES = (
+    "web.default.svc.cluster.local.", "WEB.default.svc.cluster.local.", "db.default.svc.cluster.local.",
+    "pod-0.db.default.svc.cluster.local.", "gone.default.svc.cluster.local.", "a.other.svc.cluster.local.",
+    "x.org.svc.cluster.local.", "www.example.org.cluster.local.", "svc.cluster.local.", "cluster.local.",
+    "a.pod.cluster.local.", "hole.cluster.local.", "x.hole.cluster.local.", "x.sub.cluster.local.", "example.org.",
+)  # fmt: skip
+EDNS = (
+    None, None, Edns(512), Edns(1232), Edns(1232, do=True), Edns(600, options=((10, b"12345678"),)),
+    Edns(4096, options=((8, b"dropped"), (12, bytes(30)), (65001, b""), (3, b""))), Edns(1232, version=1),
+)  # fmt: skip
+
+
+def draw_query(chance: Random) -> bytes:
+    """Mostly one of a few questions, or nothing would ever be a hit."""
+    if chance.random() < 0.7:
+        return ask(
+            chance.choice(NAMES[:3]), 1, chance.randrange(65536), chance.choice([RD, RD, RD | AD, 0]),
+            chance.choice([None, None, Edns(1232), Edns(600, options=((10, b"12345678"),))]),
+        )  # fmt: skip
+    return ask(
+        chance.choice(NAMES), chance.choice([1, 1, 28, 28, 16, 33]), chance.randrange(65536),
+        chance.choice([0, RD, RD, RD, RD | AD, RD | CD, 0x0200]), chance.choice(EDNS),
+    )  # fmt: skip
+
+
+def draw_reply(chance: Random, query: bytes) -> Reply | bytes:
+    if chance.random() < 0.1:
+        return chance.randbytes(chance.randrange(60))
+    several = addresses(query, chance.randrange(1, 60), chance.choice([1, 28]))
+    return chance.choice(
+        [several] * 6 + [nodata(soa()), nodata(soa()), nxdomain(soa()), Reply(), unwritten(2), several.replace(tc=True)]
+    )  # fmt: skip
+
+
+def operate(chance: Random, subject: Subject, start: float) -> Any:
+    """Do one thing; all chances are taken alike whatever the subject does."""
+    what = chance.choice(
+        ("learn " * 5 + "lookup " * 10 + "bump serial names teach forget drain").split()
+    )
+    if what == "learn":
+        query = draw_query(chance)
+        reply = draw_reply(chance, query)
+        indexes = [chance.randrange(6) for _ in range(chance.choice([0, 1, 1, 2, 2, 3, 3, 9]))]
+        late = chance.random() < 0.1
+        pairs = [(index, subject.versions.read(index) - (late and subject.versions.read(index) > 0)) for index in indexes]  # fmt: skip
+        return subject.learn(
+            query, reply, pairs=pairs, group=chance.randrange(4), rotate=chance.random() < 0.5,
+            mark_ttl=chance.choice([-1, 0, 1000]), names=chance.choice([subject.names] * 5 + [None]),
+        )  # fmt: skip
+    if what == "lookup":
+        query = draw_query(chance)
+        limit, v6 = chance.choice([512, 700, 1232, 65535]), chance.random() < 0.3
+        now = start + 10_000 * chance.randrange(4)
+        return [subject.lookup(query, limit, now, v6) for _ in range(chance.randrange(1, 5))]
+    if what == "bump":
+        return subject.versions.bump(chance.randrange(6))
+    if what == "serial":
+        subject.names.serial = chance.randrange(1 << 32)
+    elif what == "names":
+        subject.names.open = chance.random() < 0.8
+        for label in (b"default", b"other"):
+            getattr(subject.names, chance.choice(["add_namespace", "remove_namespace"]))(label)
+            for name in (b"web", b"db", b"a"):
+                getattr(subject.names, chance.choice(["add_service", "remove_service"]))(
+                    label, name
+                )
+        return len(subject.names)
+    elif what == "teach":
+        return subject.teach(chance.randrange(2), chance.choice(NAMES))
+    elif what == "forget":
+        if chance.random() < 0.2:
+            subject.table.forget_all()
+    else:
+        return counted(subject)
+    return None
+
+
+def counted(subject: Subject) -> Any:
+    """What was counted and done, without how long it took and how much memory it is."""
+    rows = {
+        key: (cells[:35], sum(cells[35:52]), cells[53:]) for key, cells in subject.cells().items()
+    }
+    statistics = subject.table.statistics()._asdict()
+    return rows, {key: value for key, value in statistics.items() if key not in ("octets", "stale")}
+
+
+@needs_native
+@given(strategies.seeds)
+@settings(max_examples=60)
+def test_any_operations(seed: int) -> None:
+    native = pytest.importorskip(NATIVE)
+    start = time.monotonic() + 1
+    subjects = [Subject(twin) for twin in (_python, native)]
+    for subject in subjects:
+        subject.region(holes=("hole.cluster.local.",), mark_ttl=0)
+        subject.region("sub.cluster.local.")
+        subject.teach()
+    chances = [Random(seed) for _ in subjects]
+    for step in range(120):
+        ours, theirs = (
+            operate(chance, subject, start)
+            for chance, subject in zip(chances, subjects, strict=True)
+        )
+        assert ours == theirs, step
+    assert counted(subjects[0]) == counted(subjects[1])

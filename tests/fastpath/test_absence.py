@@ -1,0 +1,203 @@
+"""What is prepared of names that do not exist says what the table says without it."""
+
+import socket
+import time
+from random import Random
+
+import pytest
+from hypothesis import given
+
+from hsdns.fastpath import _python
+from hsdns.fastpath.absence import MAX_PARENTS
+from hsdns.fastpath.plan import PACE
+from hsdns.wire.edns import Edns
+from hsdns.wire.message import CD, RD, nxdomain
+from tests import strategies
+from tests.fastpath.servers import Server
+from tests.fastpath.twins import Subject, addresses, ask, soa, to_wire
+
+LABELS = (
+    "web", "WEB", "gone", "default", "other", "svc", "SVC", "pod", "dns", "dns-version", "x" * 63, "hole", "new", "a",
+)  # fmt: skip
+PARENTS = (
+    "cluster.local.", "svc.cluster.local.", "default.svc.cluster.local.", "other.svc.cluster.local.",
+    "web.default.svc.cluster.local.", "example.org.default.svc.cluster.local.", "org.cluster.local.",
+    "pod.cluster.local.", "sub.cluster.local.", "hole.cluster.local.", "example.org.", "DEFAULT.svc.cluster.local.",
+)  # fmt: skip
+FORMS = (None, Edns(1232), Edns(512, do=True), Edns(1232, options=((10, b"12345678"),)))
+
+
+def a_cluster(mark_ttl: int = 0, log: bool = False) -> Subject:
+    """One Service, web in default; a namespace without any; a taught region and one below it."""
+    subject = Subject(_python)
+    subject.region(holes=("hole.other.svc.cluster.local.", "hole.cluster.local."), mark_ttl=mark_ttl, log=log)  # fmt: skip
+    subject.region("sub.cluster.local.")
+    subject.names.add_namespace(b"default")
+    subject.names.add_namespace(b"other")
+    subject.names.add_service(b"default", b"web")
+    assert subject.teach()
+    return subject
+
+
+def draw(chance: Random) -> bytes:
+    return ask(
+        f"{chance.choice(LABELS)}.{chance.choice(PARENTS)}", chance.choice([1, 28, 16]), chance.randrange(65536),
+        chance.choice([RD, RD, 0, CD]), chance.choice(FORMS),
+    )  # fmt: skip
+
+
+def change(chance: Random, subject: Subject) -> None:
+    """Do something after which other names exist."""
+    names = subject.names
+    what = chance.randrange(6)
+    if what == 0:
+        names.serial = chance.randrange(1 << 32)
+    elif what == 1:
+        names.open = chance.random() < 0.8
+    elif what == 2:
+        method = chance.choice([names.add_service, names.remove_service])
+        method(chance.choice([b"default", b"other"]), chance.choice([b"web", b"new", b"a"]))
+    elif what == 3:
+        chance.choice([names.add_namespace, names.remove_namespace])(chance.choice([b"default", b"other", b"a"]))  # fmt: skip
+    elif what == 4:
+        query = draw(chance)
+        subject.learn(query, addresses(query), pairs=[(1, subject.versions.read(1))])
+    else:
+        subject.versions.bump(1)
+
+
+@given(strategies.seeds)
+def test_any_names_and_changes(seed: int) -> None:
+    chance, subject = Random(seed), a_cluster()
+    first = ask("gone.default.svc.cluster.local.")
+    assert subject.lookup(first) is not None
+    assert subject.table.absences.answer(first) is not None
+    for _ in range(200):
+        if chance.random() < 0.1:
+            change(chance, subject)
+        query = draw(chance)
+        before = subject.table.absences.answer(query)
+        found = subject.table.answer(query, None, time.monotonic())
+        for absent in (before, subject.table.absences.answer(query)):
+            if absent is not None:
+                head, question, tail, size, kind = absent
+                assert found == (query[:2] + head + question + tail, kind)
+                assert size == len(found[0])
+
+
+@given(strategies.seeds)
+def test_octets_that_are_no_query(seed: int) -> None:
+    chance, subject = Random(seed), a_cluster()
+    query = ask("gone.default.svc.cluster.local.")
+    assert subject.lookup(query) is not None
+    assert subject.table.absences.answer(query) is not None
+    for at in (12, 13, chance.randrange(len(query))):
+        for octets in (bytes((chance.randrange(256),)), b"", b"ab"):
+            damaged = query[:at] + octets + query[at + 1 :]
+            absent = subject.table.absences.answer(damaged)
+            found = subject.table.answer(damaged, None, 0.0)
+            if absent is not None:
+                assert found is not None
+                assert found[0] == damaged[:2] + b"".join(absent[:3])
+        assert subject.table.absences.answer(query[:at]) is None
+
+
+def test_an_entry_comes_first() -> None:
+    subject, query = a_cluster(), ask("gone.default.svc.cluster.local.")
+    for _ in range(3):
+        assert subject.lookup(query) == to_wire(query, nxdomain(soa(0)))
+    assert subject.table.absences.answer(query) is not None
+    assert subject.learn(query, addresses(query))
+    assert subject.table.absences.answer(query) is None
+    upper = ask("GONE.default.svc.cluster.local.")
+    assert subject.table.absences.answer(upper) is None
+    assert subject.lookup(upper) == to_wire(upper, addresses(upper))
+
+
+def test_what_is_taught_anew_is_said_anew() -> None:
+    subject, query = a_cluster(), ask("gone.cluster.local.")
+    assert subject.lookup(query) is not None
+    assert len(subject.table.absences) == 1
+    assert subject.teach()
+    assert len(subject.table.absences) == 0
+    assert subject.lookup(query) is not None
+    subject.region("other.cluster.local.")
+    assert subject.table.absences.answer(query) is None
+
+
+def test_a_reply_that_must_be_cut_is_not_prepared() -> None:
+    subject = a_cluster()
+    long = ".".join(["x" * 63] * 3) + ".cluster.local."
+    query = ask(long, edns=Edns(512, options=()))
+    for _ in range(3):
+        found = subject.lookup(query, 512)
+        assert found == to_wire(query, nxdomain(soa(0)), 512)
+    absent = subject.table.absences.answer(query)
+    assert absent is None or absent[3] <= 512
+
+
+def test_parents_are_bounded_and_then_few_are_made() -> None:
+    subject = a_cluster()
+    parents = [f"p{number}.cluster.local." for number in range(2 * MAX_PARENTS)]
+    for parent in parents:
+        assert subject.lookup(ask(f"x.{parent}")) is not None
+    assert len(subject.table.absences) == MAX_PARENTS
+    known = [each for each in parents if subject.table.absences.answer(ask(f"y.{each}"))]
+    assert len(known) >= MAX_PARENTS - 2 * MAX_PARENTS // PACE
+    hot = ask("x.hot.cluster.local.")
+    for _ in range(PACE):
+        assert subject.lookup(hot) is not None
+    assert subject.table.absences.answer(hot) is not None
+    assert len(subject.table.absences) == MAX_PARENTS
+
+
+@pytest.mark.sockets
+def test_over_udp(server: Server) -> None:
+    """Random names below a few parents, in one batch with names that exist, while these change."""
+    server.bind()
+    client, subject = server.client(), server.subject
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    subject.region(log=True, mark_ttl=0, groups={1: 7})
+    assert subject.teach()
+    subject.names.add_namespace(b"default")
+    web = ask()
+    assert subject.learn(web, addresses(web), group=8)
+    hits = 0
+    for turn in range(12):
+        subject.names.serial = turn // 3
+        new = f"n{turn}-1.default.svc.cluster.local."
+        queries = [
+            ask(f"n{turn}-{number % 5}.{parent}", query_id=number, edns=edns)
+            for number, parent in enumerate(
+                ("cluster.local.", "default.svc.cluster.local.", "example.org.svc.cluster.local.", "DEFAULT.svc.cluster.local.") * 3
+            )
+            for edns in FORMS[:3]
+        ]  # fmt: skip
+        subject.names.add_service(b"default", new.partition(".")[0].encode())
+        asked = [query for query in queries if decode_name(query) != new]
+        for query in [*asked, web]:
+            client.send(query)
+        assert server.serve() == []
+        for query in asked:
+            assert client.recv(65535) == to_wire(query, nxdomain(soa(turn // 3)))
+        assert client.recv(65535) == to_wire(web, addresses(web))
+        hits += len(asked)
+        assert subject.table.statistics().region_hits == hits
+        assert [record.query for record in subject.table.take_log(1000)] == asked
+        unknown = [query for query in queries if decode_name(query) == new]
+        assert unknown
+        for query in unknown:
+            client.send(query)
+        assert [query for query, _, _ in server.serve()] == unknown
+    cells = subject.cells()
+    assert {key: row[0] for key, row in cells.items()} == {(7, False): hits, (8, False): 12}
+    assert cells[7, False][53:] == [0, hits]
+
+
+def decode_name(query: bytes) -> str:
+    """The QNAME as text, in lower case."""
+    labels, at = [], 12
+    while query[at]:
+        labels.append(query[at + 1 : at + 1 + query[at]].decode().lower())
+        at += 1 + query[at]
+    return ".".join([*labels, ""])

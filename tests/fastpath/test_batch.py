@@ -1,0 +1,268 @@
+"""Datagrams over real sockets on loopback, on every kind of batch; what arrives there has arrived when sendto returns."""
+
+import errno
+import os
+import socket
+
+import pytest
+
+from hsdns.fastpath import batch as batch_module
+from hsdns.fastpath.control import write_address
+from hsdns.wire.edns import Edns
+from hsdns.wire.message import TC, nodata, nxdomain
+from tests.fastpath.servers import DEADLINE, Server
+from tests.fastpath.twins import addresses, ask, soa, to_wire
+
+pytestmark = pytest.mark.sockets
+
+
+def test_known_ones_are_answered_and_the_others_returned(server: Server) -> None:
+    server.bind()
+    known, unknown, unusual = ask(query_id=1), ask("x.org.", query_id=2), b"unusual"
+    server.subject.learn(known, addresses(known), group=3)
+    clients = [server.client() for _ in range(3)]
+    sent = [known, unknown, b"", known, unusual, known, known]
+    for index, query in enumerate(sent):
+        clients[index % 3].send(query[:1] + bytes([index]) + query[2:] if query == known else query)
+    misses = server.serve()
+    assert [query for query, _, _ in misses] == [unknown, b"", unusual]
+    for index in (0, 3, 5, 6):
+        reply = to_wire(ask(query_id=index), addresses(known))
+        assert clients[index % 3].recv(65535) == reply
+    assert [address for _, address, _ in misses] == [
+        write_address(socket.AF_INET, clients[index % 3].getsockname()) for index in (1, 2, 4)
+    ]
+    assert {control for _, _, control in misses} == {b""}
+    server.batch.send(
+        [(b"the answer to " + query, address, control) for query, address, control in misses]
+    )
+    for index in (1, 2, 4):
+        assert clients[index % 3].recv(65535) == b"the answer to " + sent[index]
+    assert server.batch.statistics()._asdict() == {
+        "received": 7,
+        "sent": 7,
+        "batches": 1,
+        "send_errors": {},
+    }
+    [((group, is_tcp), cells)] = server.subject.cells().items()
+    assert (group, is_tcp, cells[0], cells[1], sum(cells[35:52])) == (3, False, 4, 0, 4)
+
+
+def test_nothing_there(server: Server) -> None:
+    server.bind()
+    assert server.serve() == []
+    assert server.batch.serve(None) == []
+    server.batch.send([])
+    assert server.batch.statistics()._asdict() == {
+        "received": 0,
+        "sent": 0,
+        "batches": 0,
+        "send_errors": {},
+    }
+
+
+def test_without_a_table_everything_is_a_miss(server: Server) -> None:
+    server.bind()
+    client = server.client()
+    client.send(ask())
+    [(query, address, control)] = server.batch.serve(None)
+    assert query == ask()
+    server.batch.send([(b"reply", address, control)])
+    assert client.recv(100) == b"reply"
+
+
+def test_more_than_a_batch(server: Server) -> None:
+    server.bind()
+    server.subject.learn(ask(), addresses(ask()))
+    client = server.client()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    for number in range(150):
+        client.send(ask(query_id=number) if number % 3 else ask("x.org.", query_id=number))
+    misses = [miss for _ in range(3) for miss in server.serve()]
+    assert server.serve() == []
+    assert [query for query, _, _ in misses] == [
+        ask("x.org.", query_id=number) for number in range(0, 150, 3)
+    ]
+    found = [client.recv(65535) for _ in range(100)]
+    assert found == [
+        to_wire(ask(query_id=number), addresses(ask())) for number in range(150) if number % 3
+    ]
+    statistics = server.batch.statistics()
+    assert (statistics.received, statistics.sent, statistics.batches) == (150, 100, 3)
+    server.batch.send([(number.to_bytes(2, "big"), *misses[0][1:]) for number in range(130)])
+    assert [int.from_bytes(client.recv(10), "big") for _ in range(130)] == list(range(130))
+
+
+def test_a_query_longer_than_a_slot_is_a_miss_that_is_cut(server: Server) -> None:
+    server.bind()
+    client = server.client()
+    for length in (512, 513, 4096, 4097, 9000):
+        client.send(bytes(length))
+    assert [len(query) for query, _, _ in server.serve()] == [512, 513, 4096, 4097, 4097]
+    assert server.subject.table.statistics().unusual == 5
+
+
+@pytest.mark.parametrize("edns", [None, Edns(0), Edns(600), Edns(1232), Edns(65535)], ids=str)
+def test_replies_are_cut_to_what_the_client_takes(server: Server, edns: Edns | None) -> None:
+    server.bind()
+    client = server.client()
+    query = ask(edns=edns)
+    limit = 512 if edns is None else max(512, edns.payload_size)
+    reply = addresses(query, 200)
+    server.subject.learn(query, reply)
+    for _ in range(4):
+        found = server.ask(client, query)
+        assert found == to_wire(query, reply, min(limit, 65507))
+        assert bool(found[2] & TC >> 8) is (limit < 3000)
+
+
+def test_everything_of_a_query_comes_back(server: Server) -> None:
+    """The same questions again and again, in forms that are kept prepared and in others."""
+    server.bind()
+    client = server.client()
+    forms = [
+        ask(query_id=11), ask(query_id=12, flags=0), ask("WEB.default.SVC.cluster.local.", query_id=13),
+        ask(edns=Edns(1232)), ask(edns=Edns(1232, options=((10, b"12345678"), (8, b"subnet")))),
+        ask(edns=Edns(4096, do=True)), ask(flags=0x10),
+    ]  # fmt: skip
+    for form in (forms[0], forms[3], forms[5], forms[6]):
+        server.subject.learn(form, addresses(form, 2), rotate=False)
+    for _ in range(4):
+        for form in forms:
+            assert server.ask(client, form) == to_wire(form, addresses(form, 2))
+
+
+def test_turns_and_serials_and_events(server: Server) -> None:
+    server.bind()
+    client, subject = server.client(), server.subject
+    query, other = ask(), ask("none.default.svc.cluster.local.", 28)
+    reply = addresses(query, 3).replace(authority=(soa(0),))
+    subject.learn(query, reply, rotate=True, pairs=[(1, 0)])
+    subject.learn(other, nodata(soa()), pairs=[(2, 0)])
+    for turn in range(7):
+        turned = reply.replace(answer=reply.answer[turn % 3 :] + reply.answer[: turn % 3])
+        assert server.ask(client, query) == to_wire(query, turned)
+    for serial in (1, 1, 1, 2, 2, 2, 2):
+        subject.names.serial = serial
+        subject.versions.bump(77)
+        assert server.ask(client, other) == to_wire(other, nodata(soa(serial)))
+    subject.versions.bump(2)
+    client.send(other)
+    assert [miss[0] for miss in server.serve()] == [other]
+    assert server.ask(client, query) == to_wire(query, reply.replace(
+        answer=reply.answer[1:] + reply.answer[:1], authority=(soa(2),)))  # fmt: skip
+
+
+def test_absent_names(server: Server) -> None:
+    server.bind()
+    client, subject = server.client(), server.subject
+    subject.region()
+    subject.teach()
+    for number in range(3):
+        query = ask(f"r{number}.CLUSTER.local.")
+        assert server.ask(client, query) == to_wire(query, nxdomain(soa(0)))
+
+
+WILDCARDS = [
+    ("0.0.0.0", "127.0.0.1", 0), ("0.0.0.0", "127.0.0.2", 0), ("::", "127.0.0.2", 0), ("::", "::1", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("host", "asked", "ipv6"), WILDCARDS)
+def test_a_reply_leaves_from_the_address_that_was_asked(
+    server: Server, host: str, asked: str, ipv6: int
+) -> None:
+    server.bind(host, wildcard=True)
+    known, unknown = ask(), ask("x.org.")
+    server.subject.learn(known, addresses(known))
+    client = server.client(asked)
+    beside = server.client("127.0.0.1")
+    for _ in range(3):
+        client.send(unknown)
+        client.send(known)
+        beside.send(known)
+        [(query, address, control)] = server.serve()
+        assert query == unknown
+        assert len(control) >= 28
+        server.batch.send([(b"reply", address, control)])
+        assert [client.recv(65535) for _ in range(2)] == [
+            to_wire(known, addresses(known)),
+            b"reply",
+        ]
+        assert beside.recv(65535) == to_wire(known, addresses(known))
+    [(_, cells)] = server.subject.cells().items()
+    assert cells[:2] == [6 - 3 * ipv6, 3 * ipv6]
+    assert server.batch.statistics().send_errors == {}
+
+
+def test_ipv6(server: Server) -> None:
+    server.bind("::1")
+    client = server.client("::1")
+    query = ask()
+    server.subject.learn(query, addresses(query))
+    for _ in range(3):
+        assert server.ask(client, query) == to_wire(query, addresses(query))
+    client.send(b"unusual")
+    [(_, address, control)] = server.serve()
+    assert (address, control) == (write_address(socket.AF_INET6, client.getsockname()), b"")
+    server.batch.send([(b"reply", address, control)])
+    assert client.recv(100) == b"reply"
+    [(_, cells)] = server.subject.cells().items()
+    assert cells[:2] == [0, 3]
+
+
+def test_what_cannot_be_sent_is_counted_and_the_rest_is_sent(server: Server) -> None:
+    server.bind()
+    client = server.client()
+    client.send(b"x")
+    [(_, address, _)] = server.serve()
+    nowhere = write_address(socket.AF_INET, ("127.0.0.1", 0))
+    replies = [(b"1", address), (bytes(65508), address), (b"2", nowhere), (b"3", address), (b"4", nowhere), (b"5", address)]  # fmt: skip
+    server.batch.send([(*each, b"") for each in replies])
+    assert [client.recv(10) for _ in range(3)] == [b"1", b"3", b"5"]
+    statistics = server.batch.statistics()
+    assert statistics.sent == 3
+    assert statistics.send_errors == {errno.EMSGSIZE: 1, errno.EINVAL: 2}
+
+
+def test_a_closed_client_does_no_harm(server: Server) -> None:
+    server.bind()
+    query = ask()
+    server.subject.learn(query, addresses(query))
+    gone, client = server.client(), server.client()
+    gone.send(query)
+    gone.close()
+    assert server.serve() == []
+    for _ in range(3):
+        assert server.ask(client, query) == to_wire(query, addresses(query))
+
+
+def test_a_socket_that_is_none_any_more(server: Server) -> None:
+    server.bind()
+    server.sock.close()
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+        server.serve()
+
+
+def test_many_addresses_that_were_asked(server: Server) -> None:
+    """More than what is remembered of them."""
+    server.bind("0.0.0.0", wildcard=True)
+    query = ask()
+    server.subject.learn(query, addresses(query))
+    client = server._open(socket.AF_INET, "127.0.0.1")
+    client.settimeout(DEADLINE)
+    for start in range(0, 300, 50):
+        asked = [f"127.0.{number // 250}.{number % 250 + 1}" for number in range(start, start + 50)]
+        for host in asked:
+            client.sendto(query, (host, server.port))
+        assert server.serve() == []
+        assert [client.recvfrom(65535)[1][0] for _ in asked] == asked
+
+
+def test_the_family_of_a_socket_that_stays_open() -> None:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(("127.0.0.1", 0))
+    assert batch_module.family_of(sock.fileno()) == socket.AF_INET
+    assert sock.fileno() >= 0
+    sock.getsockname()
+    sock.close()

@@ -1,0 +1,180 @@
+"""How a stored reply is written for a query: octet for octet as encode() would have."""
+
+from types import ModuleType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hsdns.fastpath.entry import write
+from hsdns.fastpath.key import MAX_USUAL_LEN, read_query
+from hsdns.fastpath.records import read_outline
+from hsdns.wire.decode import decode
+from hsdns.wire.edns import Edns
+from hsdns.wire.encode import encode, encode_query, udp_limit
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import AD, CD, RD, RR, TC, Query, Reply, nodata
+from hsdns.wire.name import Name
+from tests import strategies
+from tests.fastpath.twins import (
+    BOTH,
+    WEB,
+    Subject,
+    addresses,
+    ask,
+    soa,
+    to_wire,
+)
+
+
+def modules() -> list[ModuleType]:
+    """The twins that are there; hypothesis cannot be given a fixture for each example."""
+    return [pytest.importorskip(str(each.values[0])) for each in BOTH if not is_skipped(each)]
+
+
+def is_skipped(row: object) -> bool:
+    return any(mark.name == "skipif" and mark.args[0] for mark in row.marks)  # type: ignore[attr-defined] # pytest's ParameterSet has no public type
+
+
+def recased(query: Query, upper: bool) -> Query:
+    """The same question in another case."""
+    wire = bytes(
+        octet ^ 0x20 if chr(octet).isalpha() and octet < 128 and (index % 2 or upper) else octet
+        for index, octet in enumerate(query.qname.wire)
+    )
+    return Query.ask(Name(wire), query.qtype, query_id=query.id, flags=query.flags, edns=query.edns)
+
+
+def fresh(reply: Reply, serial: int) -> Reply:
+    """The reply with the serial of now in its SOA records."""
+
+    def renewed(rr: RR) -> RR:
+        if rr.rrtype != RRType.SOA:
+            return rr
+        return rr._replace(rdata=rr.rdata[:-20] + serial.to_bytes(4, "big") + rr.rdata[-16:])
+
+    return reply.replace(
+        **{
+            section: tuple(map(renewed, getattr(reply, section)))
+            for section in ("answer", "authority", "additional")
+        }
+    )
+
+
+@given(st.data())
+@settings(max_examples=50)
+def test_a_hit_is_what_encode_makes(data: st.DataObject) -> None:
+    query = data.draw(strategies.queries())
+    reply = Reply(
+        rcode=data.draw(st.sampled_from([0, 3])),
+        answer=data.draw(strategies.sections),
+        authority=data.draw(strategies.sections),
+        additional=data.draw(strategies.sections),
+        aa=data.draw(st.booleans()),
+        ra=data.draw(st.booleans()),
+        ad=data.draw(st.booleans()),
+    )
+    serial = data.draw(st.integers(0, 2**32 - 1))
+    other_edns = query.edns and data.draw(
+        st.builds(
+            Edns,
+            payload_size=st.sampled_from([0, 512, 600, 1232, 65535]),
+            do=st.just(query.edns.do),
+            options=strategies.edns_options,
+        )
+    )
+    other = Query.ask(
+        recased(query, data.draw(st.booleans())).qname,
+        query.qtype,
+        query_id=data.draw(st.integers(0, 65535)),
+        flags=query.flags & CD | data.draw(st.sampled_from([0, RD, AD, RD | AD])),
+        edns=other_edns,
+    )
+    wires = [encode_query(each, each.id) for each in (query, other)]
+    limits = data.draw(st.lists(st.integers(512, 3000), min_size=1, max_size=3))
+    rotate = data.draw(st.booleans())
+    for twin in modules():
+        subject = Subject(twin)
+        subject.names.serial = serial
+        usual = all(read_query(wire) is not None for wire in wires)
+        if not subject.learn(wires[0], reply, rotate=False):
+            assert not usual or len(to_wire(wires[0], reply)) > 16384
+            continue
+        for limit in (*limits, udp_limit(other), 65535):
+            expected = encode(decode(wires[1]), fresh(reply, serial), limit)
+            found = subject.lookup(wires[1], limit)
+            assert found == (expected if usual else None)
+        # What rotates is cut like everything else; the orders are test_table.py's.
+        assert subject.learn(wires[0], reply, rotate=rotate)
+        if usual:
+            found = subject.lookup(wires[1], limits[0])
+            assert found is not None
+            assert len(found) <= limits[0]
+
+
+BIG = Edns(4096, options=((10, b"12345678"), (65001, b"dropped"), (3, b"")))
+
+
+@pytest.mark.parametrize("edns", [None, Edns(0), BIG], ids=["plain", "EDNS", "options"])
+def test_every_limit(twin: ModuleType, edns: Edns | None) -> None:
+    query = ask(edns=edns)
+    full = addresses(query, 40).replace(
+        authority=(soa(5),),
+        additional=(RR(Name.from_text(f"ns.{WEB}"), 28, 5, bytes(16)),) * 3,
+    )
+    subject = Subject(twin)
+    subject.names.serial = 5
+    assert subject.learn(query, full)
+    whole = len(to_wire(query, full))
+    assert whole > 800
+    for limit in [*range(100, whole + 2), 65535]:
+        found = subject.lookup(query, limit)
+        assert found == to_wire(query, full, limit), limit
+        assert found is not None
+        assert bool(found[2] & TC >> 8) is (limit < whole)
+
+
+@pytest.mark.parametrize("limit", [40, 60, 70, 80])
+def test_options_that_leave_no_room_stay_away(twin: ModuleType, limit: int) -> None:
+    query = ask(edns=BIG)
+    subject = Subject(twin)
+    assert subject.learn(query, addresses(query))
+    found = subject.lookup(query, limit)
+    # Not even the question fits into the smallest of these: what must be there is there all the same.
+    assert found == to_wire(query, addresses(query), limit)
+
+
+def test_serial_is_that_of_now_wherever_one_stands(twin: ModuleType) -> None:
+    query = ask("cluster.local.", RRType.SOA)
+    reply = Reply(answer=(soa(1),), authority=(soa(2),), additional=(soa(3),), aa=True)
+    subject = Subject(twin)
+    assert subject.learn(query, reply)
+    for serial in (0, 1, 1, 0xFFFFFFFF, 7, 7, 7, 7, 8):
+        subject.names.serial = serial
+        for _ in range(3):
+            assert subject.lookup(query) == to_wire(query, fresh(reply, serial))
+
+
+def test_serial_of_another_store_is_another(twin: ModuleType) -> None:
+    subject, other = Subject(twin), twin.ClusterNames()
+    queries = [ask(f"{text}.cluster.local.", 28) for text in "ab"]
+    for query, names in zip(queries, (subject.names, other), strict=True):
+        assert subject.learn(query, nodata(soa()), names=names)
+    subject.names.serial, other.serial = 1, 2
+    for query, serial in zip(queries, (1, 2), strict=True):
+        assert subject.lookup(query) == to_wire(query, nodata(soa(serial)))
+
+
+def test_reply_of_the_longest_query_that_is_usual() -> None:
+    """Whatever options a usual query has, they go back whole: the smallest limit has room for them."""
+    room = MAX_USUAL_LEN - len(ask(edns=Edns(0))) - 4
+    query = ask(edns=Edns(0, options=((12, bytes(room)),)))
+    usual = read_query(query)
+    assert usual is not None
+    outline = read_outline(query[12 : usual.end], to_wire(query, addresses(query)))
+    assert outline is not None
+    form = usual.form
+    found = write(
+        query, usual.end, form, form.limit, outline.flags, outline.counts, outline.records
+    )
+    assert found == to_wire(query, addresses(query), 512)

@@ -1,0 +1,267 @@
+"""Which hits are put into the log ring, and what the records say: the same from every kind of batch."""
+
+import socket
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hsdns.fastpath.control import write_address
+from hsdns.fastpath.log import MAX_OCTETS, MAX_RECORDS, LogRing
+from hsdns.fastpath.tally import kind_of
+from hsdns.wire.decode import decode
+from hsdns.wire.edns import Edns
+from hsdns.wire.message import AD, CD, RD, TC, Reply, nodata, nxdomain
+from hsdns.wire.size import reply_size
+from tests.fastpath.servers import Server
+from tests.fastpath.twins import Subject, addresses, ask, soa
+
+sockets = pytest.mark.sockets
+COOKIE = Edns(1232, options=((10, b"12345678"),))
+
+
+def teach(subject: Subject, log: bool = True) -> None:
+    """A cluster with a Service of three addresses, one of a hundred, one without IPv6, and a region."""
+    for query, reply in REPLIES:
+        assert subject.learn(query, reply, rotate=True, log=log, mark_ttl=0)
+    subject.region(log=log)
+    assert subject.teach()
+    subject.names.add_namespace(b"default")
+
+
+SMALL, BIG = "web.default.svc.cluster.local.", "big.default.svc.cluster.local."
+MANY = addresses(ask(BIG), 100)
+THREE = addresses(ask(SMALL), 3)
+REPLIES = [
+    *((ask(SMALL, edns=edns), THREE) for edns in (None, Edns(1232), Edns(1232, do=True))),
+    *((ask(BIG, edns=edns), MANY) for edns in (None, Edns(4096))),
+    (ask(SMALL, flags=CD), THREE),
+    (ask(SMALL, 28), nodata(soa())),
+]  # fmt: skip
+ABSENT = nxdomain(soa(0))
+# Queries that are logged, what was learned for them, and the flags of the reply beside QR and AA.
+ROWS: dict[str, tuple[bytes, Reply, int]] = {
+    "A": (ask(SMALL), THREE, RD),
+    "without RD": (ask(SMALL, flags=0), THREE, 0),
+    "AD": (ask(SMALL, flags=RD | AD), THREE, RD),
+    "CD": (ask(SMALL, flags=CD), THREE, CD),
+    "mixed case": (ask("wEb.DEFAULT.svc.cluster.LOCAL."), THREE, RD),
+    "EDNS": (ask(SMALL, edns=Edns(1232)), THREE, RD),
+    "DO": (ask(SMALL, edns=Edns(1232, do=True)), THREE, RD),
+    "a cookie": (ask(SMALL, edns=COOKIE), THREE, RD),
+    "no data": (ask(SMALL, 28), nodata(soa()), RD),
+    "cut": (ask(BIG), MANY, RD | TC),
+    "cut with EDNS": (ask(BIG, edns=Edns(512)), MANY, RD | TC),
+    "a hundred records": (ask(BIG, edns=Edns(4096)), MANY, RD),
+    "a name that does not exist": (ask("gone.default.svc.cluster.local."), ABSENT, RD | 3),
+    "such a name in mixed case": (ask("www.example.org.CLUSTER.local.", 28), ABSENT, RD | 3),
+    "such a name with a cookie": (ask("gone.cluster.local.", edns=COOKIE), ABSENT, RD | 3),
+}  # fmt: skip
+
+
+def serve(server: Server, client: socket.socket, queries: list[bytes]) -> list[bytes]:
+    """Ask all in one batch; return the replies."""
+    for query in queries:
+        client.send(query)
+    assert server.serve() == []
+    return [client.recv(65535) for _ in queries]
+
+
+def taken(server: Server, most: int = 1 << 20) -> list[Any]:
+    return list(server.subject.table.take_log(most))
+
+
+@sockets
+@pytest.mark.parametrize(("query", "reply", "flags"), ROWS.values(), ids=ROWS)
+def test_record(server: Server, query: bytes, reply: Reply, flags: int) -> None:
+    server.bind()
+    teach(server.subject)
+    client = server.client()
+    address = write_address(socket.AF_INET, client.getsockname())
+    # More than once, so that the Python twin answers from what is prepared, too; one batch each.
+    for number in range(4):
+        asked = number.to_bytes(2, "big") + query[2:]
+        [found] = serve(server, client, [asked])
+        [record] = taken(server)
+        assert record[:5] == (
+            asked,
+            address,
+            0x8400 | flags,
+            reply_size(decode(query), reply),
+            len(reply.answer),
+        )
+        assert record.flags == found[2] << 8 | found[3]
+        assert 0 < record.seconds < 5
+        [cells] = server.subject.cells().values()
+        assert round(record.seconds * 1e9) == cells[52], "the duration that is counted"
+        assert cells[34] == record.size
+    assert server.subject.table.log_dropped == 0
+
+
+@sockets
+def test_a_batch_in_its_order(server: Server) -> None:
+    server.bind()
+    teach(server.subject)
+    client = server.client()
+    queries = [
+        number.to_bytes(2, "big") + query[2:]
+        for number, (query, _, _) in enumerate([*ROWS.values()] * 3)
+    ]
+    replies = serve(server, client, queries)
+    records = taken(server)
+    assert [record.query for record in records] == queries
+    assert [record.flags for record in records] == [wire[2] << 8 | wire[3] for wire in replies]
+    assert [record.answers for record in records] == [
+        len(reply.answer) for _, reply, _ in [*ROWS.values()] * 3
+    ]
+    assert len({record.seconds for record in records}) == 1
+    assert taken(server) == []
+
+
+@sockets
+def test_the_oldest_are_taken_first(server: Server) -> None:
+    server.bind()
+    teach(server.subject)
+    client = server.client()
+    for number in range(3):
+        serve(server, client, [ask(query_id=10 * number + each) for each in range(5)])
+    found = [[record.query[1] for record in taken(server, most)] for most in (0, 1, 6, 100, 100)]
+    assert found == [[], [0], [1, 2, 3, 4, 10, 11], [12, 13, 14, 20, 21, 22, 23, 24], []]
+
+
+@sockets
+def test_only_what_is_logged(server: Server) -> None:
+    """Entries and regions with and without, in one table; a miss is logged by whoever answers it."""
+    server.bind()
+    subject, client = server.subject, server.client()
+    logged, silent = ask("logged.org."), ask("silent.org.")
+    subject.learn(logged, addresses(logged), log=True, group=3, mark_ttl=30)
+    subject.learn(silent, addresses(silent), group=3, mark_ttl=30)
+    subject.region("sub.cluster.local.")
+    for _ in range(4):
+        serve(server, client, [silent, logged, silent])
+        assert [record.query for record in taken(server)] == [logged]
+    client.send(ask("unknown.org."))
+    client.send(b"unusual")
+    assert len(server.serve()) == 2
+    assert taken(server) == []
+    [cells] = subject.cells().values()
+    assert cells[0] == 12
+    assert subject.learn(logged, addresses(logged), group=3)
+    serve(server, client, [logged])
+    assert taken(server) == [], "learned anew, without"
+
+
+@sockets
+def test_ipv6(server: Server) -> None:
+    server.bind("::1")
+    teach(server.subject)
+    client = server.client("::1")
+    serve(server, client, [ask()] * 3)
+    address = write_address(socket.AF_INET6, client.getsockname())
+    assert [record.address for record in taken(server)] == [address] * 3
+
+
+@pytest.fixture
+def full(twin: ModuleType) -> Iterator[tuple[Server, socket.socket]]:
+    """A server whose ring is to be filled, which is the table's and so not tested with each kind of batch."""
+    server = Server(twin, twin.Batch)
+    server.bind()
+    teach(server.subject)
+    client = server.client()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    yield server, client
+    server.close()
+
+
+@sockets
+def test_the_ring_is_bounded_by_records(full: tuple[Server, socket.socket]) -> None:
+    server, client = full
+    query = ask()
+    more = 3
+    for _ in range(MAX_RECORDS // 64):
+        serve(server, client, [query] * 64)
+    assert server.subject.table.log_dropped == 0
+    serve(server, client, [query] * more)
+    assert server.subject.table.log_dropped == more
+    assert len(taken(server, 10)) == 10
+    serve(server, client, [query] * (10 + more))
+    assert server.subject.table.log_dropped == 2 * more, "it grows only"
+    assert len(taken(server)) == MAX_RECORDS
+
+
+@sockets
+def test_the_ring_is_bounded_by_octets(full: tuple[Server, socket.socket]) -> None:
+    server, client = full
+    query = ask(edns=Edns(1232, options=((12, bytes(400)),)))
+    fitting = MAX_OCTETS // len(query)
+    assert fitting < MAX_RECORDS
+    left = fitting + 100
+    while left:
+        count = min(left, 64)
+        serve(server, client, [query] * count)
+        left -= count
+    assert server.subject.table.log_dropped == 100
+    serve(server, client, [ask()])
+    small = (MAX_OCTETS - fitting * len(query)) // len(ask())
+    assert server.subject.table.log_dropped == 100 + (not small), "a shorter one may still fit"
+    assert len(taken(server)) == fitting + bool(small)
+    serve(server, client, [query])
+    assert len(taken(server)) == 1
+
+
+@pytest.mark.parametrize(("query", "reply", "flags"), ROWS.values(), ids=ROWS)
+def test_over_tcp_it_is_a_miss(twin: ModuleType, query: bytes, reply: Reply, flags: int) -> None:
+    subject = Subject(twin)
+    teach(subject)
+    for _ in range(4):
+        assert subject.lookup(query) is None
+    statistics = subject.table.statistics()
+    assert (statistics.hits, statistics.region_hits, statistics.misses) == (0, 0, 4)
+    assert (subject.cells(), subject.table.take_log(100)) == ({}, [])
+    silent = Subject(twin)
+    teach(silent, log=False)
+    found = silent.lookup(query)
+    assert found is not None
+    assert (found[2] << 8 | found[3]) | TC == 0x8400 | flags | TC
+    assert silent.table.take_log(100) == []
+
+
+@sockets
+def test_over_tcp_it_is_a_miss_though_it_is_prepared(server: Server) -> None:
+    server.bind()
+    teach(server.subject)
+    client = server.client()
+    first = [serve(server, client, [ask()])[0] for _ in range(4)]
+    assert server.subject.lookup(ask()) is None
+    assert first[0] == first[3] != first[1], "three addresses take turns, and a miss takes none"
+    assert serve(server, client, [ask()]) == [first[1]]
+
+
+def test_a_logged_entry_hides_the_region_behind_it(twin: ModuleType) -> None:
+    """What the chain answers over TCP is what the entry says, which comes first."""
+    subject = Subject(twin)
+    subject.region()
+    assert subject.teach()
+    query = ask("nope.cluster.local.")
+    assert subject.learn(query, addresses(query), pairs=[(1, 0)], log=True)
+    assert subject.lookup(query) is None
+    subject.versions.bump(1)
+    assert subject.lookup(query) is not None
+
+
+def test_a_negative_number_is_refused(twin: ModuleType) -> None:
+    with pytest.raises(OverflowError):
+        Subject(twin).table.take_log(-1)
+
+
+def test_the_ring_of_the_pure_twin() -> None:
+    ring = LogRing()
+    kinds = [kind_of(1, 90, 2), kind_of(1, 80), kind_of(2, 70, 65535)]
+    hits = [(b"%d" % number, b"address", 0x8400 + number) for number in range(3)]
+    ring.push(hits, kinds, 1_500_000_000)
+    assert [tuple(record) for record in ring.take(9)] == [
+        (b"0", b"address", 0x8400, 90, 2, 1.5),
+        (b"2", b"address", 0x8402, 70, 65535, 1.5),
+    ]

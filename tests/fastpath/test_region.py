@@ -1,0 +1,309 @@
+"""Names that cannot exist, answered from one template."""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.fastpath.key import read_query
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import AD, CD, RD, RR, Reply, nodata, nxdomain, unwritten
+from hsdns.wire.name import Name
+from hsdns.wire.rdata import soa as soa_rdata
+from tests import strategies
+from tests.fastpath.test_entry import modules
+from tests.fastpath.twins import WEB, ZONE, Subject, addresses, ask, soa, to_wire
+
+NX = "nope.cluster.local."
+
+
+def subject_with_region(twin: ModuleType, **options: Any) -> Subject:
+    """A cluster with one Service, web in default, and a namespace without any, whose region is taught."""
+    subject = Subject(twin)
+    assert subject.region(**options) == 0
+    subject.names.add_namespace(b"default")
+    subject.names.add_namespace(b"empty")
+    subject.names.add_service(b"default", b"web")
+    subject.names.serial = 1
+    assert subject.teach()
+    return subject
+
+
+ABSENT = (
+    "nope.cluster.local.",
+    "NOPE.Cluster.LOCAL.",
+    "www.example.org.cluster.local.",
+    "web.default.cluster.local.",
+    "svcx.cluster.local.",
+    "gone.svc.cluster.local.",
+    "default.gone.svc.cluster.local.",
+    "web.gone.svc.cluster.local.",
+    "web.empty.svc.cluster.local.",
+    "gone.default.svc.cluster.local.",
+    "www.example.org.default.svc.cluster.local.",
+    "pod-0.gone.default.svc.cluster.local.",
+    "_http._tcp.gone.default.svc.cluster.local.",
+    "a.b.c.gone.default.svc.cluster.local.",
+    "pod.pod.default.svc.cluster.local.",
+    "dns.svc.cluster.local.",
+)
+FOR_THE_CHAIN = (
+    "cluster.local.",
+    "local.",
+    "xcluster.local.",
+    "other.org.",
+    "svc.cluster.local.",
+    "pod.cluster.local.",
+    "10-0-0-1.default.pod.cluster.local.",
+    "10-0-0-1.gone.pod.cluster.local.",
+    "dns.cluster.local.",
+    "ns.dns.cluster.local.",
+    "dns-version.cluster.local.",
+    "x.dns-version.cluster.local.",
+    "default.svc.cluster.local.",
+    "empty.svc.cluster.local.",
+    "web.default.svc.cluster.local.",
+    "pod-0.web.default.svc.cluster.local.",
+    "_http._tcp.web.default.svc.cluster.local.",
+    "a._http._tcp.web.default.svc.cluster.local.",
+    "a.b.c.d.e.web.default.svc.cluster.local.",
+)
+ROWS = [(text, True) for text in ABSENT] + [(text, False) for text in FOR_THE_CHAIN]
+
+
+@pytest.mark.parametrize(("text", "absent"), ROWS, ids=[*ABSENT, *FOR_THE_CHAIN])
+def test_name(twin: ModuleType, text: str, absent: bool) -> None:
+    subject = subject_with_region(twin)
+    query = ask(text)
+    expected = to_wire(query, nxdomain(soa())) if absent else None
+    assert subject.lookup(query) == expected
+    statistics = subject.table.statistics()
+    assert (statistics.region_hits, statistics.misses) == (absent, not absent)
+    assert (statistics.entries, statistics.octets, statistics.hits) == (0, 0, 0)
+
+
+def test_what_comes_and_goes(twin: ModuleType) -> None:
+    subject = subject_with_region(twin)
+    new, absent = ask("new.default.svc.cluster.local."), nxdomain(soa())
+    assert subject.lookup(new) == to_wire(new, absent)
+    subject.names.add_service(b"default", b"new")
+    assert subject.lookup(new) is None
+    subject.names.remove_service(b"default", b"new")
+    assert subject.lookup(new) == to_wire(new, absent)
+    subject.names.remove_namespace(b"default")
+    web = ask(WEB)
+    assert subject.lookup(web) == to_wire(web, absent)
+
+
+def test_nothing_is_absent_before_it_can_be_told(twin: ModuleType) -> None:
+    subject = subject_with_region(twin)
+    subject.names.open = False
+    assert subject.lookup(ask(NX)) is None
+    subject.names.open = True
+    assert subject.lookup(ask(NX)) is not None
+
+
+def test_nothing_is_answered_before_it_is_taught(twin: ModuleType) -> None:
+    subject = Subject(twin)
+    subject.region()
+    assert subject.lookup(ask(NX)) is None
+
+
+@pytest.mark.parametrize(("qtype", "group"), [(1, 4), (28, 5), (16, None), (255, None), (6, None)])
+def test_types_are_those_with_a_group(twin: ModuleType, qtype: int, group: int | None) -> None:
+    subject = subject_with_region(twin)
+    assert (subject.lookup(ask(NX, qtype)) is not None) is (group is not None)
+    assert list(subject.cells()) == ([] if group is None else [(group, True)])
+
+
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [
+        ("hole.cluster.local.", False),
+        ("HOLE.cluster.local.", False),
+        ("below.hole.cluster.local.", False),
+        ("xhole.cluster.local.", True),
+        ("hole.x.cluster.local.", True),
+        ("deep.gone.default.svc.cluster.local.", False),
+        ("other.gone.default.svc.cluster.local.", True),
+    ],
+)
+def test_holes(twin: ModuleType, text: str, absent: bool) -> None:
+    holes = ("hole.cluster.local.", "deep.gone.default.svc.cluster.local.", "elsewhere.org.")
+    subject = subject_with_region(twin, holes=holes)
+    assert (subject.lookup(ask(text)) is not None) is absent
+
+
+@pytest.mark.parametrize("hole", ["cluster.local.", "local.", "."])
+def test_a_hole_as_large_as_the_region(twin: ModuleType, hole: str) -> None:
+    subject = subject_with_region(twin, holes=(hole,))
+    assert subject.lookup(ask(NX)) is None
+
+
+def test_the_longest_zone_decides(twin: ModuleType) -> None:
+    subject = subject_with_region(twin)
+    # Not taught: what is below it goes to the chain, whatever the larger region would say.
+    assert subject.region("sub.cluster.local.") == 1
+    assert subject.lookup(ask("x.sub.cluster.local.")) is None
+    assert subject.lookup(ask("sub.cluster.local.")) is not None
+    assert subject.lookup(ask("x.cluster.local.")) is not None
+
+
+def test_an_entry_comes_before_a_region(twin: ModuleType) -> None:
+    subject = subject_with_region(twin)
+    query = ask(NX)
+    assert subject.learn(query, addresses(query), pairs=[(9, 0)])
+    assert subject.lookup(query) == to_wire(query, addresses(query))
+    subject.versions.bump(9)
+    assert subject.lookup(query) == to_wire(query, nxdomain(soa()))
+    assert subject.table.statistics().stale == 1
+
+
+def test_entries_are_forgotten_but_not_regions(twin: ModuleType) -> None:
+    subject = subject_with_region(twin)
+    assert subject.learn(ask(), addresses(ask()))
+    subject.table.forget_all()
+    assert subject.lookup(ask()) is None
+    assert subject.lookup(ask(NX)) is not None
+
+
+LONG = ".".join(["x" * 63] * 3 + ["y" * 40]) + ".cluster.local."
+
+
+@given(st.data())
+def test_any_query_gets_what_encode_makes(data: st.DataObject) -> None:
+    left = data.draw(
+        st.lists(
+            st.sampled_from(["a", "WWW", "x" * 63, "Example", "org", "svcs"]),
+            min_size=1,
+            max_size=3,
+        )
+    )
+    query = ask(
+        ".".join([*left, "nsvc", "Cluster.LOCAL."]),
+        data.draw(st.sampled_from([1, 28])),
+        data.draw(st.integers(0, 65535)),
+        data.draw(st.sampled_from([0, RD, CD, AD, RD | CD])),
+        data.draw(st.none() | strategies.edns),
+    )
+    limit = data.draw(st.sampled_from([512, 100, 200, 65535]))
+    serial = data.draw(st.integers(0, 2**32 - 1))
+    for twin in modules():
+        subject = subject_with_region(twin)
+        subject.names.serial = serial
+        expected = to_wire(query, nxdomain(soa(serial)), limit)
+        assert subject.lookup(query, limit) == (expected if read_query(query) else None)
+
+
+@pytest.mark.parametrize(
+    "text", [NX, "a.b.c.d.nope.cluster.local.", LONG], ids=["short", "deep", "long"]
+)
+@pytest.mark.parametrize("edns", [None, Edns(512, do=True)], ids=["plain", "DO"])
+def test_any_run_teaches_the_same(twin: ModuleType, text: str, edns: Edns | None) -> None:
+    subject = Subject(twin)
+    subject.region()
+    assert subject.teach(text=text, edns=edns)
+    for asked in (NX, "b.a.cluster.local.", LONG):
+        assert subject.lookup(ask(asked)) == to_wire(ask(asked), nxdomain(soa(0)))
+
+
+def test_mixed_case_teaches_no_case(twin: ModuleType) -> None:
+    subject = Subject(twin)
+    subject.region()
+    assert subject.teach(text="NOPE.CLUSTER.LOCAL.")
+    query = ask("x.cLuster.local.")
+    assert subject.lookup(query) == to_wire(query, nxdomain(soa(0)))
+
+
+OTHER = Name.from_text("sub.cluster.local.")
+QUERY = ask(NX)
+END = len(QUERY)
+GOOD = to_wire(QUERY, nxdomain(soa()))
+# An RNAME that points at the zone in the question.
+INTO = soa_rdata(Name.from_text("ns."), Name.from_text("."), 1, 2, 3, 4, 5)
+_POINTING = INTO[:4] + b"\xc0\x11" + INTO[5:]
+REFUSED = {
+    "an unusual query": (ask("."), GOOD),
+    "a name outside": (ask("nope.org."), to_wire(ask("nope.org."), nxdomain(soa()))),
+    "the apex": (ask("cluster.local."), to_wire(ask("cluster.local."), nxdomain(soa()))),
+    "the reply to another question": (ask("other.cluster.local."), GOOD),
+    "no data": (QUERY, to_wire(QUERY, nodata(soa()))),
+    "REFUSED": (QUERY, to_wire(QUERY, unwritten(5))),
+    "no SOA": (QUERY, to_wire(QUERY, Reply(rcode=3))),
+    "an answer beside it": (
+        QUERY,
+        to_wire(QUERY, nxdomain(soa()).replace(answer=addresses(QUERY).answer)),
+    ),
+    "two SOA": (QUERY, to_wire(QUERY, nxdomain(soa()).replace(authority=(soa(), soa())))),
+    "SOA as additional": (QUERY, to_wire(QUERY, Reply(rcode=3, additional=(soa(),)))),
+    "another type": (
+        QUERY,
+        to_wire(QUERY, nxdomain(RR(ZONE, RRType.TXT, 5, b"\1x"))),
+    ),
+    "SOA of another class": (QUERY, to_wire(QUERY, nxdomain(soa()._replace(rrclass=3)))),
+    "SOA of another zone": (
+        ask("x.sub.cluster.local."),
+        to_wire(ask("x.sub.cluster.local."), nxdomain(soa(zone=OTHER))),
+    ),
+    "an owner in full": (QUERY, GOOD[:END] + ZONE.wire + GOOD[END + 2 :]),
+    "RDATA that points into the question": (
+        QUERY,
+        GOOD[: END + 10] + len(_POINTING).to_bytes(2, "big") + _POINTING,
+    ),
+    "half a record": (QUERY, GOOD[:-1]),
+    "an octet behind": (QUERY, GOOD + b"\0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "reply"), REFUSED.values(), ids=REFUSED)
+def test_template_is_refused(twin: ModuleType, query: bytes, reply: bytes) -> None:
+    subject = Subject(twin)
+    subject.region()
+    assert not subject.table.teach_region(0, query, reply, 200)
+    assert subject.lookup(ask(NX)) is None
+    assert subject.table.teach_region(0, QUERY, GOOD, 200)
+    assert not subject.table.teach_region(0, query, reply, 200)
+    assert subject.lookup(ask(NX)) is not None, "the template that fitted stays"
+
+
+def test_size_is_not_smaller_than_the_question(twin: ModuleType) -> None:
+    subject = Subject(twin)
+    subject.region()
+    assert not subject.table.teach_region(0, QUERY, GOOD, END - 13)
+
+
+def test_what_is_no_region(twin: ModuleType) -> None:
+    subject = Subject(twin)
+    for number in (0, 1):
+        with pytest.raises(IndexError):
+            subject.table.teach_region(number, QUERY, GOOD, 200)
+    with pytest.raises(ValueError, match="-1"):
+        subject.region(mark_ttl=30)
+
+
+@pytest.mark.parametrize(("mark_ttl", "misses"), [(0, 1), (-1, 0)])
+def test_counting(twin: ModuleType, mark_ttl: int, misses: int) -> None:
+    subject = subject_with_region(twin, mark_ttl=mark_ttl)
+    for text in (NX, LONG):
+        query = ask(text, 28)
+        assert subject.lookup(query, v6=True) is not None
+        [((group, is_tcp), cells)] = subject.cells().items()
+        assert (group, is_tcp) == (5, True)
+        assert (cells[0], cells[1], cells[2]) == (0, 1, 0)
+        assert cells[18] == len(query)
+        # The octets of this reply without compression: its own question, the SOA record with all its names.
+        names = sum(len(Name.from_text(name).wire) for name in
+                    ("cluster.local.", "ns.dns.cluster.local.", "hostmaster.cluster.local."))  # fmt: skip
+        assert cells[34] == len(query) + 10 + 20 + names
+        assert (cells[53], cells[54]) == (0, misses)
+
+
+def test_random_names_leave_nothing_behind(twin: ModuleType) -> None:
+    subject = subject_with_region(twin)
+    for number in range(2000):
+        assert subject.lookup(ask(f"r{number}.cluster.local.")) is not None
+    statistics = subject.table.statistics()
+    assert (statistics.region_hits, statistics.entries, statistics.octets) == (2000, 0, 0)

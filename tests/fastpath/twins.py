@@ -1,0 +1,143 @@
+"""What tests of the fast path share: both twins, packets, and replies as the server makes them.
+
+Path: tests only.
+Rule 1: packets are made by wire/encode.py, replies are what encode() makes for one query: what the table sends is
+        compared with what encode() would have sent, octet for octet.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+from hsdns.wire import rdata
+from hsdns.wire.decode import decode
+from hsdns.wire.edns import Edns
+from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_query
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RD, RR, Query, Reply, nxdomain
+from hsdns.wire.name import Name
+from hsdns.wire.size import reply_size
+
+PYTHON: Final = "hsdns.fastpath._python"
+NATIVE: Final = "hsdns.fastpath._native"
+HAS_NATIVE: Final = find_spec(NATIVE) is not None
+BOTH: Final = [
+    pytest.param(PYTHON, id="python"),
+    pytest.param(
+        NATIVE,
+        id="rust",
+        marks=pytest.mark.skipif(
+            not HAS_NATIVE, reason=f"{NATIVE} is not built, so only the Python twin is tested"
+        ),
+    ),
+]
+
+WEB: Final = "web.default.svc.cluster.local."
+ZONE: Final = Name.from_text("cluster.local.")
+CAPACITY: Final = 1 << 22
+
+
+def ask(
+    text: str = WEB, qtype: int = 1, query_id: int = 7, flags: int = RD, edns: Edns | None = None
+) -> bytes:
+    """A query's octets."""
+    return encode_query(
+        Query.ask(Name.from_text(text), qtype, query_id=query_id, flags=flags, edns=edns), query_id
+    )
+
+
+def addresses(query: bytes, count: int = 1, rrtype: int = RRType.A) -> Reply:
+    """A reply with so many different addresses."""
+    length = 4 if rrtype == RRType.A else 16
+    qname = decode(query).qname
+    return Reply(
+        answer=tuple(
+            RR(qname, rrtype, 5, bytes([number & 255]) * length) for number in range(count)
+        ),
+        aa=True,
+    )
+
+
+def soa(serial: int = 1, zone: Name = ZONE) -> RR:
+    """The SOA record of a cluster's zone."""
+    mname, rname = (Name.from_text(f"{left}.{zone.to_text()}") for left in ("ns.dns", "hostmaster"))
+    return RR(zone, RRType.SOA, 5, rdata.soa(mname, rname, serial, 7200, 1800, 86400, 5))
+
+
+def to_wire(query: bytes, reply: Reply, limit: int = MAX_TCP_LEN) -> bytes:
+    """What the server would send."""
+    return encode(decode(query), reply, limit)
+
+
+class Subject:
+    """A table of one twin with what belongs to it."""
+
+    def __init__(self, twin: ModuleType, capacity: int = CAPACITY) -> None:
+        self.twin = twin
+        self.versions = twin.Versions()
+        self.names = twin.ClusterNames()
+        self.table = twin.Table(self.versions, capacity)
+
+    def learn(self, query: bytes, reply: Reply | bytes, **changes: Any) -> bool:
+        """Learn a reply; what is not said is the usual."""
+        if isinstance(reply, Reply):
+            size = reply_size(decode(query), reply)
+            reply = to_wire(query, reply)
+        else:
+            size = len(reply)
+        wanted: dict[str, Any] = {
+            "pairs": [], "group": 0, "size": size, "rotate": False, "names": self.names, "mark_ttl": -1,
+        }  # fmt: skip
+        wanted |= changes
+        pairs, group = wanted.pop("pairs"), wanted.pop("group")
+        learned = self.table.learn(query, reply, pairs, group, **wanted)
+        assert isinstance(learned, bool)
+        return learned
+
+    def lookup(
+        self, query: bytes, limit: int = MAX_TCP_LEN, now: float = 0.0, v6: bool = False
+    ) -> bytes | None:
+        """Ask the table."""
+        reply = self.table.lookup(query, v6=v6, limit=limit, now=now)
+        assert reply is None or isinstance(reply, bytes)
+        return reply
+
+    def region(
+        self,
+        text: str = "cluster.local.",
+        holes: tuple[str, ...] = (),
+        groups: dict[int, int] | None = None,
+        mark_ttl: int = -1,
+        log: bool = False,
+    ) -> int:
+        """Add a region that is open but not taught."""
+        self.names.open = True
+        number = self.table.add_region(
+            Name.from_text(text).wire,
+            self.names,
+            [Name.from_text(hole).wire for hole in holes],
+            {1: 4, 28: 5} if groups is None else groups,
+            mark_ttl,
+            log,
+        )
+        assert isinstance(number, int)
+        return number
+
+    def teach(self, number: int = 0, text: str = "nope.cluster.local.", **options: Any) -> bool:
+        """Give a region its template."""
+        query = ask(text, **options)
+        zone = Name.from_text("cluster.local.")
+        reply = nxdomain(soa(zone=zone))
+        taught = self.table.teach_region(
+            number, query, to_wire(query, reply), reply_size(decode(query), reply)
+        )
+        assert isinstance(taught, bool)
+        return taught
+
+    def cells(self) -> dict[tuple[int, bool], list[int]]:
+        """What was counted since the last time."""
+        return {(group, is_tcp): list(cells) for group, is_tcp, cells in self.table.drain()}

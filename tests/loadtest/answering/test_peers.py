@@ -1,0 +1,26 @@
+from pathlib import Path
+
+import pytest
+
+from hsdns.corefile.parser import parse
+from hsdns.plugins import ORDER
+from loadtest.answering import peers
+from loadtest.answering.peers import Place, write
+
+
+@pytest.mark.parametrize("name", ["KNOT", "NSD", "UNBOUND", "DNSDIST"])
+def test_configurations_are_whole(name: str, tmp_path: Path) -> None:
+    place = Place(tmp_path, 20_001, tmp_path / "zone", 20_002)
+    text = write(getattr(peers, name), place).read_text()
+    assert "20001" in text
+    assert ("20002" if name == "DNSDIST" else str(place.zone_file)) in text
+    assert "{port}" not in text
+
+
+def test_the_corefile_is_kubeadms() -> None:
+    numbers = {"port": 1, "health": 2, "ready": 3, "metrics": 4, "upstream": 5}
+    text = peers.COREFILE.format(**numbers, bind="", access="source synthetic services=1")
+    (block,) = parse("Corefile", text=text, environ={}, known_directives=ORDER).blocks
+    assert [each.name.text for each in block.directives] == [
+        "errors", "health", "ready", "kubernetes", "prometheus", "forward", "cache", "reload", "loadbalance",
+    ]  # fmt: skip

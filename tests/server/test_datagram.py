@@ -1,0 +1,101 @@
+"""Addresses as the kernel gives them: made here by the kernel itself, or by hand where it would not do it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import pytest
+
+from hsdns.assemble import Listen
+from hsdns.chain import Endpoint
+from hsdns.server.datagram import asked_endpoint, client_endpoint
+from hsdns.server.listener import IP_PKTINFO, IPV6_PKTINFO, open_udp
+from tests.support.udp_listeners import KINDS, twin_of
+
+LOCAL = Endpoint("0.0.0.0", 53)
+IPV6 = pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
+MAPPED = bytes(10) + b"\xff\xff"
+
+
+def sockaddr(family: int, port: int, rest: bytes) -> bytes:
+    return struct.pack("=H", family) + port.to_bytes(2, "big") + rest
+
+
+def ipv6(address: bytes, port: int = 5353, scope: int = 0) -> bytes:
+    rest = bytes(4) + address + struct.pack("=I", scope)
+    return sockaddr(socket.AF_INET6, port, rest)
+
+
+def message(level: int, kind: int, data: bytes) -> bytes:
+    """One control message, padded to eight octets."""
+    found = struct.pack("=Qii", 16 + len(data), level, kind) + data
+    return found + bytes(-len(found) % 8)
+
+
+@pytest.mark.parametrize(
+    ("address", "endpoint"),
+    [
+        pytest.param(sockaddr(socket.AF_INET, 40000, bytes((192, 0, 2, 1)) + bytes(8)), ("192.0.2.1", 40000), id="ipv4"),
+        pytest.param(ipv6(socket.inet_pton(socket.AF_INET6, "2001:db8::5")), ("2001:db8::5", 5353), id="ipv6"),
+        pytest.param(ipv6(MAPPED + bytes((10, 0, 0, 9))), ("10.0.0.9", 5353), id="mapped"),
+        pytest.param(ipv6(socket.inet_pton(socket.AF_INET6, "fe80::1"), 0xFFFF, 7), ("fe80::1%7", 65535), id="link-local"),
+        pytest.param(ipv6(bytes(16), 0), ("::", 0), id="nothing"),
+    ],
+)  # fmt: skip
+def test_client(address: bytes, endpoint: tuple[str, int]) -> None:
+    assert client_endpoint(address) == endpoint
+
+
+IN_PKTINFO = struct.pack("=I", 3) + bytes((127, 0, 0, 2)) + bytes((192, 0, 2, 53))
+IN6_PKTINFO = socket.inet_pton(socket.AF_INET6, "2001:db8::35") + struct.pack("=I", 3)
+MAPPED_PKTINFO = MAPPED + bytes((192, 0, 2, 53)) + struct.pack("=I", 3)
+OTHER = message(socket.SOL_SOCKET, socket.SO_TIMESTAMP, bytes(5)) if hasattr(socket, "SO_TIMESTAMP") else message(1, 29, bytes(5))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("control", "address"),
+    [
+        pytest.param(b"", "0.0.0.0", id="nothing"),
+        pytest.param(message(socket.IPPROTO_IP, IP_PKTINFO, IN_PKTINFO), "192.0.2.53", id="ipv4"),
+        pytest.param(message(socket.IPPROTO_IPV6, IPV6_PKTINFO, IN6_PKTINFO), "2001:db8::35", id="ipv6"),
+        pytest.param(message(socket.IPPROTO_IPV6, IPV6_PKTINFO, MAPPED_PKTINFO), "192.0.2.53", id="mapped"),
+        pytest.param(OTHER + message(socket.IPPROTO_IP, IP_PKTINFO, IN_PKTINFO), "192.0.2.53", id="second"),
+        pytest.param(OTHER, "0.0.0.0", id="another-kind"),
+        pytest.param(message(socket.IPPROTO_IPV6, IP_PKTINFO, IN_PKTINFO), "0.0.0.0", id="another-level"),
+        pytest.param(message(socket.IPPROTO_IP, IP_PKTINFO, IN_PKTINFO[:8]), "0.0.0.0", id="cut"),
+        pytest.param(bytes(64), "0.0.0.0", id="length-of-nothing"),
+        pytest.param(b"\x10", "0.0.0.0", id="shorter-than-a-header"),
+    ],
+)  # fmt: skip
+def test_asked(control: bytes, address: str) -> None:
+    assert asked_endpoint(control, LOCAL) == (address, LOCAL.port)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("host", "client", "asked"),
+    [
+        pytest.param("127.0.0.1", "127.0.0.9", "127.0.0.1", id="bound"),
+        pytest.param("", "127.0.0.9", "127.0.0.2", id="all-ipv4"),
+        pytest.param("", "::1", "::1", id="all-ipv6", marks=IPV6),
+        pytest.param("::1", "::1", "::1", id="bound-ipv6", marks=IPV6),
+    ],
+)
+def test_what_the_kernel_says(kind: str, host: str, client: str, asked: str) -> None:
+    family = socket.AF_INET6 if ":" in asked else socket.AF_INET
+    with (
+        open_udp(Listen(host, 0)) as server,
+        socket.socket(family, socket.SOCK_DGRAM) as sender,
+    ):
+        sender.bind((client, 0))
+        port = server.getsockname()[1]
+        sender.sendto(b"a question", (asked, port))
+        (found,) = twin_of(kind).Batch(server.fileno(), not host).serve(None)
+        query, address, control = found
+        assert query == b"a question"
+        assert client_endpoint(address) == sender.getsockname()[:2]
+        local = Endpoint(*server.getsockname()[:2])
+        assert asked_endpoint(control, local) == (asked, port)
+        assert bool(control) is not bool(host)

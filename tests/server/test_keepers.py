@@ -1,0 +1,182 @@
+"""What all tables of the process count, through scrapes, exchanges and the end of listeners."""
+
+from __future__ import annotations
+
+import errno
+import gc
+from typing import Any
+
+import pytest
+
+from hsdns.assemble import Listen
+from hsdns.cluster.objects import Upserted
+from hsdns.keeper import Policy
+from hsdns.metrics import Registry
+from hsdns.server import keepers as keepers_module
+from hsdns.server.keepers import Keepers, make_keeper
+from tests.support.cluster import service
+from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
+from tests.support.udp_listeners import KINDS, serving_with, twin_of
+
+LISTEN = Listen("127.0.0.1", 53)
+COREFILE = f".:53 {{\n{KUBERNETES}\n}}\n"
+WEB = ask("web.default.svc.cluster.local.")
+
+
+class Statistics:
+    """A listener of which only the counters are wanted."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        self.errors: dict[int, int] = {}
+
+    def statistics(self) -> tuple[int, dict[int, int]]:
+        return self.dropped, dict(self.errors)
+
+
+def make_kept(kind: str) -> Kept:
+    return Kept(COREFILE, twin_of(kind), cluster_objects(service("default/web", "10.96.0.1")))
+
+
+def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[str, ...], float]:
+    found: dict[tuple[str, ...], float] = getattr(metrics, kind)(name, "", ("",)).values
+    return dict(found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lookups_and_changes_are_counted(kind: str) -> None:
+    metrics, kept = Registry(), make_kept(kind)
+    keepers = Keepers(metrics)
+    keepers.use({LISTEN: kept.keeper}, {})
+    unusual = WEB[:2] + b"\x29\x00" + WEB[4:]
+    for wire in (WEB, WEB, unusual):
+        kept.fast(wire)
+    kept.slow(WEB)
+    kept.fast(WEB)
+    kept.slow(ask("nope.cluster.local."))
+    kept.fast(ask("none.cluster.local."))
+    metrics.fold()
+    lookups = {
+        labels[1]: count for labels, count in values(metrics, "hsdns_table_lookups_total").items()
+    }
+    assert lookups == {"hit": 1, "region": 1, "miss": 2, "unusual": 1}
+    assert values(metrics, "hsdns_table_changes_total") == {("dns://:53", "learned"): 1}
+    assert values(metrics, "hsdns_table_entries", "gauge") == {("dns://:53",): 1}
+    (octets,) = values(metrics, "hsdns_table_bytes", "gauge").values()
+    assert octets > len(WEB)
+    before = metrics.to_text()
+    metrics.fold()
+    assert metrics.to_text() == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stale_and_refused_are_counted(kind: str) -> None:
+    metrics, kept = Registry(), make_kept(kind)
+    Keepers(metrics).use({LISTEN: kept.keeper}, {})
+    held: list[Any] = []
+    note, kept.keeper.note = kept.keeper.note, lambda *found: held.append(found)  # type: ignore[method-assign]  # learned later
+    kept.slow(WEB)
+    kept.keeper.note = note  # type: ignore[method-assign]  # as it was
+    kept.slow(WEB)
+    kept.apply(Upserted(service("default/web", "10.96.0.9", version="2")))
+    note(*held[0])
+    kept.keeper.study()
+    assert kept.fast(WEB) is None
+    metrics.fold()
+    changes = {
+        labels[1]: count for labels, count in values(metrics, "hsdns_table_changes_total").items()
+    }
+    assert changes == {"learned": 1, "refused": 1, "stale": 1}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
+    """A new table may stand where an old one stood in memory."""
+    metrics = Registry()
+    keepers = Keepers(metrics)
+    total = 0
+    for turn in range(8):
+        kept = make_kept(kind)
+        keepers.use({LISTEN: kept.keeper}, {})
+        kept.slow(WEB)
+        for _ in range(40 - turn):
+            assert kept.fast(WEB) is not None
+        total += 40 - turn
+        metrics.fold()
+        assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == total
+        del kept
+        gc.collect()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exchanged_table_is_counted_once_more(kind: str) -> None:
+    """A worker may have been amid a batch."""
+    metrics, old, new = Registry(), make_kept(kind), make_kept(kind)
+    keepers = Keepers(metrics)
+    folded: list[str] = []
+    for name, kept in (("old", old), ("new", new)):
+        kept.keeper.fold = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
+    keepers.use({LISTEN: old.keeper}, {})
+    keepers.use({LISTEN: new.keeper}, {})
+    assert folded == ["old"]
+    for _ in range(2):
+        metrics.fold()
+    assert folded == ["old", "old", "new", "new"]
+
+
+def test_what_sockets_counted_is_added_up() -> None:
+    metrics = Registry()
+    keepers = Keepers(metrics)
+    one, other = Statistics(), Statistics()
+    keepers.use({}, {LISTEN: one, LISTEN._replace(port=54): other})  # type: ignore[dict-item]  # only counters are asked
+    one.dropped, other.dropped = 3, 4
+    one.errors = {errno.EPERM: 2, 99_999: 1}
+    metrics.fold()
+    one.errors[errno.EPERM] += 1
+    other.errors = {errno.EPERM: 5}
+    metrics.fold()
+    assert values(metrics, "hsdns_udp_queue_drops_total") == {(): 7}
+    assert values(metrics, "hsdns_udp_send_errors_total") == {("EPERM",): 8, ("UNKNOWN",): 1}
+
+
+def test_listener_that_is_opened_anew_counts_from_nothing() -> None:
+    metrics = Registry()
+    keepers = Keepers(metrics)
+    for total in range(1, 20):
+        listener = Statistics()
+        udp: Any = {LISTEN: listener}
+        keepers.use({}, udp)
+        listener.dropped = 1
+        metrics.fold()
+        assert values(metrics, "hsdns_udp_queue_drops_total") == {(): total}
+        del listener, udp
+
+
+def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
+    metrics, kept = Registry(), make_kept("loop")
+    keepers = Keepers(metrics)
+    keepers.use({LISTEN: kept.keeper}, {})
+    metrics.fold()
+    keepers.use({LISTEN: None}, {})
+    metrics.fold()
+    assert values(metrics, "hsdns_table_entries", "gauge") == {}
+    assert values(metrics, "hsdns_table_bytes", "gauge") == {}
+
+
+@pytest.mark.parametrize(("text", "keeps"), [(KUBERNETES, True), ("whoami", False), (f"whoami\n{KUBERNETES}", False)])  # fmt: skip
+def test_make_keeper(text: str, keeps: bool) -> None:
+    kept = Kept(f".:53 {{\n{text}\n}}\n", None)
+    (listener,) = kept.configuration.listeners
+    policies = {zone: Policy(block.handlers) for zone, block in listener.zones.items()}
+    with serving_with("loop"):
+        versions: Any = twin_of("loop").Versions()
+        found = make_keeper("dns://:53", policies, versions, kept.runtime.counts)
+    assert (found is not None) is keeps
+
+
+@pytest.mark.parametrize("implementation", ["rust", "python"])
+def test_implementation_is_shown(implementation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keepers_module, "IMPLEMENTATION", implementation)
+    metrics = Registry()
+    Keepers(metrics)
+    assert values(metrics, "hsdns_fastpath_info", "gauge") == {(implementation,): 1}

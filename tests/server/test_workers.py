@@ -1,0 +1,282 @@
+"""Workers on loopback: what their threads answer, what they hand over, how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hsdns.assemble import Listen
+from hsdns.chain import Request
+from hsdns.query import QueryProcessor
+from hsdns.server.listener import open_all, open_udp
+from hsdns.server.runtime import Tasks
+from hsdns.server.udp import BATCH_LEN
+from hsdns.wire.message import Reply
+from tests.support.cluster import service
+from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
+from tests.support.sockets import (
+    DEADLINE,
+    UdpClient,
+    asked_address,
+    processor,
+    query,
+    run,
+    summary,
+    until,
+)
+from tests.support.udp_listeners import NEEDS_NATIVE, twin_of
+
+if TYPE_CHECKING:
+    from hsdns.server.workers import UdpWorkers
+
+pytestmark = [pytest.mark.sockets, NEEDS_NATIVE]
+
+WEB = "web.default.svc.cluster.local."
+COREFILE = f".:53 {{\nprometheus\n{KUBERNETES}\n}}\n"
+
+
+@pytest.fixture
+def workers() -> ModuleType:
+    """The module, which needs the compiled twin."""
+    from hsdns.server import workers as found  # noqa: PLC0415 - it needs the compiled module
+
+    return found
+
+
+def make_kept() -> Kept:
+    return Kept(COREFILE, twin_of("workers"), cluster_objects(service("default/web", "10.96.0.1")))
+
+
+def thread_names() -> list[str]:
+    return [each.name for each in threading.enumerate() if each.name.startswith("udp worker")]
+
+
+def spin(condition: Any, what: str) -> None:
+    """Wait without giving the loop a turn; the threads need neither it nor the GIL."""
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {DEADLINE} s"
+
+
+@contextmanager
+def serving(workers: ModuleType, answering: QueryProcessor, count: int = 1) -> Iterator[UdpWorkers]:
+    opened = open_all(Listen("127.0.0.1", 0), (), count)
+    tasks = Tasks()
+    server = workers.UdpWorkers(opened.udp, answering, tasks.spawn, time.monotonic)
+    server.start()
+    try:
+        yield server
+    finally:
+        if server.sock.fileno() >= 0:
+            server.close()
+        opened.tcp.close()
+        assert thread_names() == []
+
+
+def address_of(server: UdpWorkers) -> tuple[str, int]:
+    return server.local.address, server.local.port
+
+
+def received(server: UdpWorkers) -> list[int]:
+    return [worker.statistics().received for worker in server._workers]
+
+
+def test_threads_answer_what_was_learned(workers: ModuleType) -> None:
+    kept = make_kept()
+
+    async def test() -> None:
+        with (
+            serving(workers, kept.runtime.processors[kept.server]) as server,
+            UdpClient() as client,
+        ):
+            replies = [
+                (await client.ask(ask(WEB, query_id=number), address_of(server)))[0]
+                for number in range(3)
+            ]
+            assert [reply[1] for reply in replies] == [0, 1, 2]
+            assert len({reply[2:] for reply in replies}) == 1
+            assert kept.keeper.table.statistics().hits == 2
+
+    run(test())
+    kept.keeper.fold()
+    requests = kept.runtime.metrics.counter("coredns_dns_requests_total", "").values
+    assert requests == {("dns://:53", ".", "", "udp", "1", "A"): 3}
+
+
+def test_threads_answer_while_the_loop_is_busy(workers: ModuleType) -> None:
+    kept = make_kept()
+
+    async def test() -> None:
+        with (
+            serving(workers, kept.runtime.processors[kept.server]) as server,
+            UdpClient() as client,
+        ):
+            await client.ask(ask(WEB), address_of(server))
+            client.sock.setblocking(True)
+            client.sock.settimeout(DEADLINE)
+            for number in range(100):  # not one turn of the loop in here
+                client.sock.sendto(ask(WEB, query_id=number), address_of(server))
+                assert client.sock.recv(512)[1] == number
+
+    run(test())
+
+
+def test_every_worker_answers_and_sends_its_own(workers: ModuleType) -> None:
+    """With 64 clients the kernel spreads them over the sockets; each reply comes from the port that was asked."""
+    kept = make_kept()
+
+    async def test() -> None:
+        answering = kept.runtime.processors[kept.server]
+        with serving(workers, answering, 3) as server, contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(UdpClient()) for _ in range(64)]
+            for _ in range(2):
+                for client in clients:
+                    wire, came_from = await client.ask(ask(WEB), address_of(server))
+                    assert came_from == "127.0.0.1"
+                    assert summary(wire).startswith("7 NOERROR")
+            counts = received(server)
+            assert len(counts) == 3
+            assert sum(counts) == 128
+            assert all(counts)
+            assert [sock.getsockname()[1] for sock in server.sockets] == [server.local.port] * 3
+
+    run(test())
+
+
+def test_table_is_exchanged_with_the_processor(workers: ModuleType) -> None:
+    first, second = make_kept(), make_kept()
+
+    async def test() -> None:
+        with (
+            serving(workers, first.runtime.processors[first.server]) as server,
+            UdpClient() as client,
+        ):
+            for kept in (first, second):
+                server.processor = kept.runtime.processors[kept.server]
+                for _ in range(3):
+                    await client.ask(ask(WEB), address_of(server))
+            server.processor = processor(asked_address)
+            wire, _ = await client.ask(query().to_wire(), address_of(server))
+            assert summary(wire).startswith("1 NOERROR")
+
+    run(test())
+    for kept in (first, second):
+        assert kept.keeper.table.statistics().hits == 2
+
+
+def test_queue_that_is_full_drops_and_counts(
+    workers: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, sent = 8, 100
+    real = workers.MissQueue
+    monkeypatch.setattr(workers, "MissQueue", lambda: real(room))
+
+    async def test() -> None:
+        with serving(workers, processor(asked_address)) as server, UdpClient() as client:
+            for number in range(sent):
+                client.sock.sendto(query(number=number).to_wire(), address_of(server))
+            spin(lambda: sum(received(server)) == sent, "all received")
+            spin(lambda: server.statistics()[0] == sent - room, "all but a few dropped")
+            first = {(await client.receive())[0][1] for _ in range(room)}
+            assert len(first) == room
+            for number in (200, 201):  # it is not stuck
+                wire, _ = await client.ask(query(number=number).to_wire(), address_of(server))
+                assert wire[1] == number
+            assert server.statistics() == (sent - room, {})
+            assert server.pending == 0
+
+    run(test())
+
+
+def test_loop_takes_a_batch_a_turn(workers: ModuleType) -> None:
+    """Timers and TCP get their turns between."""
+    count = 3 * BATCH_LEN
+    turns: list[int] = []
+
+    async def test() -> None:
+        answered = 0
+
+        async def note(request: Request) -> Reply:
+            nonlocal answered
+            answered += 1
+            return Reply()
+
+        with serving(workers, processor(note)) as server, UdpClient() as client:
+            for number in range(count):
+                client.sock.sendto(query(number=number % 256).to_wire(), address_of(server))
+            spin(lambda: sum(received(server)) == count, "all received")
+            while answered < count:
+                await asyncio.sleep(0)
+                turns.append(answered)
+
+    run(test())
+    steps = [after - before for before, after in zip([0, *turns], turns, strict=False)]
+    assert max(steps) <= BATCH_LEN
+    assert turns[-1] == count
+
+
+def test_close_while_busy_ends_the_threads(workers: ModuleType) -> None:
+    kept = make_kept()
+
+    async def test() -> None:
+        stop = threading.Event()
+        sender = socket.socket(type=socket.SOCK_DGRAM)
+
+        def flood(address: tuple[str, int]) -> None:
+            unknown = ask("there.is.no.such.name.example.")
+            while not stop.is_set():
+                for wire in (ask(WEB), unknown):
+                    with contextlib.suppress(OSError):  # nobody listens any more
+                        sender.sendto(wire, address)
+
+        with serving(workers, kept.runtime.processors[kept.server], 2) as server:
+            thread = threading.Thread(target=flood, args=(address_of(server),), daemon=True)
+            thread.start()
+            try:
+                await until(lambda: sum(received(server)) > 200, "queries received")
+                assert len(thread_names()) == 2
+                server.close()
+                assert thread_names() == []
+                assert [sock.fileno() for sock in server.sockets] == [-1, -1]
+            finally:
+                stop.set()
+                thread.join()
+                sender.close()
+
+    run(test())
+
+
+def test_close_before_the_start(workers: ModuleType) -> None:
+    async def test() -> None:
+        sock = open_udp(Listen("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+        server = workers.UdpWorkers([sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
+        server.close()
+        open_udp(Listen("127.0.0.1", port)).close()
+
+    run(test())
+
+
+def test_reply_that_cannot_be_sent_is_counted(workers: ModuleType) -> None:
+    """To port 0 nothing can be sent."""
+
+    async def test() -> None:
+        with serving(workers, processor(asked_address)) as server:
+            address = (
+                socket.AF_INET.to_bytes(2, "little") + bytes(2) + bytes((127, 0, 0, 1)) + bytes(8)
+            )
+            server._workers[0].send([(b"a reply", address, b"")])
+            dropped, errors = server.statistics()
+            assert dropped == 0
+            assert sum(errors.values()) == 1
+
+    run(test())

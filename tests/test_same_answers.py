@@ -1,0 +1,210 @@
+"""The answer table says what the chain says, octet for octet, but for the order in which addresses take turns.
+
+Each question is put to the table as it would come over UDP and over TCP, and to the same chain without a table, in
+every state of a cluster's history, for each combination of plugins around `kubernetes`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from random import Random
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from hsdns.cluster.objects import Event, Synced
+from hsdns.wire.decode import HEADER_LEN
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import AA, AD, CD, QR, RA, RD, TC
+from hsdns.wire.name import Name
+from tests import strategies
+from tests.fastpath.twins import BOTH
+from tests.support.kept import Kept
+
+ZONES = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
+
+
+@pytest.fixture(params=BOTH)
+def twin(request: pytest.FixtureRequest) -> ModuleType:
+    """One of the twins: its module."""
+    return importlib.import_module(request.param)
+
+
+# --- what the table stands in front of ---
+
+HOSTS = {
+    "": "",
+    "hosts": "hosts /nonexistent {\n192.0.2.9 hosted.cluster.local web.default.svc.cluster.local\nfallthrough\n}\n",
+    "hosts-star": "hosts /nonexistent {\n192.0.2.9 *.nope.svc.cluster.local *.sub.cluster.local\nfallthrough\n}\n",
+    "hosts-kept": "hosts /nonexistent default.svc.cluster.local {\n192.0.2.9 web.default.svc.cluster.local\n}\n",
+}
+CACHES = {
+    "": "",
+    "cache": "cache 30\n",
+    "cache-disabled": "cache 30 {\ndisable success cluster.local\ndisable denial cluster.local\n}\n",
+    "cache-below": "cache 30 testns.svc.cluster.local\n",
+}
+KUBERNETES = {
+    "": "pods insecure\nttl 30\n",
+    "fallthrough-reverse": "pods insecure\nfallthrough in-addr.arpa ip6.arpa\n",
+    "fallthrough": "fallthrough\nttl 0\n",
+    "namespaces": "namespaces default kube-system\nignore empty_service\n",
+    "verified": "pods verified\nendpoint_pod_names\n",
+}
+
+
+class Surroundings(NamedTuple):
+    """One combination, by the names above."""
+
+    hosts: str
+    cache: str
+    kubernetes: str
+    loadbalance: bool
+    second_block: bool
+
+    @property
+    def corefile(self) -> str:
+        """The Corefile of it."""
+        lines = "prometheus\n" + ("loadbalance\n" if self.loadbalance else "")
+        lines += CACHES[self.cache] + HOSTS[self.hosts]
+        lines += f"kubernetes {' '.join(ZONES)} {{\n{KUBERNETES[self.kubernetes]}}}\n"
+        other = "testns.svc.cluster.local:53 {\nwhoami\n}\n" if self.second_block else ""
+        return f".:53 {{\n{lines}}}\n{other}"
+
+
+surroundings = st.builds(
+    Surroundings,
+    st.sampled_from([*HOSTS]),
+    st.sampled_from([*CACHES]),
+    st.sampled_from([*KUBERNETES]),
+    st.booleans(),
+    st.sampled_from([False, False, False, True]),
+)
+
+
+# --- what is asked ---
+
+
+def question_wire(qname: Name, qtype: int, chance: Random) -> bytes:
+    """A query in one of the ways in which clients ask; a few are unusual or broken."""
+    usual = chance.random() < 0.8
+    flags = chance.choice([RD, RD, RD | AD, RD | CD, 0, AD | CD])
+    if not usual:
+        flags |= chance.choice([0, TC, AA, RA, 0x0040, 0x2000, QR])
+    name = bytes(
+        octet ^ 0x20 if 65 <= octet & 0xDF <= 90 and chance.random() < 0.2 else octet
+        for octet in qname.wire
+    )
+    tail = b""
+    counts = bytes((0, 1, 0, 0, 0, 0, 0))
+    has_opt = chance.random() < 0.6
+    if has_opt:
+        size = chance.choice([0, 300, 512, 513, 600, 1232, 4096, 65535])
+        do = chance.choice([0, 0x8000]) | (0 if usual else chance.choice([0, 1]))
+        version = 0 if usual else chance.choice([0, 1])
+        options = b"".join(
+            code.to_bytes(2, "big") + length.to_bytes(2, "big") + bytes(range(length))
+            for code, length in (
+                (chance.choice([3, 8, 9, 10, 11, 12, 65001]), chance.choice([0, 4, 8, 40]))
+                for _ in range(chance.choice([0, 0, 1, 2, 3]))
+            )
+        )
+        tail = b"\0\0\x29" + size.to_bytes(2, "big") + bytes((0, version)) + do.to_bytes(2, "big")
+        tail += len(options).to_bytes(2, "big") + options
+    tail += b"" if usual else chance.choice([b"", b"", b"\0", b"\0\0\1"])
+    qclass = 1 if usual else chance.choice([1, 1, 3, 255])
+    header = chance.randbytes(2) + flags.to_bytes(2, "big") + counts + bytes((has_opt,))
+    return header + name + qtype.to_bytes(2, "big") + qclass.to_bytes(2, "big") + tail
+
+
+# --- how replies are compared ---
+
+
+def split(wire: bytes) -> tuple[bytes, list[bytes], bytes]:
+    """Header and question, the records of the answer, and the rest."""
+    at = HEADER_LEN
+    while wire[at]:
+        at += 1 + wire[at]
+    start = at = at + 5
+    records = []
+    for _ in range(int.from_bytes(wire[6:8], "big")):
+        first = at
+        while wire[at] and wire[at] < 0xC0:
+            at += 1 + wire[at]
+        at += 2 if wire[at] else 1
+        at += 10 + int.from_bytes(wire[at + 8 : at + 10], "big")
+        records.append(wire[first:at])
+    return wire[:start], records, wire[at:]
+
+
+def assert_same(fast: bytes, slow: bytes | None, whole: bytes | None, *, rotates: bool) -> None:
+    """Fail unless two replies are the same; `whole` is the second one without a limit."""
+    assert slow is not None
+    assert whole is not None
+    if fast == slow:
+        return
+    assert rotates, (fast.hex(), slow.hex())
+    if len(fast) != len(slow) or fast[:HEADER_LEN] != slow[:HEADER_LEN]:
+        raise AssertionError((fast.hex(), slow.hex()))
+    # loadbalance shuffles other sections too, and the table leaves them as they were learned.
+    (head, found, rest), (other_head, _, other_rest) = split(fast), split(slow)
+    assert head == other_head
+    assert set(found) <= set(split(whole)[1])
+    assert len(set(found)) == len(found)
+    assert len(rest) == len(other_rest)
+    if not int.from_bytes(fast[8:10], "big") and not int.from_bytes(fast[10:12], "big"):
+        assert rest == other_rest
+
+
+class Seen:
+    """How often which way was taken: a test in which nothing is a hit proves nothing."""
+
+    def __init__(self) -> None:
+        self.hits = self.questions = 0
+
+
+def compare(kept: Kept, wire: bytes, seen: Seen, *, rotates: bool) -> None:
+    for protocol in ("udp", "tcp"):
+        for is_second in (False, True):
+            seen.questions += 1
+            fast = kept.fast(wire, protocol)
+            if fast is not None:
+                seen.hits += 1
+                slow = kept.slow(wire, protocol, learns=False)
+                whole = kept.slow(wire, "tcp", learns=False)
+                assert_same(fast, slow, whole, rotates=rotates)
+            if not is_second:
+                kept.slow(wire, protocol)
+
+
+def test_table_and_chain_say_the_same(twin: ModuleType) -> None:
+    seen = Seen()
+
+    @settings(
+        max_examples=80,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    )
+    @given(seed=strategies.seeds, around=surroundings, history=strategies.histories())
+    def check(seed: int, around: Surroundings, history: list[Event]) -> None:
+        chance = Random(seed)
+        kept = Kept(around.corefile, twin, synced=False)
+        questions = strategies.questions(seed, strategies.remaining(history), ZONES, 12)
+        for text in ("nope", "x.sub", "hosted", "a.nope.svc", "y.db.default.svc"):
+            questions.append((Name.from_text(f"{text}.{ZONES[0]}"), chance.choice([1, 28, 16, 12])))
+        questions.append((Name.from_text(ZONES[0]), RRType.SOA))
+        wires = [question_wire(*question, chance) for question in questions]
+        step = max(1, len(history) // 4)
+        for at in range(0, len(history) + 1, step):
+            kept.apply(*history[at : at + step])
+            if at + step > len(history):
+                kept.apply(Synced())
+            kept.runtime.now += 1.0  # the serial moves
+            for wire in wires:
+                compare(kept, wire, seen, rotates=around.loadbalance)
+
+    check()
+    assert seen.hits * 10 > seen.questions, "most questions were not put to the table in vain"

@@ -1,0 +1,291 @@
+"""What /metrics shows does not depend on who answered: with the table and without it, it is the same text.
+
+Only how long answers took differs, and what counts the table itself (`hsdns_`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import socket
+import time
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import NamedTuple
+from unittest.mock import patch
+
+import pytest
+
+from hsdns.assemble import Listen
+from hsdns.chain import Endpoint
+from hsdns.server.datagram import asked_endpoint, client_endpoint
+from hsdns.server.listener import open_udp
+from hsdns.wire.edns import Edns
+from hsdns.wire.message import CD, RD
+from tests.fastpath.twins import BOTH
+from tests.support.cluster import endpoint_slice, service
+from tests.support.cluster_server import ClusterServer
+from tests.support.drive import finish
+from tests.support.kept import CLIENT, KUBERNETES, Kept, ask, cluster_objects
+from tests.support.sockets import TcpClient, UdpClient, run
+from tests.support.udp_listeners import KINDS, serving_with
+
+pytestmark = pytest.mark.sockets
+
+OBJECTS = cluster_objects(
+    *(service(f"default/web-{number}", f"10.96.0.{number + 1}") for number in range(40)),
+    service("default/db"),
+    endpoint_slice("default/db-1", "db", *(f"10.0.0.{number} host=db-{number}" for number in range(1, 40))),
+    service("default/there", external="www.example.org"),
+    service("default/here", external="web-1.default.svc.cluster.local"),
+)  # fmt: skip
+V6 = Endpoint("2001:db8::1", 40000)
+
+
+@pytest.fixture(params=BOTH)
+def twin(request: pytest.FixtureRequest) -> ModuleType:
+    """One of the twins: its module."""
+    return importlib.import_module(request.param)
+
+
+class Asked(NamedTuple):
+    """A query and how it comes."""
+
+    wire: bytes
+    protocol: str
+    client: Endpoint
+
+
+def stream(count: int, seed: int = 1) -> list[Asked]:
+    """Mixed queries: most of them again and again, some for what there is not, a few unusual."""
+    chance = Random(seed)
+    names = [f"web-{number}.default.svc.cluster.local." for number in range(34, 46)]
+    names += [f"db-{number}.db.default.svc.cluster.local." for number in range(34, 42)]
+    names += [
+        f"{left}.default.svc.cluster.local." for left in ("db", "here", "there", "_http._tcp.db")
+    ]
+    names += [
+        "cluster.local.",
+        "ns.dns.cluster.local.",
+        "dns-version.cluster.local.",
+        "1-2-3-4.default.pod.cluster.local.",
+    ]
+    names += [f"{number}.0.96.10.in-addr.arpa." for number in range(38, 44)] + [
+        "www.example.org.",
+        "svc.cluster.local.",
+    ]
+    types = [
+        "A",
+        "A",
+        "A",
+        "AAAA",
+        "SRV",
+        "PTR",
+        "TXT",
+        "MX",
+        "NS",
+        "SOA",
+        "HTTPS",
+        "ANY",
+        "TYPE65280",
+    ]
+    found = []
+    for number in range(count):
+        name = chance.choice(names)
+        if chance.random() < 0.2:
+            name = f"{chance.choice('abcdef')}{number % 7}.{chance.choice(['default.svc.', 'nope.svc.', ''])}cluster.local."
+        edns = None
+        if chance.random() < 0.4:
+            options = ((10, b"12345678"),) if chance.random() < 0.5 else ()
+            edns = Edns(
+                chance.choice([0, 512, 1232, 4096]), do=chance.random() < 0.3, options=options
+            )
+        wire = ask(
+            f"{name if chance.random() < 0.8 else name.upper()} {chance.choice(types)}",
+            query_id=number % 65536,
+            flags=chance.choice([RD, RD, RD, 0, RD | CD]),
+            edns=edns,
+        )
+        if chance.random() < 0.02:
+            wire = (
+                wire[:2] + bytes((wire[2] | 0x04, wire[3])) + wire[4:]
+            )  # AA in a query is unusual
+        if chance.random() < 0.01:
+            wire = wire[:20]
+        protocol = chance.choice(["udp", "udp", "udp", "tcp"])
+        client = V6 if protocol == "tcp" and chance.random() < 0.5 else CLIENT
+        found.append(Asked(wire, protocol, client))
+    return found  # fmt: skip
+
+
+class Doors:
+    """A listener's two doors: datagrams by the batch of the twin, frames by the processor."""
+
+    def __init__(self, kept: Kept, twin: ModuleType) -> None:
+        self.kept = kept
+        self.server = open_udp(Listen("127.0.0.1", 0))
+        self.client = socket.socket(type=socket.SOCK_DGRAM)
+        self.client.connect(self.server.getsockname())
+        self.client.setblocking(False)
+        self.batch = twin.Batch(self.server.fileno(), False)
+        self.local = Endpoint(*self.server.getsockname())
+
+    def ask(self, asked: Asked) -> bytes | None:
+        """Put one query; its answer is learned where it may be."""
+        processor = self.kept.runtime.processors[self.kept.server]
+        now = self.kept.runtime.now
+        if asked.protocol == "tcp":
+            reply = finish(processor.answer(asked.wire, asked.client, self.local, "tcp", now))
+        else:
+            self.client.send(asked.wire)
+            for wire, address, control in self.batch.serve(self.kept.keeper.table):
+                client, local = client_endpoint(address), asked_endpoint(control, self.local)
+                answer = finish(processor.answer(wire, client, local, "udp", now))
+                if answer is not None:
+                    self.batch.send([(answer, address, control)])
+            try:
+                reply = self.client.recv(65535)
+            except BlockingIOError:
+                reply = None
+        self.kept.keeper.study()
+        return reply
+
+    def close(self) -> None:
+        """Give the sockets back."""
+        self.server.close()
+        self.client.close()
+
+
+def shown(kept: Kept) -> list[str]:
+    """The lines of /metrics that must not depend on the table."""
+    kept.runtime.metrics.fold()
+    return sorted(
+        line
+        for line in kept.runtime.metrics.to_text().decode().splitlines()
+        if not re.match(r"(# \w+ )?(hsdns_|coredns_dns_request_duration_seconds_(bucket|sum)|process_)", line)
+    )  # fmt: skip
+
+
+def block(lines: str) -> str:
+    return f".:53 {{\nprometheus\n{lines}\n}}\n"
+
+
+STOCK_CACHE = "cache 30 {\ndisable success cluster.local\ndisable denial cluster.local\n}\n"
+COREFILES = [
+    pytest.param(block(f"errors\nloadbalance\n{STOCK_CACHE}{KUBERNETES}"), 10_000, id="stock"),
+    pytest.param(block(KUBERNETES), 2_000, id="no-cache"),
+    pytest.param(block(f"cache\n{KUBERNETES}"), 2_000, id="cache"),
+    pytest.param(block(f"cache 30 {{\ndisable success\n}}\n{KUBERNETES}"), 2_000, id="success-disabled"),
+    pytest.param(block(f"cache 30 default.svc.cluster.local\n{KUBERNETES}"), 2_000, id="cache-of-a-zone-below"),
+    pytest.param(
+        block(f"cache\nhosts /nonexistent {{\n192.0.2.1 web-1.default.svc.cluster.local\nfallthrough\n}}\n{KUBERNETES}"),
+        2_000,
+        id="hosts",
+    ),
+    pytest.param(KUBERNETES.join([".:53 {\n", "}\n"]), 1_000, id="no-prometheus"),
+    pytest.param(
+        block(KUBERNETES) + "nope.svc.cluster.local:53 {\nprometheus\nwhoami\n}\n", 2_000, id="another-block-below"
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("corefile", "count"), COREFILES)
+def test_same_text_with_and_without_table(twin: ModuleType, corefile: str, count: int) -> None:
+    plain, kept = Kept(corefile, None, OBJECTS), Kept(corefile, twin, OBJECTS)
+    plain.runtime.now = kept.runtime.now = time.monotonic()  # all within the time of a mark
+    doors = Doors(kept, twin)
+    silent = {"plain": 0, "kept": 0}
+    try:
+        for asked in stream(count):
+            silent["plain"] += plain.slow(asked.wire, asked.protocol, client=asked.client) is None
+            silent["kept"] += doors.ask(asked) is None
+    finally:
+        doors.close()
+    assert silent["kept"] == silent["plain"]
+    assert shown(kept) == shown(plain)
+    statistics = kept.keeper.table.statistics()
+    assert (statistics.hits + statistics.region_hits) * 4 > count, "the table answered much of it"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [f"cache 30\n{KUBERNETES}", f"cache 7 {{\nsuccess 1024 7 1\n}}\n{KUBERNETES}", f"{STOCK_CACHE}{KUBERNETES}"],
+    ids=["cache", "cache-of-seven-seconds", "stock"],
+)  # fmt: skip
+def test_marks_of_cache_run_out_as_in_the_chain(lines: str) -> None:
+    """With a clock that the test moves; only the pure twin can be given one."""
+    twin = importlib.import_module("hsdns.fastpath._python")
+    plain, kept = Kept(block(lines), None, OBJECTS), Kept(block(lines), twin, OBJECTS)
+    chance = Random(5)
+    asked = [
+        ask(f"{left}.default.svc.cluster.local. {qtype}", edns=Edns(1232) if left == "db" else None)
+        for left in ("web-1", "web-2", "db", "nope")
+        for qtype in ("A", "AAAA")
+    ]
+    with patch("hsdns.fastpath.table.time.monotonic", lambda: kept.runtime.now):
+        for _ in range(1_500):
+            wire = chance.choice(asked)
+            kept.runtime.now += chance.choice([0, 0, 0.25, 1, 2])
+            plain.runtime.now = kept.runtime.now
+            plain.slow(wire, "tcp")
+            if kept.fast(wire, "tcp") is None:
+                kept.slow(wire, "tcp")
+    assert shown(kept) == shown(plain)
+    assert kept.keeper.table.statistics().hits > 1_000
+
+
+# --- through the life of a server ---
+
+
+SERVED = f".:PORT {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\nloadbalance\n{STOCK_CACHE}{KUBERNETES}}}\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counters_outlive_tables(kind: str, tmp_path: Path) -> None:
+    """A reload and a change of what handlers claim exchange the tables; no query is lost to /metrics or counted twice."""
+    questions = [
+        "web-1.default.svc.cluster.local.",
+        "nope.cluster.local.",
+        "db.default.svc.cluster.local.",
+    ]
+
+    async def ask_all(site: ClusterServer, turn: int) -> None:
+        address = site.address
+        with UdpClient() as client:
+            for number in range(20):
+                for question in questions:
+                    await client.ask(ask(question, query_id=number), address)
+        async with TcpClient(address) as tcp:
+            for question in questions:
+                tcp.send(ask(question, query_id=turn))
+                await tcp.receive()
+
+    async def test() -> None:
+        with serving_with(kind):
+            async with ClusterServer(tmp_path, SERVED, OBJECTS, workers=2) as site:
+                asked = 0
+                for turn in range(6):
+                    await ask_all(site, turn)
+                    asked += 21 * len(questions)
+                    if turn % 3 == 0:
+                        site.write(
+                            SERVED.replace("pods insecure", f"pods insecure\nttl {turn + 9}")
+                        )
+                        assert await site.server.reload()
+                    elif turn % 3 == 1:
+                        assert site.server._runtime is not None
+                        site.server._runtime.claims_changed()
+                    for name in ("dns_requests", "dns_responses", "cache_requests"):
+                        assert site.total(f"coredns_{name}_total") == asked
+                assert site.total("hsdns_table_lookups_total") >= asked
+                assert site.hits() > asked * 0.9
+
+    run(test())
+
+
+def test_stream_is_what_it_says() -> None:
+    found = stream(2_000)
+    assert {asked.protocol for asked in found} == {"udp", "tcp"}
+    repeated = len(found) - len({asked.wire[2:] for asked in found})
+    assert repeated > 200

@@ -1,0 +1,364 @@
+"""No answer is older than the last event that was applied before it was asked for, whoever gives it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import dns.message
+import pytest
+
+from hsdns import query as spine
+from hsdns.cluster.objects import (
+    Deleted,
+    EndpointSlice,
+    Event,
+    Namespace,
+    Object,
+    ObjectMeta,
+    Upserted,
+)
+from hsdns.wire import encode as wire_encode
+from hsdns.wire.edns import Edns
+from tests.fastpath.twins import BOTH
+from tests.support.cluster import endpoint_slice, service
+from tests.support.cluster_server import WAYS, Asker, ClusterServer
+from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
+from tests.support.sockets import run, until
+from tests.support.udp_listeners import KINDS, serving_with
+
+# Bound to an address of the host that is an endpoint of the cluster's DNS Service in some tests.
+BOUND = f".:53 {{\nbind 192.0.2.53\n{KUBERNETES}}}\n"
+DB = "db.default.svc.cluster.local."
+
+
+@pytest.fixture(params=BOTH)
+def twin(request: pytest.FixtureRequest) -> ModuleType:
+    """One of the twins: its module."""
+    return importlib.import_module(request.param)
+
+
+# --- one writer, many readers ---
+
+SET_LEN = 10
+
+
+def whole_set(version: int) -> EndpointSlice:
+    """Ten addresses that say of which version they are."""
+    addresses = (f"10.{version >> 8}.{version & 255}.{host}" for host in range(SET_LEN))
+    return endpoint_slice("default/db-1", "db", *addresses, version=str(version + 1))
+
+
+def version_of(reply: bytes) -> int:
+    """The version whose whole set a reply is; AssertionError where it is none."""
+    found = sorted(
+        rdata.address.split(".") for rrset in dns.message.from_wire(reply).answer for rdata in rrset
+    )
+    assert len(found) == SET_LEN
+    assert sorted(int(words[3]) for words in found) == list(range(SET_LEN))
+    versions = {int(words[1]) << 8 | int(words[2]) for words in found}
+    assert len(versions) == 1, found
+    return versions.pop()
+
+
+class Flip:
+    """What writer and readers share."""
+
+    def __init__(self) -> None:
+        self.begun = self.applied = 0  # the last event that may be seen, and the last that must be
+        self.answered = dict.fromkeys(WAYS, 0)
+        self.faults: list[str] = []
+        self.over = threading.Event()
+
+    def read(self, address: tuple[str, int], way: str) -> None:
+        """Ask until it is over; an answer from before an event that was applied is a fault."""
+        options: list[dict[str, Any]] = [{}, {"edns": Edns(1232)}, {"edns": Edns(4096, do=True)}]
+        try:
+            with Asker(address, way) as asker:
+                while not self.over.is_set():
+                    least = self.applied
+                    version = version_of(asker.ask(DB, **options[self.answered[way] % 3]))
+                    if not least <= version <= self.begun:
+                        self.faults.append(f"{way}: {version}, not {least} to {self.begun}")
+                    self.answered[way] += 1
+        except Exception as error:
+            self.faults.append(f"{way}: {error!r}")
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_readers_see_whole_sets_and_none_that_is_over(kind: str, tmp_path: Path) -> None:
+    events = 150
+    flip = Flip()
+
+    async def test() -> float:
+        corefile = f".:PORT {{\nbind 127.0.0.1\nloadbalance\n{KUBERNETES}}}\n"
+        objects = cluster_objects(service("default/db"), whole_set(0))
+        async with ClusterServer(tmp_path, corefile, objects, workers=2) as site:
+            readers = [
+                asyncio.create_task(asyncio.to_thread(flip.read, site.address, way))
+                for way in (*WAYS, "udp")
+            ]
+            for version in range(1, events + 1):
+                before = dict(flip.answered)
+                flip.begun = version
+                site.apply(Upserted(whole_set(version)))
+                flip.applied = version
+                await until(
+                    lambda before=before: (  # type: ignore[misc]  # mypy cannot infer a default's type
+                        bool(flip.faults)
+                        or all(flip.answered[way] > before[way] + 1 for way in WAYS)
+                    ),
+                    "answers after an event",
+                )
+            flip.over.set()
+            await asyncio.gather(*readers)
+            return site.hits()
+
+    try:
+        with serving_with(kind):
+            hits = run(test())
+    finally:
+        flip.over.set()
+    assert flip.faults == []
+    assert hits > events, "the table answered in between"
+
+
+# --- an event while an answer is on its way into the table ---
+
+
+def test_event_between_computing_and_writing(twin: ModuleType) -> None:
+    objects = cluster_objects(service("default/db"), whole_set(0))
+    kept = Kept(f".:53 {{\n{KUBERNETES}}}\n", twin, objects)
+    wire = ask(DB)
+
+    def encode(*arguments: Any) -> bytes:
+        if kept.plugins[0].store.services[b"default", b"db"].slices[0].resource_version == "1":
+            kept.apply(Upserted(whole_set(1)))
+        return wire_encode.encode(*arguments)
+
+    with patch.object(spine, "encode", encode):
+        old = kept.slow(wire)
+    assert old is not None
+    assert version_of(old) == 0  # it was asked for before the event
+    assert kept.fast(wire) is None
+    assert kept.keeper.table.statistics()[:1] == (0,)
+    assert kept.keeper.table.statistics().refused == 1
+    new = kept.slow(wire)
+    assert new is not None
+    assert version_of(new) == 1
+    assert kept.fast(wire) == new
+
+
+# --- after each kind of event the next answer is new ---
+
+KUBE_DNS = endpoint_slice("kube-system/dns-1", "kube-dns", "192.0.2.53")
+NAMESPACES = ("default", "kube-system")
+
+
+def base(*objects: Object) -> list[Object]:
+    return cluster_objects(*objects, namespaces=NAMESPACES)
+
+
+def namespace(name: str) -> Namespace:
+    return Namespace(ObjectMeta(name=name, resource_version="9"))
+
+
+def external(name: str, target: str, version: str = "1") -> Object:
+    return service(
+        f"default/{name}", external=f"{target}.default.svc.cluster.local", version=version
+    )
+
+
+CHAIN = [external("a", "b"), external("b", "c"), service("default/c", "10.96.0.3")]
+WEB = "web.default.svc.cluster.local."
+PODS = endpoint_slice("default/db-1", "db", "10.0.0.1 host=db-0")
+OTHER_PODS = endpoint_slice("default/db-1", "db", "10.0.0.9 host=db-0", version="2")
+
+CHANGES = [
+    pytest.param([service("default/web", "10.96.0.1")], WEB, Upserted(service("default/web", "10.96.0.2", version="2")), id="cluster-ip"),
+    pytest.param([service("default/web", "10.96.0.1")], WEB, Deleted(service("default/web", version="2")), id="service-deleted"),
+    pytest.param([], WEB, Upserted(service("default/web", "10.96.0.2")), id="service-added-where-a-region-denied-it"),
+    pytest.param([], f"{WEB} AAAA", Upserted(service("default/web", "fd96::1")), id="service-added-ipv6"),
+    pytest.param([service("default/web", "10.96.0.1")], f"{WEB} AAAA", Upserted(service("default/web", "10.96.0.1", "fd96::1", version="2")), id="second-family"),
+    pytest.param([service("default/db"), PODS], DB, Upserted(OTHER_PODS), id="headless"),
+    pytest.param([service("default/db"), PODS], f"db-0.{DB}", Upserted(OTHER_PODS), id="name-of-a-pod"),
+    pytest.param([service("default/db"), PODS], f"db-1.{DB}", Upserted(endpoint_slice("default/db-2", "db", "10.0.0.7 host=db-1")), id="name-of-a-pod-that-comes"),
+    pytest.param([service("default/db"), PODS], f"_http._tcp.{DB} SRV", Upserted(OTHER_PODS), id="srv"),
+    pytest.param([service("default/db")], DB, Upserted(PODS), id="first-endpoints"),
+    pytest.param([PODS], DB, Upserted(service("default/db")), id="service-after-its-endpoints"),
+    pytest.param([*CHAIN], "a.default.svc.cluster.local.", Upserted(service("default/c", "10.96.0.4", version="2")), id="end-of-a-chain"),
+    pytest.param([*CHAIN, service("default/d", "10.96.0.5")], "a.default.svc.cluster.local.", Upserted(external("b", "d", "2")), id="link-of-a-chain"),
+    pytest.param([*CHAIN[:2]], "a.default.svc.cluster.local.", Upserted(CHAIN[2]), id="end-of-a-chain-that-comes"),
+    pytest.param([*CHAIN], "a.default.svc.cluster.local.", Deleted(CHAIN[2]), id="end-of-a-chain-that-goes"),
+    pytest.param([*CHAIN], "a.default.svc.cluster.local. CNAME", Upserted(external("a", "c", "2")), id="cname"),
+    pytest.param([service("default/web", "10.96.0.1")], "1.0.96.10.in-addr.arpa. PTR", Deleted(service("default/web", version="2")), id="ptr-that-goes"),
+    pytest.param([], "1.0.96.10.in-addr.arpa. PTR", Upserted(service("default/web", "10.96.0.1")), id="ptr-that-comes"),
+    pytest.param([service("default/db"), PODS], "1.0.0.10.in-addr.arpa. PTR", Upserted(endpoint_slice("default/db-1", "db", "10.0.0.1 host=db-9", version="2")), id="ptr-of-a-pod"),
+    pytest.param([service("kube-system/kube-dns", "10.96.0.10")], "cluster.local. NS", Upserted(KUBE_DNS), id="ns"),
+    pytest.param([service("kube-system/kube-dns", "10.96.0.10")], "ns.dns.cluster.local.", Upserted(KUBE_DNS), id="ns-address"),
+    pytest.param([service("default/web", "10.96.0.1")], WEB, Deleted(namespace("default")), id="namespace-deleted"),
+    pytest.param([service("late/web", "10.96.0.1")], "web.late.svc.cluster.local.", Upserted(namespace("late")), id="namespace-that-comes"),
+    pytest.param([], "late.svc.cluster.local.", Upserted(namespace("late")), id="empty-namespace-that-comes"),
+    pytest.param([], "1-2-3-4.default.pod.cluster.local.", Deleted(namespace("default")), id="namespace-of-a-pod-deleted"),
+    pytest.param([], "cluster.local. SOA", Upserted(service("default/web", "10.96.0.1")), id="serial"),
+    pytest.param([], "nope.cluster.local.", Upserted(service("default/web", "10.96.0.1")), id="serial-of-a-region"),
+    pytest.param([service("default/web", "10.96.0.1")], f"{WEB} TXT", Upserted(service("default/other", "10.96.0.1")), id="serial-of-an-entry"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("objects", "question", "event"), CHANGES)
+def test_next_answer_is_new(
+    twin: ModuleType, objects: list[Object], question: str, event: Event
+) -> None:
+    kept = Kept(BOUND, twin, base(*objects))
+    assert kept.learns("first.cluster.local."), "the region has its template"
+    asked: Sequence[dict[str, Any]] = ({}, {"edns": Edns(1232)})
+    for options in asked:
+        wire = ask(question, **options)
+        kept.slow(wire)
+        old = kept.fast(wire)
+        assert old is not None
+        assert old == kept.slow(wire, learns=False)
+    kept.runtime.now += 1  # the serial moves
+    kept.apply(event)
+    for options in asked:
+        wire = ask(question, **options)
+        new = kept.slow(wire, learns=False)
+        for protocol in ("udp", "tcp"):
+            found = kept.fast(wire, protocol)
+            assert found in (None, new)
+        if not options:
+            assert new != old_of(kept, objects, question)
+        kept.slow(wire)
+        assert kept.fast(wire) == new
+
+
+def old_of(kept: Kept, objects: list[Object], question: str) -> bytes | None:
+    """What was said before the event."""
+    before = Kept(BOUND, None, base(*objects))
+    before.runtime.now = kept.runtime.now - 1
+    return before.slow(ask(question), learns=False)
+
+
+def test_events_of_others_leave_entries_alone(twin: ModuleType) -> None:
+    kept = Kept(f".:53 {{\n{KUBERNETES}}}\n", twin, base(service("default/web", "10.96.0.1")))
+    assert kept.learns(WEB)
+    for number in range(50):
+        kept.apply(Upserted(service(f"default/other-{number}", f"10.96.1.{number}")))
+    assert kept.fast(ask(WEB)) == kept.slow(ask(WEB), learns=False)
+    assert kept.keeper.table.statistics().stale == 0
+
+
+def test_events_in_one_step_are_seen_together(twin: ModuleType) -> None:
+    kept = Kept(f".:53 {{\n{KUBERNETES}}}\n", twin, base(*CHAIN))
+    assert kept.learns("a.default.svc.cluster.local.")
+    kept.apply(
+        Deleted(CHAIN[2]),
+        Upserted(service("default/c", "10.96.0.7", version="5")),
+        Upserted(CHAIN[0]),
+    )
+    wire = ask("a.default.svc.cluster.local.")
+    assert kept.fast(wire) is None
+    reply = kept.slow(wire)
+    assert reply is not None
+    assert reply.endswith(bytes((10, 96, 0, 7)))
+
+
+# --- hosts ---
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_of_a_hosts_file(kind: str, tmp_path: Path) -> None:
+    """Those that it has at the start, those that come, and those that it has after a reload."""
+    file = tmp_path / "hosts"
+    first, later = "first.cluster.local.", "later.cluster.local."
+
+    def write(text: str) -> None:
+        """Exchange the file in one step, as a mounted ConfigMap is."""
+        (tmp_path / "next").write_text(text)
+        (tmp_path / "next").replace(file)
+
+    write(f"192.0.2.1 {first}\n")
+    corefile = f".:PORT {{\nbind 127.0.0.1\nhosts {file} {{\nreload 10ms\nfallthrough\n}}\n{KUBERNETES}}}\n"
+
+    def answers(site: ClusterServer, *questions: str) -> list[list[str]]:
+        found = []
+        for way in WAYS:
+            with Asker(site.address, way) as asker:
+                replies = [dns.message.from_wire(asker.ask(question)) for question in questions]
+                found.append(
+                    [reply.answer[0][0].to_text() if reply.answer else "" for reply in replies]
+                )
+        return found
+
+    async def test() -> None:
+        async with ClusterServer(
+            tmp_path, corefile, base(service("default/web", "10.96.0.1")), 2
+        ) as site:
+
+            async def say(
+                *expected: str, asked: Sequence[str] = ("x.cluster.local.", first, later)
+            ) -> None:
+                found = await asyncio.to_thread(answers, site, *asked)
+                assert found == [list(expected)] * len(WAYS)
+
+            await say("", "192.0.2.1", "")
+            await say("", "192.0.2.1", "")  # from the table, where it may be
+
+            def entries() -> float:
+                return sum(site.value("coredns_hosts_entries", "gauge").values())
+
+            before = entries()
+            write(f"192.0.2.1 {first}\n192.0.2.2 {later} {WEB}\n")
+            await until(lambda: entries() > before, "the file read")
+            await say(
+                "",
+                "192.0.2.1",
+                "192.0.2.2",
+                "192.0.2.2",
+                asked=("x.cluster.local.", first, later, WEB),
+            )
+            site.write(corefile.replace("\nhosts ", "\nloadbalance\nhosts "))
+            assert await site.server.reload()
+            await say("", "192.0.2.1", "192.0.2.2")
+            await say("", "192.0.2.1", "192.0.2.2")
+            before = entries()
+            write(f"192.0.2.2 {later}\n")
+            await until(lambda: entries() < before, "the file read")
+            await say(
+                "", "", "192.0.2.2", "10.96.0.1", asked=("x.cluster.local.", first, later, WEB)
+            )
+
+    with serving_with(kind):
+        run(test())
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_first_query_after_a_reload_sees_the_new_configuration(kind: str, tmp_path: Path) -> None:
+    corefile = f".:PORT {{\nbind 127.0.0.1\n{KUBERNETES}}}\n"
+
+    def ttls(site: ClusterServer, way: str) -> list[int]:
+        with Asker(site.address, way) as asker:
+            replies = [dns.message.from_wire(asker.ask(name)) for name in (WEB, "x.cluster.local.")]
+        return [rrset.ttl for reply in replies for rrset in (*reply.answer, *reply.authority)]
+
+    async def test() -> None:
+        objects = base(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, corefile, objects) as site:
+            for ttl in (5, 17, 29, 41):
+                for way in ("udp", "tcp", "udp"):
+                    assert await asyncio.to_thread(ttls, site, way) == [ttl, ttl]
+                site.write(corefile.replace("pods insecure", f"pods insecure\nttl {ttl + 12}"))
+                assert await site.server.reload()
+
+    with serving_with(kind):
+        run(test())

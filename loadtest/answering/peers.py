@@ -93,31 +93,6 @@ newServer({{address="127.0.0.1:{backend}", healthCheckMode="up", maxInFlight=100
 getPool(""):setCache(newPacketCache(200000, {{maxTTL=3600}}))
 """
 
-COREFILE = """\
-.:{port} {{
-    {bind}
-    errors
-    health 127.0.0.1:{health}
-    ready 127.0.0.1:{ready}
-    kubernetes cluster.local in-addr.arpa ip6.arpa {{
-        {access}
-        pods insecure
-        fallthrough in-addr.arpa ip6.arpa
-        ttl 30
-    }}
-    prometheus 127.0.0.1:{metrics}
-    forward . 127.0.0.1:{upstream} {{
-        max_concurrent 1000
-    }}
-    cache 30 {{
-        disable success cluster.local
-        disable denial cluster.local
-    }}
-    reload
-    loadbalance
-}}
-"""
-
 
 def write(template: str, place: Place) -> Path:
     """Fill a template in, write it into the folder of the server, and say where."""

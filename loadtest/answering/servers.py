@@ -38,6 +38,7 @@ from loadtest.answering.programs import (
     Program,
 )
 from loadtest.answering.usage import Measured
+from loadtest.corefile import COREFILE
 from loadtest.watch.process import Failed, free_port
 
 START_DEADLINE = 120.0
@@ -140,7 +141,7 @@ class Server:
             return (*words, *options, str(peers.write(template, self._place)))
         corefile = self._folder / "Corefile"
         corefile.write_text(
-            peers.COREFILE.format(
+            COREFILE.format(
                 port=self.port,
                 bind="" if self._site.wildcard else "bind 127.0.0.1",
                 access=self._api() if key == COREDNS else self._source(),

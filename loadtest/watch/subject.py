@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from loadtest.corefile import COREFILE
 from loadtest.watch.access import Access
 from loadtest.watch.dns import ZONE, question
 from loadtest.watch.process import Failed, Memory, Process, free_port
@@ -27,30 +28,6 @@ POLL = 0.005  # seconds between two questions for /ready
 START_DEADLINE = 90.0
 HSDNS = "hsdns"
 PEER = "CoreDNS"
-_COREFILE = """\
-.:{dns} {{
-    bind 127.0.0.1
-    errors
-    health 127.0.0.1:{health}
-    ready 127.0.0.1:{ready}
-    kubernetes cluster.local in-addr.arpa ip6.arpa {{
-        {access}
-        pods insecure
-        fallthrough in-addr.arpa ip6.arpa
-        ttl 30
-    }}
-    prometheus 127.0.0.1:{metrics}
-    forward . 127.0.0.1:{upstream} {{
-        max_concurrent 1000
-    }}
-    cache 30 {{
-        disable success cluster.local
-        disable denial cluster.local
-    }}
-    reload
-    loadbalance
-}}
-"""
 
 
 class Program(NamedTuple):
@@ -152,8 +129,9 @@ class Subject:
         return self._process.memory()
 
     def _corefile(self) -> str:
-        return _COREFILE.format(
-            dns=self.port,
+        return COREFILE.format(
+            port=self.port,
+            bind="bind 127.0.0.1",
             health=free_port(),
             ready=self._ready_port,
             metrics=free_port(),

@@ -6,6 +6,7 @@ from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from loadtest.answering import peers
 from loadtest.answering.peers import Place, write
+from loadtest.corefile import COREFILE
 
 
 @pytest.mark.parametrize("name", ["KNOT", "NSD", "UNBOUND", "DNSDIST"])
@@ -19,7 +20,7 @@ def test_configurations_are_whole(name: str, tmp_path: Path) -> None:
 
 def test_the_corefile_is_kubeadms() -> None:
     numbers = {"port": 1, "health": 2, "ready": 3, "metrics": 4, "upstream": 5}
-    text = peers.COREFILE.format(**numbers, bind="", access="source synthetic services=1")
+    text = COREFILE.format(**numbers, bind="", access="source synthetic services=1")
     (block,) = parse("Corefile", text=text, environ={}, known_directives=ORDER).blocks
     assert [each.name.text for each in block.directives] == [
         "errors", "health", "ready", "kubernetes", "prometheus", "forward", "cache", "reload", "loadbalance",

@@ -1,0 +1,30 @@
+"""The Corefile that hsdns and CoreDNS are measured with: kubeadm's, on ports of their own.
+
+Path: watch/subject.py and answering/servers.py fill it in.
+Rule 1: `loop` and `lameduck` are left out; what is not of the cluster goes to a port where nothing listens.
+"""
+
+COREFILE = """\
+.:{port} {{
+    {bind}
+    errors
+    health 127.0.0.1:{health}
+    ready 127.0.0.1:{ready}
+    kubernetes cluster.local in-addr.arpa ip6.arpa {{
+        {access}
+        pods insecure
+        fallthrough in-addr.arpa ip6.arpa
+        ttl 30
+    }}
+    prometheus 127.0.0.1:{metrics}
+    forward . 127.0.0.1:{upstream} {{
+        max_concurrent 1000
+    }}
+    cache 30 {{
+        disable success cluster.local
+        disable denial cluster.local
+    }}
+    reload
+    loadbalance
+}}
+"""

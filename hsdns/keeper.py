@@ -55,7 +55,7 @@ class Region(NamedTuple):
 
 
 class Policy:
-    """What may be kept of one block."""
+    """What may be kept of one block; `reason` says why nothing is, "" where it is."""
 
     def __init__(self, handlers: Sequence[Handler]) -> None:
         self.handlers = tuple(handlers)
@@ -67,14 +67,10 @@ class Policy:
         following = handlers[counting + 1 : counting + 2] if counting is not None else ()
         self.plugin = "".join(each.name for each in following)
         self.counts = counting is not None
-
-    @property
-    def reason(self) -> str:
-        """Why nothing of the block is kept; "" where it is."""
+        must_see = [each.name for each in handlers if not each.cacheable]
+        self.reason = f"{', '.join(must_see)} must see every query" if must_see else ""
         if self.kubernetes is None:
-            return "it has no kubernetes plugin"
-        names = [each.name for each in self.handlers if not each.cacheable]
-        return f"{', '.join(names)} must see every query" if names else ""
+            self.reason = "it has no kubernetes plugin"
 
 
 class Keeper:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hsdns.chain import Endpoint, Next, Request
+from hsdns.fastpath import Table
 from hsdns.keeper import Keeper
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_badvers, udp_limit
@@ -50,6 +51,16 @@ class QueryProcessor:
         self._any_class = any_class
         self._on_refused = on_refused
         self._on_panic = on_panic
+
+    @property
+    def table(self) -> Table | None:
+        """The answer table, where there is one."""
+        return self.keeper.table if self.keeper is not None else None
+
+    def study(self) -> None:
+        """Learn what has been answered; to be called when the replies have been sent."""
+        if self.keeper is not None:
+            self.keeper.study()
 
     async def answer(
         self, wire: bytes, client: Endpoint, local: Endpoint, protocol: str, now: float

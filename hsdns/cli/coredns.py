@@ -42,7 +42,7 @@ def run(words: list[str]) -> int:
     """Run CoreDNS's command line; return the exit status."""
     try:
         flags = parse_flags(words, FLAGS)
-        workers_of(flags)
+        workers = workers_of(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
@@ -73,7 +73,7 @@ def run(words: list[str]) -> int:
         quiet=bool(flags.get("quiet")),
         pidfile=None if pidfile is None else str(pidfile),
         banner=version_text(),
-        workers=workers_of(flags),
+        workers=workers,
         verbose=bool(flags.get("v")),
     )
 

@@ -79,6 +79,7 @@ def run(words: list[str]) -> int:
     from hsdns.cli.coredns import version_text
     from hsdns.server.cpus import usable_cpus
 
+    count = workers or usable_cpus()
     port = flags.get("dns.port", DEFAULT_PORT)
     assert isinstance(port, int)
     listen = str(flags.get("listen", DEFAULT_LISTEN))
@@ -97,7 +98,6 @@ def run(words: list[str]) -> int:
         objects = tuple(Token(word, position) for word in words_of_source)
 
     def greet(configuration: Configuration) -> str:
-        count = workers or usable_cpus()
         return f"{launch.fast_path_line(count)}\n{examples(configuration, is_demo=is_demo)}"
 
     return launch.serve(
@@ -107,7 +107,7 @@ def run(words: list[str]) -> int:
         banner=version_text(),
         objects=objects,
         greet=greet,
-        workers=workers,
+        workers=count,
         verbose=bool(flags.get("v")),
     )
 

@@ -302,13 +302,15 @@ class Server:
         for listen in set(self._udp) - kept:
             self._udp.pop(listen).close()
             self._tcp.pop(listen).close()
-        self._keepers.use(
-            {
-                listener.listen: runtime.processors[listener.listen.server].keeper
-                for listener in configuration.listeners
-            },
-            self._udp,
-        )
+        self._use_tables(configuration, runtime)
+
+    def _use_tables(self, configuration: Configuration, runtime: ServerRuntime) -> None:
+        """Count the tables of a configuration from now on."""
+        keepers = {
+            listener.listen: runtime.processors[listener.listen.server].keeper
+            for listener in configuration.listeners
+        }
+        self._keepers.use(keepers, self._udp)
 
     def _processors(
         self, configuration: Configuration, runtime: ServerRuntime
@@ -357,21 +359,14 @@ class Server:
         runtime = self._runtime
         if runtime is None or runtime.configuration is None:
             return
-        processors = self._processors(runtime.configuration, runtime)
-        runtime.processors = processors
+        runtime.processors = self._processors(runtime.configuration, runtime)
         for listener in runtime.configuration.listeners:
             if listener.listen not in self._tcp:  # it is just being opened
                 continue
-            processor = processors[listener.listen.server]
+            processor = runtime.processors[listener.listen.server]
             self._udp[listener.listen].processor = processor
             self._tcp[listener.listen].processor = processor
-        self._keepers.use(
-            {
-                listener.listen: processors[listener.listen.server].keeper
-                for listener in runtime.configuration.listeners
-            },
-            self._udp,
-        )
+        self._use_tables(runtime.configuration, runtime)
 
     def _count_connections(self) -> int:
         return sum(len(server.connections) for server in self._tcp.values())

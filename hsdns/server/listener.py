@@ -20,12 +20,11 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.assemble import Listen
 from hsdns.chain import Endpoint
+from hsdns.fastpath.control import IP_PKTINFO
 
 RECEIVE_BUFFER_SIZE: Final = 4 * 1024 * 1024  # the default 212,992 holds 256 small queries
 BACKLOG: Final = 1024
 IPV6_RECVPKTINFO: Final = 49  # Linux; the socket module has it only where it was compiled with it
-IPV6_PKTINFO: Final = 50
-IP_PKTINFO: Final = 8
 MAPPED: Final = "::ffff:"  # in front of an IPv4 address on a dual-stack socket
 
 

@@ -254,9 +254,7 @@ class TcpConnection(asyncio.Protocol):
         self._last_used = self._server.clock()
         if reply is not None:
             transport.write(frame(reply))
-            keeper = self._server.processor.keeper
-            if keeper is not None:
-                keeper.study()
+            self._server.processor.study()
         if self._ended and not self.pending:
             transport.close()
         elif self.in_work == MAX_IN_WORK - 1:

@@ -147,12 +147,9 @@ class UdpServer(UdpListener):
         return 0, self._batch.statistics().send_errors
 
     def _read_batch(self) -> None:
-        keeper = self._processor.keeper
         self._is_reading = True
         try:
-            for wire, address, control in self._batch.serve(
-                keeper.table if keeper is not None else None
-            ):
+            for wire, address, control in self._batch.serve(self._processor.table):
                 deliver = functools.partial(self._answered, address, control)
                 self._answer(wire, address, control, deliver)
         finally:
@@ -171,9 +168,7 @@ class UdpServer(UdpListener):
         if self._out:
             self._batch.send(self._out)
             self._out.clear()
-        keeper = self._processor.keeper
-        if keeper is not None:
-            keeper.study()
+        self._processor.study()
 
 
 def make_udp(

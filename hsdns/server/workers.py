@@ -75,9 +75,8 @@ class UdpWorkers(UdpListener):
             sock.close()
 
     def _exchange(self) -> None:
-        keeper = self.processor.keeper
+        table: Any = self.processor.table  # the compiled twin's, here
         for worker in self._workers:
-            table: Any = keeper.table if keeper is not None else None  # the compiled twin's, here
             worker.exchange(table)
 
     def statistics(self) -> tuple[int, dict[int, int]]:
@@ -111,6 +110,4 @@ class UdpWorkers(UdpListener):
             if out:
                 worker.send(out)
                 out.clear()
-        keeper = self.processor.keeper
-        if keeper is not None:
-            keeper.study()
+        self.processor.study()

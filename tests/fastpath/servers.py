@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from hsdns.server.listener import IP_PKTINFO, IPV6_RECVPKTINFO
+from hsdns.fastpath.control import IP_PKTINFO
+from hsdns.server.listener import IPV6_RECVPKTINFO
 from tests.fastpath.twins import BOTH, Subject
 
 PORTABLE: Final = "portable"

@@ -9,8 +9,9 @@ import pytest
 
 from hsdns.assemble import Listen
 from hsdns.chain import Endpoint
+from hsdns.fastpath.control import IP_PKTINFO, IPV6_PKTINFO
 from hsdns.server.datagram import asked_endpoint, client_endpoint
-from hsdns.server.listener import IP_PKTINFO, IPV6_PKTINFO, open_udp
+from hsdns.server.listener import open_udp
 from tests.support.udp_listeners import KINDS, twin_of
 
 LOCAL = Endpoint("0.0.0.0", 53)

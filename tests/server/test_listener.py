@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from hsdns.assemble import Listen
+from hsdns.fastpath.control import IP_PKTINFO
 from hsdns.server import listener
 from hsdns.server.listener import ListenError, Opened, open_all, open_both, open_tcp, open_udp
 
@@ -69,7 +70,7 @@ def test_host_without_ipv6_gets_ipv4(missing: str, monkeypatch: pytest.MonkeyPat
     udp, tcp = open_both(Listen("", 0))
     with udp, tcp:
         assert udp.getsockname()[0] == tcp.getsockname()[0] == "0.0.0.0"
-        assert udp.getsockopt(socket.IPPROTO_IP, listener.IP_PKTINFO) == 1
+        assert udp.getsockopt(socket.IPPROTO_IP, IP_PKTINFO) == 1
 
 
 def test_port_0_is_free_for_both(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,13 @@ Rule 4: the address that was asked is that which answers: on wildcard sockets th
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, repeat
 from typing import Final, NamedTuple
 
@@ -29,6 +30,7 @@ from hsdns.fastpath.control import (
     reply_control,
 )
 from hsdns.fastpath.entry import FREQUENCY
+from hsdns.fastpath.fragments import fragments_allowed
 from hsdns.fastpath.mmsg import (
     CALLS,
     CONTROL,
@@ -302,16 +304,33 @@ class Batch:
             error = ctypes.get_errno()
             if error == errno.EINTR:
                 continue
+            if error == errno.EMSGSIZE and self._send_in_fragments(done):
+                self._sent += 1
+                done += 1
+                continue
             # What does not fit into the socket's buffer now is lost with all that follows; other errors are of one.
             lost = count - done if error in (errno.EAGAIN, errno.ENOBUFS) else 1
             self._send_errors[error] = self._send_errors.get(error, 0) + lost
             done += lost
 
+    def _send_in_fragments(self, index: int) -> bool:
+        """Send one message of those set that is longer than the path's MTU; tell whether it went."""
+        header = self._out_headers.address + index * WORDS * 8
+        with _lent(self._fd) as sock, fragments_allowed(sock):
+            return bool(self._send(self._fd, header, 1, socket.MSG_DONTWAIT) == 1)
+
 
 def family_of(fd: int) -> socket.AddressFamily:
     """The address family of an open socket."""
+    with _lent(fd) as sock:
+        return socket.AddressFamily(sock.family)
+
+
+@contextlib.contextmanager
+def _lent(fd: int) -> Iterator[socket.socket]:
+    """A socket object around a descriptor that stays its owner's."""
     sock = socket.socket(fileno=fd)
     try:
-        return socket.AddressFamily(sock.family)
+        yield sock
     finally:
         sock.detach()

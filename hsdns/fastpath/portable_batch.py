@@ -6,7 +6,9 @@ Rule 1: callers never ask which of the two they have.
 
 from __future__ import annotations
 
+import errno
 import socket
+import sys
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -26,6 +28,7 @@ from hsdns.fastpath.control import (
     write_address,
     write_messages,
 )
+from hsdns.fastpath.fragments import fragments_allowed
 from hsdns.fastpath.table import Table
 from hsdns.fastpath.tally import IPV6
 
@@ -85,14 +88,22 @@ class PortableBatch:
         """Send the replies to misses: each with the address and control data that its query came with."""
         for wire, address, control in replies:
             try:
-                self._sock.sendmsg(
-                    (wire,), reply_messages(control), socket.MSG_DONTWAIT, read_address(address)
-                )
+                self._send(wire, control, address)
             except OSError as error:
                 number = error.errno or 0
                 self._send_errors[number] = self._send_errors.get(number, 0) + 1
             else:
                 self._sent += 1
+
+    def _send(self, wire: bytes, control: bytes, address: bytes) -> None:
+        message = (wire,), reply_messages(control), socket.MSG_DONTWAIT, read_address(address)
+        try:
+            self._sock.sendmsg(*message)
+        except OSError as error:
+            if error.errno != errno.EMSGSIZE or sys.platform != "linux":
+                raise
+            with fragments_allowed(self._sock):
+                self._sock.sendmsg(*message)
 
     def statistics(self) -> BatchStatistics:
         """What was received and sent so far."""

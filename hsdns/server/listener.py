@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from hsdns.assemble import Listen
 from hsdns.chain import Endpoint
 from hsdns.fastpath.control import IP_PKTINFO
+from hsdns.fastpath.fragments import forbid_fragments
 
 RECEIVE_BUFFER_SIZE: Final = 4 * 1024 * 1024  # the default 212,992 holds 256 small queries
 BACKLOG: Final = 1024
@@ -40,6 +41,7 @@ def open_udp(listen: Listen, *, shared: bool = False) -> socket.socket:
             sock.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
         else:
             sock.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
+    forbid_fragments(sock)
     with contextlib.suppress(OSError):  # the kernel cuts it to net.core.rmem_max
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_SIZE)
     return sock

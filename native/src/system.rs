@@ -298,6 +298,10 @@ impl Sender {
                     lost(errno, rest.len());
                     break;
                 }
+                libc::EMSGSIZE if send_in_fragments(fd, &rest[0].msg_hdr) => {
+                    at += 1;
+                    sent += 1;
+                }
                 errno => {
                     lost(errno, 1);
                     at += 1;
@@ -305,6 +309,30 @@ impl Sender {
             }
         }
         sent
+    }
+}
+
+/// Send what is longer than the path's MTU from a socket that forbids fragments (server/listener.py); tell whether it
+/// went.  Another thread's replies may be sent meanwhile: they are allowed fragments and need none.
+fn send_in_fragments(fd: RawFd, message: &msghdr) -> bool {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    set_mtu_discovery(fd, libc::IP_PMTUDISC_WANT);
+    // SAFETY: the header leads to what send()'s caller lends until it returns; the kernel only reads there.
+    let went = unsafe { libc::sendmsg(fd, message, flags as _) };
+    set_mtu_discovery(fd, libc::IP_PMTUDISC_DO);
+    went >= 0
+}
+
+fn set_mtu_discovery(fd: RawFd, value: c_int) {
+    // SAFETY: the value lives through the call, which is told its size.
+    unsafe {
+        libc::setsockopt(
+            fd,
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            (&raw const value).cast(),
+            size_of::<c_int>() as libc::socklen_t,
+        );
     }
 }
 

@@ -57,6 +57,11 @@ class QueryProcessor:
         """The answer table, where there is one."""
         return self.keeper.table if self.keeper is not None else None
 
+    @property
+    def lookup(self) -> Callable[..., bytes | None] | None:
+        """Step 2 for TCP: asks the table, where there is one; server/udp.py has its own door."""
+        return None if self.keeper is None else self.keeper.table.lookup
+
     def study(self) -> None:
         """Learn what has been answered; to be called when the replies have been sent."""
         if self.keeper is not None:
@@ -67,15 +72,9 @@ class QueryProcessor:
     ) -> bytes | None:
         """Answer one message; None means silence.  `now` in monotonic seconds.
 
-        Over UDP only what the table did not know comes here: two doors, one table.
+        Only what the table did not know comes here.
         """
         keeper = self.keeper
-        if keeper is not None and protocol == "tcp":
-            # step 2: known bytes of a question -> known bytes of its reply
-            is_v6 = ":" in client.address
-            hit = keeper.table.lookup(wire, v6=is_v6, limit=MAX_TCP_LEN, now=now)
-            if hit is not None:
-                return hit
         # step 3: bytes -> Query, or FORMERR, or nothing
         try:
             query = decode(wire)

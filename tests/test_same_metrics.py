@@ -22,6 +22,7 @@ from hsdns.chain import Endpoint
 from hsdns.server.datagram import asked_endpoint, client_endpoint
 from hsdns.server.listener import open_udp
 from hsdns.wire.edns import Edns
+from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import CD, RD
 from tests.fastpath.twins import BOTH
 from tests.support.cluster import endpoint_slice, service
@@ -136,7 +137,11 @@ class Doors:
         processor = self.kept.runtime.processors[self.kept.server]
         now = self.kept.runtime.now
         if asked.protocol == "tcp":
-            reply = finish(processor.answer(asked.wire, asked.client, self.local, "tcp", now))
+            assert processor.lookup is not None
+            is_v6 = ":" in asked.client.address
+            reply = processor.lookup(asked.wire, v6=is_v6, limit=MAX_TCP_LEN, now=now)
+            if reply is None:
+                reply = finish(processor.answer(asked.wire, asked.client, self.local, "tcp", now))
         else:
             self.client.send(asked.wire)
             for wire, address, control in self.batch.serve(self.kept.keeper.table):

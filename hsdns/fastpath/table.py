@@ -224,7 +224,7 @@ class Table:
                 return None
             reply, kind = found
         kind |= TCP | IPV6 if v6 else TCP
-        self.tallies.add((kind,), time.monotonic_ns() - begin)
+        self.tallies.add_one(kind, time.monotonic_ns() - begin)
         return reply
 
     def take_log(self, most: int) -> list[LogRecord]:

@@ -20,6 +20,7 @@ from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
 from hsdns.server.listener import BACKLOG, endpoint_of
+from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame
 
 READ_TIMEOUT: Final = (
@@ -29,6 +30,9 @@ WRITE_TIMEOUT: Final = 5.0  # seconds for a client to take what was sent
 IDLE_TIMEOUT: Final = 10.0  # seconds between messages
 SWEEP_INTERVAL: Final = 1.0
 BATCH_LEN: Final = 64  # messages of one connection in a turn of the loop; then others get theirs
+MAX_KNOWN_LEN: Final = (
+    65_536  # octets of known replies in a turn: then it shows whether the client takes them
+)
 MAX_IN_WORK: Final = (
     128  # queries of one connection; the rest of what was read waits, and reading pauses
 )
@@ -116,6 +120,8 @@ class TcpConnection(asyncio.Protocol):
         self._frames = FrameBuffer()
         self._waiting: deque[bytes] = deque()  # at most what came with one read
         self._going_on = False
+        self._is_paused = False
+        self._is_v6 = False
         self._left_in_turn = BATCH_LEN
         self._has_next_turn = False
         self._transport: asyncio.Transport | None = None
@@ -135,6 +141,7 @@ class TcpConnection(asyncio.Protocol):
             self._transport.abort()
         else:
             self._client, self._local = endpoint_of(client), endpoint_of(local)
+            self._is_v6 = ":" in self._client.address
 
     def data_received(self, data: bytes) -> None:
         """Answer the messages that are complete."""
@@ -201,38 +208,53 @@ class TcpConnection(asyncio.Protocol):
         """Take up waiting messages as far as allowed, and read only while none waits."""
         if self._going_on:  # called from within, by a reply that came at once
             return
-        server = self._server
         self._going_on = True
+        known: list[bytes] = []
         try:
-            while self._waiting and not self._is_busy():
-                self.in_work += 1
-                self._left_in_turn -= 1
-                try:
-                    drive.start(
-                        server.processor.answer(
-                            self._waiting.popleft(),
-                            self._client,
-                            self._local,
-                            "tcp",
-                            server.clock(),
-                        ),
-                        self._send,
-                        server.spawn,
-                    )
-                except BaseException:
-                    self.in_work -= 1
-                    raise
+            self._take_up(known)
         finally:
             self._going_on = False
+            if known and self._transport is not None:
+                self._transport.write(b"".join(known))
         if self._left_in_turn <= 0 and not self._has_next_turn:
             self._has_next_turn = True
             asyncio.get_running_loop().call_soon(self._begin_turn)
         if self._transport is None or self._ended:
             return
-        if self._is_busy():
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
+        is_busy = self._is_busy()
+        if is_busy != self._is_paused:
+            self._is_paused = is_busy
+            if is_busy:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _take_up(self, known: list[bytes]) -> None:
+        """Begin to answer what waits; what the table knows is added to `known`, in frames."""
+        server, waiting = self._server, self._waiting
+        processor, now, octets = server.processor, server.clock(), 0
+        lookup = processor.lookup
+        while waiting and not self._is_busy():
+            message = waiting.popleft()
+            self._left_in_turn -= 1
+            if lookup is not None:
+                reply = lookup(message, v6=self._is_v6, limit=MAX_TCP_LEN, now=now)
+                if reply is not None:
+                    known.append(frame(reply))
+                    octets += len(reply)
+                    if octets > MAX_KNOWN_LEN:
+                        self._left_in_turn = 0
+                    continue
+            self.in_work += 1
+            try:
+                drive.start(
+                    processor.answer(message, self._client, self._local, "tcp", now),
+                    self._send,
+                    server.spawn,
+                )
+            except BaseException:
+                self.in_work -= 1
+                raise
 
     def _begin_turn(self) -> None:
         self._left_in_turn = BATCH_LEN

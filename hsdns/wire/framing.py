@@ -17,6 +17,8 @@ class FrameBuffer:
     def feed(self, data: bytes) -> list[bytes]:
         """Take received bytes, return the messages that are now complete, in order."""
         buffer = self._buffer
+        if not buffer and len(data) >= 2 and data[0] << 8 | data[1] == len(data) - 2:
+            return [data[2:]]  # one message and nothing else, as most clients send it
         buffer += data
         found, at, size = [], 0, len(buffer)
         while size - at >= 2:

@@ -96,6 +96,82 @@ async def large(request: Request) -> Reply:
     return Reply(answer=(record,))
 
 
+class Known:
+    """Stands in for a keeper: its table knows the queries with an even ID, and answers with `size` octets."""
+
+    def __init__(self, size: int = 20) -> None:
+        self.table = self
+        self.size = size
+        self.asked: list[tuple[int, bool, float]] = []
+
+    def lookup(self, wire: bytes, *, v6: bool, limit: int, now: float) -> bytes | None:
+        assert limit == 65535
+        self.asked.append((wire[0] << 8 | wire[1], v6, now))
+        return None if wire[1] & 1 else wire[:2] + bytes(self.size - 2)
+
+    def reads(self) -> None:
+        return None
+
+    def study(self) -> None:
+        pass
+
+
+# --- what the table knows ---
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_known_ones_are_answered_at_once_and_the_others_by_the_chain(host: str) -> None:
+    async def test() -> None:
+        async with serving(host=host) as it, TcpClient(it.address) as client:
+            known = Known()
+            it.server.processor.keeper = known  # type: ignore[assignment]  # it stands in for one
+            client.send(*(query(number=number).to_wire() for number in range(1, 6)))
+            replies = {wire[1]: wire for wire in [await client.receive() for _ in range(5)]}
+            assert sorted(replies) == [1, 2, 3, 4, 5]
+            assert replies[2] == b"\0\2" + bytes(18)
+            assert replies[4] == b"\0\4" + bytes(18)
+            assert summary(replies[1]).startswith("1 NOERROR qr aa rd | ")
+            assert known.asked == [(number, ":" in host, 100.0) for number in range(1, 6)]
+            assert (await it.connection()).pending == 0
+
+    run(test())
+
+
+@pytest.mark.parametrize("size", [20, 65_535])
+def test_a_flood_of_known_ones_is_answered_whole(size: int) -> None:
+    count = 4 * BATCH_LEN
+
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            it.server.processor.keeper = Known(size)  # type: ignore[assignment]  # as above
+            client.send(*(query(number=2 * number).to_wire() for number in range(count)))
+            for number in range(count):
+                wire = await client.receive()
+                assert len(wire) == size
+                assert wire[0] << 8 | wire[1] == 2 * number
+
+    run(test())
+
+
+def test_known_ones_are_not_written_for_a_client_that_does_not_read() -> None:
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            known = Known(65_535)
+            it.server.processor.keeper = known  # type: ignore[assignment]  # as above
+            client.send(*(query(number=2 * number).to_wire() for number in range(1000)))
+            connection = await it.connection()
+            await until(lambda: connection.pending > 0 and len(known.asked) > 0, "a full buffer")
+            asked = len(known.asked)
+            for _ in range(1000):
+                await asyncio.sleep(0)
+            assert len(known.asked) - asked < 500
+            for _ in range(1000):
+                await client.receive()
+            assert connection.pending == 0
+
+    run(test())
+
+
 # --- frames ---
 
 

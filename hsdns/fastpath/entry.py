@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hsdns.fastpath.key import VARIANT_FLAGS, Form
 from hsdns.fastpath.records import cut
@@ -23,9 +23,12 @@ from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import OPT_FIXED_LEN
 from hsdns.wire.message import TC
 
-# What CPython 3.11 takes on 64 bits: an entry with six fields; its place in a queue and, while the dictionary grows,
+if TYPE_CHECKING:
+    from hsdns.fastpath.plan import Plan
+
+# What CPython 3.11 takes on 64 bits: an entry with seven fields; its place in a queue and, while the dictionary grows,
 # there; what a bytes object has beside its octets; a number, a float.  All are given out in multiples of 16.
-_ENTRY_LEN: Final = 80
+_ENTRY_LEN: Final = 96
 _PLACES_LEN: Final = 8 + 56
 _BYTES_LEN: Final = 33
 _NUMBER_LEN: Final = 32
@@ -49,13 +52,14 @@ class Entry:
     `records` are the shape's where that has some.  `indexes` are those of its counters, packed by pack_indexes().
     `changes` is what CHANGES was when it was last found true.  `until` is when the mark of `cache` ends (monotonic
     seconds), NEVER where none is kept.  `state` is how often it was used, in which queue it stands and, where records
-    rotate, how many hits there were.
+    rotate, how many hits there were.  `plan` is the first one of those that are prepared.
     """
 
-    __slots__ = ("changes", "indexes", "records", "shape", "state", "until")
+    __slots__ = ("changes", "indexes", "plan", "records", "shape", "state", "until")
 
     def __init__(self, shape: Shape, records: bytes, indexes: int, until: float) -> None:
         self.state = 0
+        self.plan: Plan | None = None
         self.fill(shape, records, indexes, until)
 
     def fill(self, shape: Shape, records: bytes, indexes: int, until: float) -> None:
@@ -111,13 +115,13 @@ def pack_indexes(indexes: Sequence[int]) -> int:
 def octets_of(key: bytes, entry: Entry) -> int:
     """How much memory an entry takes without its shape and its prepared replies."""
     shape = entry.shape
-    octets = _ENTRY_LEN + _PLACES_LEN + _bytes_octets(key)
+    octets = _ENTRY_LEN + _PLACES_LEN + bytes_octets(key)
     if entry.indexes > 1:
         octets += _NUMBER_LEN
         if entry.indexes.bit_length() > _INDEXES_IN_A_NUMBER * _INDEX_LEN + 1:
             octets += _GRAIN
     if shape.names is None and entry.records:
-        octets += _bytes_octets(entry.records)
+        octets += bytes_octets(entry.records)
     if shape.mark_ttl > 0:
         octets += _NUMBER_LEN
     if shape.step:
@@ -125,7 +129,8 @@ def octets_of(key: bytes, entry: Entry) -> int:
     return octets
 
 
-def _bytes_octets(octets: bytes) -> int:
+def bytes_octets(octets: bytes) -> int:
+    """What a bytes object takes."""
     return _BYTES_LEN + len(octets) + _GRAIN - 1 & -_GRAIN
 
 

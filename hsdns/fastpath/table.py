@@ -48,7 +48,10 @@ from hsdns.wire.decode import HEADER_LEN
 
 MAX_PAIRS: Final = 8
 _MAX_SIZE: Final = (1 << 32) - 1
-_PLANS_SHARE: Final = 16  # one part of so many is for what is prepared
+_MOST_OF_A_PLAN: Final = (
+    1024  # octets; where so many are free, a reply is prepared as soon as it is learned
+)
+_PLANS_SHARE: Final = 16  # one part of so many is for what is prepared alone
 
 
 class TableStatistics(NamedTuple):
@@ -77,8 +80,9 @@ class Table:
         self.log = LogRing()
         self.logs = False  # whether a hit may have to be logged
         self.hits = self.region_hits = 0
-        self.plans = Plans(capacity // _PLANS_SHARE)
+        self.plans = Plans()
         self._versions = versions
+        self._whole = capacity
         self._capacity = capacity - capacity // _PLANS_SHARE
         self._queues = Queues(self._capacity, versions)
         self._entries = self._queues.entries
@@ -152,7 +156,7 @@ class Table:
             self._make_room(octets)
             self._queues.push(key, entry)
         else:
-            self.plans.forget(key)
+            self.plans.forget(known)
             before, last = octets_of(key, known), known.shape
             if mark_ttl > 0 and last.mark_ttl > 0 and known.until > now:
                 until = known.until
@@ -162,6 +166,9 @@ class Table:
             self._make_room(0)
         self.logs |= log
         self._learned += 1
+        room = self._room_for_plans()
+        if self.plans.octets + _MOST_OF_A_PLAN <= room:
+            self._prepare(key, self._entries[key], query, usual.end, usual.form, room)
         return True
 
     def add_region(
@@ -276,7 +283,7 @@ class Table:
                 if lower != key:
                     key = lower
                     entry = self._entries.get(key)
-        if entry is None or not (entry.changes == CHANGES[0] or self._is_still_true(key, entry)):
+        if entry is None or not (entry.changes == CHANGES[0] or self._is_still_true(entry)):
             return self._answer_absent(key, query, end, form, limit)
         shape = entry.shape
         if shape.is_logged and limit is not None:
@@ -288,8 +295,7 @@ class Table:
         if state & FREQUENCY:
             self.plans.countdown -= 1
             if not self.plans.countdown:
-                cached = CACHE_HIT if shape.mark_ttl > 0 else 0
-                self.plans.prepare(key, entry, query, end, form, kind | cached)
+                self._prepare(key, entry, query, end, form, self._room_for_plans())
         if state & FREQUENCY < FREQUENCY:
             entry.state = state + 1
         if shape.mark_ttl > 0:
@@ -309,17 +315,21 @@ class Table:
         return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt)), kind
 
     def still_holds(self, plan: Plan) -> bool:
-        """Tell whether what is prepared can be sent, after something has changed."""
-        return not plan.entry.is_dated() and self._is_still_true(plan.key, plan.entry)
+        """Tell whether what is prepared can be sent, after something has changed; where not, answer() sees to it."""
+        entry = plan.entry
+        if entry.is_dated() or not entry.is_true(self._versions):
+            return False
+        entry.renew()
+        return True
 
-    def _is_still_true(self, key: bytes, entry: Entry) -> bool:
+    def _is_still_true(self, entry: Entry) -> bool:
         """Tell whether an entry is true after something has changed, and bring its serial up to date."""
         if not entry.is_true(self._versions):
             self._stale += 1
-            self.plans.forget(key)
+            self.plans.forget(entry)
             return False
         if entry.is_dated():
-            self.plans.forget(key)
+            self.plans.forget(entry)
         entry.renew()
         return True
 
@@ -359,11 +369,24 @@ class Table:
         while self._queues.octets + self._shapes.octets + octets > self._capacity:
             gone = self._queues.evict()
             if gone is None:
-                return
-            key, entry = gone
+                break
+            _, entry = gone
             self._evicted += 1
-            self.plans.forget(key)
+            self.plans.forget(entry)
             self._shapes.give_back(entry.shape)
+        self.plans.shrink(self._room_for_plans() - octets)
+
+    def _prepare(
+        self, key: bytes, entry: Entry, query: bytes, end: int, form: Form, room: int
+    ) -> None:
+        shape = entry.shape
+        kind = shape.kind | len(query) << LENGTH_SHIFT | form.do
+        if shape.mark_ttl > 0:
+            kind |= CACHE_HIT
+        self.plans.prepare(key, entry, query, end, form, kind, room)
+
+    def _room_for_plans(self) -> int:
+        return self._whole - self._queues.octets - self._shapes.octets
 
     def _refuse(self) -> bool:
         self._refused += 1

@@ -34,10 +34,18 @@ PREPARED = {
 def test_forms(query: bytes, is_prepared: bool) -> None:
     subject = Subject(_python)
     assert subject.learn(query, addresses(query))
-    for number in range(4):
+    wanted = [query[2:]] if is_prepared else []
+    for _ in range(3):
+        assert prepared(subject) == wanted
         assert subject.lookup(query) == to_wire(query, addresses(query))
-        wanted = [query[2:]] if is_prepared and number else []
-        assert prepared(subject) == wanted, "what is asked for once is not worth it"
+
+
+def test_another_form_is_prepared_when_it_is_asked_for_again() -> None:
+    subject, first, other = Subject(_python), ask(), ask(flags=0)
+    assert subject.learn(first, addresses(first))
+    for wanted in ([first[2:]], [first[2:]], [first[2:], other[2:]]):
+        assert prepared(subject) == wanted
+        assert subject.lookup(other) == to_wire(other, addresses(other))
 
 
 def test_what_is_cut_is_not_prepared() -> None:
@@ -74,6 +82,10 @@ def test_they_go_with_their_entry() -> None:
         else:
             subject.table.forget_all()
         left = [] if end == "forgotten" else [queries[0][2:], queries[2][2:]]
+        if end == "learned anew":
+            left.append(queries[1][2:])
+            assert prepared(subject) == left
+            continue
         assert prepared(subject) == left
         assert subject.table.plans.octets == before // 3 * len(left)
 
@@ -92,21 +104,41 @@ def test_they_go_when_their_entry_is_evicted() -> None:
     assert not {query[2:] for query in queries} & set(prepared(subject))
 
 
-def test_their_share_is_bounded_and_then_few_are_made() -> None:
-    """A working set that is larger than the share is answered all the same, and hot names get in."""
-    subject, queries = known(500)
-    share = (1 << 22) // 16
+def test_their_room_is_bounded_and_then_few_are_made() -> None:
+    """A working set that is larger than the room is answered all the same, and hot names get in."""
+    capacity = 200_000
+    subject, queries = known(500, capacity)
     plans = subject.table.plans
     for query in queries * 3:
         assert subject.lookup(query) is not None
     full = prepared(subject)
-    assert share - 1000 < plans.octets <= share
-    assert len(full) < len(queries)
+    octets = subject.table.statistics().octets
+    assert capacity - 2048 < octets <= capacity
+    assert 0 < len(full) < len(queries)
     last = next(query for query in queries if query[2:] not in plans.by_form)
     for number in range(2 * PACE):
         asked = number.to_bytes(2, "big") + last[2:]
         assert subject.lookup(asked) == to_wire(asked, addresses(last))
     assert prepared(subject)[-1] == last[2:]
     assert len(set(prepared(subject)) - set(full)) < 5
-    assert plans.octets <= share
+    assert subject.table.statistics().octets <= capacity
     assert subject.table.statistics().evicted == 0
+
+
+def test_entries_take_their_room_back() -> None:
+    capacity = 200_000
+    subject, queries = known(200, capacity)
+    assert len(prepared(subject)) == 200
+    more = [ask(f"more{each}.org.") for each in range(200)]
+    for query in more:
+        assert subject.learn(query, addresses(query), pairs=[(1, 0)])
+        assert subject.table.statistics().octets <= capacity
+    assert subject.table.statistics().evicted == 0
+    assert 0 < len(prepared(subject)) < 400
+    oldest_first = [
+        form for form in (query[2:] for query in queries + more) if form in prepared(subject)
+    ]
+    assert prepared(subject) == oldest_first
+    assert queries[0][2:] not in prepared(subject)
+    for query in queries + more:
+        assert subject.lookup(query) == to_wire(query, addresses(query))

@@ -165,7 +165,10 @@ class Batch:
                     entry.state += 1
                 kind = plan.kind
                 parts.append(inbox[start : start + 2])
-                parts.append(plan.turned() if plan.step else plan.body)
+                if plan.step:
+                    parts += plan.turned()
+                else:
+                    parts.append(plan.body)
                 sizes.append(plan.length)
             else:
                 query = inbox[start : start + length]

@@ -49,14 +49,14 @@ class Plan:
         self.opt = form.opt
         self.body = start if shape.step else start + records + form.opt
 
-    def turned(self) -> bytes:
-        """The body with its records in the order whose turn it is; the turn moves on."""
+    def turned(self) -> tuple[bytes, ...]:
+        """The reply after the ID in pieces, its records in the order whose turn it is; the turn moves on."""
         entry = self.entry
         shape, records = entry.shape, entry.records
         at = (entry.state >> TURN_SHIFT) % shape.count * self.step
         entry.state += ONE_TURN
         block = shape.block
-        return b"".join((self.body, records[at:block], records[:at], records[block:], self.opt))
+        return self.body, records[at:block], records[:at], records[block:], self.opt
 
     def octets(self) -> int:
         """How much memory it takes."""

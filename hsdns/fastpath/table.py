@@ -221,7 +221,8 @@ class Table:
             and (plan.entry.changes == CHANGES[0] or self.still_holds(plan))
             and plan.entry.until > now
         ):
-            reply, kind = query[:2] + (plan.turned() if plan.step else plan.body), plan.kind
+            reply = query[:2] + (b"".join(plan.turned()) if plan.step else plan.body)
+            kind = plan.kind
             self.hits += 1
             if plan.entry.state & FREQUENCY < FREQUENCY:
                 plan.entry.state += 1

@@ -32,6 +32,7 @@ pub struct Entry {
     serials: Box<[u16]>,
     names: Option<Arc<ClusterNames>>,
     marked_until: AtomicU64,
+    verified: AtomicU64, // how many changes there had been when it was last found true
     turns: AtomicU32,
     mark_ttl: i32,
     /// Which row of counters its hits go to.
@@ -85,6 +86,7 @@ impl Entry {
             names: terms.names.filter(|_| !outline.serials.is_empty()),
             serials: outline.serials.into_boxed_slice(),
             marked_until: AtomicU64::new(mark(now, terms.mark_ttl)),
+            verified: AtomicU64::new(u64::MAX),
             turns: AtomicU32::new(0),
             mark_ttl: terms.mark_ttl,
             group: terms.group,
@@ -111,7 +113,9 @@ impl Entry {
     /// Ask for the memory that a hit will read.
     pub fn prefetch(&self, versions: &Versions) {
         prefetch(&*self.octets);
-        versions.prefetch(self.first_version);
+        if self.verified.load(Ordering::Relaxed) != versions.changes() {
+            versions.prefetch(self.first_version);
+        }
     }
 
     /// The key.
@@ -124,10 +128,19 @@ impl Entry {
     /// Tell whether none of the counters that it depends on has moved.
     #[must_use]
     pub fn holds(&self, versions: &Versions) -> bool {
+        // Read before the counters: a change that comes in between is seen by the next one who asks.
+        let changes = versions.changes();
+        if self.verified.load(Ordering::Relaxed) == changes {
+            return true;
+        }
         let pairs = &self.octets[..usize::from(self.pairs_len)];
-        pairs
+        let holds = pairs
             .chunks_exact(Pair::LEN)
-            .all(|pair| versions.hold(Pair::from_octets(pair)))
+            .all(|pair| versions.hold(Pair::from_octets(pair)));
+        if holds {
+            self.verified.store(changes, Ordering::Relaxed);
+        }
+        holds
     }
 
     /// How much memory it takes, with its share of the table.

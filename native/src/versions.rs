@@ -3,7 +3,9 @@
 //! Rule 1: an event bumps the counters of all it touches, after the data changed and before anyone may answer anew.
 //! Rule 2: an entry keeps (index, value) pairs read before its data were read, and is a hit only while all are equal.
 //!         So a late learner cannot poison the table, and an event costs nothing per name.
-//! Rule 3: an index stands for many things (it is a hash); a collision costs a miss, never a stale answer.
+//! Rule 3: whoever found an entry true notes how many changes there had been in all: until the next one nobody looks at
+//!         its counters again, which lie wherever the hash put them.
+//! Rule 4: an index stands for many things (it is a hash); a collision costs a miss, never a stale answer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +17,7 @@ pub const SIZE: usize = 65_536;
 /// Counters shared by all tables and workers of a process.
 pub struct Versions {
     counters: Box<[AtomicU64]>,
+    changes: AtomicU64,
 }
 
 /// A counter and the value that it had.
@@ -60,12 +63,21 @@ impl Versions {
     pub fn new() -> Self {
         Self {
             counters: (0..SIZE).map(|_| AtomicU64::new(0)).collect(),
+            changes: AtomicU64::new(0),
         }
     }
 
     /// Say that something behind this index has changed.
     pub fn bump(&self, index: u16) {
         self.counters[usize::from(index)].fetch_add(1, Ordering::Release);
+        // After the counter: whoever sees the new number sees that counter, too.
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many changes there have been in all.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Read a counter.
@@ -110,6 +122,7 @@ mod tests {
         versions.bump(65_535);
         assert_eq!(held(), [true, false]);
         assert_eq!(versions.read(65_535), 1);
+        assert_eq!(versions.changes(), 2);
     }
 
     #[test]

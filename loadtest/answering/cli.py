@@ -120,13 +120,15 @@ def _write(
             ],
         }  # fmt: skip
         asked.output.write_text(json.dumps(written, indent=1) + "\n")
-    drawn = plot.svg(results, mixes)
     if asked.plot is not None:
-        asked.plot.write_text(drawn)
+        if asked.plot.suffix == ".png":
+            asked.plot.write_bytes(plot.png(results, mixes))
+        else:
+            asked.plot.write_text(plot.svg(results, mixes))
     if asked.write_docs:
         section = report.section(results, mixes, verdicts, setting)
         PAGE.write_text(report.replaced(PAGE.read_text(), section))
-        PAGE.with_name(report.PLOT).write_text(drawn)
+        PAGE.with_name(report.PLOT).write_bytes(plot.png(results, mixes))
 
 
 def _setting(
@@ -190,7 +192,12 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
         help="hsdns and CoreDNS listen on all addresses, as kubeadm has it, not on 127.0.0.1")  # fmt: skip
     add("--no-install", action="store_true", help="install nothing by apt-get")
     add("-o", "--output", type=Path, metavar="FILE", help="write all samples and figures as JSON")
-    add("--plot", type=Path, metavar="FILE", help="write the bars as SVG")
+    add(
+        "--plot",
+        type=_picture,
+        metavar="FILE",
+        help="write the bars, as PNG or SVG by the file's name",
+    )
     add(
         "--write-docs",
         action="store_true",
@@ -198,6 +205,12 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     )
     add("--check", action="store_true", help="end with status 1 where a limit is not kept")
     return parser.parse_args(words)
+
+
+def _picture(word: str) -> Path:
+    if not word.endswith((".png", ".svg")):
+        raise argparse.ArgumentTypeError(f'"{word}" ends neither in .png nor in .svg')
+    return Path(word)
 
 
 def _positive(word: str) -> int:

@@ -18,7 +18,7 @@ from loadtest.watch.process import Failed
 
 BEGIN: Final = "<!-- bench: begin -->"
 END: Final = "<!-- bench: end -->"
-PLOT: Final = "answering.svg"
+PLOT: Final = "answering.png"
 Rows = list[list[str]]
 Render = Callable[[Rows], str]
 _HEAD = [

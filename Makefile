@@ -25,7 +25,7 @@ HSDNS_ARGS ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help serve test check format lint types native contracts docs docs-examples scenarios peer bench bench-watch ci clean
+.PHONY: help serve test check format lint types native contracts docs docs-examples scenarios peer bench bench-watch bench-reload ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ bench: $(VENV)/test $(VENV)/compiled  ## Compare what an answer costs with CoreD
 
 bench-watch: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS as watcher of an API server (BENCH_ARGS)
 	$(BIN)/python -m loadtest.watch $(BENCH_ARGS)
+
+bench-reload: $(VENV)/test $(VENV)/compiled  ## Show that reloads and SIGTERM lose no query (needs dnsperf)
+	$(BIN)/python -m loadtest.reload $(BENCH_ARGS)
 
 ci:  ## What CI runs, word for word
 	.ci/run

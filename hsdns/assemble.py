@@ -13,24 +13,32 @@ from importlib import import_module
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from hsdns.chain import Block, Handler, Plugin
+from hsdns.chain import Block, Handler, Next, Plugin
 from hsdns.corefile.keys import Key, parse_key
 from hsdns.corefile.tree import Corefile, CorefileError, Directive, Position, ServerBlock, Token
+from hsdns.entrance import Entrance, Entrances
 from hsdns.plugins import ORDER
 from hsdns.wire.name import Name
 
 DEFAULT_PORT = 53
 Interfaces = Mapping[str, Sequence[str]]  # interface name -> its addresses
+SCHEMES = ("dns", "tls", "https")
+NO_SCHEMES = {
+    "quic": "since Python has no well-kept QUIC that shares its TLS",
+    "https3": "since it stands on QUIC",
+    "grpc": "since nothing but CoreDNS itself asks over it",
+}
 OPEN_CLASSES = frozenset(
     {"chaos", "forward"}
 )  # plugins whose presence lets other classes than IN through
 
 
 class Listen(NamedTuple):
-    """Where queries arrive; `host` "" is every address of this host."""
+    """Where queries arrive; `host` "" is every address of this host.  All schemes but `dns` are TCP alone."""
 
     host: str
     port: int
+    scheme: str = "dns"
 
     @property
     def is_wildcard(self) -> bool:
@@ -39,12 +47,9 @@ class Listen(NamedTuple):
 
     @property
     def server(self) -> str:
-        """The form that metric labels have: `dns://:53`, `dns://[::1]:53`."""
-        return (
-            f"dns://[{self.host}]:{self.port}"
-            if ":" in self.host
-            else f"dns://{self.host}:{self.port}"
-        )
+        """The form that metric labels have: `dns://:53`, `tls://[::1]:853`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
 
 
 @dataclass
@@ -53,6 +58,7 @@ class AssembledBlock:
 
     keys: tuple[Key, ...]
     listens: tuple[Listen, ...]
+    filtered: bool = False  # by a `view`, so that others may have the same zone
     plugins: list[Plugin] = field(default_factory=list)
 
     @property
@@ -60,18 +66,47 @@ class AssembledBlock:
         """The plugins that stand in the chain."""
         return [plugin for plugin in self.plugins if isinstance(plugin, Handler)]
 
+    @property
+    def view(self) -> str:
+        """The name of the block's view, "" where it has none."""
+        return next((handler.view for handler in self.handlers if handler.view), "")
+
+    @property
+    def guards(self) -> tuple[Handler, ...]:
+        """The handlers that look at a query before the block is chosen."""
+        return tuple(handler for handler in self.handlers if handler.guards)
+
 
 class Listener(NamedTuple):
-    """One address and what it answers."""
+    """One address and what it answers; a zone has several blocks, in file order, only where views choose."""
 
     listen: Listen
-    zones: dict[Name, AssembledBlock]
+    served: dict[Name, list[AssembledBlock]]
+
+    @property
+    def zones(self) -> dict[Name, AssembledBlock]:
+        """The first block of each zone."""
+        return {zone: blocks[0] for zone, blocks in self.served.items()}
 
     @property
     def any_class(self) -> bool:
         """Whether classes other than IN reach the chains."""
         return any(
-            plugin.name in OPEN_CLASSES for block in self.zones.values() for plugin in block.plugins
+            plugin.name in OPEN_CLASSES
+            for blocks in self.served.values()
+            for block in blocks
+            for plugin in block.plugins
+        )
+
+    def entrances(self, chains: Mapping[int, Next | None]) -> Entrances | None:
+        """What chooses a block for a query, given chains by id() of their blocks; None where the zone alone does."""
+        if not any(block.guards for blocks in self.served.values() for block in blocks):
+            return None
+        return Entrances(
+            {
+                zone: [Entrance(chains[id(block)], block.guards) for block in blocks]
+                for zone, blocks in self.served.items()
+            }
         )
 
 
@@ -114,7 +149,8 @@ def assemble(
     parsed = [(block, _keys(block, default_port)) for block in corefile.blocks]
     binds = [_bind(block, keys, interfaces) for block, keys in parsed]
     assembled = [
-        AssembledBlock(keys, listens) for (_, keys), listens in zip(parsed, binds, strict=True)
+        AssembledBlock(keys, listens, _has_view(block))
+        for (block, keys), listens in zip(parsed, binds, strict=True)
     ]
     listeners = _listeners(assembled)
     for name in ORDER:
@@ -131,8 +167,15 @@ def assemble(
                     validating=validating,
                     warn=warn,
                     source=source,
+                    root=_root(target.plugins),
                 )
                 target.plugins.append(plugin_class(name).setup(directives, setting))
+    for target in assembled:
+        for handler in target.handlers:
+            handler.meet(target.handlers)
+    for listener in listeners:
+        if listener.listen.scheme != "dns":
+            _agree_on_tls(listener)
     return Configuration(corefile, tuple(assembled), listeners)
 
 
@@ -152,12 +195,17 @@ def plugin_class(name: str) -> type[Plugin]:
 def _keys(block: ServerBlock, default_port: int) -> tuple[Key, ...]:
     keys = tuple(key for token in block.keys for key in parse_key(token, default_port))
     for key in keys:
-        if key.scheme != "dns":
+        if key.scheme not in SCHEMES:
             raise CorefileError(
                 key.token.position,
-                f'"{key.token.text}": hsdns serves plain DNS only, not {key.scheme}:// yet; remove the scheme',
+                f'"{key.token.text}": hsdns has no {key.scheme}:// listener, {NO_SCHEMES[key.scheme]}; '
+                f"it has {', '.join(f'{scheme}://' for scheme in SCHEMES)}",
             )
     return keys
+
+
+def _has_view(block: ServerBlock) -> bool:
+    return any(directive.name.text == "view" for directive in block.directives)
 
 
 def _bind(
@@ -171,41 +219,78 @@ def _bind(
 
         setting = Block((), (), frozenset(), "", validating=True, warn=lambda sentence: None)
         hosts = Bind.setup(directives, setting).addresses(interfaces())
-    ports = dict.fromkeys(key.port for key in keys)
-    return tuple(Listen(host, port) for port in ports for host in hosts)
+    ports = dict.fromkeys((key.port, key.scheme) for key in keys)
+    return tuple(Listen(host, port, scheme) for port, scheme in ports for host in hosts)
 
 
 def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[Listener, ...]:
-    """Sort zones to listeners; raise CorefileError for a zone that two blocks claim."""
+    """Sort zones to listeners; raise CorefileError for a zone that two blocks without a view claim."""
     found: dict[Listen, Listener] = {}
-    claimed: dict[tuple[Name, int, str], Position] = {}
+    claimed: dict[tuple[Name, Listen], Position] = {}
     for block in blocks:
         for key in block.keys:
             for listen in block.listens:
-                if listen.port != key.port:
+                if (listen.port, listen.scheme) != (key.port, key.scheme):
                     continue
+                _refuse_two_schemes(key, listen, found)
                 listener = found.setdefault(listen, Listener(listen, {}))
-                where = f"dns://{key.zone.to_text()}:{key.port}"
-                if key.zone in listener.zones:
+                where = f"{key.scheme}://{key.zone.to_text()}:{key.port}"
+                served = listener.served.setdefault(key.zone, [])
+                if not block.filtered and (key.zone, listen) in claimed:
                     raise CorefileError(
                         key.token.position,
-                        f"{where} is already served by the block at {claimed[key.zone, key.port, listen.host]}; "
+                        f"{where} is already served by the block at {claimed[key.zone, listen]}; "
                         "merge the blocks or change one of the keys",
                     )
                 for other in (
-                    ("",)
+                    (listen._replace(host=""),)
                     if listen.host
-                    else {host for zone, port, host in claimed if port == key.port}
+                    else {each for _, each in claimed if each._replace(host="") == listen}
                 ):
-                    if other != listen.host and (key.zone, key.port, other) in claimed:
+                    if other != listen and (key.zone, other) in claimed:
                         raise CorefileError(
                             key.token.position,
-                            f"{where} overlaps with the block at {claimed[key.zone, key.port, other]}: one of them is "
+                            f"{where} overlaps with the block at {claimed[key.zone, other]}: one of them is "
                             "bound to an address and the other to all; give both a bind",
                         )
-                listener.zones[key.zone] = block
-                claimed[key.zone, key.port, listen.host] = key.token.position
+                served.append(block)
+                if not block.filtered:
+                    claimed[key.zone, listen] = key.token.position
     return tuple(found.values())
+
+
+def _refuse_two_schemes(key: Key, listen: Listen, found: Mapping[Listen, Listener]) -> None:
+    """Raise CorefileError where a port is wanted for two kinds of TCP connections."""
+    for other in found:
+        hosts = {other.host, listen.host}
+        if (
+            other.scheme != listen.scheme
+            and other.port == listen.port != 0  # the kernel chooses another one each time
+            and (len(hosts) == 1 or "" in hosts)
+        ):
+            raise CorefileError(
+                key.token.position,
+                f'"{key.token.text}": port {listen.port} already speaks {other.scheme}://; change one of the ports',
+            )
+
+
+def _agree_on_tls(listener: Listener) -> None:
+    """Raise CorefileError where blocks of one address have different certificates."""
+    from hsdns.plugins.tls import only_one  # noqa: PLC0415 - only addresses with TLS need it
+
+    only_one(
+        plugin
+        for blocks in listener.served.values()
+        for block in blocks
+        for plugin in block.plugins
+    )
+
+
+def _root(plugins: Sequence[Plugin]) -> str:
+    """The folder that a block's `root` names; it is set up before all plugins that name files."""
+    from hsdns.plugins.root import Root  # noqa: PLC0415 - only blocks with root need it
+
+    return next((plugin.path for plugin in plugins if isinstance(plugin, Root)), "")
 
 
 def _folder(directive: Directive) -> str:

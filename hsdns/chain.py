@@ -9,7 +9,8 @@ Rule 3: opting in, not out: `cacheable` is False unless the handler's module doc
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -20,7 +21,7 @@ from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import Directive, Token
 from hsdns.metrics import Registry
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Query, Reply, unwritten
+from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import Name
 
 
@@ -36,7 +37,9 @@ class Request(msgspec.Struct, frozen=True):
 
     `server` is the listener in the form of metric labels (`dns://:53`), `zone` the server block's zone that matched,
     `now` monotonic seconds, `depth` how many lookups of the server's own this one is nested in.  `reads` takes what
-    the answer depends on, where the fast path would keep it; None where nobody asks.
+    the answer depends on, where the fast path would keep it; None where nobody asks.  `metadata` gives the value of
+    each label (`kubernetes/namespace`) when called, and handlers may add to it; None where the block has no `metadata`.
+    `view` is the name of the block's view, "" where it has none.
     """
 
     query: Query
@@ -48,6 +51,8 @@ class Request(msgspec.Struct, frozen=True):
     now: float
     depth: int = 0
     reads: Reads | None = None
+    metadata: dict[str, Callable[[], str]] | None = None
+    view: str = ""
 
     def replace(self, **changes: object) -> Request:
         """Copy with some fields changed."""
@@ -56,7 +61,7 @@ class Request(msgspec.Struct, frozen=True):
 
 Next = Callable[[Request], Awaitable[Reply]]
 Spawn = Callable[[Coroutine[Any, Any, Reply]], Awaitable[Reply]]
-HttpHandler = Callable[[str], tuple[int, str, bytes]]  # path -> status, content type, body
+HttpHandler = Callable[[str], tuple[int, str, bytes]]  # path?query -> status, content type, body
 
 
 class Readiness(NamedTuple):
@@ -80,6 +85,13 @@ class Readiness(NamedTuple):
         return cls(sorted(unready), sorted(relapsed), sorted(remarks))
 
 
+class Running(Protocol):
+    """A task that ends when it is cancelled by whoever began it."""
+
+    def cancel(self) -> object:
+        """End it, in one of the next steps of the loop."""
+
+
 class Runtime(Protocol):
     """What the edges hand to plugins that start: the only way to sockets, clocks, tasks and chance."""
 
@@ -96,6 +108,9 @@ class Runtime(Protocol):
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Awaitable[Any]:
         """Run a coroutine as a task that is cancelled when the configuration stops."""
+
+    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
+        """Run a coroutine as a task that goes on when the configuration stops, for Plugin.inherit()."""
 
     async def resolve(self, request: Request) -> Reply:
         """Ask this very server, through whichever block owns the name (CoreDNS upstream.Lookup)."""
@@ -133,9 +148,21 @@ class Block(NamedTuple):
     )
     validating: bool  # -validate: touch nothing but what is named in the Corefile
     warn: Callable[[str], None]  # a sentence for the operator that does not stop the start
+    root: str = ""  # what `root` says: the folder of relative paths; "" is the working directory
     source: tuple[Token, ...] | None = (
         None  # what --source says, instead of the block's own `source`
     )
+
+    def path(self, text: str) -> str:
+        """A path that a directive names: relative ones are relative to the block's `root`."""
+        return os.path.join(self.root, text)
+
+
+class Transfer(NamedTuple):
+    """A zone as one moment had it: its SOA record, and what stands between that and its repetition at the end."""
+
+    soa: RR
+    records: Iterator[RR]
 
 
 class Plugin:
@@ -149,6 +176,14 @@ class Plugin:
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read all of a block's occurrences of the directive; raise CorefileError.  No sockets, no waiting."""
         raise NotImplementedError(cls.name)
+
+    def inherit(self, old: Plugin) -> bool:
+        """Share what a plugin of the configuration before has running; True where that is what this one would begin.
+
+        Asked at a reload, before start(), of each pair with one name until one says yes.  Both may go on: the old one
+        where the new configuration does not start, the new one where it does; stop() of each gives up its share.
+        """
+        return False
 
     async def start(self, runtime: Runtime) -> None:
         """Begin what runs beside the queries; called once, in ORDER, before the block's sockets are read."""
@@ -172,10 +207,27 @@ class Handler(Plugin):
     cacheable: bool = False
     rotates: ClassVar[bool] = False  # whether it puts addresses in another order each time
     counts: ClassVar[bool] = False  # whether it counts what passes
+    guards: ClassVar[bool] = False  # whether enter() is to be asked
+    view: str = ""  # the view that it makes of its block
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer, or pass on to `next`."""
         raise NotImplementedError(self.name)
+
+    def meet(self, handlers: Sequence[Handler]) -> None:
+        """Learn who stands in the same chain; called once, when all blocks are set up."""
+
+    def enter(self, request: Request) -> Request | None:
+        """Look at a query before its block is chosen; None where the block is not for it.  Only with `guards`."""
+        return request
+
+    def transfer(self, zone: Name) -> Transfer | None:
+        """All of a zone, for `transfer`; None where it has no such zone, LookupError where it has not got it yet."""
+        return None
+
+    def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
+        """What it knows of a query: a label `PLUGIN/NAME` and how to find its value; called for every query."""
+        return {}
 
     def claimed(self, zone: Name) -> tuple[Name, ...] | None:
         """Names in a zone at or below which it may answer before those behind it; None for any.
@@ -183,6 +235,15 @@ class Handler(Plugin):
         When what it says would change, the handler calls Runtime.claims_changed().
         """
         return ()
+
+
+def hand_over(old: Iterable[Plugin], new: Iterable[Plugin]) -> None:
+    """Let the plugins of a new configuration, none of them started, inherit from those that run."""
+    running = list(old)
+    for plugin in new:
+        for known in running:
+            if known.name == plugin.name and plugin.inherit(known):
+                break
 
 
 def fold(handlers: Sequence[Handler], spawn: Spawn) -> Next:

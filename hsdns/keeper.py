@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 from hsdns.chain import Endpoint, Handler, Request
 from hsdns.cluster.freshness import Reads
 from hsdns.fastpath import LogRecord, Table, Versions
-from hsdns.plugins.cache import DENIAL, Cache
+from hsdns.plugins.cache import Cache
+from hsdns.plugins.cache_options import DENIAL
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.log import Kept, Log
 from hsdns.plugins.prometheus import TYPES, Counted, QueryCounts
@@ -52,6 +53,7 @@ class Region(NamedTuple):
     zone: Name
     block: Name
     number: int
+    holes: tuple[Name, ...]  # at or below them a reply is not that of the rest
 
 
 class Policy:
@@ -130,6 +132,8 @@ class Keeper:
             not reply.fresh
             or not reads.is_whole
             or reply.tc
+            or reply.edns is not None  # the table's own OPT record says what the query's does
+            or reply.rd is not None
             or reply.rcode not in (Rcode.NOERROR, Rcode.NXDOMAIN)
             or query.qtype not in TYPES
         ):
@@ -152,7 +156,7 @@ class Keeper:
                     self._taught.add(region.number)
                 return
             # A name that a region which has its template leaves to the chain is kept like others.
-        mark = policy.cache.mark(query, reply) if policy.cache is not None else None
+        mark = reads.mark
         group = self._group(zone, policy, query.qtype, reply.rcode, mark[0] if mark else None)
         self.table.learn(
             wire,
@@ -205,7 +209,7 @@ class Keeper:
             owner = self._zones.match(region, RRType.A)
             if owner is None or owner[0] != zone or _holds_addresses(region):
                 continue
-            if kubernetes.falls_through(region) or self._remembers_denials(policy, region):
+            if not kubernetes.tells_absence(region) or self._remembers_denials(policy, region):
                 continue
             holes = self._holes(region, zone, policy, blocks)
             if holes is None:
@@ -223,7 +227,7 @@ class Keeper:
                 -1 if kind is None else 0,
                 policy.log is not None,
             )
-            self._regions.append(Region(region, zone, number))
+            self._regions.append(Region(region, zone, number, tuple(holes)))
 
     def _holes(
         self, region: Name, zone: Name, policy: Policy, blocks: Mapping[Name, Policy]
@@ -264,6 +268,7 @@ class Keeper:
             if region.block == block
             and query.qname.is_at_or_below(region.zone)
             and query.qname != region.zone
+            and not any(query.qname.is_at_or_below(hole) for hole in region.holes)
         ]
         return max(found, key=lambda region: len(region.zone.lower), default=None)
 

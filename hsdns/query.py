@@ -9,16 +9,17 @@ Rule 2: no parsing, no socket, no plugin by name here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from hsdns.chain import Endpoint, Next, Request
+from hsdns.entrance import Entrances
 from hsdns.fastpath import Table
 from hsdns.keeper import Keeper
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_badvers, udp_limit
 from hsdns.wire.iana import Rcode, RRClass
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import ROOT
 from hsdns.zones import Zones
 
@@ -32,7 +33,8 @@ class QueryProcessor:
 
     `server` is the listener as metrics name it.  `any_class` lets other classes than IN through, as CoreDNS does as
     soon as one block of the listener has `chaos` or `forward`.  `keeper` has the answer table.  `on_refused` hears of
-    replies that no block made, `on_panic` of handlers that raised.
+    replies that no block made, `on_panic` of handlers that raised.  `entrances` takes the place of `zones` where blocks
+    look at a query before they are chosen.  `stacktrace` has the whole stack logged where a handler raised.
     """
 
     def __init__(
@@ -44,6 +46,8 @@ class QueryProcessor:
         on_refused: Callable[[Request, Reply], None] = lambda request, reply: None,
         on_panic: Callable[[], None] = lambda: None,
         keeper: Keeper | None = None,
+        entrances: Entrances | None = None,
+        stacktrace: bool = False,
     ) -> None:
         self.server = server
         self.keeper = keeper
@@ -51,6 +55,8 @@ class QueryProcessor:
         self._any_class = any_class
         self._on_refused = on_refused
         self._on_panic = on_panic
+        self._entrances = entrances
+        self._stacktrace = stacktrace
 
     @property
     def table(self) -> Table | None:
@@ -68,10 +74,17 @@ class QueryProcessor:
             self.keeper.study()
 
     async def answer(
-        self, wire: bytes, client: Endpoint, local: Endpoint, protocol: str, now: float
+        self,
+        wire: bytes,
+        client: Endpoint,
+        local: Endpoint,
+        protocol: str,
+        now: float,
+        more: Callable[[Iterator[bytes]], None] | None = None,
     ) -> bytes | None:
         """Answer one message; None means silence.  `now` in monotonic seconds.
 
+        `more` takes the messages that follow the one returned, where it is the first of several: a zone transfer.
         Only what the table did not know comes here.
         """
         keeper = self.keeper
@@ -93,7 +106,9 @@ class QueryProcessor:
         if reply.dropped:
             return None
         # step 6: Reply -> bytes that the client takes
-        limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query)
+        limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query, reply)
+        if reply.sign is not None or reply.following is not None:
+            return self._write(request, reply, limit, more)
         try:
             out = encode(query, reply, limit)
         except Exception as error:  # a handler made records that cannot be written
@@ -102,26 +117,64 @@ class QueryProcessor:
             keeper.note(wire, query, reply, out, reads)
         return out
 
+    def _write(
+        self,
+        request: Request,
+        reply: Reply,
+        limit: int,
+        more: Callable[[Iterator[bytes]], None] | None,
+    ) -> bytes:
+        """Write a reply that is signed or has several messages; neither is ever kept."""
+        query, sign, following = request.query, reply.sign, reply.following
+        if sign is not None:
+            limit -= sign.room
+        if following is not None and more is None:
+            reply = reply.replace(tc=True)
+        try:
+            out = encode(query, reply, limit)
+        except Exception as error:  # as above
+            following = None
+            out = encode(query, self._recover(request, error), limit)
+        out = out if sign is None else sign(out)
+        if following is not None and more is not None:
+            more(_messages(query, reply, following, limit))
+        return out
+
     async def resolve(self, request: Request) -> Reply:
         """Ask the block that owns the name."""
         query = request.query
-        found = self._zones.match(query.qname, query.qtype)
-        if found is None or found[1] is None:  # no block, or one without a handler
-            return self._refuse(request)
+        if self._entrances is None:
+            found = self._zones.match(query.qname, query.qtype)
+            if found is None or found[1] is None:  # no block, or one without a handler
+                return self._refuse(request)
+            entered, chain = request.replace(zone=found[0]), found[1]
+        else:
+            try:
+                chosen = self._entrances.choose(request)
+            except Exception as error:
+                return self._recover(request, error)
+            if chosen is None:
+                return self._refuse(request)
+            entered, chain = chosen
         if request.depth > MAX_DEPTH:
             return unwritten(
                 Rcode.SERVFAIL,
                 f"{query.qname.to_text()} leads through more than {MAX_DEPTH} lookups",
             )
         try:
-            return await found[1](request.replace(zone=found[0]))
+            return await chain(entered)
         except Exception as error:
             return self._recover(request, error)
 
     def _recover(self, request: Request, error: Exception) -> Reply:
         """Log and count an error of a handler; the query gets SERVFAIL, the server lives."""
         qname = request.query.qname.to_text()
-        log.error("recovered from an error in a handler, asked for %s", qname, exc_info=error)
+        if self._stacktrace:
+            log.error("recovered from an error in a handler, asked for %s", qname, exc_info=error)
+        else:
+            log.error(
+                "recovered from an error in a handler, asked for %s: %s", qname, _raised(error)
+            )
         self._on_panic()
         reply = unwritten(Rcode.SERVFAIL)
         self._on_refused(request, reply)
@@ -131,3 +184,25 @@ class QueryProcessor:
         reply = unwritten(Rcode.REFUSED)
         self._on_refused(request, reply)
         return reply
+
+
+def _messages(
+    query: Query, first: Reply, following: Iterator[tuple[RR, ...]], limit: int
+) -> Iterator[bytes]:
+    """The rest of a reply of several messages, each made when it is asked for."""
+    sign = first.sign
+    for answer in following:
+        out = encode(query, Reply(answer=answer, aa=first.aa), limit)
+        yield out if sign is None else sign(out)
+
+
+def _raised(error: Exception) -> str:
+    """What was raised and where, in one line."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = ""
+    if trace is not None:
+        code = trace.tb_frame.f_code
+        where = f" ({code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} in {code.co_name})"
+    return f"{type(error).__name__}: {error}{where}"

@@ -7,6 +7,7 @@ parent's side of a cut, so it takes the shortest zone that matches; nothing matc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from hsdns.wire.iana import RRType
@@ -38,3 +39,10 @@ class Zones(Generic[T]):
                 if qtype != RRType.DS:
                     return found
         return found
+
+    def matches(self, qname: Name) -> Iterator[tuple[Name, T]]:
+        """All zones that a name is in, longest first."""
+        for suffix in qname.ancestors():
+            entry = self._by_zone.get(suffix)
+            if entry is not None:
+                yield entry

@@ -13,15 +13,20 @@ from random import Random
 from typing import Final, TypeVar
 
 from hypothesis import strategies as st
+from msgspec import structs
 
 from hsdns.cluster.objects import (
+    IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
+    SOURCE_CLUSTER_LABEL,
     Deleted,
     Endpoint,
     EndpointConditions,
     EndpointPort,
     EndpointSlice,
     Event,
+    LoadBalancerIngress,
+    LoadBalancerStatus,
     Namespace,
     Object,
     ObjectMeta,
@@ -29,8 +34,11 @@ from hsdns.cluster.objects import (
     Pod,
     PodStatus,
     Service,
+    ServiceImport,
+    ServiceImportSpec,
     ServicePort,
     ServiceSpec,
+    ServiceStatus,
     Synced,
     Upserted,
 )
@@ -55,6 +63,8 @@ ADDRESSES: Final = (
     "fe80::1%eth0", "10.0.0",
 )  # fmt: skip
 CLUSTER_IPS: Final = ("10.96.0.1", "10.96.0.2", "fd96::1", "10.0.0.2")
+EXTERNAL_IPS: Final = ("192.0.2.1", "192.0.2.2", "2001:db8::7", "nonsense..")
+TOPOLOGY_ZONES: Final = (None, None, "a", "B", "eu.1")
 HOSTNAMES: Final = (
     "pod-0", "pod-1", "Pod-0", "10-0-0-1", "x" * 63, "x" * 64, "a.b", "*", "_tcp", "any", "nul\0", "ümlaut", "",
 )  # fmt: skip
@@ -251,7 +261,33 @@ def services(draw: st.DrawFn, namespace: str, name: str, version: str) -> Servic
             cluster_ips=addresses if several else None,
             ports=ports,
         )
-    return Service(meta, spec)
+    if draw(st.booleans()):
+        return Service(meta, spec)
+    spec = structs.replace(
+        spec, external_ips=draw(st.none() | st.lists(st.sampled_from(EXTERNAL_IPS), max_size=2))
+    )
+    return Service(meta, spec, draw(st.sampled_from(_STATUSES)))
+
+
+_STATUSES: Final = (
+    None,
+    ServiceStatus(),
+    ServiceStatus(LoadBalancerStatus([LoadBalancerIngress(hostname="lb.example.org")])),
+    ServiceStatus(
+        LoadBalancerStatus([LoadBalancerIngress("192.0.2.1", "x.org"), LoadBalancerIngress()])
+    ),
+)
+
+
+@st.composite
+def service_imports(draw: st.DrawFn, namespace: str, name: str, version: str) -> ServiceImport:
+    """A ServiceImport of either kind."""
+    spec = ServiceImportSpec(
+        type=draw(st.sampled_from(["ClusterSetIP", "Headless"])),
+        ips=draw(st.none() | st.lists(st.sampled_from((*CLUSTER_IPS, "10.0.0")), max_size=2)),
+        ports=draw(_few(service_ports, 2)),
+    )
+    return ServiceImport(ObjectMeta(name, namespace, version), spec)
 
 
 _CONDITIONS: Final = (
@@ -277,6 +313,7 @@ def endpoints(draw: st.DrawFn, address_type: str) -> Endpoint:
         conditions=draw(st.sampled_from(_CONDITIONS)),
         hostname=draw(st.none() | _mixed(HOSTNAMES[:4], HOSTNAMES[4:], share=1)),
         target_ref=None if pod is None else ObjectReference(kind="Pod", name=pod),
+        zone=draw(st.sampled_from(TOPOLOGY_ZONES)),
     )
 
 
@@ -286,6 +323,10 @@ def endpoint_slices(draw: st.DrawFn, namespace: str, name: str, version: str) ->
     owner = draw(st.sampled_from([*SERVICES * 3, "gone", None]))
     address_type = draw(st.sampled_from(["IPv4", "IPv4", "IPv6", "FQDN"]))
     found_labels = None if owner is None else {SERVICE_NAME_LABEL: owner}
+    shared = draw(st.sampled_from([None] * 4 + ["db", "web"]))
+    if shared is not None:
+        cluster = draw(st.sampled_from([{}, {SOURCE_CLUSTER_LABEL: "east"}]))
+        found_labels = {**(found_labels or {}), IMPORT_NAME_LABEL: shared, **cluster}
     return EndpointSlice(
         ObjectMeta(name=name, namespace=namespace, resource_version=version, labels=found_labels),
         address_type=address_type,
@@ -312,6 +353,8 @@ def objects(draw: st.DrawFn, kind: str, namespace: str, name: str, version: str 
         return draw(endpoint_slices(namespace, name, version))
     if kind == "Pod":
         return draw(pods(namespace, name, version))
+    if kind == "ServiceImport":
+        return draw(service_imports(namespace, name, version))
     return Namespace(ObjectMeta(name=namespace, resource_version=version))
 
 
@@ -322,6 +365,7 @@ _IDENTITIES: Final = (
     *[("EndpointSlice", "default", name) for name in SLICES],
     *[("EndpointSlice", "testns", name) for name in SLICES[:2]],
     *[("Pod", "default", name) for name in ("pod-0", "pod-1")],
+    *[("ServiceImport", "default", name) for name in SERVICES[:2]],
 )
 
 
@@ -367,6 +411,7 @@ def remaining(events: Sequence[Event]) -> list[Object]:
 
 # Questions
 
+_ZONAL: Final = ("a.pin._zone.", "b.prefer._zone.", "eu.1.prefer._zone.", "c.pin._zone.")
 seeds = st.integers(0, 0xFFFFFFFF)
 
 
@@ -401,8 +446,9 @@ def existing_names(
             home = f"{meta.name}.{meta.namespace}.svc."
             found += [
                 f"{left}{home}"
-                for left in ("", "_tcp.", "_._tcp.", "_._.", "_x._tcp.", "a.b.c.", "nope.")
+                for left in ("", "_tcp.", "_._tcp.", "_._.", "_x._tcp.", "a.b.c.", "nope.", *_ZONAL)
             ]
+            found += [f"{left}{meta.name}.{meta.namespace}." for left in ("", "_x._tcp.", "pod-0.")]
             found += [
                 f"{name}.{protocol}.{home}"
                 for port in each.spec.ports or ()
@@ -428,7 +474,10 @@ def existing_names(
                     words += [dashed, dashed + "0"]
                     reverse.append(_reverse(text))
                 found += [
-                    f"{_escape(word)}.{home}" for word in words if 0 < len(word.encode()) < 64
+                    f"{_escape(word)}.{cluster}{home}"
+                    for word in words
+                    if 0 < len(word.encode()) < 64
+                    for cluster in ("", "east.")
                 ]
             found += [
                 f"_{port.name}._{port.protocol}.{home}" for port in each.ports or () if port.name

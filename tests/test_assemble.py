@@ -20,6 +20,10 @@ from tests.support.stock import KUBEADM
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
 
 
+DATA = Path(__file__).parent / "data" / "tls"
+TLS = f"tls {DATA}/server.pem {DATA}/server.key"
+
+
 def build(text: str, path: str = "Corefile", **options: Any) -> Configuration:
     corefile = parse(path, text=text, environ={}, known_directives=ORDER, not_yet=NOT_YET)
     settings: dict[str, Any] = {"interfaces": lambda: INTERFACES, "warn": pytest.fail, **options}
@@ -270,10 +274,35 @@ def test_source_of_the_command_line_replaces_the_blocks_own(tmp_path: Path) -> N
         *(
             pytest.param(
                 f"{scheme}://. {{\nwhoami\n}}",
-                f'Corefile:1:1: "{scheme}://.": hsdns serves plain DNS only, not {scheme}:// yet; remove the scheme',
+                f'Corefile:1:1: "{scheme}://.": hsdns has no {scheme}:// listener, since {why}; it has dns://, tls://, https://',
                 id=scheme,
             )
-            for scheme in ("tls", "quic", "grpc", "https", "https3")
+            for scheme, why in (
+                ("quic", "Python has no well-kept QUIC that shares its TLS"),
+                ("https3", "it stands on QUIC"),
+                ("grpc", "nothing but CoreDNS itself asks over it"),
+            )
+        ),
+        pytest.param(
+            ".:1053 {\nwhoami\n}\ntls://.:1053 {\nwhoami\n}",
+            'Corefile:4:1: "tls://.:1053": port 1053 already speaks dns://; change one of the ports',
+            id="two-schemes",
+        ),
+        pytest.param(
+            "tls://.:1 {\nbind 127.0.0.1\nwhoami\n}\nhttps://.:1 {\nwhoami\n}",
+            'Corefile:5:1: "https://.:1": port 1 already speaks tls://; change one of the ports',
+            id="two-schemes-one-bound",
+        ),
+        pytest.param(
+            "tls://.:1 {\nwhoami\n}\ntls://. tls://.:1 {\nwhoami\n}",
+            "Corefile:4:9: tls://.:1 is already served by the block at Corefile:1:1; merge the blocks or change one of the keys",
+            id="twice-over-tls",
+        ),
+        pytest.param(
+            f"tls://a.org {{\n{TLS}\nwhoami\n}}\ntls://b.org {{\n{TLS} {DATA}/ca.pem\nwhoami\n}}",
+            "Corefile:6:5: another block of this address has other TLS files, at Corefile:2:5; "
+            "an address has one certificate: name the same files or change a port",
+            id="two-certificates",
         ),
         pytest.param(
             ". {\nwhoami now\n}", 'Corefile:2:8: "whoami" takes no argument, found "now"', id="of-a-plugin",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hsdns import drive
-from hsdns.chain import Handler, Next, Plugin, Readiness, Request, fold
+from hsdns.chain import Handler, Next, Plugin, Readiness, Request, fold, hand_over
 from hsdns.server.runtime import Tasks
 from hsdns.wire.message import Reply, unwritten
 from tests.support.drive import finish
@@ -193,3 +193,26 @@ def test_readiness(
     plugins: list[Plugin], readiness: tuple[list[str], list[str], list[str]]
 ) -> None:
     assert Readiness.of(plugins) == readiness
+
+
+class Heir(Plugin):
+    """Inherits from what it is told to."""
+
+    def __init__(self, name: str, wants: Plugin | None = None) -> None:
+        self.name = name  # type: ignore[misc]  # each stands for a plugin of its own
+        self.wants = wants
+        self.asked: list[Plugin] = []
+
+    def inherit(self, old: Plugin) -> bool:
+        self.asked.append(old)
+        return old is self.wants
+
+
+def test_plugins_are_offered_those_of_their_name_until_they_take_one() -> None:
+    old = [Heir("a"), Heir("b"), Heir("a"), Heir("a")]
+    takes, takes_none, other = Heir("a", old[2]), Heir("a"), Heir("c")
+    hand_over(old, [takes, takes_none, other])
+    assert takes.asked == [old[0], old[2]]
+    assert takes_none.asked == [old[0], old[2], old[3]]
+    assert other.asked == []
+    assert not Plugin().inherit(old[0])

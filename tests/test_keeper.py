@@ -56,6 +56,14 @@ def block(text: str, key: str = ".:53") -> str:
         pytest.param("forward . 192.0.2.1", "it has no kubernetes plugin", id="forward"),
         pytest.param(f"whoami\n{KUBERNETES}", "whoami must see every query", id="whoami"),
         pytest.param(f"log\n{KUBERNETES}", "", id="log"),
+        pytest.param(f"acl\nbufsize\nnsid\n{KUBERNETES}", "nsid, bufsize, acl must see every query", id="clients-differ"),
+        pytest.param(f"rewrite edns0 nsid set\n{KUBERNETES}", "rewrite must see every query", id="rewrite-of-options"),
+        pytest.param(f"header {{\nresponse set rd\n}}\n{KUBERNETES}", "header must see every query", id="header-of-rd"),
+        pytest.param(
+            f"any\ncancel\nchaos\nminimal\nheader {{\nresponse set ra\n}}\nrewrite name a b\n{KUBERNETES}",
+            "",
+            id="what-depends-on-the-question",
+        ),
         pytest.param(f'{LOG_OF_LOCAL}\n{KUBERNETES}', "log must see every query", id="log-of-the-asked-address"),
         pytest.param(f"whoami\n{LOG_OF_LOCAL}\n{KUBERNETES}", "log, whoami must see every query", id="two"),
         pytest.param(
@@ -127,6 +135,14 @@ REGIONS = [
         block(kubernetes("cluster.local sub.cluster.local", "fallthrough sub.cluster.local")), [], [PLAIN, SUB],
         id="two-zones-the-lower-falls-through",
     ),
+    pytest.param(
+        block(kubernetes("cluster.local sub.cluster.local", "multicluster sub.cluster.local")), [PLAIN], [SUB],
+        id="two-zones-the-lower-of-several-clusters",
+    ),
+    pytest.param(block(kubernetes("cluster.local", "multicluster cluster.local")), [], [PLAIN, SUB], id="several-clusters"),
+    pytest.param(block(f"k8s_external sub.cluster.local\n{KUBERNETES}"), [PLAIN], [SUB], id="k8s-external-below"),
+    pytest.param(block(f"k8s_external local\n{KUBERNETES}"), [], [PLAIN, SUB], id="k8s-external-above"),
+    pytest.param(block(f"k8s_external example.org\n{KUBERNETES}"), [PLAIN, SUB], [], id="k8s-external-elsewhere"),
     pytest.param(block(kubernetes(".")), [], [PLAIN, "1.0.0.10.in-addr.arpa."], id="root"),
     pytest.param(block(kubernetes("cluster.local arpa")), [PLAIN], ["x.arpa.", "1.0.0.10.in-addr.arpa."], id="above-reverse"),
     pytest.param(block(KUBERNETES), [], ["9.9.9.10.in-addr.arpa.", "x.in-addr.arpa.", "x.ip6.arpa."], id="reverse"),
@@ -151,6 +167,11 @@ REGIONS = [
         block(hosts("192.0.2.9 a.org", through="fallthrough sub.cluster.local")), [], [PLAIN],
         id="hosts-with-fallthrough-below",
     ),
+    pytest.param(block(f"rewrite name sub.cluster.local a.org\n{KUBERNETES}"), [PLAIN], [SUB], id="rewrite-of-a-name"),
+    pytest.param(block(f"rewrite name a.org sub.cluster.local\n{KUBERNETES}"), [PLAIN, SUB], [], id="rewrite-elsewhere"),
+    pytest.param(block(f"rewrite ttl suffix .sub.cluster.local 9\n{KUBERNETES}"), [PLAIN], [SUB], id="rewrite-of-ttls"),
+    pytest.param(block(f"rewrite name regex a b\n{KUBERNETES}"), [], [PLAIN, SUB], id="rewrite-of-any-name"),
+    pytest.param(block(f"minimal\nany\n{KUBERNETES}"), [PLAIN, SUB], [], id="minimal"),
     pytest.param(block(f"cache\n{KUBERNETES}"), [], [PLAIN], id="cache-remembers-denials"),
     pytest.param(block(f"cache 30 example.org\n{KUBERNETES}"), [PLAIN, SUB], [], id="cache-of-another-zone"),
     pytest.param(block(f"cache 30 sub.cluster.local\n{KUBERNETES}"), [PLAIN], [SUB], id="cache-of-a-zone-below"),
@@ -179,6 +200,18 @@ def test_region(
     for name in outside:
         for left in ("", "a.", "b.c."):
             assert_same(kept, f"{left}{name}", is_fast=False)
+
+
+def test_region_is_not_taught_by_a_name_that_a_handler_claims(twin: ModuleType) -> None:
+    text = f"rewrite ttl suffix .sub.cluster.local 9\n{KUBERNETES}"
+    kept = Kept(block(text), twin, OBJECTS)
+    for name in (f"a.{SUB}", f"b.{SUB}"):
+        assert kept.learns(name)
+        assert_same(kept, name, is_fast=True)
+    assert_same(kept, PLAIN, is_fast=False)
+    assert kept.learns(PLAIN)
+    for name, is_fast in ((f"a.{PLAIN}", True), (f"a.{SUB}", True), (f"c.{SUB}", False)):
+        assert_same(kept, name, is_fast=is_fast)
 
 
 def assert_same(kept: Kept, name: str, *, is_fast: bool) -> None:
@@ -353,6 +386,8 @@ def test_what_is_too_long_is_not_learned(twin: ModuleType) -> None:
         pytest.param({"rcode": Rcode.SERVFAIL}, 0, id="servfail"),
         pytest.param({"rcode": Rcode.REFUSED}, 0, id="refused"),
         pytest.param({"tc": True}, 0, id="cut-upstream"),
+        pytest.param({"edns": Edns(512)}, 0, id="own-opt-record"),
+        pytest.param({"rd": True}, 0, id="own-rd"),
     ],
 )
 def test_reply_that_may_be_kept(twin: ModuleType, changes: dict[str, Any], learned: int) -> None:
@@ -463,6 +498,20 @@ def test_cache_counts(twin: ModuleType, text: str, hits: dict[str, int], misses:
     assert sum(metrics.counter("coredns_cache_misses_total", "", ("",)).values.values()) == misses
     requests = metrics.counter("coredns_cache_requests_total", "", ("",)).values
     assert sum(requests.values()) == sum(hits.values()) + misses
+
+
+def test_cache_counts_what_it_saw(twin: ModuleType) -> None:
+    """The name, the kind and the TTL behind `rewrite`, not those of the client's reply."""
+    rules = "rewrite continue ttl web.apps.test 0\nrewrite name suffix .apps.test .default.svc.cluster.local answer auto\n"
+    kept = Kept(block(f"{rules}cache 30 cluster.local\n{KUBERNETES}"), twin, OBJECTS)
+    kept.runtime.now = time.monotonic()  # learning looks at the real clock
+    wire = ask("web.apps.test.")
+    kept.slow(wire)
+    for _ in range(3):
+        assert kept.fast(wire, "tcp") == kept.slow(wire, "tcp", learns=False)
+    kept.keeper.fold()
+    hits = kept.runtime.metrics.counter("coredns_cache_hits_total", "", ("", "", "", "")).values
+    assert {labels[1]: count for labels, count in hits.items()} == {"success": 6}
 
 
 def test_names_that_do_not_exist_count_under_the_blocks_zone(twin: ModuleType) -> None:

@@ -30,6 +30,9 @@ UNTESTED = {
 # Tests that are about more than one module, each with what they are about.
 WHOLE = {
     "tests/test_layout.py": "the tree",
+    "tests/test_metrics_text.py": "the page /metrics of a whole server",
+    "tests/stock/test_corefiles.py": "the Corefiles of distributions, unmodified",
+    "tests/stock/test_real_client.py": "the programs of a pod as clients",
     "tests/test_same_answers.py": "the answer table against the chain, in any state of a cluster",
     "tests/test_same_metrics.py": "what is counted with the answer table and without it",
     "tests/test_scenarios.py": "the server as a client sees it",
@@ -42,6 +45,7 @@ WHOLE = {
     "tests/support/test_dig.py": "the reading and comparing of what scenarios expect",
     "tests/support/test_fake_api.py": "the API server in the test process",
     "tests/support/test_scenario.py": "the reading of scenarios",
+    "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",
     "tests/docs/test_examples.py": "the documentation",
     "tests/cluster/test_reference.py": "store, schema and plugin against a second reading of the specification",
 }
@@ -151,7 +155,15 @@ def texts() -> Iterator[Path]:
         for path in ROOT.iterdir()
         if path.is_file() and path.suffix in {".md", ".toml", ".yml", ""}
     )
-    for folder in ("hsdns", "tests", "loadtest", "docs", "changes", "requirements", ".ci"):
+    for folder in (
+        "hsdns",
+        "tests",
+        "loadtest",
+        "docs",
+        "changes",
+        "requirements",
+        ".ci",
+    ):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in {
                 ".py",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import dns.flags
@@ -11,10 +13,12 @@ import dns.opcode
 import dns.rcode
 import pytest
 
-from hsdns.chain import Endpoint, Next, Request
+from hsdns.chain import Endpoint, Handler, Next, Request
+from hsdns.entrance import Entrance, Entrances
 from hsdns.query import MAX_DEPTH, QueryProcessor
 from hsdns.wire.edns import Edns
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
 from hsdns.zones import Zones
 from tests.support.drive import finish
@@ -42,7 +46,14 @@ class Recorder:
 class Spine:
     """A processor over zones, and what it told of refusals and panics."""
 
-    def __init__(self, zones: dict[str, Next | None], *, any_class: bool = False) -> None:
+    def __init__(
+        self,
+        zones: dict[str, Next | None],
+        *,
+        any_class: bool = False,
+        entrances: Entrances | None = None,
+        stacktrace: bool = False,
+    ) -> None:
         self.refused: list[tuple[Request, Reply]] = []
         self.panics = 0
         self.processor = QueryProcessor(
@@ -51,6 +62,8 @@ class Spine:
             any_class=any_class,
             on_refused=lambda request, answer: self.refused.append((request, answer)),
             on_panic=self._panicked,
+            entrances=entrances,
+            stacktrace=stacktrace,
         )
 
     def _panicked(self) -> None:
@@ -259,12 +272,54 @@ def test_error_in_a_handler_is_servfail(chain: Recorder, caplog: pytest.LogCaptu
         assert spine.summary(query("example.org").to_wire()) == "1 SERVFAIL qr rd |  |  | "
     assert spine.panics == 1
     assert [answer for _, answer in spine.refused] == [unwritten(2)]
-    assert [record.getMessage() for record in caplog.records] == [
-        "recovered from an error in a handler, asked for example.org."
-    ]
-    assert caplog.records[0].exc_info is not None
+    (record,) = caplog.records
+    start, _, rest = record.getMessage().partition(".: ")
+    assert start == "recovered from an error in a handler, asked for example.org"
+    assert re.fullmatch(r"\w+: [a-z ]+ \(\w+\.py:\d+ in \w+\)", rest)
+    assert not record.exc_info
     chain.answer = FOUND
     assert spine.summary(query("www.example.org").to_wire()).startswith("1 NOERROR")
+
+
+def test_stack_of_an_error_in_a_handler(caplog: pytest.LogCaptureFixture) -> None:
+    spine = Spine({".": Recorder(RuntimeError("broken"))}, stacktrace=True)
+    with caplog.at_level(logging.ERROR, "hsdns"):
+        assert spine.summary(query("example.org").to_wire()) == "1 SERVFAIL qr rd |  |  | "
+    (record,) = caplog.records
+    assert record.getMessage() == "recovered from an error in a handler, asked for example.org."
+    assert record.exc_info is not None
+
+
+class Door(Handler):
+    """A guard that names a view for the names that begin with a label, and raises for another."""
+
+    name = "door"
+    guards = True
+
+    def __init__(self, label: bytes) -> None:
+        self.label = label
+
+    def enter(self, request: Request) -> Request | None:
+        """Let a name in."""
+        label = request.query.qname.labels[0]
+        if label == b"broken":
+            raise RuntimeError("no hinge")
+        return request.replace(view="door") if label == self.label else None
+
+
+def test_entrances_choose_the_block(caplog: pytest.LogCaptureFixture) -> None:
+    chain = Recorder(FOUND)
+    entrances = Entrances({Name.from_text("example.org."): [Entrance(chain, (Door(b"www"),))]})
+    spine = Spine({}, entrances=entrances)
+    assert spine.summary(query("www.example.org").to_wire()).startswith("1 NOERROR")
+    assert [(request.view, request.zone.to_text()) for request in chain.requests] == [
+        ("door", "example.org.")
+    ]
+    assert spine.summary(query("ftp.example.org").to_wire()).startswith("1 REFUSED")
+    assert len(chain.requests) == 1
+    with caplog.at_level(logging.ERROR, "hsdns"):
+        assert spine.summary(query("broken.example.org").to_wire()).startswith("1 SERVFAIL")
+    assert "RuntimeError: no hinge" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -396,3 +451,68 @@ def test_without_a_table_nobody_reads_along() -> None:
     chain = Recorder(FRESH)
     Spine({".": chain}).answer(query().to_wire(), "tcp")
     assert [request.reads for request in chain.requests] == [None]
+
+
+# --- replies that are signed or have several messages ---
+
+
+class Stamp:
+    """A message.Signer that counts and puts two octets at the end of each message."""
+
+    room = 2
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, message: bytes) -> bytes:
+        self.count += 1
+        return message + b"#" + str(self.count).encode()
+
+
+def records(*numbers: int) -> tuple[RR, ...]:
+    return tuple(rr(f"www.example.org. 2 IN A 192.0.2.{number}") for number in numbers)
+
+
+def asked_with_more(answer: Reply) -> tuple[bytes | None, list[bytes]]:
+    spine, more = Spine({".": Recorder(answer)}), list[Iterator[bytes]]()
+    wire = query("www.example.org").to_wire()
+    found = finish(spine.processor.answer(wire, CLIENT, LOCAL, "tcp", 5.0, more.append))
+    return found, [message for messages in more for message in messages]
+
+
+@pytest.mark.parametrize("signs", [False, True])
+def test_messages_that_follow(signs: bool) -> None:
+    following = iter([(*records(2), *records(3)), records(4)])
+    sign = Stamp() if signs else None
+    first, rest = asked_with_more(Reply(answer=records(1), aa=True, following=following, sign=sign))
+    assert first is not None
+    if signs:
+        assert [message[-2:] for message in (first, *rest)] == [b"#1", b"#2", b"#3"]
+        first, *rest = (message[:-2] for message in (first, *rest))
+    assert [summary(message) for message in (first, *rest)] == [
+        "1 NOERROR qr aa rd | www.example.org. 2 IN A 192.0.2.1 |  | ",
+        "1 NOERROR qr aa rd | www.example.org. 2 IN A 192.0.2.2 www.example.org. 2 IN A 192.0.2.3 |  | ",
+        "1 NOERROR qr aa rd | www.example.org. 2 IN A 192.0.2.4 |  | ",
+    ]
+
+
+def test_who_takes_one_message_learns_that_there_are_more() -> None:
+    spine = Spine({".": Recorder(Reply(answer=records(1), following=iter([records(2)])))})
+    found = spine.summary(query("www.example.org").to_wire())
+    assert found == "1 NOERROR qr tc rd | www.example.org. 2 IN A 192.0.2.1 |  | "
+
+
+def test_a_signature_has_its_room() -> None:
+    spine = Spine({".": Recorder(Reply(answer=records(*range(40)), sign=Stamp()))})
+    found = spine.answer(query("www.example.org").to_wire())
+    assert found is not None
+    assert (len(found) <= 512, found[-2:], found[2] & 2) == (True, b"#1", 2)
+
+
+def test_what_cannot_be_written_is_a_signed_servfail(caplog: pytest.LogCaptureFixture) -> None:
+    broken = RR(Name.from_text("a."), 1, -1, b"")
+    found, rest = asked_with_more(
+        Reply(answer=(broken,), sign=Stamp(), following=iter([records(1)]))
+    )
+    assert found is not None
+    assert (found[3] & 15, found[-2:], rest) == (Rcode.SERVFAIL, b"#1", [])

@@ -7,6 +7,7 @@ every state of a cluster's history, for each combination of plugins around `kube
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from random import Random
 from types import ModuleType
 from typing import NamedTuple
@@ -35,6 +36,36 @@ def twin(request: pytest.FixtureRequest) -> ModuleType:
 
 # --- what the table stands in front of ---
 
+ZONE_FILE = Path(__file__).parent / "scenarios" / "transfer" / "db.example.org"
+FRONTS = {
+    "": "",
+    "plain": "any\nchaos\nminimal\n",
+    "outside": "k8s_external sub.cluster.local org in-addr.arpa {\nheadless\n}\n",
+    "outside-falls": "k8s_external cluster.local {\nheadless\nfallthrough\n}\n",
+    "header": "header {\nquery set aa ra\nresponse set ra\nresponse clear aa\n}\n",
+    "names": "rewrite name x.sub.cluster.local cluster.local\n"
+    "rewrite continue name a.nope.svc.cluster.local web.default.svc.cluster.local\n"
+    "rewrite name web.default.svc.cluster.local dns-version.cluster.local\n"
+    "rewrite name hosted.cluster.local 1.0.96.10.in-addr.arpa\n",
+    "suffixes": "rewrite name suffix .nope.svc.cluster.local .default.svc.cluster.local answer auto\n"
+    "rewrite name suffix .testns.svc.cluster.local .cluster.local\n",
+    "regex": r"rewrite name regex ^(.*)\.nope\.svc\.cluster\.local\.$ {1}.default.svc.cluster.local answer auto"
+    + "\n",
+    "elsewhere": "rewrite name suffix .apps.example.org .default.svc.cluster.local answer auto\n"
+    "rewrite name hosted.cluster.local nobody.in-addr.arpa\n",
+    "replies": "rewrite continue ttl suffix .nope.svc.cluster.local 3\nrewrite continue ttl regex ^web 100-\n"
+    "rewrite continue rcode exact hosted.cluster.local NXDOMAIN NOERROR\nrewrite continue cname nobody.test a.test\n"
+    "rewrite rcode suffix testns.svc.cluster.local NXDOMAIN REFUSED\n",
+    "types": "rewrite continue type AAAA A\nrewrite type ANY TXT\n",
+    "local": "metadata\nlocal\n",
+    "local-apex": "local {\nlocalhost_prefix off\n}\n",
+    "dns64": "dns64 {\nallow_ipv4\n}\n",
+    "template": "template IN A nope.svc.cluster.local {\nmatch ^a\n"
+    'answer "{{ .Name }} 5 IN A 192.0.2.1"\nfallthrough\n}\n'
+    "template IN TXT sub.cluster.local {\nrcode NXDOMAIN\n}\n",
+    "zones": f"transfer {{\nto *\n}}\nfile {ZONE_FILE} cluster.local nope.svc.cluster.local\n",
+    "template-everywhere": "template ANY MX {\nmatch ^x\nfallthrough cluster.local\n}\n",
+}
 HOSTS = {
     "": "",
     "hosts": "hosts /nonexistent {\n192.0.2.9 hosted.cluster.local web.default.svc.cluster.local\nfallthrough\n}\n",
@@ -53,35 +84,46 @@ KUBERNETES = {
     "fallthrough": "fallthrough\nttl 0\n",
     "namespaces": "namespaces default kube-system\nignore empty_service\n",
     "verified": "pods verified\nendpoint_pod_names\n",
+    "zonal": "zonal\nttl 30\n",
+    "multicluster": "multicluster cluster.local\nnoendpoints\n",
+}
+
+
+SECOND_BLOCKS = {
+    "": "",
+    "whoami": "testns.svc.cluster.local:53 {\nwhoami\n}\n",
+    # What the view does not take goes to the block above.
+    "view": "testns.svc.cluster.local:53 {\nview v {\nexpr type() == 'AAAA' or proto() == 'tcp'\n}\nwhoami\n}\n",
 }
 
 
 class Surroundings(NamedTuple):
     """One combination, by the names above."""
 
+    front: str
     hosts: str
     cache: str
     kubernetes: str
     loadbalance: bool
-    second_block: bool
+    second_block: str
 
     @property
     def corefile(self) -> str:
         """The Corefile of it."""
         lines = "prometheus\n" + ("loadbalance\n" if self.loadbalance else "")
-        lines += CACHES[self.cache] + HOSTS[self.hosts]
+        lines += FRONTS[self.front] + CACHES[self.cache] + HOSTS[self.hosts]
         lines += f"kubernetes {' '.join(ZONES)} {{\n{KUBERNETES[self.kubernetes]}}}\n"
-        other = "testns.svc.cluster.local:53 {\nwhoami\n}\n" if self.second_block else ""
-        return f".:53 {{\n{lines}}}\n{other}"
+        return f".:53 {{\n{lines}}}\n{SECOND_BLOCKS[self.second_block]}"
 
 
 surroundings = st.builds(
     Surroundings,
+    st.sampled_from(["", "", *FRONTS]),
     st.sampled_from([*HOSTS]),
     st.sampled_from([*CACHES]),
     st.sampled_from([*KUBERNETES]),
     st.booleans(),
-    st.sampled_from([False, False, False, True]),
+    st.sampled_from(["", "", "", *SECOND_BLOCKS]),
 )
 
 
@@ -193,9 +235,10 @@ def test_table_and_chain_say_the_same(twin: ModuleType) -> None:
         chance = Random(seed)
         kept = Kept(around.corefile, twin, synced=False)
         questions = strategies.questions(seed, strategies.remaining(history), ZONES, 12)
-        for text in ("nope", "x.sub", "hosted", "a.nope.svc", "y.db.default.svc"):
+        for text in ("nope", "x.sub", "hosted", "a.nope.svc", "y.db.default.svc", "localhost.sub"):
             questions.append((Name.from_text(f"{text}.{ZONES[0]}"), chance.choice([1, 28, 16, 12])))
         questions.append((Name.from_text(ZONES[0]), RRType.SOA))
+        questions.append((Name.from_text("web.apps.example.org."), chance.choice([1, 28, 16])))
         wires = [question_wire(*question, chance) for question in questions]
         step = max(1, len(history) // 4)
         for at in range(0, len(history) + 1, step):

@@ -188,6 +188,27 @@ COREFILES = [
         2_000,
         id="hosts",
     ),
+    pytest.param(
+        block(f"any\nchaos\nlog\nminimal\nheader {{\nresponse set ra\n}}\n{STOCK_CACHE}{KUBERNETES}"), 2_000, id="around"
+    ),
+    pytest.param(
+        block(
+            "rewrite name exact web-36.default.svc.cluster.local web-37.default.svc.cluster.local\n"
+            f"rewrite name suffix .nope.svc.cluster.local .default.svc.cluster.local answer auto\n{STOCK_CACHE}{KUBERNETES}"
+        ),
+        2_000,
+        id="rewrite",
+    ),
+    pytest.param(block(f"cache\nk8s_external example.org\n{KUBERNETES}"), 2_000, id="k8s-external"),
+    pytest.param(
+        block(
+            "rewrite continue ttl regex ^db 3\n"
+            "rewrite name suffix .nope.svc.cluster.local .default.svc.cluster.local answer auto\n"
+            f"minimal\nany\nheader {{\nresponse set ra\n}}\n{STOCK_CACHE}{KUBERNETES}"
+        ),
+        2_000,
+        id="rewrite",
+    ),
     pytest.param(KUBERNETES.join([".:53 {\n", "}\n"]), 1_000, id="no-prometheus"),
     pytest.param(
         block(KUBERNETES) + "nope.svc.cluster.local:53 {\nprometheus\nwhoami\n}\n", 2_000, id="another-block-below"

@@ -69,3 +69,9 @@ def test_match_is_the_longest_or_for_ds_the_shortest(
     # The root block is a last resort also for DS.
     cuts = [labels for labels in holding if labels] or holding
     assert found[0].labels == (cuts[-1] if ds else holding[0])
+
+
+def test_matches_are_all_zones_of_a_name() -> None:
+    zones = Zones({Name.from_text(text): text for text in (".", "org.", "a.example.org.")})
+    qname = Name.from_text("b.A.Example.org.")
+    assert [text for _, text in zones.matches(qname)] == ["a.example.org.", "org.", "."]

@@ -2,7 +2,7 @@
 
 Path: sources/api_server.py chooses scopes -> reflector.py asks for them.
 Rule 1: list and watch on services, endpointslices, namespaces and pods is all that is ever asked for; the roles of
-        stock manifests grant no more.
+        stock manifests grant no more.  Only the option `multicluster` asks for serviceimports too.
 Source: Kubernetes API reference; CoreDNS 1.14.7 plugin/kubernetes/controller.go for the field selector of pods.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, Service
+from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, Service, ServiceImport
 
 
 class Resource(NamedTuple):
@@ -35,6 +35,9 @@ PODS: Final = Resource(
     "/api/v1",
     Pod,
     "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown",
+)
+SERVICE_IMPORTS: Final = Resource(
+    "ServiceImport", "serviceimports", "/apis/multicluster.x-k8s.io/v1alpha1", ServiceImport
 )
 
 

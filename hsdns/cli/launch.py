@@ -12,12 +12,13 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from hsdns.assemble import Configuration, assemble
+from hsdns.assemble import Configuration, Listen, assemble
+from hsdns.chain import Endpoint
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile, CorefileError, Token
 from hsdns.plugins import NOT_YET, ORDER
@@ -146,19 +147,26 @@ async def _serve(
     if pidfile is not None:
         _write_pid(pidfile, log)
     if not quiet:
-        lines = [*zone_lines(server.configuration), banner]
+        _show(zone_lines(server.configuration, server.addresses))
+    server.show_running()
+    if not quiet:
+        lines = [banner]
         if verbose and greet is None:
             lines.append(fast_path_line(server.workers))
         if verbose:
             lines += table_lines(server.configuration)
         if greet is not None:
             lines.append(greet(server.configuration))
-        with contextlib.suppress(OSError):  # nobody reads it; that must not end the server
-            print("\n".join(lines), flush=True)
+        _show(lines)
     status = await server.run()
     if pidfile is not None:
         _remove_pid(pidfile)
     return status
+
+
+def _show(lines: Sequence[str]) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it; that must not end the server
+        print("\n".join(lines), flush=True)
 
 
 def _write_pid(pidfile: str, log: logging.Logger) -> None:
@@ -173,10 +181,17 @@ def _remove_pid(pidfile: str) -> None:
         Path(pidfile).unlink()
 
 
-def zone_lines(configuration: Configuration) -> list[str]:
-    """One `zone:port` for each zone of each listener, ` on ADDRESS` where it is bound."""
+def zone_lines(
+    configuration: Configuration, addresses: Mapping[Listen, Endpoint] | None = None
+) -> list[str]:
+    """One `[scheme://]zone:port` for each zone of each listener, ` on ADDRESS` where it is bound.
+
+    `addresses` knows the port that the kernel chose where the Corefile says 0.
+    """
+    known = addresses or {}
     return [
-        f"{zone}:{listener.listen.port}"
+        ("" if listener.listen.scheme == "dns" else f"{listener.listen.scheme}://")
+        + f"{zone}:{known.get(listener.listen, listener.listen).port}"
         + (f" on {listener.listen.host}" if listener.listen.host else "")
         for listener in configuration.listeners
         for zone in sorted(zone.to_text() for zone in listener.zones)

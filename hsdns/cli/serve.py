@@ -130,7 +130,7 @@ def examples(configuration: Configuration, *, is_demo: bool) -> str:
                 f"{_count(len(store.namespaces), 'namespace')}"
             )
     if is_demo:
-        host, port = configuration.listeners[0].listen
+        host, port, _ = configuration.listeners[0].listen
         for qname, qtype in EXAMPLES:
             lines += ["", f"  dig @{host} -p {port} +short {qname} {qtype}"]
             lines += [f"    {text}" for text in _ask(configuration, qname, qtype)]

@@ -19,6 +19,7 @@ from hsdns.cluster.freshness import (
     ANYTHING,
     Reads,
     address_counter,
+    import_counter,
     namespace_counter,
     service_counter,
 )
@@ -27,7 +28,7 @@ from hsdns.cluster.pods import pod_address, pod_count
 from hsdns.cluster.question import POD, Asked
 from hsdns.cluster.reverse import address_of, is_reverse
 from hsdns.cluster.store import Store
-from hsdns.cluster.value import CLUSTER_IP
+from hsdns.cluster.value import CLUSTER_IP, Key, ServiceValue
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, nodata, unwritten
 from hsdns.wire.name import Name
@@ -71,7 +72,8 @@ class ClusterAnswers:
     """Answers from one store.
 
     `primary_zone` is where PTR records point, `namespaces` the allowed ones (none: all), `pods` a mode of the option of
-    that name, `ignore_empty` hides Services with a ClusterIP and no ready endpoint.  `ttl` in seconds.
+    that name, `ignore_empty` hides Services with a ClusterIP and no ready endpoint.  `ttl` in seconds.  `zonal` lets
+    names ask for a topology zone; zones at or below one of `multicluster` show ServiceImports instead of Services.
     """
 
     def __init__(
@@ -83,6 +85,8 @@ class ClusterAnswers:
         namespaces: frozenset[bytes] = frozenset(),
         pods: str = "disabled",
         ignore_empty: bool = False,
+        zonal: bool = False,
+        multicluster: tuple[Name, ...] = (),
     ) -> None:
         self.store = store
         self.primary_zone = primary_zone
@@ -91,6 +95,8 @@ class ClusterAnswers:
         self._namespaces = namespaces
         self._pods = pods
         self._ignore_empty = ignore_empty
+        self._zonal = zonal
+        self._multicluster = multicluster
 
     def serve_at(self, local_addresses: Sequence[str]) -> None:
         """Take the addresses on which this server is reached, for NS records."""
@@ -98,16 +104,27 @@ class ClusterAnswers:
 
     def soa(self, zone: Name) -> RR:
         """The zone's SOA record; its own TTL is capped, the minimum is not."""
+        shared = self.is_multicluster(zone)
         rdata = soa(
             Name(b"\2ns\3dns" + zone.lower),
             Name(b"\12hostmaster" + zone.lower),
-            self.store.serial,
+            self.store.shared_serial if shared else self.store.serial,
             7200,
             1800,
             86400,
             self.ttl,
         )
         return RR(zone, RRType.SOA, min(self.ttl, SOA_TTL_CAP), rdata)
+
+    def is_multicluster(self, zone: Name) -> bool:
+        """Whether a zone shows ServiceImports."""
+        return any(zone.is_at_or_below(shared) for shared in self._multicluster)
+
+    def parse(self, qname: Name, zone: Name) -> Asked | None:
+        """What a name in a zone asks for; None for names that cannot exist."""
+        return question.parse(
+            qname.below(zone), zonal=self._zonal, multicluster=self.is_multicluster(zone)
+        )
 
     async def answer(
         self, qname: Name, qtype: int, zone: Name, lookup: Lookup, reads: Reads | None = None
@@ -226,7 +243,7 @@ class ClusterAnswers:
                 -3:
             ]  # what stands left of a pod's address is ignored, in the target too
             target = Name.from_labels((*labels, *zone.labels))
-            asked_pod = question.parse(qname.below(zone))
+            asked_pod = self.parse(qname, zone)
             assert asked_pod is not None, "found"
             # One entry a pod, as of any address: those that share it share the weight.
             entries = (
@@ -236,7 +253,7 @@ class ClusterAnswers:
             record = RR(qname.lowered(), RRType.SRV, self.ttl, srv(0, weight, 0, target))
             return (record,), (RR(target, schema.address_type(found), self.ttl, found),)
         node, asked = found
-        value = self.store.services[asked.namespace, asked.name]
+        value = self.values(zone)[asked.namespace, asked.name]
         return schema.srv_records(value, node, asked, qname, zone, self.ttl)
 
     def _ptr(self, qname: Name, zone: Name, reads: Reads | None) -> tuple[RR, ...]:
@@ -259,14 +276,14 @@ class ClusterAnswers:
             reads.note(address_counter(address))
         # Of several that share one (manifests can say so) always the same, whatever came first.
         for namespace, name in sorted(store.cluster_ips.lookup(address)):
-            if self._has_pointers(namespace, reads):
+            if self.has_pointers(namespace, reads):
                 target = schema.target_name(
                     None, Asked(question.SVC, namespace, name), self.primary_zone
                 )
                 return [target] if target is not None else []
         found: list[Name] = []
         for owner in store.endpoint_ips.lookup(address):
-            if self._has_pointers(owner[0], reads):
+            if self.has_pointers(owner[0], reads):
                 if reads is not None:
                     reads.note(service_counter(owner[0], owner[1]))
                 value = store.services[owner[0], owner[1]]
@@ -278,7 +295,9 @@ class ClusterAnswers:
         if qname.below(zone) == (b"dns-version",):
             return (RR(qname.lowered(), RRType.TXT, VERSION_TTL, txt(SCHEMA_VERSION)),)
         found = self._find(qname, zone, reads)
-        if found is None or (not isinstance(found, bytes) and not found[0].entry_count):
+        if found is None:
+            raise NoSuchName
+        if not isinstance(found, bytes) and not found[0].entry_count and not found[1].topology_zone:
             raise NoSuchName
         return ()
 
@@ -299,20 +318,21 @@ class ClusterAnswers:
         self, qname: Name, zone: Name, reads: Reads | None
     ) -> tuple[schema.Node, Asked] | bytes | None:
         """A Service's or endpoint's node, a pod's address, or None for names that exist and hold nothing."""
-        asked = question.parse(qname.below(zone))
+        asked = self.parse(qname, zone)
         if asked is None:
             raise NoSuchName
         if not asked.kind:
             return None
-        if is_reverse(qname) or not self._is_exposed(asked.namespace, reads):
+        if is_reverse(qname) or not self.is_exposed(asked.namespace, reads):
             raise NoSuchName
         if asked.kind == POD:
             return self._find_pod(asked, reads)
         if not asked.name:
             return None
         if reads is not None:
-            reads.note(service_counter(asked.namespace, asked.name))
-        value = self.store.services.get((asked.namespace, asked.name))
+            counter = import_counter if self.is_multicluster(zone) else service_counter
+            reads.note(counter(asked.namespace, asked.name))
+        value = self.values(zone).get((asked.namespace, asked.name))
         if value is None or (
             self._ignore_empty and value.kind == CLUSTER_IP and not value.has_endpoints
         ):
@@ -321,6 +341,10 @@ class ClusterAnswers:
         if node is None:
             raise NoSuchName
         return node, asked
+
+    def values(self, zone: Name) -> dict[Key, ServiceValue]:
+        """What a zone shows."""
+        return self.store.imports.values if self.is_multicluster(zone) else self.store.services
 
     def _find_pod(self, asked: Asked, reads: Reads | None) -> bytes | None:
         if self._pods == "disabled":
@@ -336,15 +360,16 @@ class ClusterAnswers:
             raise NoSuchName
         return address
 
-    def _is_allowed(self, namespace: bytes) -> bool:
+    def is_allowed(self, namespace: bytes) -> bool:
         """Whether `namespaces` lets a namespace through."""
         return not self._namespaces or namespace in self._namespaces
 
-    def _has_pointers(self, namespace: bytes, reads: Reads | None) -> bool:
+    def has_pointers(self, namespace: bytes, reads: Reads | None) -> bool:
         """Whether PTR may name a namespace: without `namespaces` any, with it only one that exists and is listed."""
-        return not self._namespaces or self._is_exposed(namespace, reads)
+        return not self._namespaces or self.is_exposed(namespace, reads)
 
-    def _is_exposed(self, namespace: bytes, reads: Reads | None) -> bool:
+    def is_exposed(self, namespace: bytes, reads: Reads | None) -> bool:
+        """Whether names in a namespace may exist."""
         if reads is not None:
             reads.note(namespace_counter(namespace))
-        return self._is_allowed(namespace) and namespace in self.store.namespaces
+        return self.is_allowed(namespace) and namespace in self.store.namespaces

@@ -17,8 +17,15 @@ from ipaddress import ip_address
 from typing import Any, Final, NamedTuple, TypeVar
 
 from hsdns.cluster.complaints import shown
-from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, Upserted
-from hsdns.cluster.pack import pack_key, pack_label, slice_owner
+from hsdns.cluster.objects import (
+    EndpointSlice,
+    Namespace,
+    Object,
+    Pod,
+    ServiceImport,
+    Upserted,
+)
+from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
 from hsdns.cluster.reverse import ReverseIndex
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import Key, ServiceValue, SliceKey
@@ -127,6 +134,13 @@ def compare(store: Store, expected: Store) -> Iterator[Difference | None]:
                 ("Pod", (pod[0], pod[1])),
                 f"Pod {_text(pod[0])}/{pod[1]}: {_address_text(address)} {what}",
             )
+    for at, key in enumerate(_keys(store.imports.values, expected.imports.values)):
+        if not at % STEP:
+            yield None
+        here_too, there_too = store.imports.values.get(key), expected.imports.values.get(key)
+        for sentence in _service_differences(here_too, there_too):
+            yield Difference(("ServiceImport", key), f"ServiceImport {_path(key)}: {sentence}")
+    yield from _index_differences("external IP", store.external_ips, expected.external_ips)
     yield from _index_differences("clusterIP", store.cluster_ips, expected.cluster_ips)
     yield from _index_differences("endpoint", store.endpoint_ips, expected.endpoint_ips)
 
@@ -144,7 +158,7 @@ def _service_differences(here: ServiceValue | None, there: ServiceValue | None) 
             f"the store has version {here.resource_version or 'none'} ({here.kind or 'only slices'}), "
             f"the API {there.resource_version or 'none'} ({there.kind or 'only slices'})"
         )
-    fields = ("clusterIPs", "ports", "externalName", "selector")
+    fields = ("clusterIPs", "ports", "externalName", "selector", "external addresses")
     for field, own, real in zip(fields, _own(here)[2:], _own(there)[2:], strict=True):
         if own != real:
             yield f"it has other {field} than in the API"
@@ -170,6 +184,7 @@ def _own(value: ServiceValue) -> tuple[Hashable, ...]:
         value.ports,
         value.external_name,
         value.has_selector,
+        value.external,
     )
 
 
@@ -222,15 +237,19 @@ def _versions(objects: Iterable[Object]) -> dict[Subject, set[Hashable]]:
     for each in objects:
         meta = each.metadata
         subject: Subject
+        seen = (type(each).__name__, meta.name, meta.resource_version)
         if isinstance(each, EndpointSlice):
+            found["ServiceImport", import_owner(meta)].add(seen)
             subject = ("Service", slice_owner(meta))
+        elif isinstance(each, ServiceImport):
+            subject = ("ServiceImport", pack_key(meta))
         elif isinstance(each, Pod):
             subject = ("Pod", (pack_label(meta.namespace), meta.name))
         elif isinstance(each, Namespace):
             subject = ("Namespace", pack_label(meta.name))
         else:
             subject = ("Service", pack_key(meta))
-        found[subject].add((type(each).__name__, meta.name, meta.resource_version))
+        found[subject].add(seen)
     return found
 
 

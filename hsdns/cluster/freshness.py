@@ -80,6 +80,11 @@ def service_counter(namespace: bytes, name: bytes) -> int:
     return hash((namespace, name)) & _MASK
 
 
+def import_counter(namespace: bytes, name: bytes) -> int:
+    """The counter of a ServiceImport with its slices, in lower case."""
+    return hash((b"import", namespace, name)) & _MASK
+
+
 def namespace_counter(namespace: bytes) -> int:
     """The counter of a namespace's being there."""
     return hash((b"namespace", namespace)) & _MASK
@@ -100,12 +105,16 @@ ANYTHING: Final = hash((b"anything", b"at all")) & _MASK
 
 
 class Reads:
-    """What one answer depends on: pairs of a counter and its value at that time."""
+    """What one answer depends on: pairs of a counter and its value at that time.
 
-    __slots__ = ("_counters", "_pairs", "is_whole")
+    `mark` is how `cache` counted it, where it did: as which kind, and for how many seconds it counts as a hit.
+    """
+
+    __slots__ = ("_counters", "_pairs", "is_whole", "mark")
 
     def __init__(self, counters: Counters) -> None:
         self.is_whole = True  # False: it depends on something else too
+        self.mark: tuple[str, int] | None = None
         self._counters = counters
         self._pairs: dict[int, int] = {}
 

@@ -57,6 +57,24 @@ class Nameserver:
             if schema.address_type(address) == qtype
         )
 
+    def external(self, *, headless: bool) -> list[bytes]:
+        """Where this server is reached from outside the cluster: how the Services are that it is an endpoint of.
+
+        With `headless` the endpoints of a headless Service count as that.  An endpoint of none is reached as it is.
+        """
+        store, found = self._store, dict[bytes, None]()
+        owners = [owner for local in self._local for owner in store.endpoint_ips.lookup(local)]
+        for owner in owners:
+            value = store.services[owner[0], owner[1]]
+            if headless and value.kind == HEADLESS:
+                for part in value.slices:
+                    if part.name == owner[2] and part.width:
+                        hosts = (part.host(index) for index in range(part.host_count))
+                        found.update((host, None) for host in hosts if isinstance(host, bytes))
+            elif value.kind is not None:
+                found.update((each, None) for each in value.external if isinstance(each, bytes))
+        return list(found) if owners else list(dict.fromkeys(self._local))
+
     def _found(self, zone: Name) -> Iterator[tuple[Name, bytes]]:
         store, is_endpoint = self._store, False
         for local in self._local:

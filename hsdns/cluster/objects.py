@@ -48,11 +48,46 @@ class ServiceSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     publish_not_ready_addresses: bool | None = None
 
 
+class LoadBalancerIngress(msgspec.Struct, frozen=True, gc=False):
+    """core/v1 LoadBalancerIngress."""
+
+    ip: str | None = None
+    hostname: str | None = None
+
+
+class LoadBalancerStatus(msgspec.Struct, frozen=True, gc=False):
+    """core/v1 LoadBalancerStatus."""
+
+    ingress: list[LoadBalancerIngress] | None = None
+
+
+class ServiceStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """core/v1 ServiceStatus."""
+
+    load_balancer: LoadBalancerStatus | None = None
+
+
 class Service(msgspec.Struct, frozen=True, gc=False):
     """core/v1 Service."""
 
     metadata: ObjectMeta
     spec: ServiceSpec = ServiceSpec()
+    status: ServiceStatus | None = None
+
+
+class ServiceImportSpec(msgspec.Struct, frozen=True, gc=False):
+    """multicluster.x-k8s.io/v1alpha1 ServiceImportSpec; `type` is ClusterSetIP or Headless."""
+
+    type: str | None = None
+    ips: list[str] | None = None
+    ports: list[ServicePort] | None = None
+
+
+class ServiceImport(msgspec.Struct, frozen=True, gc=False):
+    """multicluster.x-k8s.io/v1alpha1 ServiceImport: a Service of a set of clusters, as one of them sees it."""
+
+    metadata: ObjectMeta
+    spec: ServiceImportSpec = ServiceImportSpec()
 
 
 class EndpointConditions(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -118,8 +153,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     status: PodStatus = PodStatus()
 
 
-Object = Service | EndpointSlice | Namespace | Pod
+Object = Service | EndpointSlice | Namespace | Pod | ServiceImport
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+# On slices of a ServiceImport: its name, and the cluster that the endpoints are in.
+IMPORT_NAME_LABEL = "multicluster.kubernetes.io/service-name"
+SOURCE_CLUSTER_LABEL = "multicluster.kubernetes.io/source-cluster"
 
 
 class Upserted(NamedTuple):

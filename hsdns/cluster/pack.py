@@ -16,11 +16,14 @@ from typing import Final
 
 from hsdns.cluster.complaints import Reason, shown
 from hsdns.cluster.objects import (
+    IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
+    SOURCE_CLUSTER_LABEL,
     EndpointPort,
     EndpointSlice,
     ObjectMeta,
     Service,
+    ServiceImport,
     ServicePort,
 )
 from hsdns.cluster.value import (
@@ -55,6 +58,17 @@ def slice_owner(meta: ObjectMeta) -> Key | None:
     """The Service a slice belongs to, by its label alone; None where it has none."""
     owner = (meta.labels or {}).get(SERVICE_NAME_LABEL)
     return pack_key(meta, owner) if owner else None
+
+
+def import_owner(meta: ObjectMeta) -> Key | None:
+    """The ServiceImport a slice belongs to, by its label alone; None where it has none."""
+    owner = (meta.labels or {}).get(IMPORT_NAME_LABEL)
+    return pack_key(meta, owner) if owner else None
+
+
+def source_cluster(meta: ObjectMeta) -> bytes:
+    """The cluster that the endpoints of a ServiceImport's slice are in; b"" where it is not said."""
+    return pack_label((meta.labels or {}).get(SOURCE_CLUSTER_LABEL, "")) or b""
 
 
 @lru_cache(maxsize=KEPT)
@@ -95,6 +109,7 @@ def pack_service(
     meta, spec = service.metadata, service.spec
     ports = _ports(spec.ports or ())
     has_selector = bool(spec.selector)
+    external = _external(service)
     if spec.type == "ExternalName":
         target = pack_target(spec.external_name or "")
         if target is None:
@@ -104,21 +119,53 @@ def pack_service(
             )
             return ServiceValue(None, meta.resource_version, slices=slices)
         return ServiceValue(
-            EXTERNAL_NAME, meta.resource_version, (), ports, target, slices, has_selector
+            EXTERNAL_NAME, meta.resource_version, (), ports, target, slices, has_selector, external
         )
     texts = spec.cluster_ips or [spec.cluster_ip or ""]
     if texts[0] == "None":
-        return ServiceValue(HEADLESS, meta.resource_version, (), ports, None, slices, has_selector)
+        return ServiceValue(
+            HEADLESS, meta.resource_version, (), ports, None, slices, has_selector, external
+        )
+    addresses = _addresses(texts, "clusterIP", complain)
+    return ServiceValue(
+        CLUSTER_IP, meta.resource_version, addresses, ports, None, slices, has_selector, external
+    )
+
+
+def pack_import(
+    found: ServiceImport, slices: tuple[PackedSlice, ...], complain: Complain
+) -> ServiceValue:
+    """A ServiceImport's value; without ports it has no names, since nothing stands in for them here."""
+    spec, version = found.spec, found.metadata.resource_version
+    ports = _ports(spec.ports or ()) if spec.ports else ()
+    if spec.type == "Headless":
+        return ServiceValue(HEADLESS, version, (), ports, None, slices)
+    addresses = _addresses(spec.ips or (), "IP", complain)
+    return ServiceValue(CLUSTER_IP, version, addresses, ports, None, slices)
+
+
+def _addresses(texts: Iterable[str], what: str, complain: Complain) -> tuple[bytes, ...]:
     addresses = []
     for text in texts:
         packed = pack_address(text)
         if packed is not None:
             addresses.append(packed)
         elif text:
-            complain("address", f"clusterIP {shown(text)} is no address; it is left out")
-    return ServiceValue(
-        CLUSTER_IP, meta.resource_version, tuple(addresses), ports, None, slices, has_selector
-    )
+            complain("address", f"{what} {shown(text)} is no address; it is left out")
+    return tuple(addresses)
+
+
+def _external(service: Service) -> tuple[bytes | Name, ...]:
+    """Where a Service is reached from outside: its external IPs, then the addresses or names of load balancers.
+
+    What is neither address nor name is left out without a word: `kubernetes` itself has no use for it.
+    """
+    texts = list(service.spec.external_ips or ())
+    balancer = service.status.load_balancer if service.status is not None else None
+    if balancer is not None:
+        texts += [each.ip or each.hostname or "" for each in balancer.ingress or ()]
+    found = (pack_address(text) or pack_target(text) for text in texts)
+    return tuple(each for each in found if each is not None)
 
 
 def pack_target(text: str) -> Name | None:
@@ -133,15 +180,21 @@ def pack_target(text: str) -> Name | None:
 
 
 def pack_slice(
-    found: EndpointSlice, *, pod_names: bool, complain: Complain
+    found: EndpointSlice,
+    *,
+    pod_names: bool,
+    complain: Complain,
+    zonal: bool = False,
+    cluster: bytes = b"",
 ) -> tuple[PackedSlice, ...]:
     """The ready endpoints of a slice: one part for each address width, and one more for unusual spellings."""
     meta = found.metadata
     ports = _ports(found.ports or ())
+    zones = _topology_zones(found) if zonal else {}
     # By width, below zero where the addresses were not written in the usual form.
-    groups: dict[int, tuple[list[bytes], list[bytes | None]]] = {}
+    groups: dict[int, _Group] = {}
     targets: list[Name] = []
-    target_labels: list[bytes | None] = []
+    of_targets = _Group()
     for endpoint in found.endpoints or ():
         if endpoint.conditions is not None and endpoint.conditions.ready is False:
             continue
@@ -163,29 +216,32 @@ def pack_slice(
                     complain("address", f"{shown(text)} is no address; it is left out")
                 else:
                     targets.append(target)
-                    target_labels.append(label)
+                    of_targets.add(b"", label, zones.get(text, b""))
                 continue
             packed, usual = read
             width = len(packed) if usual else -len(packed)
             group = groups.get(width)
             if group is None:
-                group = groups[width] = ([], [])
-            group[0].append(packed)
+                group = groups[width] = _Group()
             # CoreDNS makes the label from the text as written, which counts where that is not the usual form.
-            group[1].append(
-                label if label is not None or usual else pack_label(dashed_text(text).decode())
-            )
+            if label is None and not usual:
+                own: bytes | None = pack_label(dashed_text(text).decode())
+            else:
+                own = label
+            group.add(packed, own, zones.get(text, b""))
     parts = [
         PackedSlice(
             meta.name,
             meta.resource_version,
             abs(width),
-            b"".join(addresses),
-            tuple(labels) if any(label is not None for label in labels) else None,
+            b"".join(group.addresses),
+            tuple(group.labels) if any(label is not None for label in group.labels) else None,
             ports,
             reversible=width > 0,
+            topology_zones=tuple(group.zones) if any(group.zones) else None,
+            cluster=cluster,
         )
-        for width, (addresses, labels) in groups.items()
+        for width, group in groups.items()
     ]
     if targets:
         parts.append(
@@ -194,12 +250,42 @@ def pack_slice(
                 meta.resource_version,
                 0,
                 b"",
-                tuple(target_labels),
+                tuple(of_targets.labels),
                 ports,
                 tuple(targets),
+                topology_zones=tuple(of_targets.zones) if any(of_targets.zones) else None,
+                cluster=cluster,
             )
         )
     return tuple(parts)
+
+
+class _Group:
+    """Addresses of one part, with their labels and topology zones."""
+
+    __slots__ = ("addresses", "labels", "zones")
+
+    def __init__(self) -> None:
+        self.addresses: list[bytes] = []
+        self.labels: list[bytes | None] = []
+        self.zones: list[bytes] = []
+
+    def add(self, address: bytes, label: bytes | None, zone: bytes) -> None:
+        """Take the next address."""
+        self.addresses.append(address)
+        self.labels.append(label)
+        self.zones.append(zone)
+
+
+def _topology_zones(found: EndpointSlice) -> dict[str, bytes]:
+    """Topology zones by address as written: of an address that stands in a slice twice the last one counts."""
+    return {
+        text: (endpoint.zone or "").lower().encode("utf-8", "surrogatepass")
+        for endpoint in found.endpoints or ()
+        if endpoint.zone is not None
+        and (endpoint.conditions is None or endpoint.conditions.ready is not False)
+        for text in endpoint.addresses or ()
+    }
 
 
 def _ports(ports: Iterable[ServicePort | EndpointPort]) -> tuple[Port, ...]:

@@ -1,13 +1,13 @@
-"""Pod names: `1-2-3-4.NAMESPACE.pod.ZONE`.
+"""Pods: the names `1-2-3-4.NAMESPACE.pod.ZONE`, and which pod a query comes from.
 
-Path: plugins/kubernetes.py asks for the address that a pod's label means.
+Path: plugins/kubernetes.py asks for the address that a pod's label means, and for the pod of a client.
 Source: CoreDNS 1.14.7 plugin/kubernetes findPods.
 """
 
 from __future__ import annotations
 
 from hsdns.cluster.pack import pack_address
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import PodKey, Store
 from hsdns.wire.rdata import address_to_text
 
 
@@ -28,6 +28,18 @@ def pod_address(label: bytes, store: Store | None, namespace: bytes) -> bytes | 
 def pod_count(address: bytes, store: Store, namespace: bytes) -> int:
     """How many pods of a namespace have an address; those on the host's network share one."""
     return sum(owner[0] == namespace for owner in store.pods.get(address, ()))
+
+
+def client_pod(store: Store, address: str) -> PodKey | None:
+    """The pod that has a client's address: its namespace and name; None where none has, or it could be several's.
+
+    An address comes to a new pod while the one before it may still be listed as being deleted, so those count only
+    where there is no other.  Pods of several namespaces share an address on the network of their host.
+    """
+    packed = pack_address(address)
+    pods = store.pods.get(packed, ()) if packed is not None else ()
+    found = [pod for pod in pods if pod not in store.leaving] or pods
+    return found[-1] if len({namespace for namespace, _ in found}) == 1 else None
 
 
 def _address_text(label: bytes) -> str | None:

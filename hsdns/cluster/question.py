@@ -10,6 +10,9 @@ Source: CoreDNS 1.14.7 plugin/kubernetes/parse.go; the Kubernetes DNS specificat
     ENDPOINT.NAME.NAMESPACE.svc.zone      one of its endpoints
     _PORT._PROTOCOL.NAME.NAMESPACE.svc.zone   one of its ports; the underscores may be missing
     ADDRESS.NAMESPACE.pod.zone            a pod; labels left of the address are ignored
+    TOPOLOGY.pin._zone.NAME.NAMESPACE.svc.zone      with `zonal`: the endpoints in a topology zone, whose name may be
+    TOPOLOGY.prefer._zone.NAME.NAMESPACE.svc.zone   several labels; with `prefer` all where there is none
+    ENDPOINT.CLUSTER.NAME.NAMESPACE.svc.zone        in a zone of `multicluster`, where neither begins with "_"
 
 There are no wildcards and no other empty non-terminals: `_tcp.NAME...` is an endpoint called "_tcp".
 """
@@ -20,6 +23,8 @@ from typing import Final, NamedTuple
 
 SVC: Final = b"svc"
 POD: Final = b"pod"
+_ANCHOR: Final = b"_zone"
+_DIRECTIVES: Final = (b"pin", b"prefer")
 
 
 class Asked(NamedTuple):
@@ -31,12 +36,17 @@ class Asked(NamedTuple):
     endpoint: bytes = b""
     port: bytes = b""
     protocol: bytes = b""
+    cluster: bytes = b""
+    topology_zone: bytes = b""
+    prefers: bool = False  # all endpoints where the topology zone has none
 
 
 EMPTY: Final = Asked(b"")
 
 
-def parse(labels: tuple[bytes, ...]) -> Asked | None:
+def parse(
+    labels: tuple[bytes, ...], *, zonal: bool = False, multicluster: bool = False
+) -> Asked | None:
     """Read the lower-case labels left of the zone; None for names that cannot exist."""
     if not labels or labels in ((SVC,), (POD,)):
         return EMPTY
@@ -50,11 +60,31 @@ def parse(labels: tuple[bytes, ...]) -> Asked | None:
     if count == 4:
         return Asked(kind, labels[2], labels[1], endpoint=labels[0])
     if count == 5:
+        first, second = labels[0], labels[1]
+        if multicluster and not first.startswith(b"_") and not second.startswith(b"_"):
+            return Asked(kind, labels[3], labels[2], endpoint=first, cluster=second)
         return Asked(
             kind,
             labels[3],
             labels[2],
-            port=labels[0].removeprefix(b"_"),
-            protocol=labels[1].removeprefix(b"_"),
+            port=first.removeprefix(b"_"),
+            protocol=second.removeprefix(b"_"),
         )
-    return None
+    directive = labels[-5]
+    if (
+        not zonal
+        or multicluster
+        or kind != SVC
+        or labels[-4] != _ANCHOR
+        or directive not in _DIRECTIVES
+    ):
+        return None
+    # A topology zone is a label's value in Kubernetes, which may have dots.
+    topology_zone = b".".join(label.replace(b".", b"\\.") for label in labels[:-5])
+    return Asked(
+        kind,
+        labels[-2],
+        labels[-3],
+        topology_zone=topology_zone,
+        prefers=directive == b"prefer",
+    )

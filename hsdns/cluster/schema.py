@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from hsdns.cluster.question import SVC, Asked
-from hsdns.cluster.value import EXTERNAL_NAME, NO_PORT, ServiceValue, SliceKey
+from hsdns.cluster.value import EXTERNAL_NAME, HEADLESS, NO_PORT, Entry, ServiceValue, SliceKey
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import MAX_NAME_LEN, Name
@@ -66,15 +66,17 @@ def find(value: ServiceValue, asked: Asked, qname: Name, ttl: int) -> Node | Non
 
 
 def _make(value: ServiceValue, asked: Asked, owner: Name, ttl: int) -> Node | None:
-    entries = value.entries(asked.endpoint or None, asked.port, asked.protocol)
+    if asked.topology_zone and value.kind != HEADLESS:
+        return None  # a ClusterIP is in no topology zone
+    entries = _entries(value, asked)
     hosts: dict[bytes | Name, None] = {}
     count, first = 0, None
-    for host, _, _ in entries:
+    for host, _, _, _ in entries:
         if not count:
             first = host
         count += 1
         hosts[host] = None
-    if not count and not _port_matches(value, asked):
+    if not count and not asked.topology_zone and not _port_matches(value, asked):
         return None
     a, aaaa, targets = [], [], []
     for host in hosts:
@@ -85,6 +87,16 @@ def _make(value: ServiceValue, asked: Asked, owner: Name, ttl: int) -> Node | No
         else:
             aaaa.append(RR(owner, RRType.AAAA, ttl, host))
     return Node(tuple(a), tuple(aaaa), count, first, tuple(targets))
+
+
+def _entries(value: ServiceValue, asked: Asked) -> list[Entry]:
+    """What a question finds; of a topology zone nothing, or with `prefer` everything, where nothing is in it."""
+    if asked.topology_zone:
+        found = list(value.entries_in(asked.topology_zone))
+        if found or not asked.prefers:
+            return found
+    endpoint = asked.endpoint or None
+    return list(value.entries(endpoint, asked.port, asked.protocol, asked.cluster))
 
 
 def _port_matches(value: ServiceValue, asked: Asked) -> bool:
@@ -117,22 +129,18 @@ def srv_records(
 def _make_srv(
     value: ServiceValue, asked: Asked, owner: Name, zone: Name, ttl: int
 ) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
-    entries = [
-        entry
-        for entry in value.entries(asked.endpoint or None, asked.port, asked.protocol)
-        if isinstance(entry.host, bytes)
-    ]
+    entries = [entry for entry in _entries(value, asked) if isinstance(entry.host, bytes)]
     weight = max(1, 100 // len(entries)) if entries else 1
     answer: dict[tuple[Name, int], RR] = {}
     additional: dict[tuple[Name, bytes], RR] = {}
-    targets: dict[bytes | None, Name | None] = {}
-    for host, label, port in entries:
+    targets: dict[tuple[bytes | None, bytes], Name | None] = {}
+    for host, label, port, cluster in entries:
         assert isinstance(host, bytes)
         if port == NO_PORT:
             continue
-        if label not in targets:
-            targets[label] = target_name(label, asked, zone)
-        target = targets[label]
+        if (label, cluster) not in targets:
+            targets[label, cluster] = target_name(label, asked, zone, cluster)
+        target = targets[label, cluster]
         if target is None:  # the name would be over 255 octets
             continue
         if (target, port) not in answer:
@@ -142,13 +150,14 @@ def _make_srv(
     return tuple(answer.values()), tuple(additional.values())
 
 
-def target_name(label: bytes | None, asked: Asked, zone: Name) -> Name | None:
-    """`LABEL.NAME.NAMESPACE.svc.ZONE` or, without a label, `NAME.NAMESPACE.svc.ZONE`; None if it is too long."""
-    parts = (
-        (asked.name, asked.namespace, SVC)
-        if label is None
-        else (label, asked.name, asked.namespace, SVC)
-    )
+def target_name(label: bytes | None, asked: Asked, zone: Name, cluster: bytes = b"") -> Name | None:
+    """`LABEL.NAME.NAMESPACE.svc.ZONE` or, without a label, `NAME.NAMESPACE.svc.ZONE`; None if it is too long.
+
+    An endpoint in another cluster has that one's name between the label and the rest.
+    """
+    parts: tuple[bytes, ...] = (asked.name, asked.namespace, SVC)
+    if label is not None:
+        parts = (label, cluster, *parts) if cluster else (label, *parts)
     wire = b"".join(bytes((len(part),)) + part for part in parts) + zone.lower
     return Name(wire) if len(wire) <= MAX_NAME_LEN else None
 

@@ -22,12 +22,15 @@ from zlib import crc32
 import msgspec
 
 from hsdns.cluster.objects import (
+    IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
+    SOURCE_CLUSTER_LABEL,
     EndpointSlice,
     Namespace,
     Object,
     Pod,
     Service,
+    ServiceImport,
 )
 from hsdns.cluster.programming import read_time
 from hsdns.cluster.store import Store
@@ -48,6 +51,7 @@ _KINDS: Final[dict[str, type[Object]]] = {
     "Service": Service,
     "EndpointSlice": EndpointSlice,
     "Pod": Pod,
+    "ServiceImport": ServiceImport,
 }
 _NO_PORTS: Final = (Port(b"", b"", NO_PORT),)
 # Only whether there is a selector is kept; what it selects is in the slices.
@@ -73,6 +77,8 @@ def pieces(
     """The text of a store's state as it is now, to be joined; the work is done as the pieces are asked for."""
     services, values = list(store.services), list(store.services.values())
     namespaces, pods = list(store.namespaces), list(store.pods.items())
+    pod_labels = dict(store.pod_labels or {})
+    imports = sorted(store.imports.values.items(), key=lambda item: item[0])
 
     def objects() -> Iterator[dict[str, Any]]:
         for namespace in namespaces:
@@ -81,16 +87,22 @@ def pieces(
                 "kind": "Namespace",
                 "metadata": {"name": _text(namespace)},
             }
+        shared = _shared_slices(imports)
         for key, value in zip(services, values, strict=True):
-            yield from _service_objects(key, value)
+            yield from _service_objects(key, value, shared)
+        for key, value in imports:
+            yield from _import_objects(key, value, shared)
         for address, owners in pods:
             for namespace, name in owners:
-                yield {
+                found = {
                     "apiVersion": "v1",
                     "kind": "Pod",
                     "metadata": {"name": name, "namespace": _text(namespace)},
                     "status": {"podIP": _address(address, usual=True)},
                 }
+                if labels := pod_labels.get((namespace, name)):
+                    found["metadata"] = {**found["metadata"], "labels": labels}  # type: ignore[dict-item]  # of JSON
+                yield found
 
     return _lines(Header(version, saved, dict(settings)), objects())
 
@@ -126,7 +138,43 @@ def _lines(header: Header, objects: Iterable[dict[str, Any]]) -> Iterator[bytes]
     yield b'\n],"objects":%d,"checksum":"crc32:%08x"}\n' % (count, crc32(b"\n", checksum))
 
 
-def _service_objects(key: Key, value: ServiceValue) -> Iterator[dict[str, Any]]:
+def _shared_slices(
+    imports: Iterable[tuple[Key, ServiceValue]],
+) -> dict[tuple[bytes, str], dict[str, str]]:
+    """The slices of ServiceImports by namespace and name, and the labels that say so."""
+    return {
+        (key[0], part.name): {
+            IMPORT_NAME_LABEL: _text(key[1]),
+            **({SOURCE_CLUSTER_LABEL: _text(part.cluster)} if part.cluster else {}),
+        }
+        for key, value in imports
+        for part in value.slices
+    }
+
+
+def _import_objects(
+    key: Key, value: ServiceValue, shared: dict[tuple[bytes, str], dict[str, str]]
+) -> Iterator[dict[str, Any]]:
+    """A ServiceImport and those of its slices that have not been written with a Service."""
+    namespace, name = map(_text, key)
+    if value.kind is not None:
+        spec: dict[str, Any] = {"type": "Headless" if value.kind == HEADLESS else "ClusterSetIP"}
+        if value.cluster_ips:
+            spec["ips"] = [_address(address, usual=True) for address in value.cluster_ips]
+        if value.ports:
+            spec["ports"] = [_port(port) for port in value.ports]
+        yield {
+            "apiVersion": "multicluster.x-k8s.io/v1alpha1",
+            "kind": "ServiceImport",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": spec,
+        }
+    yield from _slice_objects(key[0], value, {}, shared)
+
+
+def _service_objects(
+    key: Key, value: ServiceValue, shared: dict[tuple[bytes, str], dict[str, str]]
+) -> Iterator[dict[str, Any]]:
     """A Service, if DNS can show it, and its slices."""
     namespace, name = map(_text, key)
     spec: dict[str, Any] = {}
@@ -144,23 +192,46 @@ def _service_objects(key: Key, value: ServiceValue) -> Iterator[dict[str, Any]]:
             spec["ports"] = [_port(port) for port in value.ports]
         if value.has_selector:
             spec["selector"] = _SELECTOR
-        yield {
+        found = {
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": {"name": name, "namespace": namespace},
             "spec": spec,
         }
+        if value.external:
+            # In their order, whichever of them are the Service's own external IPs.
+            ingress = [
+                {"hostname": each.to_text()}
+                if isinstance(each, Name)
+                else {"ip": _address(each, usual=True)}
+                for each in value.external
+            ]
+            found["status"] = {"loadBalancer": {"ingress": ingress}}
+        yield found
+    yield from _slice_objects(key[0], value, {SERVICE_NAME_LABEL: name}, shared)
+
+
+def _slice_objects(
+    namespace: bytes,
+    value: ServiceValue,
+    labels: dict[str, str],
+    shared: dict[tuple[bytes, str], dict[str, str]],
+) -> Iterator[dict[str, Any]]:
+    """The slices of a value; each that is shared is written once, with the labels of both its owners."""
     parts: dict[str, list[PackedSlice]] = {}
     for part in value.slices:
         parts.setdefault(part.name, []).append(part)
     for slice_name, of_slice in parts.items():
+        also = shared.pop((namespace, slice_name), None) if shared else None
+        if also is None and not labels:
+            continue  # it has been written with its Service
         found: dict[str, Any] = {
             "apiVersion": "discovery.k8s.io/v1",
             "kind": "EndpointSlice",
             "metadata": {
                 "name": slice_name,
-                "namespace": namespace,
-                "labels": {SERVICE_NAME_LABEL: name},
+                "namespace": _text(namespace),
+                "labels": {**labels, **(also or {})},
             },
             "addressType": _address_type(of_slice),
             "endpoints": [endpoint for part in of_slice for endpoint in _endpoints(part)],
@@ -184,6 +255,8 @@ def _endpoints(part: PackedSlice) -> Iterator[dict[str, Any]]:
         label = None if part.labels is None else part.labels[index]
         if label is not None:
             endpoint["hostname"] = _text(label)
+        if part.topology_zones is not None and part.topology_zones[index]:
+            endpoint["zone"] = _text(part.topology_zones[index])
         yield endpoint
 
 

@@ -28,6 +28,7 @@ from hsdns.cluster.freshness import (
     namespace_counter,
     service_counter,
 )
+from hsdns.cluster.imports import Imports
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
@@ -37,9 +38,11 @@ from hsdns.cluster.objects import (
     ObjectMeta,
     Pod,
     Service,
+    ServiceImport,
     Synced,
 )
 from hsdns.cluster.pack import (
+    import_owner,
     pack_address,
     pack_key,
     pack_label,
@@ -64,7 +67,8 @@ class Store:
     `programmed` is told after a slice's change how long that took, in seconds, and for which kind of Service.
     `restored` is when the snapshot was saved that is being served, `changes` counts what has changed, for whoever keeps
     a copy of it.  `pod_names` lets endpoints without a hostname be called like their pod.  `endpoints` False ignores
-    slices.  The selectors drop objects that they do not match, as the API server would.
+    slices.  The selectors drop objects that they do not match, as the API server would.  `zonal` keeps the topology
+    zones of endpoints, `multicluster` ServiceImports, `pod_labels` the labels of pods.
     """
 
     def __init__(
@@ -77,17 +81,26 @@ class Store:
         endpoints: bool = True,
         labels: Selector | None = None,
         namespace_labels: Selector | None = None,
+        zonal: bool = False,
+        multicluster: bool = False,
+        pod_labels: bool = False,
     ) -> None:
         self.services: dict[Key, ServiceValue] = {}
         self.namespaces: dict[bytes, str] = {}
         self.pods: dict[bytes, tuple[PodKey, ...]] = {}  # address -> namespace label and pod name
         self.cluster_ips: ReverseIndex[Key] = ReverseIndex()
         self.endpoint_ips: ReverseIndex[SliceKey] = ReverseIndex()
+        self.external_ips: ReverseIndex[Key] = ReverseIndex()
+        self.leaving: set[PodKey] = set()  # pods that are being deleted
+        self.pod_labels: dict[PodKey, dict[str, str]] | None = {} if pod_labels else None
         self.synced = False
         self.restored: float | None = None
         self.serial = 0
+        self.external_serial = 0  # of zones that show how Services are reached from outside
+        self.shared_serial = 0  # of zones that show ServiceImports
         self.changes = 0
         self.complaints = Complaints(complain)
+        self.imports = Imports(self.complaints, pod_names=pod_names, zonal=zonal)
         self.programmed = programmed
         self.names: Names = NoNames()
         self._counters: Counters = NoCounters()
@@ -96,6 +109,8 @@ class Store:
         self._endpoints = endpoints
         self._labels = labels
         self._namespace_labels = namespace_labels
+        self._zonal = zonal
+        self._multicluster = multicluster
         self._slice_owner: dict[
             tuple[str, str], Key
         ] = {}  # a slice's namespace and name -> its Service
@@ -115,6 +130,9 @@ class Store:
             "noendpoints": not self._endpoints,
             "labels": self._labels,
             "namespace_labels": self._namespace_labels,
+            "zonal": self._zonal,
+            "multicluster": self._multicluster,
+            "pod_labels": self.pod_labels is not None,
         }
         return {name: str(value) for name, value in found.items() if value}
 
@@ -127,6 +145,9 @@ class Store:
             endpoints=self._endpoints,
             labels=self._labels,
             namespace_labels=self._namespace_labels,
+            zonal=self._zonal,
+            multicluster=self._multicluster,
+            pod_labels=self.pod_labels is not None,
         )
 
     def count_in(self, metrics: Registry) -> None:
@@ -140,7 +161,7 @@ class Store:
 
     def use_counters(self, counters: Counters, names: Names) -> None:
         """Move these counters and keep these names from now on; to be called before the first event."""
-        self._counters, self.names = counters, names
+        self._counters, self.imports.counters, self.names = counters, counters, names
 
     def apply(self, events: Sequence[Event]) -> None:
         """Take a batch of events in one step."""
@@ -192,18 +213,38 @@ class Store:
         return changed
 
     def _selects(self, found: Object) -> bool:
-        selector = self._namespace_labels if isinstance(found, Namespace) else self._labels
+        by_namespace = isinstance(found, Namespace | ServiceImport)
+        selector = self._namespace_labels if by_namespace else self._labels
         return selector is None or selector.matches(found.metadata.labels)
 
     def _apply(self, found: Object, gone: bool) -> bool:
         if isinstance(found, EndpointSlice):
+            self._apply_shared(found, gone)
             return self._endpoints and self._apply_slice(found, gone)
+        if isinstance(found, ServiceImport):
+            return self._apply_shared(found, gone)
         if isinstance(found, Service):
             return self._apply_service(found, gone)
         if isinstance(found, Pod):
             return self._apply_pod(found, gone)
         self._apply_namespace(found.metadata, gone)
         return False
+
+    def _apply_shared(self, found: ServiceImport | EndpointSlice, gone: bool) -> bool:
+        """Take an event about what a set of clusters shares."""
+        if not self._multicluster:
+            return False
+        changes = self.imports.changes
+        if isinstance(found, ServiceImport):
+            moved = self.imports.apply(found, gone)
+        else:
+            moved = self.imports.apply_slice(found, gone)
+        self.changes += self.imports.changes - changes
+        if moved.shared:
+            self.shared_serial = int(self._wall())
+        if isinstance(found, ServiceImport) or not self._endpoints:
+            self._settle(type(found).__name__, found.metadata, gone)
+        return moved.own
 
     def _apply_namespace(self, meta: ObjectMeta, gone: bool) -> None:
         namespace = pack_label(meta.name)
@@ -242,23 +283,38 @@ class Store:
             new = pack_service(service, old.slices if old is not None else (), self.complaints.add)
             self._settle("Service", meta, gone)
         self._replace(key, new)
-        for address in old.cluster_ips if old is not None else ():
-            if address not in new.cluster_ips:
-                self.cluster_ips.remove(address, key)
+        before = old or ServiceValue(None)
+        self._lead(self.cluster_ips, key, before.cluster_ips, new.cluster_ips)
+        self._lead(
+            self.external_ips,
+            key,
+            [each for each in before.external if isinstance(each, bytes)],
+            [each for each in new.external if isinstance(each, bytes)],
+        )
+        if gone or not was_there:
+            return True  # the serial of the outside stays, as in CoreDNS
+        if before.ports != new.ports or before.external != new.external:
+            self.external_serial = int(self._wall())
+        return before.ports != new.ports or before.external_name != new.external_name
+
+    def _lead(
+        self, index: ReverseIndex[Key], key: Key, old: Sequence[bytes], new: Sequence[bytes]
+    ) -> None:
+        """Let the new addresses lead to a Service, and the old ones no more."""
+        for address in old:
+            if address not in new:
+                index.remove(address, key)
                 self._counters.bump(address_counter(address))
-        for address in new.cluster_ips:
-            self.cluster_ips.add(address, key)
+        for address in new:
+            index.add(address, key)
             self._counters.bump(address_counter(address))
-        if gone or not was_there or old is None:
-            return True
-        return old.ports != new.ports or old.external_name != new.external_name
 
     def _apply_slice(self, found: EndpointSlice, gone: bool) -> bool:
         meta = found.metadata
         slice_key = (meta.namespace, meta.name)
         before = self._slice_owner.get(slice_key)
         owner = None if gone else slice_owner(meta)
-        if owner is None and not gone:
+        if owner is None and not gone and import_owner(meta) is None:
             self.complaints.add(
                 "owner", "it has no usable label kubernetes.io/service-name; it is left out"
             )
@@ -273,7 +329,9 @@ class Store:
         old = self._parts(owner, meta.name)
         if old and before == owner and old[0].resource_version == meta.resource_version != "":
             return False
-        new = pack_slice(found, pod_names=self._pod_names, complain=self.complaints.add)
+        new = pack_slice(
+            found, pod_names=self._pod_names, complain=self.complaints.add, zonal=self._zonal
+        )
         self._settle("EndpointSlice", meta, gone)
         self._replace_slice(owner, meta.name, new)
         self._measure(meta)
@@ -331,10 +389,15 @@ class Store:
     def _apply_pod(self, pod: Pod, gone: bool) -> bool:
         meta = pod.metadata
         namespace = pack_label(meta.namespace)
-        if namespace is None or (not gone and meta.deletion_timestamp):
-            return False  # CoreDNS keeps a terminating pod as it was until it is gone
+        if namespace is None:
+            return False
         key = (namespace, meta.name)
         old = self._pod_address.get(key)
+        if not gone and meta.deletion_timestamp:
+            if old is not None:
+                self.leaving.add(key)
+            return False  # CoreDNS keeps a terminating pod as it was until it is gone
+        self.leaving.discard(key)
         ended = gone or pod.status.phase in ("Succeeded", "Failed", "Unknown")
         new = None if ended or not pod.status.pod_ip else pack_address(pod.status.pod_ip)
         if new is None and pod.status.pod_ip and not ended:
@@ -342,6 +405,10 @@ class Store:
                 "address", f"podIP {shown(pod.status.pod_ip)} is no address; it is left out"
             )
         self._settle("Pod", meta, gone)
+        if self.pod_labels is not None:
+            self.pod_labels.pop(key, None)
+            if new is not None and meta.labels:
+                self.pod_labels[key] = meta.labels
         if old == new:
             return False
         self.changes += 1

@@ -40,6 +40,8 @@ class PackedSlice(NamedTuple):
     `labels[i]` is the name that address i has beneath the Service, None for the dashed address; `labels` itself is
     None where no address has a name.  `targets` stands in for addresses in slices of addressType FQDN.  A part is not
     `reversible` whose addresses were not written in the usual form: CoreDNS compares texts, so PTR misses them.
+    `topology_zones[i]` is where address i is, in lower case; None where none is known, or none is asked for.  `cluster`
+    is where the endpoints of a ServiceImport are, b"" for a Service's.
     """
 
     name: str
@@ -50,6 +52,8 @@ class PackedSlice(NamedTuple):
     ports: tuple[Port, ...]
     targets: tuple[Name, ...] = ()
     reversible: bool = True
+    topology_zones: tuple[bytes, ...] | None = None
+    cluster: bytes = b""
 
     @property
     def host_count(self) -> int:
@@ -88,6 +92,7 @@ class Entry(NamedTuple):
     host: bytes | Name
     label: bytes | None  # None: the Service's own name is the SRV target
     port: int
+    cluster: bytes = b""
 
 
 class ServiceValue:
@@ -96,6 +101,7 @@ class ServiceValue:
     __slots__ = (
         "_labels",
         "cluster_ips",
+        "external",
         "external_name",
         "has_selector",
         "kind",
@@ -114,6 +120,7 @@ class ServiceValue:
         external_name: Name | None = None,
         slices: tuple[PackedSlice, ...] = (),
         has_selector: bool = False,
+        external: tuple[bytes | Name, ...] = (),
     ) -> None:
         self.kind = kind  # None while only slices were seen: no forward names, but reverse ones
         self.resource_version = resource_version
@@ -122,6 +129,9 @@ class ServiceValue:
         self.external_name = external_name
         self.slices = slices
         self.has_selector = has_selector  # for metrics alone
+        self.external = (
+            external  # where it is reached from outside: addresses, or names of load balancers
+        )
         self.nodes: dict[bytes, Node] = {}
         self._labels: dict[bytes, tuple[tuple[PackedSlice, int], ...]] | None = None
 
@@ -135,6 +145,7 @@ class ServiceValue:
             self.external_name,
             slices,
             self.has_selector,
+            self.external,
         )
 
     @property
@@ -147,16 +158,20 @@ class ServiceValue:
         """Whether any endpoint is ready."""
         return any(part.host_count for part in self.slices)
 
-    def entries(self, endpoint: bytes | None, port: bytes, protocol: bytes) -> Iterator[Entry]:
+    def entries(
+        self, endpoint: bytes | None, port: bytes, protocol: bytes, cluster: bytes = b""
+    ) -> Iterator[Entry]:
         """What a question finds; `endpoint` None for the Service's own name, port and protocol b"" for any.
 
         Source: CoreDNS 1.14.7 plugin/kubernetes findServices; ExternalName is not asked here.
         """
         if endpoint is not None:
             for part, index in self.labels.get(endpoint, ()):
+                if part.cluster != cluster:
+                    continue
                 for found in part.ports:
                     if _matches(found, port, protocol):
-                        yield Entry(part.host(index), endpoint, found.number)
+                        yield Entry(part.host(index), endpoint, found.number, cluster)
         elif self.kind == HEADLESS:
             for part in self.slices:
                 ports = [found.number for found in part.ports if _matches(found, port, protocol)]
@@ -164,12 +179,21 @@ class ServiceValue:
                     for index in range(part.host_count):
                         host, label = part.host(index), part.label(index)
                         for number in ports:
-                            yield Entry(host, label, number)
+                            yield Entry(host, label, number, part.cluster)
         else:
             for found in self.ports:
                 if _matches(found, port, protocol):
                     for address in self.cluster_ips:
                         yield Entry(address, None, found.number)
+
+    def entries_in(self, topology_zone: bytes) -> Iterator[Entry]:
+        """What a question for one topology zone finds."""
+        for part in self.slices:
+            for index, zone in enumerate(part.topology_zones or ()):
+                if zone == topology_zone:
+                    host, label = part.host(index), part.label(index)
+                    for found in part.ports:
+                        yield Entry(host, label, found.number, part.cluster)
 
     @property
     def labels(self) -> dict[bytes, tuple[tuple[PackedSlice, int], ...]]:

@@ -20,23 +20,53 @@ Key = tuple[bytes, int, int, bool, bool]  # lower-case qname, qtype, qclass, DO,
 
 
 class Entry:
-    """A reply, or with None the mark that there was one, and how long it counts; times in seconds."""
+    """A reply, or with None the mark that there was one, and how long it counts; times in seconds.
 
-    __slots__ = ("_shown", "_shown_ttl", "_stored", "_ttl", "is_servfail", "reply")
+    `answers` says that it is a good answer, `last_good` is the one that it has replaced where it is none
+    (`prefer_positive`); `wildcard` is the value of the metadata of that name.
+    """
+
+    __slots__ = (
+        "_hits",
+        "_is_refreshing",
+        "_last_hit",
+        "_retry_after",
+        "_shown",
+        "_shown_ttl",
+        "_stored",
+        "answers",
+        "full_ttl",
+        "is_servfail",
+        "last_good",
+        "reply",
+        "wildcard",
+    )
 
     def __init__(
         self, reply: Reply | None, ttl: int, now: float, is_servfail: bool = False
     ) -> None:
         self.reply = reply
         self.is_servfail = is_servfail
-        self._ttl = ttl
+        self.answers = False
+        self.last_good: Entry | None = None
+        self.wildcard = ""
+        self.full_ttl = ttl
         self._stored = now
         self._shown: Reply | None = None
         self._shown_ttl = -1
+        self._last_hit = -1e18
+        self._hits = 0
+        self._is_refreshing = False
+        self._retry_after = -1e18
 
     def ttl(self, now: float) -> int:
         """Seconds left, started ones counted as whole; 0 or less when it is over."""
-        return self._ttl - int(now - self._stored)
+        return self.full_ttl - int(now - self._stored)
+
+    def counts(self, now: float, stale: int = 0) -> bool:
+        """Whether it may be served; a mark never after its time, other entries for `stale` seconds more."""
+        ttl = self.ttl(now)
+        return ttl > 0 or (self.reply is not None and -ttl < stale)
 
     @property
     def is_overtaken(self) -> bool:
@@ -44,15 +74,36 @@ class Entry:
         reply = self.reply
         return reply is not None and reply.still_holds is not None and not reply.still_holds()
 
-    def show(self, now: float) -> Reply | None:
-        """The reply with what is left of its TTL; made once a second at most."""
+    def show(self, ttl: int) -> Reply | None:
+        """The reply with one TTL; made anew only when it is another one than the last time."""
         if self.reply is None:
             return None
-        ttl = self.ttl(now)
         if self._shown is None or self._shown_ttl != ttl:
             self._shown = with_ttl(self.reply, ttl)
             self._shown_ttl = ttl
         return self._shown
+
+    def hit(self, now: float, gap: float) -> int:
+        """Count a hit; return how many there were without `gap` seconds between two of them."""
+        self._hits = 1 if self._last_hit < now - gap else self._hits + 1
+        self._last_hit = now
+        return self._hits
+
+    def take_hits(self, other: Entry, now: float) -> None:
+        """Go on from the hits of the entry that this one replaces."""
+        self._hits, self._last_hit = other._hits, now
+
+    def begin_refresh(self, now: float, recheck: float = 0.0) -> bool:
+        """Tell whether to ask anew: not while somebody does, nor where `recheck` is given soon after it failed."""
+        if self._is_refreshing or (recheck and now < self._retry_after):
+            return False
+        self._is_refreshing = True
+        return True
+
+    def end_refresh(self, now: float, recheck: float, *, refreshed: bool) -> None:
+        """Note how it went."""
+        self._is_refreshing = False
+        self._retry_after = -1e18 if refreshed else now + recheck
 
 
 class Store:
@@ -73,10 +124,14 @@ class Store:
         """How many entries there are, those whose time is over included."""
         return len(self._entries)
 
-    def lookup(self, key: Key, now: float) -> Entry | None:
-        """Find a key's entry if its time is not over."""
+    def find(self, key: Key) -> Entry | None:
+        """Find a key's entry, also when its time is over."""
+        return self._entries.get(key)
+
+    def lookup(self, key: Key, now: float, stale: int = 0) -> Entry | None:
+        """Find a key's entry if it may be served, for `stale` seconds after its time too."""
         entry = self._entries.get(key)
-        return entry if entry is not None and entry.ttl(now) > 0 else None
+        return entry if entry is not None and entry.counts(now, stale) else None
 
     def remember(self, key: Key, entry: Entry) -> bool:
         """Store an entry; tell whether another one had to go for it."""

@@ -5,23 +5,25 @@ Source: CoreDNS 1.14.7 plugin/errors.
 Rule 1: it logs `Reply.error`, the sentence of a handler; an rcode alone, SERVFAIL too, is no error.
 Rule 2: an error that matches a `consolidate` pattern is counted instead, and the count is logged when the pattern's
         period has passed since the first one; the first pattern that matches takes the error.
-Rule 3: cacheable, since it changes no reply and a reply with an error is not to be kept by anyone.
+Rule 3: `stacktrace` is for what handlers raise: server/lifecycle.py tells query.py, which logs it.
+Rule 4: cacheable, since it changes no reply and a reply with an error is not to be kept by anyone.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Block, Handler, Next, Request, Runtime
 from hsdns.corefile.arguments import optional_argument
+from hsdns.corefile.pattern import Pattern, read_pattern
 from hsdns.corefile.properties import (
     Property,
     duration,
     duration_to_text,
+    flag,
     only_once,
     read_properties,
 )
@@ -31,7 +33,6 @@ from hsdns.wire.message import Reply
 
 _log = logging.getLogger("hsdns.plugin.errors")
 
-MAX_PATTERN_LEN: Final = 10_000  # CoreDNS plugin/errors setup.go
 LEVELS: Final = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
@@ -44,7 +45,7 @@ class Consolidation(NamedTuple):
     """What a `consolidate` line says; `period` in seconds."""
 
     period: float
-    pattern: re.Pattern[str]
+    pattern: Pattern
     level: int = logging.ERROR
     show_first: bool = False
 
@@ -58,17 +59,7 @@ def read_consolidation(line: Line) -> Consolidation:
         )
     period = duration()(line.args[0])
     expression = line.args[1]
-    if len(expression.text) > MAX_PATTERN_LEN:
-        raise CorefileError(
-            expression.position,
-            f"the pattern has {len(expression.text)} characters, at most {MAX_PATTERN_LEN} are allowed",
-        )
-    try:
-        pattern = re.compile(expression.text)
-    except re.error as error:
-        raise CorefileError(
-            expression.position, f'"{expression.text}" is not a regular expression: {error}'
-        ) from None
+    pattern = read_pattern(expression)
     level, show_first = None, False
     for token in line.args[2:]:
         if token.text == "show_first":
@@ -95,14 +86,17 @@ class Errors(Handler):
 
     name: ClassVar[str] = "errors"
     cacheable = True
-    NOT_YET: ClassVar[frozenset[str]] = frozenset({"stacktrace"})
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "stacktrace": Property(flag, default=False),
         "consolidate": Property(
             read_consolidation, syntax="DURATION REGEXP [LEVEL] [show_first]", repeat="collect"
         ),
     }
 
-    def __init__(self, consolidations: Sequence[Consolidation] = ()) -> None:
+    def __init__(
+        self, consolidations: Sequence[Consolidation] = (), *, stacktrace: bool = False
+    ) -> None:
+        self.stacktrace = stacktrace  # query.py logs the stack of what a handler raised
         self._tallies = tuple(_Tally(what) for what in consolidations)
         self._runtime: Runtime | None = None
 
@@ -114,7 +108,8 @@ class Errors(Handler):
             raise CorefileError(
                 token.position, f'cannot log errors to "{token.text}"; leave it out or say "stdout"'
             )
-        return cls(read_properties(directives, cls.PROPERTIES, not_yet=cls.NOT_YET)["consolidate"])
+        options = read_properties(directives, cls.PROPERTIES)
+        return cls(options["consolidate"], stacktrace=options["stacktrace"])
 
     async def start(self, runtime: Runtime) -> None:
         """Begin to consolidate; before that and after stop() each error is logged by itself."""

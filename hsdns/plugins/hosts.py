@@ -89,8 +89,8 @@ class Hosts(Handler):
         directive = only_once(directives)
         path = DEFAULT_PATH
         if directive.args:
-            path = directive.args[0].text
-            _look_at(directive, block.warn)
+            path = block.path(directive.args[0].text)
+            _look_at(directive, path, block.warn)
         zones = zones_from_args(directive.args[1:]) or block.zones
         inline, properties = _split_body(directive, cls.PROPERTIES, block.warn)
         options = read_properties([properties], cls.PROPERTIES)
@@ -218,20 +218,20 @@ def gauges(metrics: Registry) -> tuple[Gauge, Gauge]:
     )
 
 
-def _look_at(directive: Directive, warn: Callable[[str], None]) -> None:
+def _look_at(directive: Directive, path: str, warn: Callable[[str], None]) -> None:
     token = directive.args[0]
     try:
-        status = os.stat(token.text)
+        status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        warn(f"{token.position}: hosts file {token.text} does not exist; it is read once it does")
+        warn(f"{token.position}: hosts file {path} does not exist; it is read once it does")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise CorefileError(
-            token.position, f'cannot look at hosts file "{token.text}": {reason}'
+            token.position, f'cannot look at hosts file "{path}": {reason}'
         ) from error
     else:
         if stat.S_ISDIR(status.st_mode):
-            warn(f"{token.position}: hosts file {token.text} is a folder; name a file")
+            warn(f"{token.position}: hosts file {path} is a folder; name a file")
 
 
 def _split_body(

@@ -4,8 +4,9 @@ Path: step 5, below `errors` and above everything that changes a query, so it sh
 Source: CoreDNS 1.14.7 plugin/log, plugin/pkg/replacer, plugin/pkg/response.
 Rule 1: only the first rule whose name the question falls under counts; its class decides whether a line is written.
 Rule 2: a format is taken apart once, at setup; a line costs one call for each of its placeholders.
-Rule 3: cacheable, unless a format shows {local}: the fast path tells of each query that it answers, and lines about
-        those are written a moment later.  Where more come than can be written, some are left out and counted.
+Rule 3: cacheable, unless a format shows {local} or metadata: the fast path tells of each query that it answers, and
+        lines about those are written a moment later.  Where more come than can be written, some are left out and
+        counted.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from hsdns.chain import Block, Handler, Next, Request, Runtime
 from hsdns.corefile.properties import Property, choice, many, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Token
 from hsdns.wire.encode import MAX_TCP_LEN, udp_limit
-from hsdns.wire.iana import Opcode, Rcode, class_to_text, rcode_to_text, type_to_text
-from hsdns.wire.message import AA, AD, CD, RA, RD, TC, Reply
+from hsdns.wire.iana import Rcode, class_to_text, rcode_to_text, type_to_text
+from hsdns.wire.message import AA, AD, CD, RA, RD, TC, Reply, copied_flags
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.outcome import Outcome, outcome
 from hsdns.wire.size import is_truncated, reply_size
@@ -39,6 +40,19 @@ _CLASSES: Final = {
     "success": frozenset({Outcome.POSITIVE, Outcome.DELEGATION}),
     "denial": frozenset({Outcome.NXDOMAIN, Outcome.NODATA}),
     "error": frozenset({Outcome.SERVER_ERROR, Outcome.META, Outcome.OTHER_ERROR}),
+}
+# What the labels log/class and log/type say, in CoreDNS's words.
+_CLASS_OF: Final = {
+    outcome: word for word, found in _CLASSES.items() if word != "all" for outcome in found
+}
+_TYPES: Final = {
+    Outcome.POSITIVE: "NOERROR",
+    Outcome.NODATA: "NODATA",
+    Outcome.NXDOMAIN: "NXDOMAIN",
+    Outcome.DELEGATION: "DELEGATION",
+    Outcome.META: "META",
+    Outcome.SERVER_ERROR: "SERVERERROR",
+    Outcome.OTHER_ERROR: "OTHERERROR",
 }
 
 
@@ -68,7 +82,7 @@ class Rule(NamedTuple):
     zone: Name
     outcomes: frozenset[Outcome]
     line: Callable[[Exchange], str]
-    shows_local: bool = False
+    cacheable: bool = True  # whether the fast path tells all that the line shows
 
 
 class Log(Handler):
@@ -83,8 +97,7 @@ class Log(Handler):
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = tuple(rules)
-        # What was asked over which address is not told by the fast path.
-        self.cacheable = not any(rule.shows_local for rule in rules)
+        self.cacheable = all(rule.cacheable for rule in rules)
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -96,8 +109,11 @@ class Log(Handler):
             outcomes = frozenset().union(*(_CLASSES[word] for word in words))
             names, form = _names_and_format(directive, block)
             line = compile_format(form)
-            shows_local = "{local}" in form
-            rules += [Rule(zone, outcomes, line, shows_local) for zone in names]
+            # What was asked over which address is not told by the fast path, and nothing about the client.
+            cacheable = "{local}" not in form and (
+                "{/" not in form or "metadata" not in block.plugins
+            )
+            rules += [Rule(zone, outcomes, line, cacheable) for zone in names]
         return cls(rules)
 
     async def start(self, runtime: Runtime) -> None:
@@ -112,9 +128,12 @@ class Log(Handler):
             return await next(request)
         reply = await next(request)
         sent = None if reply.dropped else reply
-        if outcome(request.query, sent, self._wall) in rule.outcomes and _log.isEnabledFor(
-            logging.INFO
-        ):
+        found = outcome(request.query, sent, self._wall)
+        if request.metadata is not None:
+            word = _CLASS_OF[found]
+            request.metadata["log/type"] = lambda: _TYPES[found]
+            request.metadata["log/class"] = lambda: word
+        if found in rule.outcomes and _log.isEnabledFor(logging.INFO):
             _log.info(rule.line(Exchange(request, sent, self._clock() - request.now)))
         return reply
 
@@ -141,10 +160,10 @@ def _names_and_format(directive: Directive, block: Block) -> tuple[list[Name], s
     args, form = directive.args, COMMON
     if len(args) > 1 and "{" in args[-1].text:
         args, form = args[:-1], args[-1].text
-        if "{/" in form:
+        if "{/" in form and "metadata" not in block.plugins:
             block.warn(
                 f'{directive.args[-1].position}: placeholders that begin with "{{/" show "-":'
-                " there is no metadata to fill them"
+                " add metadata to the block to have them filled"
             )
     elif len(args) == 1 and "{" in args[0].text:
         block.warn(
@@ -170,7 +189,7 @@ def compile_format(form: str) -> Callable[[Exchange], str]:
     # A placeholder reaches from a closing brace back to the nearest opening one, so `{ {name} }` holds one.
     for found in re.finditer(r"\{([^{}]*)\}", form):
         word = found[1]
-        field = _FIELDS.get(word) or (_empty if word.startswith("/") else None)
+        field = _FIELDS.get(word) or (_metadata(word[1:]) if word.startswith("/") else None)
         if field is not None:
             pieces.append(form[at : found.start()].replace("%", "%%"))
             fields.append(field)
@@ -180,8 +199,13 @@ def compile_format(form: str) -> Callable[[Exchange], str]:
     return lambda exchange: template % tuple([field(exchange) for field in getters])
 
 
-def _empty(exchange: Exchange) -> str:
-    return EMPTY
+def _metadata(label: str) -> Callable[[Exchange], str]:
+    def show(exchange: Exchange) -> str:
+        known = exchange.request.metadata
+        value = known.get(label) if known is not None else None
+        return value() if value is not None else EMPTY
+
+    return show
 
 
 def _bracketed(address: str) -> str:
@@ -208,7 +232,7 @@ def _rflags(exchange: Exchange) -> str:
     if reply is None:
         return EMPTY
     query = request.query
-    copied = query.flags if query.opcode == Opcode.QUERY else 0
+    copied = copied_flags(query, reply)
     words = ["qr"]
     if reply.aa:
         words.append("aa")

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns import __version__
 from hsdns.chain import Block, Handler, Next, Request, Runtime
 from hsdns.corefile.arguments import listen_address, optional_argument
-from hsdns.corefile.properties import only_once, read_properties
-from hsdns.corefile.tree import Directive
+from hsdns.corefile.properties import Property, flag, one, only_once, read_properties
+from hsdns.corefile.tree import Directive, Token
 from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS, Counter, Labels, Registry
+from hsdns.plugins.prometheus_runtime import show_runtime
+from hsdns.plugins.prometheus_web import TlsContext, read_web_config
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
@@ -38,7 +40,7 @@ TYPES: Final = {
     )
 }  # fmt: skip
 _SERVER: Final = ("server", "zone", "view")
-_VIEW: Final = ""  # a server block has no view of its own
+_NO_VIEW: Final = ""  # a block with a view has no answer table
 
 
 class _Series(NamedTuple):
@@ -97,7 +99,7 @@ class QueryCounts:
             (*_SERVER, "rcode", "plugin"),
         )
         self._zones: dict[bytes, str] = {}
-        self._series: dict[tuple[str, str, str, bool, int], _Series] = {}
+        self._series: dict[tuple[str, str, str, str, bool, int], _Series] = {}
 
     def count(self, request: Request, reply: Reply, seconds: float, plugin: str) -> None:
         """Count a query of a block; `plugin` is the handler next to the counting one.
@@ -121,7 +123,8 @@ class QueryCounts:
     ) -> None:
         query = request.query
         rrtype = query.qtype if query.qtype in TYPES else 0
-        key = (request.server, zone, request.protocol, ":" in request.client.address, rrtype)
+        is_v6 = ":" in request.client.address
+        key = (request.server, zone, request.view, request.protocol, is_v6, rrtype)
         series = self._series.get(key)
         if series is None:
             series = self._series[key] = self._make_series(key)
@@ -135,7 +138,7 @@ class QueryCounts:
 
     def fold(self, series: Counted, protocol: str, cells: Sequence[int]) -> None:
         """Add what the fast path has counted: `cells` as hsdns/fastpath has them."""
-        labels = (series.server, series.zone, _VIEW)
+        labels = (series.server, series.zone, _NO_VIEW)
         for family, count in (("1", cells[0]), ("2", cells[1])):
             if count:
                 self._requests.inc((*labels, protocol, family, series.rrtype), count)
@@ -147,13 +150,17 @@ class QueryCounts:
         self._durations.add((*cells[35:52], cells[52] / 1e9), labels)
 
     @staticmethod
-    def _make_series(key: tuple[str, str, str, bool, int]) -> _Series:
-        server, zone, protocol, is_v6, rrtype = key
-        labels = (server, zone, _VIEW)
+    def _make_series(key: tuple[str, str, str, str, bool, int]) -> _Series:
+        server, zone, view, protocol, is_v6, rrtype = key
+        labels = (server, zone, view)
         family = "2" if is_v6 else "1"  # IANA address family numbers
         return _Series(
             (*labels, protocol, family, TYPES.get(rrtype, "other")), labels, (*labels, protocol)
         )
+
+
+def _token(token: Token) -> Token:
+    return token
 
 
 class Prometheus(Handler):
@@ -162,18 +169,34 @@ class Prometheus(Handler):
     name: ClassVar[str] = "prometheus"
     cacheable = True
     counts: ClassVar[bool] = True
-    NOT_YET: ClassVar[frozenset[str]] = frozenset({"runtime_metrics", "tls"})
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "runtime_metrics": Property(flag, default=False),
+        "tls": Property(one(_token), syntax="FILE", repeat="once"),
+    }
 
-    def __init__(self, address: str = DEFAULT_ADDRESS) -> None:
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        runtime_metrics: bool = False,
+        tls: TlsContext | None = None,
+    ) -> None:
         self.address = address
+        self.runtime_metrics = runtime_metrics
+        self.tls = tls
         self.following = ""  # name of the next handler in the chain, set by whoever builds it
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read `prometheus [ADDRESS]`."""
         token = optional_argument(only_once(directives))
-        read_properties(directives, cls.PROPERTIES, not_yet=cls.NOT_YET)
-        return cls(listen_address(token) if token else DEFAULT_ADDRESS)
+        options = read_properties(directives, cls.PROPERTIES)
+        config: Token | None = options["tls"]
+        return cls(
+            listen_address(token) if token else DEFAULT_ADDRESS,
+            runtime_metrics=options["runtime_metrics"],
+            tls=read_web_config(config, config.text) if config is not None else None,
+        )
 
     async def start(self, runtime: Runtime) -> None:
         """Take the clock, and have /metrics answered."""
@@ -187,7 +210,9 @@ class Prometheus(Handler):
         ).set(
             1, (__version__, "", f"{platform.python_implementation()} {platform.python_version()}")
         )
-        runtime.serve_http(self.address, {"/metrics": MetricsPage(runtime.metrics)})
+        if self.runtime_metrics:
+            show_runtime(runtime.metrics)
+        runtime.serve_http(self.address, {"/metrics": MetricsPage(runtime.metrics, self.tls)})
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass everything on, then count it."""
@@ -201,8 +226,9 @@ class MetricsPage:
 
     slow: ClassVar[bool] = True  # server/http.py makes it in a thread: it takes milliseconds
 
-    def __init__(self, metrics: Registry) -> None:
+    def __init__(self, metrics: Registry, tls: TlsContext | None = None) -> None:
         self._metrics = metrics
+        self.tls = tls  # server/http.py serves it so
 
     def prepare(self) -> None:
         """Add up what is counted elsewhere; on the loop, where counting is done."""
@@ -227,8 +253,8 @@ def panics(metrics: Registry) -> Counter:
     return metrics.counter("coredns_panics_total", "A metrics that counts the number of panics.")
 
 
-def enable(metrics: Registry, chains: Mapping[tuple[str, str], Sequence[str]]) -> None:
-    """Show which handlers stand in the chains: (server, zone) -> names.
+def enable(metrics: Registry, chains: Mapping[tuple[str, str, str], Sequence[str]]) -> None:
+    """Show which handlers stand in the chains: (server, zone, view) -> names.
 
     To be given the blocks that have `prometheus`, all at once and again after a reload; what was shown before is gone.
     """
@@ -237,6 +263,4 @@ def enable(metrics: Registry, chains: Mapping[tuple[str, str], Sequence[str]]) -
         "A metric that indicates whether a plugin is enabled on per server and zone basis.",
         (*_SERVER, "name"),
     )
-    gauge.values = {
-        (server, zone, _VIEW, name): 1 for (server, zone), names in chains.items() for name in names
-    }
+    gauge.values = {(*block, name): 1 for block, names in chains.items() for name in names}

@@ -9,6 +9,7 @@ Rule 2: the names of the metrics stand here, and server/lifecycle.py counts thro
 
 from __future__ import annotations
 
+import logging
 from asyncio import sleep
 from collections.abc import Sequence
 from random import Random
@@ -23,6 +24,7 @@ DEFAULT_INTERVAL: Final = 30.0  # seconds, as are all here; CoreDNS plugin/reloa
 DEFAULT_JITTER: Final = 15.0
 MIN_INTERVAL: Final = 2.0
 MIN_JITTER: Final = 1.0
+_log = logging.getLogger("hsdns.plugin.reload")
 
 
 class Reload(Plugin):
@@ -96,3 +98,8 @@ def show_version(metrics: Registry, digest: str) -> None:
     """Show which Corefile was tried last (SHA-512, hex); CoreDNS does so from the first reload on."""
     gauge = versions(metrics)
     gauge.values = {("sha512", digest): 1}
+
+
+def show_running(digest: str) -> None:
+    """Log which Corefile is served now (SHA-512, hex)."""
+    _log.info("plugin/reload: Running configuration SHA512 = %s", digest)

@@ -5,7 +5,8 @@ Rule 1: pages belong to a configuration (HttpPages), sockets to the process (Htt
         the same address exchanges the pages under the open socket, so no probe of the kubelet finds it closed.
 Rule 2: a page is made on the event loop, so that /health proves that the loop turns; a handler with `slow = True` is
         given a thread.
-Rule 3: aiohttp is imported when the first socket is opened: it takes 0.14 s, and a Corefile may do without HTTP.
+Rule 3: a handler with a `tls` context is answered over HTTPS; a reload exchanges that too.
+Rule 4: aiohttp is imported when the first socket is opened: it takes 0.14 s, and a Corefile may do without HTTP.
 Source: CoreDNS 1.14.7 plugin/health, plugin/ready, plugin/metrics: time limits of 5 s, SO_REUSEPORT, other paths 404.
 """
 
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hsdns.chain import HttpHandler
 from hsdns.corefile.arguments import split_host_port
+from hsdns.server.tls import TlsConnection
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -52,9 +54,16 @@ class _Listener:
     """An open socket, and the pages that are answered through it now."""
 
     paths: dict[str, HttpHandler]
-    site: web.BaseSite
-    runner: web.BaseRunner
+    server: web.Server
+    accepting: asyncio.Server
     bound: tuple[str, int]
+
+    def connect(self) -> asyncio.Protocol:
+        """Make what speaks with one client."""
+        found = [getattr(handler, "tls", None) for handler in self.paths.values()]
+        context = next((each for each in found if each is not None), None)
+        inside = self.server()
+        return inside if context is None else TlsConnection(inside, context, is_http=True)
 
 
 class HttpListeners:
@@ -98,7 +107,7 @@ class HttpListeners:
 
 
 async def _listen(address: str, paths: dict[str, HttpHandler]) -> _Listener:
-    from aiohttp import web  # noqa: PLC0415 - Rule 3
+    from aiohttp import web  # noqa: PLC0415 - Rule 4
 
     path = min(paths, default="/")
     directive = _DIRECTIVES.get(path, path.strip("/"))
@@ -114,14 +123,15 @@ async def _listen(address: str, paths: dict[str, HttpHandler]) -> _Listener:
     async def answer(request: web.BaseRequest) -> web.Response:
         return await _answer(listener.paths, request)
 
-    runner = web.ServerRunner(
-        web.Server(answer, keepalive_timeout=TIMEOUT, access_log=None), shutdown_timeout=TIMEOUT
-    )
+    listener: _Listener
+    server = web.Server(answer, keepalive_timeout=TIMEOUT, access_log=None)
+    loop = asyncio.get_running_loop()
     try:
-        await runner.setup()
-        site = web.SockSite(runner, sock, backlog=BACKLOG)
-        listener = _Listener(dict(paths), site, runner, sock.getsockname()[:2])
-        await site.start()
+        accepting = await loop.create_server(
+            lambda: listener.connect(), sock=sock, backlog=BACKLOG, start_serving=False
+        )
+        listener = _Listener(dict(paths), server, accepting, sock.getsockname()[:2])
+        await accepting.start_serving()
     except BaseException:
         sock.close()
         raise
@@ -129,8 +139,9 @@ async def _listen(address: str, paths: dict[str, HttpHandler]) -> _Listener:
 
 
 async def _close(listener: _Listener) -> None:
-    await listener.site.stop()
-    await listener.runner.cleanup()
+    listener.accepting.close()
+    listener.server.pre_shutdown()
+    await listener.server.shutdown(TIMEOUT)
 
 
 async def _bind(address: str) -> socket.socket:
@@ -167,9 +178,10 @@ def _bound(family: int, where: Any, *, dual_stack: bool = False) -> socket.socke
 
 
 async def _answer(paths: dict[str, HttpHandler], request: web.BaseRequest) -> web.Response:
-    from aiohttp import web  # noqa: PLC0415 - Rule 3
+    from aiohttp import web  # noqa: PLC0415 - Rule 4
 
-    handler = paths.get(request.path)
+    folder = request.path.rpartition("/")[0]
+    handler = paths.get(request.path) or paths.get(f"{folder}/")  # "/debug/pprof/" has all below
     if handler is None:
         return web.Response(status=404, text="404 page not found\n")
     if request.method not in ("GET", "HEAD"):
@@ -178,9 +190,9 @@ async def _answer(paths: dict[str, HttpHandler], request: web.BaseRequest) -> we
         if getattr(handler, "slow", False):
             handler.prepare()  # type: ignore[attr-defined] # a page that is slow has it
             loop = asyncio.get_running_loop()
-            status, content_type, body = await loop.run_in_executor(None, handler, request.path)
+            status, content_type, body = await loop.run_in_executor(None, handler, request.path_qs)
         else:
-            status, content_type, body = handler(request.path)
+            status, content_type, body = handler(request.path_qs)
     except Exception:
         _log.exception("http: the page %s could not be made", request.path)
         return web.Response(status=500, text="internal server error\n")

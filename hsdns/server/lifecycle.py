@@ -13,38 +13,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
-from collections.abc import Callable
-from itertools import pairwise
-from typing import Final
+from collections.abc import Callable, Sequence
 
-from hsdns import drive
 from hsdns.assemble import Configuration, Listen
-from hsdns.chain import Endpoint, Plugin, Request, fold
+from hsdns.chain import Endpoint, Plugin, hand_over
 from hsdns.corefile.tree import Corefile, CorefileError
-from hsdns.fastpath import IMPLEMENTATION, Versions
-from hsdns.keeper import Policy
+from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
-from hsdns.plugins.debug import Debug
 from hsdns.plugins.health import Health
-from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable, panics
-from hsdns.plugins.reload import failures, show_version
+from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable
+from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
+from hsdns.server.chains import has_debug, make_processors
 from hsdns.server.http import HttpError, HttpListeners
-from hsdns.server.keepers import Keepers, make_keeper
-from hsdns.server.listener import ListenError, Opened, open_all
+from hsdns.server.keepers import Keepers
+from hsdns.server.listener import ListenError, Opened
+from hsdns.server.listeners import DRAIN_TIMEOUT, Leaving, Listeners
 from hsdns.server.runtime import ServerRuntime, Tasks
-from hsdns.server.tcp import TcpServer
-from hsdns.server.udp import UdpListener, make_udp
-from hsdns.wire.message import Reply
-from hsdns.zones import Zones
 
 log = logging.getLogger("hsdns.server")
-
-DRAIN_TIMEOUT: Final = (
-    5.0  # seconds for what is in work when the sockets close (CoreDNS: 5 s grace)
-)
 
 StartFailures = (CorefileError, ListenError, HttpError, OSError)
 
@@ -74,9 +62,9 @@ class Server:
         self.workers = workers
         self._runtime: ServerRuntime | None = None
         self._http = HttpListeners()
-        self._udp: dict[Listen, UdpListener] = {}
-        self._tcp: dict[Listen, TcpServer] = {}
         self._tasks = Tasks()
+        self._retiring = Tasks()  # configurations that something in work still needs
+        self.listeners = Listeners(self.metrics, self._tasks.spawn, ServerRuntime.clock, workers)
         self._status: int | None = None
         self._ended = asyncio.Event()
         self._at_once = False
@@ -84,9 +72,6 @@ class Server:
         self._reloading = asyncio.Lock()
         self._counts = QueryCounts(self.metrics)
         self._keepers = Keepers(self.metrics)
-        self._rejected = self.metrics.counter(
-            "hsdns_tcp_rejected_total", "Connections closed at once because too many were open."
-        )
 
     @property
     def configuration(self) -> Configuration:
@@ -98,7 +83,7 @@ class Server:
     @property
     def addresses(self) -> dict[Listen, Endpoint]:
         """The address behind each listener, with the port that the kernel chose where it was 0."""
-        return {listen: server.local for listen, server in self._udp.items()}
+        return self.listeners.addresses
 
     async def start(self) -> None:
         """Read the Corefile and serve it; raise CorefileError or StartError, leaving nothing behind."""
@@ -112,6 +97,11 @@ class Server:
                 raise StartError(str(error)) from error
             raise
         self._tasks.spawn(self._keepers.write_logs(), "query log")
+
+    def show_running(self) -> None:
+        """Log which Corefile is served, where a block has `reload`; at the start that is for the caller to do."""
+        if any(isinstance(plugin, Reload) for plugin in self.configuration.plugins):
+            show_running(self.configuration.corefile.digest)
 
     async def run(self) -> int:
         """Serve until a signal or a plugin ends it; return the exit status."""
@@ -194,13 +184,16 @@ class Server:
             reload_if_changed=self._reload_if_changed,
             fail=self._fail,
             claims_changed=self._renew_tables,
+            lasting=self._tasks,
         )
         runtime.configuration = configuration
+        if not first:
+            hand_over(self.configuration.plugins, configuration.plugins)
         opened: dict[Listen, Opened] = {}
         started: list[Plugin] = []
         try:
             if not first:
-                self._open(configuration, runtime, opened)
+                runtime.bound = await self.listeners.open(configuration, opened)
             for name in ORDER:
                 for plugin in configuration.plugins:
                     if plugin.name == name:
@@ -209,100 +202,49 @@ class Server:
                 if first:  # probes are answered while kubernetes waits for the cluster
                     await self._http.open(runtime.pages)
             if first:
-                self._open(configuration, runtime, opened)
+                runtime.bound = await self.listeners.open(configuration, opened)
             await self._http.open(runtime.pages)
             # Now that the handlers know what they claim; nothing is awaited until the tables are in use.
             runtime.processors = self._processors(configuration, runtime)
         except BaseException:
-            for sockets in opened.values():
-                sockets.close()
-            await _stop(started, runtime)
+            self.listeners.give_back(opened)
+            await _stop(runtime, started)
             raise
         runtime.stopping = self.stopping  # SIGTERM may have come meanwhile
         old, self._runtime = self._runtime, runtime
-        await self._put_behind_sockets(configuration, runtime, opened)
+        self._keepers.fold()  # while all that counts is there
+        left = await self.listeners.use(
+            configuration.listeners, lambda server: runtime.processors[server], opened
+        )
+        self._use_tables(configuration, runtime)
         enable(
             self.metrics,
             {
-                (listener.listen.server, zone.to_text()): [
+                (listener.listen.server, zone.to_text(), block.view): [
                     handler.name for handler in block.handlers
                 ]
                 for listener in configuration.listeners
-                for zone, block in listener.zones.items()
+                for zone, blocks in listener.served.items()
+                for block in blocks
                 if any(isinstance(plugin, Prometheus) for plugin in block.plugins)
             },
         )
-        level = logging.DEBUG if _debugs(configuration) else logging.INFO
+        level = logging.DEBUG if has_debug(configuration) else logging.INFO
         logging.getLogger("hsdns").setLevel(level)
         await self._http.keep_only(runtime.pages)
-        if old is not None and old.configuration is not None:
-            await _stop(old.configuration.plugins, old)
+        if old is None:
+            return
+        self.show_running()
+        if left or len(old.queries):
+            self._retiring.spawn(self._retire(old, left), "retire")
+        else:
+            await _stop(old)
 
-    def _open(
-        self,
-        configuration: Configuration,
-        runtime: ServerRuntime,
-        opened: dict[Listen, Opened],
-    ) -> None:
-        workers = self.workers if IMPLEMENTATION == "rust" else 1
-        for listener in configuration.listeners:
-            known = self._udp.get(listener.listen)
-            if known is None:
-                opened[listener.listen] = sockets = open_all(
-                    listener.listen, self._on_port(listener.listen.port, opened), workers
-                )
-                address = sockets.udp[0].getsockname()
-                runtime.bound[listener.listen.server] = Endpoint(*address[:2])
-            else:
-                runtime.bound[listener.listen.server] = known.local
-
-    def _on_port(self, port: int, opened: dict[Listen, Opened]) -> list[socket.socket]:
-        """Our own sockets on a port; on port 0 each has another."""
-        known = {
-            **{
-                listen: Opened(udp.sockets, self._tcp[listen].sock)
-                for listen, udp in self._udp.items()
-            },
-            **opened,
-        }
-        return [
-            sock
-            for listen, sockets in known.items()
-            if port and listen.port == port
-            for sock in (*sockets.udp, sockets.tcp)
-        ]
-
-    async def _put_behind_sockets(
-        self,
-        configuration: Configuration,
-        runtime: ServerRuntime,
-        opened: dict[Listen, Opened],
-    ) -> None:
-        kept = set()
-        for listener in configuration.listeners:
-            listen, processor = listener.listen, runtime.processors[listener.listen.server]
-            kept.add(listen)
-            if listen in opened:
-                udp, tcp = opened[listen]
-                self._udp[listen] = make_udp(udp, processor, self._tasks.spawn, runtime.clock)
-                self._tcp[listen] = TcpServer(
-                    tcp,
-                    processor,
-                    self._tasks.spawn,
-                    runtime.clock,
-                    self._rejected,
-                    self._count_connections,
-                )
-                self._udp[listen].start()
-                await self._tcp[listen].start()
-            else:
-                self._udp[listen].processor = processor
-                self._tcp[listen].processor = processor
-        self._keepers.fold()  # while they are all there
-        for listen in set(self._udp) - kept:
-            self._udp.pop(listen).close()
-            self._tcp.pop(listen).close()
-        self._use_tables(configuration, runtime)
+    async def _retire(self, old: ServerRuntime, left: Sequence[Leaving]) -> None:
+        """Stop an old configuration when what is in work has been answered, and close what is not wanted any more."""
+        await self.listeners.let_go(left)
+        await old.wait_until(lambda: not len(old.queries) or self._at_once, DRAIN_TIMEOUT)
+        await _stop(old)
 
     def _use_tables(self, configuration: Configuration, runtime: ServerRuntime) -> None:
         """Count the tables of a configuration from now on."""
@@ -310,49 +252,12 @@ class Server:
             listener.listen: runtime.processors[listener.listen.server].keeper
             for listener in configuration.listeners
         }
-        self._keepers.use(keepers, self._udp)
+        self._keepers.use(keepers, self.listeners.udp)
 
     def _processors(
         self, configuration: Configuration, runtime: ServerRuntime
     ) -> dict[str, QueryProcessor]:
-        spawn: drive.Spawn = self._tasks.spawn
-        chains = {}
-        for block in configuration.blocks:
-            handlers = block.handlers
-            for handler, following in pairwise(handlers):
-                if isinstance(handler, Prometheus):
-                    handler.following = following.name
-            chains[id(block)] = fold(handlers, spawn) if handlers else None
-
-        def on_refused(request: Request, reply: Reply) -> None:
-            self._counts.count_dropped(request, reply, runtime.clock() - request.now)
-
-        policies = {id(block): Policy(block.handlers) for block in configuration.blocks}
-        panicked = panics(self.metrics)
-
-        def on_panic() -> None:
-            panicked.inc()
-            if _debugs(configuration):
-                self._fail(
-                    "a handler raised an error and debug is on: ending; remove debug to survive such errors"
-                )
-
-        return {
-            listener.listen.server: QueryProcessor(
-                listener.listen.server,
-                Zones({zone: chains[id(block)] for zone, block in listener.zones.items()}),
-                any_class=listener.any_class,
-                on_refused=on_refused,
-                on_panic=on_panic,
-                keeper=make_keeper(
-                    listener.listen.server,
-                    {zone: policies[id(block)] for zone, block in listener.zones.items()},
-                    self.counters,
-                    self._counts,
-                ),
-            )
-            for listener in configuration.listeners
-        }
+        return make_processors(configuration, runtime, self.counters, self._counts, self._fail)
 
     def _renew_tables(self) -> None:
         """Make the tables anew: what the handlers claim has changed."""
@@ -360,16 +265,8 @@ class Server:
         if runtime is None or runtime.configuration is None:
             return
         runtime.processors = self._processors(runtime.configuration, runtime)
-        for listener in runtime.configuration.listeners:
-            if listener.listen not in self._tcp:  # it is just being opened
-                continue
-            processor = runtime.processors[listener.listen.server]
-            self._udp[listener.listen].processor = processor
-            self._tcp[listener.listen].processor = processor
+        self.listeners.exchange(runtime.processors)
         self._use_tables(runtime.configuration, runtime)
-
-    def _count_connections(self) -> int:
-        return sum(len(server.connections) for server in self._tcp.values())
 
     async def _reload_if_changed(self) -> None:
         # In a task of its own: the reload stops the plugin that asks for it.
@@ -377,21 +274,10 @@ class Server:
 
     async def close(self) -> None:
         """Close the sockets, give what is in work a moment, stop the plugins."""
-        for tcp in self._tcp.values():
-            tcp.stop_accepting()
-        deadline = asyncio.get_running_loop().time() + DRAIN_TIMEOUT
-        servers: list[UdpListener | TcpServer] = [*self._udp.values(), *self._tcp.values()]
-        while any(server.pending for server in servers) and not self._at_once:
-            if asyncio.get_running_loop().time() > deadline:
-                break
-            await asyncio.sleep(0.01)
-        for server in servers:
-            server.close()
+        await asyncio.gather(self.listeners.close(lambda: self._at_once), self._retiring.wait())
         self._keepers.finish()
-        self._udp.clear()
-        self._tcp.clear()
-        if self._runtime is not None and self._runtime.configuration is not None:
-            await _stop(self._runtime.configuration.plugins, self._runtime)
+        if self._runtime is not None:
+            await _stop(self._runtime)
             self._runtime = None
         await self._http.close()
         await self._tasks.cancel()
@@ -428,14 +314,14 @@ class Server:
         )
 
 
-async def _stop(plugins: list[Plugin], runtime: ServerRuntime) -> None:
-    for plugin in plugins:
+async def _stop(runtime: ServerRuntime, started: Sequence[Plugin] | None = None) -> None:
+    """Stop the plugins of a configuration, or those of them that have started."""
+    if started is None:
+        started = runtime.configuration.plugins if runtime.configuration is not None else ()
+    for plugin in started:
         try:
             await plugin.stop()
         except Exception:
             log.exception("plugin/%s did not stop cleanly", plugin.name)
     await runtime.tasks.cancel()
-
-
-def _debugs(configuration: Configuration) -> bool:
-    return any(isinstance(plugin, Debug) for plugin in configuration.plugins)
+    await runtime.queries.cancel()

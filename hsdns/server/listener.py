@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, NamedTuple
 
 from hsdns.assemble import Listen
@@ -84,7 +84,7 @@ def open_both(
 
 
 class Opened(NamedTuple):
-    """The sockets of one address: one for each UDP worker, and one for TCP."""
+    """The sockets of one address: one for each UDP worker (none where the scheme is TCP's), and one for TCP."""
 
     udp: list[socket.socket]
     tcp: socket.socket
@@ -100,6 +100,8 @@ def open_all(listen: Listen, beside: Collection[socket.socket] = (), workers: in
 
     The first socket is bound without SO_REUSEPORT, so a second server is noticed; then it lets the others join it.
     """
+    if listen.scheme != "dns":
+        return Opened([], _open_beside(open_tcp, listen, beside))
     udp, tcp = open_both(listen, beside)
     opened = Opened([udp], tcp)
     if workers == 1:
@@ -116,6 +118,34 @@ def open_all(listen: Listen, beside: Collection[socket.socket] = (), workers: in
     finally:
         _share(alone, False)
     return opened
+
+
+def open_more_udp(
+    listen: Listen, beside: Collection[socket.socket], count: int
+) -> list[socket.socket]:
+    """UDP on an address that this process already has; raise ListenError."""
+    opened: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            opened.append(_open_beside(open_udp, listen, [*beside, *opened]))
+    except ListenError:
+        for sock in opened:
+            sock.close()
+        raise
+    _share(opened, count > 1)
+    return opened
+
+
+def _open_beside(
+    opener: Callable[..., socket.socket], listen: Listen, beside: Collection[socket.socket]
+) -> socket.socket:
+    """Open one socket where others of this process have the port."""
+    alone = _alone(beside)
+    _share(beside, bool(beside))
+    try:
+        return opener(listen, shared=bool(beside))
+    finally:
+        _share(alone, False)
 
 
 def _alone(sockets: Collection[socket.socket]) -> list[socket.socket]:
@@ -178,7 +208,7 @@ def _families(listen: Listen) -> Iterator[tuple[socket.AddressFamily, str]]:
 
 def _sentence(listen: Listen, kind: socket.SocketKind, error: OSError | None) -> str:
     protocol = "UDP" if kind == socket.SOCK_DGRAM else "TCP"
-    where = f"cannot listen on {protocol} {listen.server.removeprefix('dns://')}"
+    where = f"cannot listen on {protocol} {listen.server.partition('://')[2]}"
     if error is None:
         return f"{where}: this host has no IP"
     if error.errno == errno.EADDRINUSE:

@@ -42,11 +42,16 @@ class Tasks:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    async def wait(self) -> None:
+        """Wait until all of them have ended by themselves."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def cancel(self) -> None:
         """End all of them and wait until they have ended."""
         tasks = tuple(self._tasks)
         for task in tasks:
-            task.cancel()
+            if not task.cancelling():  # a second one would cut short what it does to end
+                task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
@@ -66,12 +71,14 @@ class ServerRuntime:
         reload_if_changed: Callable[[], Coroutine[Any, Any, None]],
         fail: Callable[[str], None],
         claims_changed: Callable[[], None] = lambda: None,
+        lasting: Tasks | None = None,
     ) -> None:
         self.random = random.Random()
         self.metrics = metrics
         self.counters = counters
         self.stopping = False
         self.tasks = Tasks()
+        self.queries = Tasks()  # what handlers of this configuration wait in
         self.processors: dict[str, QueryProcessor] = {}
         self.pages = HttpPages()
         self.bound: dict[str, Endpoint] = {}
@@ -79,18 +86,28 @@ class ServerRuntime:
         self._reload_if_changed = reload_if_changed
         self._fail = fail
         self._claims_changed = claims_changed
+        self._lasting = lasting
 
-    def clock(self) -> float:
+    # Static, so that what outlives a configuration and keeps a clock does not keep all of it.
+
+    @staticmethod
+    def clock() -> float:
         """Monotonic seconds."""
         return time.monotonic()
 
-    def wall(self) -> float:
+    @staticmethod
+    def wall() -> float:
         """Seconds since the epoch."""
         return time.time()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run a coroutine until the configuration stops."""
         return self.tasks.spawn(coro, name)
+
+    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run a coroutine until it is cancelled, or the server ends."""
+        tasks = self.tasks if self._lasting is None else self._lasting
+        return tasks.spawn(coro, name)
 
     async def resolve(self, request: Request) -> Reply:
         """Ask the listener that the request came in at, from its zones on."""

@@ -9,25 +9,26 @@ Rule 2: everything is bounded: connections (by the file descriptors this process
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 import socket
 from collections import deque
-from collections.abc import Callable
-from typing import Final, cast
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, cast
 
 from hsdns import drive
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
+from hsdns.plugins.timeouts import UNLIMITED
 from hsdns.query import QueryProcessor
 from hsdns.server.listener import BACKLOG, endpoint_of
+from hsdns.server.settings import DEFAULT_SETTINGS, Settings
+from hsdns.server.tls import TlsConnection
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame
 
-READ_TIMEOUT: Final = (
-    3.0  # seconds for the first message, and for the rest of one that has begun (CoreDNS)
-)
-WRITE_TIMEOUT: Final = 5.0  # seconds for a client to take what was sent
-IDLE_TIMEOUT: Final = 10.0  # seconds between messages
+log = logging.getLogger("hsdns.server")
+
 SWEEP_INTERVAL: Final = 1.0
 BATCH_LEN: Final = 64  # messages of one connection in a turn of the loop; then others get theirs
 MAX_KNOWN_LEN: Final = (
@@ -39,8 +40,25 @@ MAX_IN_WORK: Final = (
 RESERVED_DESCRIPTORS: Final = 128  # for sockets to upstreams, files and the API
 
 
+class Connection(Protocol):
+    """What a server knows of a client's connection."""
+
+    @property
+    def pending(self) -> int:
+        """How many queries have no answer yet."""
+
+    def expire(self, now: float) -> None:
+        """Close if the client has been silent, slow or deaf for too long."""
+
+    def end(self) -> None:
+        """Answer no more, say so, and close when the client does."""
+
+    def close(self) -> None:
+        """Close after what was written has gone out."""
+
+
 class TcpServer:
-    """Accepts on one bound TCP socket."""
+    """Accepts on one bound TCP socket; `processor` and `settings` may be exchanged at any time."""
 
     def __init__(
         self,
@@ -50,11 +68,13 @@ class TcpServer:
         clock: Callable[[], float],
         rejected: Counter,
         open_in_all: Callable[[], int] | None = None,
+        settings: Settings = DEFAULT_SETTINGS,
     ) -> None:
         self.processor = processor
+        self.settings = settings
         self.spawn = spawn
         self.clock = clock
-        self.connections: set[TcpConnection] = set()
+        self.connections: set[Connection] = set()
         self._sock = sock
         self._rejected = rejected
         # The limit is the process's, so the connections of all its listeners count.
@@ -67,9 +87,7 @@ class TcpServer:
     async def start(self) -> None:
         """Begin to accept."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: TcpConnection(self), sock=self._sock, backlog=BACKLOG
-        )
+        self._server = await loop.create_server(self._begin, sock=self._sock, backlog=BACKLOG)
         self._sweeper = loop.call_later(SWEEP_INTERVAL, self._sweep)
 
     def stop_accepting(self) -> None:
@@ -77,6 +95,11 @@ class TcpServer:
         if self._server is not None:
             self._server.close()
             self._server = None
+
+    def end(self) -> None:
+        """Let the connections end; a client that is told so before its connection closes sees no reset."""
+        for connection in tuple(self.connections):
+            connection.end()
 
     def close(self) -> None:
         """End everything."""
@@ -96,13 +119,23 @@ class TcpServer:
         """How many queries have no answer yet."""
         return sum(connection.pending for connection in self.connections)
 
-    def admit(self, connection: TcpConnection) -> bool:
+    def admit(self, connection: Connection) -> bool:
         """Take a new connection in, or say that there are too many."""
-        if self._open_in_all() >= self._max_connections:
+        here = self.settings.max_connections
+        if self._open_in_all() >= self._max_connections or 0 < here <= len(self.connections):
             self._rejected.inc()
             return False
         self.connections.add(connection)
         return True
+
+    def make_connection(self) -> asyncio.Protocol:
+        """Make what speaks with one client."""
+        return TcpConnection(self)
+
+    def _begin(self) -> asyncio.Protocol:
+        connection = self.make_connection()
+        tls = self.settings.tls
+        return connection if tls is None else TlsConnection(connection, tls)
 
     def _sweep(self) -> None:
         now = self.clock()
@@ -119,6 +152,8 @@ class TcpConnection(asyncio.Protocol):
         self._server = server
         self._frames = FrameBuffer()
         self._waiting: deque[bytes] = deque()  # at most what came with one read
+        self._more: deque[Iterator[bytes]] = deque()  # of replies whose first message is written
+        self._writes_more = False
         self._going_on = False
         self._is_paused = False
         self._is_v6 = False
@@ -128,9 +163,10 @@ class TcpConnection(asyncio.Protocol):
         self._client = self._local = Endpoint("", 0)
         self._last_used = server.clock()
         self._partial_since: float | None = None
-        self._asked_before = False
+        self._taken = 0  # messages
         self._blocked_since: float | None = None
-        self._ended = False
+        self._ended = False  # no more messages are taken
+        self._has_left = self._said_end = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection in."""
@@ -145,6 +181,8 @@ class TcpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer the messages that are complete."""
+        if self._ended:
+            return
         now = self._last_used = self._server.clock()
         messages = self._frames.feed(data)
         if not self._frames.is_partial:
@@ -152,15 +190,24 @@ class TcpConnection(asyncio.Protocol):
         elif messages or self._partial_since is None:
             self._partial_since = now
         if messages:
-            self._asked_before = True
-            self._waiting += messages
+            self._take(messages)
             self._go_on()
 
     def eof_received(self) -> bool:
         """Half-closed by the client: what is in work is still answered."""
-        self._ended = True
+        self._ended = self._has_left = True
         self._partial_since = None  # the rest of it will not come
         return self.pending > 0
+
+    def _take(self, messages: list[bytes]) -> None:
+        """Put messages in the queue; after the last one that is allowed the connection ends."""
+        most = self._server.settings.limits.max_queries
+        if most != UNLIMITED and self._taken + len(messages) >= most:
+            messages = messages[: most - self._taken]
+            self._ended = True
+            self._partial_since = None
+        self._taken += len(messages)
+        self._waiting += messages
 
     def pause_writing(self) -> None:
         """Stop answering and reading while the client does not take its replies."""
@@ -170,18 +217,28 @@ class TcpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on once it does."""
         self._blocked_since = None
+        self._write_more()
         self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._transport = None
         self._waiting.clear()
+        self._more.clear()
         self._server.connections.discard(self)
 
     @property
     def pending(self) -> int:
         """How many queries have no answer yet."""
         return self.in_work + len(self._waiting)
+
+    def end(self) -> None:
+        """Answer no more, say so, and close when the client does."""
+        self._ended = True
+        self._partial_since = None
+        self._waiting.clear()
+        if self._transport is not None and not self._transport.is_closing():
+            self._finish(self._transport)
 
     def close(self) -> None:
         """Close after what was written has gone out."""
@@ -193,14 +250,15 @@ class TcpConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
+        limits = self._server.settings.limits
         # A transport that was closed waits without end for a client to take the rest, so it too is looked at.
         deaf_since = self._last_used if self._blocked_since is None else self._blocked_since
-        if transport.get_write_buffer_size() and now - deaf_since > WRITE_TIMEOUT:
+        if transport.get_write_buffer_size() and now - deaf_since > limits.write:
             transport.abort()
-        elif self._partial_since is not None and now - self._partial_since > READ_TIMEOUT:
+        elif self._partial_since is not None and now - self._partial_since > limits.read:
             transport.close()  # a client that sends an octet a second is late too
         elif not self.pending and now - self._last_used > (
-            IDLE_TIMEOUT if self._asked_before else READ_TIMEOUT
+            limits.idle if self._taken else limits.read
         ):
             transport.close()
 
@@ -214,8 +272,11 @@ class TcpConnection(asyncio.Protocol):
             self._take_up(known)
         finally:
             self._going_on = False
-            if known and self._transport is not None:
-                self._transport.write(b"".join(known))
+            transport = self._transport
+            if known and transport is not None:
+                transport.write(b"".join(known))
+                if self._ended and not self.pending:
+                    self._finish(transport)
         if self._left_in_turn <= 0 and not self._has_next_turn:
             self._has_next_turn = True
             asyncio.get_running_loop().call_soon(self._begin_turn)
@@ -248,7 +309,9 @@ class TcpConnection(asyncio.Protocol):
             self.in_work += 1
             try:
                 drive.start(
-                    processor.answer(message, self._client, self._local, "tcp", now),
+                    processor.answer(
+                        message, self._client, self._local, "tcp", now, self._take_more
+                    ),
                     self._send,
                     server.spawn,
                 )
@@ -277,7 +340,59 @@ class TcpConnection(asyncio.Protocol):
         if reply is not None:
             transport.write(frame(reply))
             self._server.processor.study()
+        self._end_or_go_on(transport)
+
+    def _end_or_go_on(self, transport: asyncio.Transport) -> None:
         if self._ended and not self.pending:
-            transport.close()
+            self._finish(transport)
         elif self.in_work == MAX_IN_WORK - 1:
             self._go_on()
+
+    def _finish(self, transport: asyncio.Transport) -> None:
+        """Close, or let the client close first: to close while something of its is unread would be a reset."""
+        if self._has_left:
+            transport.close()
+        elif not self._said_end:
+            self._said_end = True
+            transport.write_eof()
+            transport.resume_reading()
+
+    def _take_more(self, messages: Iterator[bytes]) -> None:
+        """Take the rest of a reply of several messages; called right before _send() with the first."""
+        self.in_work += 1
+        self._more.append(messages)
+        self._write_more_later()
+
+    def _write_more_later(self) -> None:
+        if not self._writes_more:
+            self._writes_more = True
+            asyncio.get_running_loop().call_soon(self._write_turn)
+
+    def _write_turn(self) -> None:
+        self._writes_more = False
+        self._write_more()
+
+    def _write_more(self) -> None:
+        """Write one message of a long reply, unless the client has to read first; the next one in another turn."""
+        transport = self._transport
+        if transport is None or self._blocked_since is not None or not self._more:
+            return
+        if self._said_end or transport.is_closing():
+            self._more.clear()
+            return
+        try:
+            message = next(self._more[0], None)
+        except Exception:
+            log.exception("a reply of several messages breaks off: %s", self._client.address)
+            transport.abort()  # the client must not take what it has for all of it
+            return
+        if message is None:
+            self._more.popleft()
+            self.in_work -= 1
+            self._end_or_go_on(transport)
+        else:
+            self._last_used = self._server.clock()
+            transport.write(frame(message))
+            self._more.rotate(-1)
+        if self._more:
+            self._write_more_later()

@@ -84,6 +84,10 @@ class UdpListener:
         """Begin to read."""
         raise NotImplementedError
 
+    def stop_reading(self) -> None:
+        """Take what has already arrived, and no more; replies still go out."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """Stop reading and give the port back; what is still being answered is lost."""
         raise NotImplementedError
@@ -135,6 +139,15 @@ class UdpServer(UdpListener):
     def start(self) -> None:
         """Begin to read."""
         asyncio.get_running_loop().add_reader(self._sock.fileno(), self._read_batch)
+
+    def stop_reading(self) -> None:
+        """Take what has already arrived, and no more; replies still go out."""
+        asyncio.get_running_loop().remove_reader(self._sock.fileno())
+        while not self._is_closed:
+            before = self._batch.statistics().received
+            self._read_batch()
+            if self._batch.statistics().received == before:
+                break
 
     def close(self) -> None:
         """Stop reading and give the port back; what is still being answered is lost."""

@@ -15,12 +15,14 @@ import functools
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from hsdns import drive
-from hsdns.fastpath._native import MissQueue, Worker
+from hsdns.fastpath._native import Batch, MissQueue, Worker
 from hsdns.query import QueryProcessor
 from hsdns.server.udp import BATCH_LEN, UdpListener
+
+MAX_BATCHES: Final = 4096  # when a port closes; more than a receive buffer holds
 
 
 class UdpWorkers(UdpListener):
@@ -59,10 +61,25 @@ class UdpWorkers(UdpListener):
             thread.start()
         asyncio.get_running_loop().add_reader(self._queue.fileno(), self._take)
 
+    def stop_reading(self) -> None:
+        """End the threads, take what has already arrived, and no more; replies still go out."""
+        self._end_threads()
+        if self._is_closed:
+            return
+        for index, sock in enumerate(self._sockets):
+            self._drain(index, sock)
+        while self._take():
+            pass
+
     def close(self) -> None:
         """End the threads and give the port back; what is still being answered is lost."""
+        self._end_threads()
         self._is_closed = True
         asyncio.get_running_loop().remove_reader(self._queue.fileno())
+        for sock in self._sockets:
+            sock.close()
+
+    def _end_threads(self) -> None:
         for worker, sock in zip(self._workers, self._sockets, strict=True):
             worker.stop()
             # Linux says ENOTCONN to this, and wakes whoever waits for datagrams all the same (net/ipv4/af_inet.c).
@@ -71,8 +88,17 @@ class UdpWorkers(UdpListener):
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
-        for sock in self._sockets:
-            sock.close()
+
+    def _drain(self, index: int, sock: socket.socket) -> None:
+        """Answer on the loop what lies in a socket that no thread reads any more."""
+        sock.setblocking(False)
+        batch = Batch(sock.fileno(), self.is_wildcard)
+        for _ in range(MAX_BATCHES):
+            received = batch.statistics().received
+            for wire, address, control in batch.serve(self.processor.table):  # type: ignore[arg-type]  # as in _exchange
+                self._ask(index, wire, address, control)
+            if batch.statistics().received == received:
+                break
 
     def _exchange(self) -> None:
         table: Any = self.processor.table  # the compiled twin's, here
@@ -87,16 +113,22 @@ class UdpWorkers(UdpListener):
                 errors[code] = errors.get(code, 0) + count
         return self._queue.dropped, errors
 
-    def _take(self) -> None:
-        """Answer what the workers did not know."""
+    def _take(self) -> bool:
+        """Answer what the workers did not know; tell whether there was anything."""
         self._is_taking = True
+        taken = self._queue.take(BATCH_LEN)
         try:
-            for index, wire, address, control in self._queue.take(BATCH_LEN):
-                deliver = functools.partial(self._answered, index, address, control)
-                self._answer(wire, address, control, deliver)
+            for index, wire, address, control in taken:
+                self._ask(index, wire, address, control)
         finally:
             self._is_taking = False
             self._send()
+        return bool(taken)
+
+    def _ask(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
+        if address:  # without one it is how the kernel says that the socket was shut down
+            deliver = functools.partial(self._answered, index, address, control)
+            self._answer(wire, address, control, deliver)
 
     def _answered(self, index: int, address: bytes, control: bytes, reply: bytes | None) -> None:
         self._pending -= 1

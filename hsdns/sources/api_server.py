@@ -1,8 +1,9 @@
 """The API server as a source: which scopes are watched, and when all of them have been read.
 
 Path: plugins/kubernetes.py makes one where the block names no other source -> a watcher for each scope -> deliver.
-Rule 1: services, endpointslices, namespaces and, with `pods verified`, pods are watched in the whole cluster, as in
-        CoreDNS.  Where that is forbidden and `namespaces` is given, each is watched in those namespaces instead.
+Rule 1: services, endpointslices, namespaces and, where they are wanted, pods and serviceimports are watched in the
+        whole cluster, as in CoreDNS.  Where that is forbidden and `namespaces` is given, each is watched in those
+        namespaces instead.
 Rule 2: what the handling of an event raises is logged and costs that event; the watch goes on.
 """
 
@@ -16,11 +17,26 @@ from typing import NamedTuple, Protocol
 
 from hsdns.apiserver.contact import Contact, ScopeObserver, WatchMetrics
 from hsdns.apiserver.reflector import PAGE, STATE_SILENCE, Key, Reflector
-from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Scope
+from hsdns.apiserver.resource import (
+    ENDPOINT_SLICES,
+    NAMESPACES,
+    PODS,
+    SERVICE_IMPORTS,
+    SERVICES,
+    Scope,
+)
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.apiserver.watch_event import NotAnEvent, decode_page
 from hsdns.apiserver.watcher import REFUSAL_LEN, Watcher
-from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta, Synced, Upserted
+from hsdns.cluster.objects import (
+    IMPORT_NAME_LABEL,
+    Event,
+    Namespace,
+    Object,
+    ObjectMeta,
+    Synced,
+    Upserted,
+)
 from hsdns.cluster.source import Deliver, Report, Surroundings
 
 log = logging.getLogger("hsdns.apiserver")
@@ -34,6 +50,7 @@ class Wanted(NamedTuple):
     namespace_labels: str = ""
     endpoints: bool = True
     pods: bool = False
+    imports: bool = False
 
     @property
     def scopes(self) -> list[Scope]:
@@ -41,7 +58,12 @@ class Wanted(NamedTuple):
         scopes = [Scope(SERVICES, labels=self.labels)]
         if self.endpoints:
             scopes.append(Scope(ENDPOINT_SLICES, labels=self.labels))
+        elif self.imports:  # `noendpoints` does not hide the endpoints in other clusters
+            labels = ",".join(filter(None, (self.labels, IMPORT_NAME_LABEL)))
+            scopes.append(Scope(ENDPOINT_SLICES, labels=labels))
         scopes.append(Scope(NAMESPACES, labels=self.namespace_labels))
+        if self.imports:  # which selector it is that chooses them is CoreDNS's way
+            scopes.append(Scope(SERVICE_IMPORTS, labels=self.namespace_labels))
         if self.pods:
             scopes.append(Scope(PODS, labels=self.labels))
         return scopes

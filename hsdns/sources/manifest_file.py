@@ -99,7 +99,8 @@ def _read_item(item: _Item, where: str) -> Document | None:
         if not slash and head.kind in _GROUPS and _GROUPS[head.kind]:
             raise _Faulty(
                 item.line,
-                f"{head.kind} is not of apiVersion {head.api_version}; write {_GROUPS[head.kind]}/v1",
+                f"{head.kind} is not of apiVersion {head.api_version}; write {_GROUPS[head.kind]}/"
+                + ("v1alpha1" if head.kind == "ServiceImport" else "v1"),
             )
         return _namespace_named(head, where)
     try:

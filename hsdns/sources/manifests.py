@@ -28,6 +28,7 @@ from hsdns.cluster.objects import (
     ObjectMeta,
     Pod,
     Service,
+    ServiceImport,
     Synced,
     Upserted,
 )
@@ -259,4 +260,6 @@ def _stub(key: _Key) -> Object:
         return EndpointSlice(metadata)
     if kind is Namespace:
         return Namespace(metadata)
+    if kind is ServiceImport:
+        return ServiceImport(metadata)
     return Pod(metadata)

@@ -9,10 +9,12 @@ Rule 2: whoever asks brings the timeout; a connection whose query failed is clos
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 from typing import Final, cast
 
+from hsdns.upstream.faults import ConnectionClosed
 from hsdns.upstream.target import Target
 from hsdns.wire.decode_reply import HEADER_LEN
 from hsdns.wire.framing import FrameBuffer, frame
@@ -20,10 +22,7 @@ from hsdns.wire.framing import FrameBuffer, frame
 UDP: Final = "udp"
 TCP: Final = "tcp"
 TLS: Final = "tcp-tls"
-
-
-class ConnectionClosed(ConnectionError):
-    """The upstream closed the connection."""
+HTTPS: Final = "https"  # https.py
 
 
 class Connection:
@@ -31,6 +30,7 @@ class Connection:
 
     def __init__(self) -> None:
         self.is_open = True
+        self.opened = 0.0  # monotonic seconds; whoever keeps connections sets it
         self._transport: asyncio.BaseTransport | None = None
         self._id = b""
         self._answer: asyncio.Future[bytes] | None = None
@@ -115,39 +115,61 @@ class StreamConnection(Connection, asyncio.Protocol):
         cast("asyncio.WriteTransport", self._transport).write(frame(message))
 
 
-async def connect(protocol: str, target: Target, tls: ssl.SSLContext | None) -> Connection:
-    """Open a socket to an upstream; raise OSError.  `tls` is needed for tcp-tls."""
+async def connect(
+    protocol: str, target: Target, tls: ssl.SSLContext | None, source: str | None = None
+) -> Connection:
+    """Open a socket to an upstream; raise OSError.  `tls` is needed for tcp-tls; `source` is the address asked from."""
     loop = asyncio.get_running_loop()
+    local = local_address(target, source)
+    if protocol == UDP and local is not None:
+        _, udp = await loop.create_datagram_endpoint(
+            UdpConnection, sock=_datagram_socket(target, local)
+        )
+        return udp
     if protocol == UDP:
         _, udp = await loop.create_datagram_endpoint(
             UdpConnection, remote_addr=(target.address, target.port)
         )
         return udp
     if protocol == TCP:
-        _, tcp = await loop.create_connection(StreamConnection, target.address, target.port)
+        _, tcp = await loop.create_connection(
+            StreamConnection, target.address, target.port, local_addr=local
+        )
         return tcp
     _, stream = await loop.create_connection(
         StreamConnection,
         target.address,
         target.port,
         ssl=tls,
-        server_hostname=target.server_name or target.address.partition("%")[0],
+        server_hostname=server_hostname(target),
+        local_addr=local,
     )
     return stream
 
 
-def describe(error: BaseException) -> str:
-    """What went wrong with a socket, as the end of a sentence that begins with the upstream's address."""
-    if isinstance(error, ConnectionRefusedError):
-        return "refuses connections; does a DNS server listen there?"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"shows a certificate that does not hold: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"does not agree on TLS: {error.strerror or error}"
-    if isinstance(error, socket.gaierror):
-        return f"cannot be reached: {error.strerror}"
-    if isinstance(error, ConnectionClosed):
-        return str(error)
-    if isinstance(error, OSError):
-        return f"cannot be reached: {error.strerror or error}"
-    return str(error)
+def local_address(target: Target, source: str | None) -> tuple[str, int] | None:
+    """The local end for an upstream; raise OSError where `source` is of the other family."""
+    if source is None:
+        return None
+    if (":" in source) != (":" in target.address):
+        raise OSError(errno.EAFNOSUPPORT, f"source_address {source} is of another address family")
+    return source, 0
+
+
+def server_hostname(target: Target) -> str:
+    """Whom an upstream's certificate must name."""
+    return target.server_name or target.address.partition("%")[0]
+
+
+def _datagram_socket(target: Target, local: tuple[str, int]) -> socket.socket:
+    """Make a bound and connected socket; uvloop leaves one open where it cannot bind it itself."""
+    family = socket.AF_INET6 if ":" in target.address else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        made.setblocking(False)
+        made.bind(local)
+        made.connect((target.address, target.port))
+    except OSError:
+        made.close()
+        raise
+    return made

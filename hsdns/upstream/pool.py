@@ -2,7 +2,7 @@
 
 Path: upstream/exchange.py takes from here and gives back.
 Source: CoreDNS 1.14.7 plugin/pkg/proxy persistent.go: the oldest one is taken first, so that many source ports stay in
-use, and what was idle for longer than `expire` is closed.
+use; what was idle for longer than `expire`, or was opened longer than `max_age` ago, is closed.
 """
 
 from __future__ import annotations
@@ -14,16 +14,29 @@ from typing import Final
 
 from hsdns.upstream.connection import Connection
 
-# CoreDNS keeps any number, and so can run out of file descriptors (1,024 is a usual limit) after a burst.
+# Where nothing is said CoreDNS keeps any number, and so can run out of file descriptors (1,024 is a usual limit) after
+# a burst.
 MAX_IDLE: Final = 256
 
 
 class Pool:
-    """Idle connections to one upstream by protocol, the one idle for longest in front; times in seconds."""
+    """Idle connections to one upstream by protocol, the one idle for longest in front; times in seconds.
 
-    def __init__(self, expire: float, clock: Callable[[], float]) -> None:
+    A `max_age` of 0 sets no age; `max_idle` is for each protocol, 0 being MAX_IDLE.
+    """
+
+    def __init__(
+        self,
+        expire: float,
+        clock: Callable[[], float],
+        *,
+        max_age: float = 0.0,
+        max_idle: int = 0,
+    ) -> None:
         self._expire = expire
         self._clock = clock
+        self._max_age = max_age or float("inf")
+        self._max_idle = max_idle or MAX_IDLE
         self._idle: dict[str, deque[tuple[float, Connection]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -37,7 +50,7 @@ class Pool:
         idle, now = self._idle.get(protocol), self._clock()
         while idle:
             since, connection = idle.popleft()
-            if connection.is_open and now - since <= self._expire:
+            if now - since <= self._expire and not self._is_over(connection, now):
                 return connection
             connection.close()
         return None
@@ -45,19 +58,25 @@ class Pool:
     def give(self, protocol: str, connection: Connection) -> None:
         """Keep a connection for the next query."""
         idle = self._idle.setdefault(protocol, deque())
-        if self._is_closed or not connection.is_open or len(idle) >= MAX_IDLE:
+        now = self._clock()
+        if self._is_closed or self._is_over(connection, now) or len(idle) >= self._max_idle:
             connection.close()
             return
-        idle.append((self._clock(), connection))
+        idle.append((now, connection))
         self._wind_up()
 
     def sweep(self) -> None:
         """Close what is idle for too long; the event loop calls this as long as anything is left."""
         self._timer = None
         now = self._clock()
-        for idle in self._idle.values():
-            while idle and (now - idle[0][0] >= self._expire or not idle[0][1].is_open):
-                idle.popleft()[1].close()
+        for protocol, idle in self._idle.items():
+            good: deque[tuple[float, Connection]] = deque()
+            for since, connection in idle:
+                if now - since >= self._expire or self._is_over(connection, now):
+                    connection.close()
+                else:
+                    good.append((since, connection))
+            self._idle[protocol] = good
         if len(self):
             self._wind_up()
 
@@ -70,6 +89,9 @@ class Pool:
         for idle in self._idle.values():
             while idle:
                 idle.popleft()[1].close()
+
+    def _is_over(self, connection: Connection, now: float) -> bool:
+        return not connection.is_open or now - connection.opened > self._max_age
 
     def _wind_up(self) -> None:
         if self._timer is None:

@@ -1,28 +1,33 @@
 """Where an upstream is: the TO words of `forward`, read.
 
-Path: plugins/forward.py reads its arguments here at setup; upstream/exchange.py connects to what comes out.
-Source: CoreDNS 1.14.7 plugin/pkg/parse host.go and transport.go, plugin/forward setup.go.
+Path: plugins/forward_route.py reads its arguments here at setup; upstream/exchange.py connects to what comes out.
+Source: CoreDNS 1.14.7 plugin/pkg/parse host.go and transport.go, plugin/forward setup.go and resolve.go.
+Rule 1: a word is an address, else a file that is there, else a host name; lookup.py asks for the last.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from hsdns.corefile.tree import CorefileError, Token
+from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.upstream.resolv_conf import nameservers
 
-PORTS: Final = {"dns": 53, "tls": 853}
+PORTS: Final = {"dns": 53, "tls": 853, "https": 443}
 _SCHEME: Final = re.compile(r"([a-z0-9]+)://(.*)")
 _BRACKETED: Final = re.compile(r"\[([^\[\]]+)\](?::([0-9]+))?")
 _WITH_PORT: Final = re.compile(r"([^:]+):([0-9]+)")
+_LABEL: Final = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+# The last label is no number, or a mistyped address would be looked up as a name (RFC 3696 section 2).
+_HOST: Final = re.compile(rf"(?!([^.]+\.)*[0-9]+\.?$)({_LABEL}\.)*{_LABEL}\.?")
 
 
 class Target(NamedTuple):
     """An upstream's address; `server_name` is whom its certificate must name, where the Corefile says so."""
 
-    transport: str  # "dns" or "tls"
+    transport: str  # "dns", "tls" or "https"
     address: str
     port: int
     server_name: str | None = None
@@ -36,10 +41,27 @@ class Target(NamedTuple):
         )
 
 
-def read_targets(token: Token) -> list[Target]:
-    """Read `IP`, `IP:PORT`, `[IPV6]:PORT`, with `dns://` or `tls://` in front, or a resolv.conf(5) file.
+class HostTarget(NamedTuple):
+    """An upstream given by host name, whose addresses are asked for at start."""
 
-    A file without nameservers gives none; raise CorefileError for what is neither an address nor a file.
+    transport: str
+    host: str
+    port: int
+    server_name: str | None
+    position: Position
+
+    def at(self, address: str) -> Target:
+        """The upstream at one of its addresses; over TLS the certificate must bear the host's name."""
+        name = self.server_name
+        if name is None and self.transport != "dns":
+            name = self.host.removesuffix(".")
+        return Target(self.transport, address, self.port, name)
+
+
+def read_upstreams(token: Token) -> Sequence[Target | HostTarget]:
+    """Read `IP`, `IP:PORT`, `[IPV6]:PORT` or a host name, with a scheme of PORTS in front, or a resolv.conf(5) file.
+
+    A file without nameservers gives none; raise CorefileError for what is nothing of these.
     """
     scheme, rest = "dns", token.text
     with_scheme = _SCHEME.fullmatch(rest)
@@ -48,16 +70,43 @@ def read_targets(token: Token) -> list[Target]:
         if scheme not in PORTS:
             raise CorefileError(
                 token.position,
-                f'"{token.text}": hsdns forwards over dns:// and tls://, not {scheme}://; change the scheme',
+                f'"{token.text}": hsdns forwards over dns://, tls:// and https://, not {scheme}://; change the scheme',
             )
-    target = _parse(scheme, rest)
-    if target is not None:
-        return [target]
-    if with_scheme is not None:
+        if scheme == "https" and "/" in rest:
+            raise CorefileError(
+                token.position,
+                f'"{token.text}": the path of an https:// upstream is always /dns-query; leave the path out',
+            )
+    host, port, server_name = _parts(scheme, rest)
+    if port is not None and 0 < port <= 65535:
+        try:
+            return [Target(scheme, str(ip_address(host)), port, server_name)]
+        except ValueError:
+            pass
+    if with_scheme is None:
+        servers = _read_file(token)
+        if servers is not None:
+            return [_from_line(token, server) for server in servers]
+    if port is None or not 0 < port <= 65535 or len(host) > 253 or not _HOST.fullmatch(host):
         raise CorefileError(
-            token.position, f'"{token.text}" holds no IP address; host names are not looked up here'
+            token.position,
+            f'"{token.text}" is no IP address, no file and no host name; name an address such as "10.0.0.2:53"',
         )
-    return [_from_line(token, server) for server in _read_file(token)]
+    return [HostTarget(scheme, host, port, server_name, token.position)]
+
+
+def read_address(token: Token) -> Target:
+    """Read `IP` or `IP:PORT` of a server for plain DNS; raise CorefileError."""
+    host, port, _ = _parts("dns", token.text)
+    try:
+        if port is not None and 0 < port <= 65535:
+            return Target("dns", str(ip_address(host)), port)
+    except ValueError:
+        pass
+    raise CorefileError(
+        token.position,
+        f'"{token.text}" is not an IP address; write one such as "10.0.0.2" or "10.0.0.2:53"',
+    )
 
 
 def _from_line(token: Token, server: str) -> Target:
@@ -70,23 +119,30 @@ def _from_line(token: Token, server: str) -> Target:
         ) from None
 
 
-def _read_file(token: Token) -> list[str]:
+def _read_file(token: Token) -> list[str] | None:
+    """The nameservers of a file; None where there is no such file."""
     try:
         with open(token.text, encoding="utf-8", errors="replace") as file:
             return nameservers(file.read())
-    except FileNotFoundError:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is neither an IP address nor a file; name an address such as "10.0.0.2:53"',
-        ) from None
+    except (FileNotFoundError, ValueError):
+        return None
     except OSError as error:
         raise CorefileError(
             token.position, f'cannot read "{token.text}" for its nameservers: {error.strerror}'
         ) from None
 
 
-def _parse(scheme: str, text: str) -> Target | None:
-    """Take address, scope or server name, and port apart; None where there is no address."""
+def _parts(scheme: str, text: str) -> tuple[str, int | None, str | None]:
+    """Take host, port and server name apart; the port is None where it is too long to be one."""
+    server_name = None
+    if scheme != "dns" and "%" in text:
+        # CoreDNS writes the name that the certificate must bear where others write the scope of an address; the port
+        # stands behind it, or before.
+        text, _, rest = text.rpartition("%")
+        server_name, colon, port_text = rest.partition(":")
+        if server_name.endswith("]"):
+            server_name, text = server_name[:-1], f"{text}]"
+        text += colon + port_text
     port: str | None = None
     host = text
     bracketed, with_port = _BRACKETED.fullmatch(text), _WITH_PORT.fullmatch(text)
@@ -94,15 +150,6 @@ def _parse(scheme: str, text: str) -> Target | None:
         host, port = bracketed[1], bracketed[2]
     elif with_port is not None:
         host, port = with_port[1], with_port[2]
-    server_name = None
-    if scheme == "tls" and "%" in host:
-        # CoreDNS writes the name that the certificate must bear where others write the scope of an address.
-        host, _, server_name = host.partition("%")
-    try:
-        address = str(ip_address(host))
-    except ValueError:
-        return None
-    number = PORTS[scheme] if port is None else int(port)
-    if not 0 < number <= 65535:
-        return None
-    return Target(scheme, address, number, server_name)
+    if port is None:
+        return host, PORTS[scheme], server_name
+    return host, int(port) if len(port) <= 5 else None, server_name

@@ -1,18 +1,29 @@
-"""The TLS side of DNS over TLS upstreams (RFC 7858).
+"""The TLS side of upstreams reached over TLS (RFC 7858) or HTTPS (RFC 8484).
 
-Path: plugins/forward.py makes one context for each of its directives at setup.
+Path: plugins/forward_route.py makes a context for each transport of its directive at setup.
 Source: CoreDNS 1.14.7 plugin/pkg/tls tls.go.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from hsdns.corefile.tree import CorefileError, Line, Token
 
+HTTP2 = ("h2",)  # RFC 9113 section 3.2
 
-def read_tls(line: Line) -> ssl.SSLContext:
+
+class TlsFiles(NamedTuple):
+    """The files that a `tls` line names, as words of the Corefile."""
+
+    authority: Token | None = None
+    certificate: Token | None = None
+    key: Token | None = None
+
+
+def read_tls(line: Line) -> TlsFiles:
     """Read `tls [CA]`, `tls CERT KEY` or `tls CERT KEY CA`; raise CorefileError."""
     args = line.args
     if len(args) > 3:
@@ -20,22 +31,27 @@ def read_tls(line: Line) -> ssl.SSLContext:
             args[3].position, f'property "tls" takes up to 3 files (CERT KEY CA), found {len(args)}'
         )
     authority = args[-1] if len(args) in (1, 3) else None
-    context = make_context()
-    if authority is not None:
+    return TlsFiles(authority, *args[:2]) if len(args) >= 2 else TlsFiles(authority)
+
+
+def make_context(
+    files: TlsFiles = TlsFiles(),  # noqa: B008 - immutable
+    path: Callable[[str], str] = str,
+    alpn: Sequence[str] = (),
+) -> ssl.SSLContext:
+    """Trust the authority named, else those of this host; raise CorefileError.  `path` finds relative files."""
+    if files.authority is None:
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    else:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        with _Named(authority):
-            context.load_verify_locations(cafile=authority.text)
-    if len(args) >= 2:
-        with _Named(args[0]):
-            context.load_cert_chain(args[0].text, args[1].text)
-    return context
-
-
-def make_context() -> ssl.SSLContext:
-    """Trust the authorities that this host trusts."""
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+        with _Named(files.authority):
+            context.load_verify_locations(cafile=path(files.authority.text))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if files.certificate is not None and files.key is not None:
+        with _Named(files.certificate):
+            context.load_cert_chain(path(files.certificate.text), path(files.key.text))
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
     return context
 
 
@@ -49,7 +65,7 @@ class _Named:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (OSError, ssl.SSLError, Sequence)):
+        if isinstance(error, (OSError, ssl.SSLError)):
             reason = error.strerror or str(error)
             raise CorefileError(
                 self._token.position, f'cannot use "{self._token.text}" for TLS: {reason}'

@@ -73,19 +73,24 @@ def decode(wire: bytes) -> Query:
     qclass = wire[at + 2] << 8 | wire[at + 3]
     at += 4
     question = wire[HEADER_LEN:at]
-    edns = None
+    edns, whole = None, b""
     others = wire[7] + wire[9]
     if others or wire[11]:
-        edns = _find_opt(wire, at, others, wire[11], flags, question)
-    return Query(wire[0] << 8 | wire[1], flags, qname, qtype, qclass, question, edns, size)
+        edns, is_signed = _find_opt(wire, at, others, wire[11], flags, question)
+        if is_signed or wire[9]:
+            whole = bytes(wire)
+    return Query(wire[0] << 8 | wire[1], flags, qname, qtype, qclass, question, edns, size, whole)
 
 
 def _find_opt(
     wire: bytes, at: int, others: int, additional: int, flags: int, question: bytes
-) -> Edns | None:
-    """Step over the records after the question; the last OPT counts (miekg/dns IsEdns0)."""
+) -> tuple[Edns | None, bool]:
+    """Step over the records after the question; the last OPT counts (miekg/dns IsEdns0).
+
+    Also tell whether the last record is a TSIG (RFC 8945 section 5.1).
+    """
     size = len(wire)
-    edns = None
+    edns, is_signed = None, False
     for index in range(others + additional):
         if at == size:  # counts that promise more than there is are forgiven, as miekg/dns does
             break
@@ -95,7 +100,9 @@ def _find_opt(
         end = start + 10 + (wire[start + 8] << 8 | wire[start + 9])
         if end > size:
             raise _formerr(wire, flags, question)
-        if index >= others and wire[start] << 8 | wire[start + 1] == RRType.OPT:
+        rrtype = wire[start] << 8 | wire[start + 1]
+        is_signed = rrtype == RRType.TSIG
+        if index >= others and rrtype == RRType.OPT:
             options = read_options(wire, start + 10, end)
             if options is None:
                 raise _formerr(wire, flags, question)
@@ -106,7 +113,7 @@ def _find_opt(
                 options=options,
             )
         at = end
-    return edns
+    return edns, is_signed
 
 
 def _skip_name(wire: bytes, at: int) -> int | None:

@@ -1,8 +1,9 @@
 """EDNS(0): the OPT record of a query and the one that answers it (RFC 6891).
 
 Path: steps 3 and 6.
-Rule 1: a reply has an OPT only if its query had one.
-Rule 2: of the options only those of ECHOED go back, as they came; client subnet and all others are dropped.
+Rule 1: a reply has an OPT only if its query had one, or a handler asks for one (Reply.edns).
+Rule 2: of the options only those of ECHOED go back, as they came; client subnet and all others are dropped, but for
+        codes that `rewrite edns0` sets.
         (CoreDNS 1.14.7 request/edns0.go; no server cookie is ever made.)
 """
 
@@ -22,12 +23,13 @@ OPT_FIXED_LEN: Final = 11  # root owner 1, type 2, class 2, ttl 4, rdlength 2
 
 @dataclass(frozen=True, slots=True)
 class Edns:
-    """What an OPT record says; `options` keeps order, repetition and empty values."""
+    """What an OPT record says; `options` keeps order, repetition and empty values, `echoed` are those that go back."""
 
     payload_size: int
     version: int = 0
     do: bool = False
     options: tuple[tuple[int, bytes], ...] = ()
+    echoed: frozenset[int] = ECHOED
 
     def echoed_options(self) -> bytes:
         """The options that a reply sends back, in wire form."""
@@ -36,7 +38,7 @@ class Edns:
         return b"".join(
             code.to_bytes(2, "big") + len(data).to_bytes(2, "big") + data
             for code, data in self.options
-            if code in ECHOED
+            if code in self.echoed
         )
 
     def to_wire(self, extended_rcode: int = 0, payload_size: int | None = None) -> bytes:

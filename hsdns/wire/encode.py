@@ -14,8 +14,8 @@ import struct
 from typing import Final
 
 from hsdns.wire.edns import OPT_FIXED_LEN, Edns
-from hsdns.wire.iana import Opcode, Rcode, RRType
-from hsdns.wire.message import AA, AD, CD, QR, RA, RD, RR, TC, Query, Reply
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import AA, AD, CD, QR, RA, RD, RR, TC, Query, Reply, copied_flags
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import COMPRESSIBLE
 
@@ -27,17 +27,19 @@ _FIXED: Final = struct.Struct("!HHIH")  # type, class, ttl, rdlength
 _POINTER_SPACE: Final = 0x4000  # RFC 1035 section 4.1.4: 14 bits of offset
 
 
-def udp_limit(query: Query) -> int:
-    """How many octets of reply the client takes over UDP (RFC 6891 section 6.2.3)."""
+def udp_limit(query: Query, reply: Reply | None = None) -> int:
+    """How many octets of reply the client takes over UDP (RFC 6891 section 6.2.3), or a handler lets it have."""
     size = query.edns.payload_size if query.edns is not None else MIN_UDP_LEN
+    if reply is not None and reply.edns is not None:
+        size = min(size, reply.edns.payload_size)
     return min(MAX_UDP_LEN, max(MIN_UDP_LEN, size))
 
 
 def encode(query: Query, reply: Reply, limit: int) -> bytes:
     """Write the reply to a query in at most `limit` octets."""
     opt = b""
-    if query.edns is not None:
-        edns = query.edns
+    edns = reply.edns or query.edns
+    if edns is not None:
         if reply.edns_options is not None:
             opt = _opt_with_options(edns, reply.edns_options, reply.rcode >> 4)
         else:
@@ -53,7 +55,7 @@ def encode(query: Query, reply: Reply, limit: int) -> bytes:
     flags = (
         QR
         | query.flags & 0x7800
-        | (query.flags & (RD | CD) if query.opcode == Opcode.QUERY else 0)
+        | copied_flags(query, reply)
         | (AA if reply.aa else 0)
         | (TC if reply.tc or writer.full else 0)
         | (RA if reply.ra else 0)

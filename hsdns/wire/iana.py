@@ -30,6 +30,7 @@ class RRType:
     NSEC3: Final = 50
     SVCB: Final = 64
     HTTPS: Final = 65
+    TSIG: Final = 250
     IXFR: Final = 251
     AXFR: Final = 252
     ANY: Final = 255
@@ -54,6 +55,8 @@ class Rcode:
     NXDOMAIN: Final = 3
     NOTIMP: Final = 4
     REFUSED: Final = 5
+    YXDOMAIN: Final = 6
+    NOTAUTH: Final = 9
     BADVERS: Final = 16
 
 
@@ -66,13 +69,15 @@ class Opcode:
 
 
 class OptCode:
-    """EDNS options that hsdns sends back (RFC 5001, 7314, 7873, 7828, 7830)."""
+    """EDNS options that some code of hsdns names (RFC 5001, 7871, 7314, 7873, 7828, 7830, 8914)."""
 
     NSID: Final = 3
+    SUBNET: Final = 8
     EXPIRE: Final = 9
     COOKIE: Final = 10
     KEEPALIVE: Final = 11
     PADDING: Final = 12
+    EDE: Final = 15
 
 
 _TYPES: Final[dict[int, str]] = {

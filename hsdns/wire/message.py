@@ -8,8 +8,8 @@ Rule 2: a Reply holds no ID, no question and no OPT of its own; encode() takes t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Self
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -40,7 +40,8 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     """A question and what its message said beside it.
 
     `question_wire` is the question section as sent (its case included), `flags` the header's second 16 bits,
-    `size` the octets of the whole message.
+    `size` the octets of the whole message.  `whole` is the message itself where it holds more than these fields show:
+    a record in its authority section (IXFR) or a TSIG record; else it is empty.
     """
 
     id: int
@@ -51,6 +52,7 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     question_wire: bytes
     edns: Edns | None = None
     size: int = 0
+    whole: bytes = b""
 
     @classmethod
     def ask(
@@ -91,6 +93,15 @@ class Query(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, **changes)
 
 
+class Signer(Protocol):
+    """Puts a record at the end of each message of a reply, in their order, that proves where they come from (TSIG)."""
+
+    room: int  # octets that it takes of each message at most
+
+    def __call__(self, message: bytes) -> bytes:
+        """The message with its record."""
+
+
 class Reply(msgspec.Struct, frozen=True):
     """What the chain found.
 
@@ -98,7 +109,12 @@ class Reply(msgspec.Struct, frozen=True):
     server fills in a bare one with that rcode (AA clear, no records).  `fresh` says that the records were computed
     from the newest cluster state: a cache may count them but must ask again.  `still_holds` is asked before a stored
     copy is used: a name that the cluster did not have, and so was asked for elsewhere, may have come up.
-    `edns_options` stands in for the echoed ones where an upstream sent its own.  `dropped`: send nothing at all.
+    `edns_options` stands in for the echoed ones where an upstream sent its own.  `edns` stands in for the query's: for
+    the size and the DO that the OPT record shows, and its size is room that is not to be used up; with it there is an
+    OPT record even where the query has none.  `rd` stands in for the query's RD.  `dropped`: send nothing at all.
+    `following` are the answer sections of more messages, taken one by one as the client reads them: a zone transfer
+    over a stream (RFC 5936 section 2.2); elsewhere nobody takes them and the first message has TC.  `sign` is the last
+    to see each message.
     """
 
     rcode: int = Rcode.NOERROR
@@ -114,7 +130,11 @@ class Reply(msgspec.Struct, frozen=True):
     fresh: bool = False
     still_holds: Callable[[], bool] | None = None
     edns_options: tuple[tuple[int, bytes], ...] | None = None
+    edns: Edns | None = None
+    rd: bool | None = None
     dropped: bool = False
+    following: Iterator[tuple[RR, ...]] | None = None
+    sign: Signer | None = None
 
     def replace(self, **changes: object) -> Reply:
         """Copy with some fields changed."""
@@ -124,6 +144,14 @@ class Reply(msgspec.Struct, frozen=True):
 def unwritten(rcode: int, error: str | None = None) -> Reply:
     """A reply that the server makes because no handler did: no AA, no SOA (CoreDNS plugin.ClientWrite)."""
     return Reply(rcode=rcode, error=error, written=False)
+
+
+def copied_flags(query: Query, reply: Reply) -> int:
+    """RD and CD as the reply shows them: the query's (of a QUERY only), but for what a handler made of RD."""
+    copied = query.flags & (RD | CD) if query.opcode == Opcode.QUERY else 0
+    if reply.rd is None:
+        return copied
+    return copied | RD if reply.rd else copied & ~RD
 
 
 def nodata(soa: RR) -> Reply:

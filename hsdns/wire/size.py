@@ -36,9 +36,10 @@ def is_truncated(query: Query, reply: Reply, protocol: str) -> bool:
     """Tell whether the client will see TC, set by an upstream or by what has to be left out."""
     if reply.tc:
         return True
-    limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query)
+    limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query, reply)
     longest = reply_size(query, reply)
-    if query.edns is not None and reply.edns_options is None:
-        longest += OPT_FIXED_LEN + len(query.edns.echoed_options())
+    edns = reply.edns or query.edns
+    if edns is not None and reply.edns_options is None:
+        longest += OPT_FIXED_LEN + len(edns.echoed_options())
     # Only a reply that might not fit is worth the work of writing it.
     return longest > limit and bool(encode(query, reply, limit)[2] & TC >> 8)

@@ -1,6 +1,13 @@
 import pytest
 
-from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Scope
+from hsdns.apiserver.resource import (
+    ENDPOINT_SLICES,
+    NAMESPACES,
+    PODS,
+    SERVICE_IMPORTS,
+    SERVICES,
+    Scope,
+)
 
 ENDED = "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown"
 
@@ -32,6 +39,13 @@ ENDED = "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown"
             {"fieldSelector": "metadata.name=shop"},
             "namespaces in shop",
             id="one namespace by its name",
+        ),
+        pytest.param(
+            Scope(SERVICE_IMPORTS, "shop"),
+            "/apis/multicluster.x-k8s.io/v1alpha1/namespaces/shop/serviceimports",
+            {},
+            "serviceimports in shop",
+            id="service imports",
         ),
     ],
 )  # fmt: skip

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from hsdns.assemble import Configuration, assemble
+from hsdns.assemble import Configuration, Listen, assemble
+from hsdns.chain import Endpoint
 from hsdns.cli import launch
 from hsdns.cli.launch import CorefileSource, LevelFormatter, set_up_logging, zone_lines
 from hsdns.corefile.parser import parse
@@ -164,6 +165,7 @@ def test_debug_is_not_shown_by_default(capsys: pytest.CaptureFixture[str]) -> No
         pytest.param(". {\nwhoami\n}", [".:1053"], id="root"),
         pytest.param("b.org a.org:53 {\nwhoami\n}", ["b.org.:1053", "a.org.:53"], id="two-ports"),
         pytest.param("b.org a.org {\nwhoami\n}", ["a.org.:1053", "b.org.:1053"], id="sorted"),
+        pytest.param("tls://. https://a.org {\nwhoami\n}", ["tls://.:853", "https://a.org.:443"], id="schemes"),
         pytest.param(". {\nbind 127.0.0.1 ::1\n}", [".:1053 on 127.0.0.1", ".:1053 on ::1"], id="bound"),
     ],
 )  # fmt: skip
@@ -172,6 +174,13 @@ def test_zone_lines(text: str, lines: list[str]) -> None:
     loaded = CorefileSource.from_flag(None, FALLBACK).load()
     configuration = assemble(loaded, default_port=1053, warn=pytest.fail)
     assert zone_lines(configuration) == lines
+
+
+def test_zone_lines_show_the_port_that_the_kernel_chose() -> None:
+    Path("Corefile").write_text(".:0 {\nbind 127.0.0.1\nwhoami\n}")
+    configuration = assemble(CorefileSource.from_flag(None, FALLBACK).load(), warn=pytest.fail)
+    known = {Listen("127.0.0.1", 0): Endpoint("127.0.0.1", 40123)}
+    assert zone_lines(configuration, known) == [".:40123 on 127.0.0.1"]
 
 
 # --- serving ---

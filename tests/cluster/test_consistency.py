@@ -9,7 +9,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from hsdns.cluster.consistency import STEP, Suspicion, differences, inconsistencies_in
-from hsdns.cluster.objects import Event, Object, Pod, PodStatus, Service, Synced
+from hsdns.cluster.objects import (
+    Event,
+    Object,
+    Pod,
+    PodStatus,
+    Service,
+    ServiceImport,
+    ServiceImportSpec,
+    ServiceSpec,
+    Synced,
+)
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.store import Store
 from hsdns.metrics import Registry
@@ -17,9 +27,9 @@ from tests import strategies
 from tests.support.cluster import deletes, endpoint_slice, meta, namespace, pod, service, upserts
 
 
-def make_store(*events: Event) -> Store:
+def make_store(*events: Event, **options: bool) -> Store:
     """A synced store after some events."""
-    store = Store(lambda: 0.0, lambda sentence: None)
+    store = Store(lambda: 0.0, lambda sentence: None, **options)  # type: ignore[arg-type]  # those that are flags
     store.apply([*events, Synced()])
     return store
 
@@ -29,9 +39,11 @@ def make_store(*events: Event) -> Store:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )  # fmt: skip
+@pytest.mark.parametrize("shared", [False, True], ids=["plain", "multicluster"])
 @given(strategies.histories())
-def test_any_history_ends_where_its_objects_do(history: list[Event]) -> None:
-    assert differences(make_store(*history), strategies.remaining(history)) == []
+def test_any_history_ends_where_its_objects_do(shared: bool, history: list[Event]) -> None:
+    store = make_store(*history, zonal=shared, multicluster=shared)
+    assert differences(store, strategies.remaining(history)) == []
 
 
 WEB = service("ns/web", "10.96.0.1")
@@ -75,6 +87,22 @@ ONE_LATER = endpoint_slice("ns/web-1", "web", "10.0.0.3", "10.0.0.4", version="2
             [service("ns/web")], [service("ns/web", ports=("x/UDP/1",))],
             ["Service ns/web: it has other ports than in the API"], id="ports",
         ),
+        pytest.param(
+            [Service(meta("ns/web"), ServiceSpec(cluster_ips=["10.96.0.1"], external_ips=["192.0.2.1"]))],
+            [Service(meta("ns/web"), ServiceSpec(cluster_ips=["10.96.0.1"], external_ips=["192.0.2.2"]))],
+            ["Service ns/web: it has other external addresses than in the API",
+             "Service ns/web: external IP 192.0.2.1 still leads back to it",
+             "Service ns/web: external IP 192.0.2.2 does not lead back to it"], id="external",
+        ),
+        pytest.param(
+            [ServiceImport(meta("ns/web"), ServiceImportSpec("Headless"))], [],
+            ["ServiceImport ns/web: the store has it, the API does not (version 1)"], id="import",
+        ),
+        pytest.param(
+            [ServiceImport(meta("ns/web"), ServiceImportSpec("ClusterSetIP", ["10.0.1.1"]))],
+            [ServiceImport(meta("ns/web"), ServiceImportSpec("ClusterSetIP", ["10.0.1.2"]))],
+            ["ServiceImport ns/web: it has other clusterIPs than in the API"], id="import-address",
+        ),
         pytest.param([namespace("a"), namespace("b")], [namespace("b"), namespace("c")],
                      ["Namespace a: the store has it, the API does not",
                       "Namespace c: the API has it, the store does not"], id="namespaces"),
@@ -85,7 +113,8 @@ ONE_LATER = endpoint_slice("ns/web-1", "web", "10.0.0.3", "10.0.0.4", version="2
     ],
 )  # fmt: skip
 def test_differences(here: list[Object], there: list[Object], sentences: list[str]) -> None:
-    assert differences(make_store(*upserts(*here)), there) == sentences
+    shared = any(isinstance(each, ServiceImport) for each in here)
+    assert differences(make_store(*upserts(*here), multicluster=shared), there) == sentences
 
 
 def test_an_index_that_is_wrong_by_itself_is_found() -> None:

@@ -3,17 +3,23 @@
 from collections.abc import Sequence
 from ipaddress import ip_address
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from hsdns.chain import Handler
 from hsdns.cluster.freshness import (
     ANYTHING,
     COUNT,
     Reads,
     address_counter,
+    import_counter,
     namespace_counter,
     service_counter,
 )
 from hsdns.cluster.objects import Event
+from hsdns.corefile.properties import read_properties
+from hsdns.corefile.tree import Position
+from hsdns.plugins.k8s_external import K8sExternal
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Query, Reply
@@ -68,6 +74,7 @@ def test_counters_are_in_range() -> None:
     found = [
         ANYTHING,
         service_counter(b"default", b"web"),
+        import_counter(b"default", b"web"),
         namespace_counter(b"default"),
         address_counter(b"\x0a\0\0\1"),
     ]
@@ -87,7 +94,7 @@ def test_the_first_value_counts() -> None:
     assert not reads.is_whole
 
 
-def ask(plugin: Kubernetes, qname: Name, qtype: int, reads: Reads) -> Reply:
+def ask(plugin: Handler, qname: Name, qtype: int, reads: Reads) -> Reply:
     async def following(request: object) -> Reply:
         reads.spoil()
         return NEXT
@@ -109,14 +116,28 @@ def shown(reply: Reply) -> tuple[object, ...]:
     return reply.rcode, *map(but_serial, sections)
 
 
+def outside(plugin: Kubernetes) -> K8sExternal:
+    """The same cluster as it is shown outside."""
+    values = read_properties([], K8sExternal.PROPERTIES) | {"headless": True}
+    found = K8sExternal(plugin.zones, values, Position("", 0, 0))
+    found.meet([plugin])
+    return found
+
+
+@pytest.mark.parametrize("what", ["plain", "zonal", "multicluster", "outside"])
 @settings(
-    suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.reuse, Phase.generate]
+    max_examples=40,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 @given(strategies.seeds, strategies.options(), strategies.histories())
 def test_an_answer_holds_until_a_counter_moves(
-    seed: int, options: Options, history: list[Event]
+    what: str, seed: int, options: Options, history: list[Event]
 ) -> None:
-    plugin = serve(options, [])
+    zone = Name.from_text("cluster.local")
+    shared = (zone,) if what == "multicluster" else ()
+    plugin = serve(options, [], zonal=what == "zonal", multicluster=shared)
+    asked_one: Handler = outside(plugin) if what == "outside" else plugin
     counters, names = Counters(), Names()
     plugin.store.use_counters(counters, names)
     asked = strategies.questions(seed, strategies.remaining(history), options.zones, 25)
@@ -133,7 +154,7 @@ def test_an_answer_holds_until_a_counter_moves(
         assert (names.open, names.serial) == (store.serves, store.serial)
         for qname, qtype in asked:
             reads = Reads(counters)
-            reply = ask(plugin, qname, qtype, reads)
+            reply = ask(asked_one, qname, qtype, reads)
             old = kept.get((qname, qtype))
             if old is not None and all(counters.read(index) == value for index, value in old[1]):
                 assert shown(reply) == shown(old[0]), f"{qname.to_text()} {qtype}"

@@ -1,9 +1,17 @@
 """The name server's own names; what it answers in all cases stands in tests/plugins/test_kubernetes.py."""
 
 from hsdns.cluster.nameserver import Nameserver
+from hsdns.cluster.objects import (
+    LoadBalancerIngress,
+    LoadBalancerStatus,
+    Service,
+    ServiceSpec,
+    ServiceStatus,
+)
 from hsdns.cluster.store import Store
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
+from tests.support.cluster import deletes, endpoint_slice, meta, service, upserts
 from tests.support.requests import section
 
 ZONE = Name.from_text("cluster.local")
@@ -27,3 +35,21 @@ def test_addresses_of_both_families_and_no_others() -> None:
     answer, additional = server.records(ZONE)
     assert section(answer) == ["cluster.local. 9 IN NS ns.dns.cluster.local."]
     assert len(additional) == 2
+
+
+def test_addresses_outside_of_the_cluster() -> None:
+    store = Store(lambda: 0.0, print)
+    spec = ServiceSpec(cluster_ips=["10.0.0.10"], external_ips=["192.0.2.53", "192.0.2.53"])
+    hosted = ServiceStatus(LoadBalancerStatus([LoadBalancerIngress(hostname="lb.example.net")]))
+    server = Nameserver(store, 9, ["10.1.0.1", "10.1.0.2"])
+    alone = [bytes((10, 1, 0, 1)), bytes((10, 1, 0, 2))]
+    assert server.external(headless=False) == alone
+    store.apply(
+        upserts(Service(meta("ns/dns"), spec, hosted), endpoint_slice("ns/s", "dns", "10.1.0.1"))
+    )
+    assert server.external(headless=True) == [bytes((192, 0, 2, 53))]
+    store.apply(upserts(service("ns/dns", version="2")))
+    assert server.external(headless=False) == []
+    assert server.external(headless=True) == alone[:1]
+    store.apply(deletes(service("ns/dns")))
+    assert server.external(headless=True) == []

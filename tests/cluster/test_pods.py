@@ -1,8 +1,12 @@
-"""Addresses in pod names."""
+"""Addresses in pod names, and the pods of clients."""
 
+import msgspec
 import pytest
 
-from hsdns.cluster.pods import pod_address
+from hsdns.cluster.objects import Event, Pod, Upserted
+from hsdns.cluster.pods import client_pod, pod_address
+from hsdns.cluster.store import Store
+from tests.support.cluster import deletes, pod, upserts
 
 
 @pytest.mark.parametrize(
@@ -23,3 +27,48 @@ from hsdns.cluster.pods import pod_address
 )
 def test_pod_address_of_any_pod(label: bytes, address: bytes | None) -> None:
     assert pod_address(label, None, b"ns") == address
+
+
+def leaving(path: str, address: str) -> Event:
+    """An event of a pod that is being deleted."""
+    found = pod(path, address, version="2")
+    meta = msgspec.structs.replace(found.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    return Upserted(Pod(meta, found.status))
+
+
+WEB, DB = pod("shop/web-0", "10.5.0.1"), pod("data/db-0", "10.5.0.1")
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param([], None, id="nobody"),
+        pytest.param(upserts(WEB), (b"shop", "web-0"), id="one"),
+        pytest.param(upserts(WEB, pod("shop/web-1", "10.5.0.1")), (b"shop", "web-1"), id="two of one namespace"),
+        pytest.param(upserts(WEB, DB), None, id="two of two namespaces"),
+        pytest.param([*upserts(WEB), leaving("shop/web-0", "10.5.0.1")], (b"shop", "web-0"), id="leaving, alone"),
+        pytest.param(
+            [*upserts(WEB), leaving("shop/web-0", "10.5.0.1"), *upserts(DB)], (b"data", "db-0"), id="used again"
+        ),
+        pytest.param(
+            [*upserts(WEB, DB), leaving("data/db-0", "10.5.0.1"), *deletes(DB)], (b"shop", "web-0"), id="gone"
+        ),
+        pytest.param(
+            [*upserts(DB), leaving("data/db-0", "10.5.0.1"), *deletes(DB), *upserts(DB, WEB)], None, id="back again"
+        ),
+        pytest.param([*upserts(WEB), leaving("data/db-0", "10.5.0.1")], (b"shop", "web-0"), id="leaving, never known"),
+        pytest.param(upserts(pod("shop/web-0", "10.5.0.1", "Succeeded")), None, id="ended"),
+    ],
+)  # fmt: skip
+def test_the_pod_of_a_client(events: list[Event], found: tuple[bytes, str] | None) -> None:
+    store = Store(lambda: 0.0, pytest.fail)
+    store.apply(events)
+    assert client_pod(store, "10.5.0.1") == found
+
+
+@pytest.mark.parametrize("address", ["10.5.0.9", "fe80::1%eth0", "", "::ffff:10.5.0.1"])
+def test_addresses_of_clients(address: str) -> None:
+    store = Store(lambda: 0.0, pytest.fail)
+    store.apply(upserts(WEB))
+    expected = (b"shop", "web-0") if address.endswith("10.5.0.1") else None
+    assert client_pod(store, address) == expected

@@ -101,8 +101,8 @@ def outside(target: bytes, qtype: int) -> list[Record]:
     return [] if rdata is None else [Record(target, qtype, 3600, rdata)]
 
 
-def serve(options: Options, batches: Iterable[Sequence[Event]]) -> Kubernetes:
-    """Start the plugin on a cluster."""
+def serve(options: Options, batches: Iterable[Sequence[Event]], **more: Any) -> Kubernetes:
+    """Start the plugin on a cluster; `more` are properties that the reference does not know."""
     values: dict[str, Any] = {
         name: [] if known.repeat == "collect" else known.default
         for name, known in Kubernetes.PROPERTIES.items()
@@ -119,6 +119,7 @@ def serve(options: Options, batches: Iterable[Sequence[Event]]) -> Kubernetes:
         if options.fallthrough is None
         else tuple(Name.from_text(zone) for zone in options.fallthrough or (".",)),
         "startup_timeout": 0.0,
+        **more,
     }
     plugin = Kubernetes(
         tuple(Name.from_text(zone) for zone in options.zones), values, ("dns://:53",)

@@ -66,6 +66,7 @@ def state(store: Store) -> dict[str, Any]:
                 value.ports,
                 value.external_name,
                 value.has_selector,
+                value.external,
                 [part._replace(resource_version="") for part in value.slices],
             )
             for key, value in store.services.items()
@@ -75,16 +76,31 @@ def state(store: Store) -> dict[str, Any]:
         "pods": store.pods,
         "cluster_ips": store.cluster_ips.snapshot(),
         "endpoint_ips": store.endpoint_ips.snapshot(),
+        "external_ips": store.external_ips.snapshot(),
+        "pod_labels": store.pod_labels,
+        "imports": {
+            key: (
+                value.kind,
+                value.cluster_ips,
+                value.ports,
+                {part._replace(resource_version="") for part in value.slices},
+            )
+            for key, value in store.imports.values.items()
+        },
     }
 
 
 @CLUSTERS
 @given(strategies.clusters())
-@pytest.mark.parametrize("pod_names", [False, True])
-def test_what_was_packed_comes_back_equal(pod_names: bool, cluster: list[Object]) -> None:
-    store = make_store(cluster, pod_names=pod_names)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"pod_names": True}, {"zonal": True, "multicluster": True, "pod_labels": True}],
+    ids=["plain", "pod names", "zones"],
+)
+def test_what_was_packed_comes_back_equal(options: dict[str, bool], cluster: list[Object]) -> None:
+    store = make_store(cluster, **options)
     lines = lines_of(store)
-    again = restored(lines)
+    again = restored(lines, **{name: on for name, on in options.items() if name != "pod_names"})
     assert state(again) == state(store)
     assert lines_of(again) == lines
 

@@ -37,7 +37,9 @@ FENCE = re.compile(
 )
 TITLE = re.compile(r'title="([^"]+)"')
 DEADLINE = 15.0  # seconds for a command to print what the page says
-DEFAULT_HTTP_PORT = {"health": "8080", "ready": "8181", "prometheus": "9153"}
+DEFAULT_HTTP_PORT = {"health": "8080", "ready": "8181", "prometheus": "9153", "pprof": "6053"}
+# What a page may name without showing it, as cert-manager writes it.
+TLS_FILES = {"tls.crt": "server.pem", "tls.key": "server.key", "ca.crt": "ca.pem"}
 
 
 class Fence(NamedTuple):
@@ -72,6 +74,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write_files(page: Path) -> None:
+    for name, source in TLS_FILES.items():
+        Path(name).write_bytes((ROOT / "tests" / "data" / "tls" / source).read_bytes())
     for fence in fences(page):
         if fence.title:
             Path(fence.title).parent.mkdir(parents=True, exist_ok=True)

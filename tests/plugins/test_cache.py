@@ -1,10 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from hsdns.chain import Request, fold
 from hsdns.plugins.cache import Cache
+from hsdns.plugins.forward import Forward
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import AD, CD, RD, Reply, unwritten
@@ -12,6 +15,7 @@ from hsdns.wire.name import ROOT, Name
 from tests.support.drive import finish
 from tests.support.requests import Answers, FakeRuntime, make_request, next_with, reply, section
 from tests.support.setup import set_up, setup_error
+from tests.support.upstreams import answer, serve
 
 QNAME = "www.example.org."
 SOA = "example.org. 60 IN SOA ns.example.org. host.example.org. 1 7200 1800 86400 60"
@@ -34,6 +38,21 @@ class Asked:
         self.below: Answers = next_with(*replies)
         self.now = 1000.0
 
+    @property
+    def now(self) -> float:
+        return self.runtime.time
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self.runtime.time = now
+
+    def run_beside(self) -> int:
+        """Let run what was spawned; return how much it was."""
+        spawned, self.runtime.spawned = self.runtime.spawned, {}
+        for coro in spawned.values():
+            finish(coro)
+        return len(spawned)
+
     def ask(
         self,
         qname: str = QNAME,
@@ -43,10 +62,11 @@ class Asked:
         edns: Edns | None = None,
         qclass: str = "IN",
         server: str = "dns://:53",
+        metadata: dict[str, Callable[[], str]] | None = None,
     ) -> Reply:
         request = make_request(
             qname, qtype, flags=flags, edns=edns, now=self.now, qclass=qclass, server=server
-        )
+        ).replace(metadata=metadata)
         return finish(self.cache.handle(request, self.below))
 
     @property
@@ -158,10 +178,6 @@ def test_disable(lines: str, success: list[str], denial: list[str]) -> None:
         (
             "cache {\ndisable sucess\n}",
             'Corefile:3:9: "sucess" is not one of: success, denial; did you mean "success"?',
-        ),
-        (
-            "cache {\nprefetch 10\n}",
-            'Corefile:3:1: property "prefetch" of cache exists in CoreDNS but not in hsdns yet; remove the line',
         ),
         (
             "cache {\nsucces 10\n}",
@@ -566,3 +582,457 @@ def test_fold_counts_as_the_handler_would() -> None:
         assert other.metric(name) == one.metric(name)
     other.cache.fold("dns://:53", "denial", 0, 0)
     assert other.metric("hits_total") == one.metric("hits_total")
+
+
+# --- prefetch ---
+
+
+@pytest.mark.parametrize(
+    ("line", "ages", "begun"),
+    [
+        pytest.param("", (55, 59), (0, 0), id="off"),
+        pytest.param("prefetch 0", (55, 59), (0, 0), id="zero"),
+        pytest.param("prefetch 1", (53, 54), (0, 1), id="last-tenth"),
+        pytest.param("prefetch 1 1m 50%", (29, 30), (0, 1), id="second-half"),
+        pytest.param("prefetch 3", (53, 55, 56), (0, 0, 1), id="popular"),
+        pytest.param("prefetch 2 2s", (50, 55, 56), (0, 0, 1), id="gap"),
+        pytest.param("prefetch 2", (50, 54, 58, 107, 108), (0, 1, 0, 0, 1), id="hits-go-on"),
+    ],
+)
+def test_prefetch(line: str, ages: Sequence[float], begun: Sequence[int]) -> None:
+    """A late hit of an entry that is hit often asks anew, beside the answer."""
+    asked = Asked(f"cache {{\n{line}\n}}", reply([a(60)]))
+    asked.ask()
+    seen = []
+    for age in ages:
+        asked.now = 1000.0 + age
+        asked.ask()
+        seen.append(asked.run_beside())
+    assert seen == list(begun)
+    assert asked.times_asked == 1 + sum(begun)
+    expected = {("dns://:53", ".", ""): sum(begun)} if sum(begun) else {}
+    assert asked.metric("prefetch_total") == expected
+
+
+def test_what_a_prefetch_asks_and_does() -> None:
+    asked = Asked("cache {\nprefetch 1\n}", reply([a(60)]), reply([a(60, 2)]))
+    asked.ask(edns=Edns(1232, do=True))
+    asked.now += 55
+    for _ in range(3):  # one at a time
+        assert section(asked.ask(edns=Edns(1232, do=True)).answer) == [a(5)]
+    assert asked.run_beside() == 1
+    assert section(asked.ask(edns=Edns(1232, do=True)).answer) == [a(60, 2)]
+    first, second = asked.below.requests
+    assert (first.protocol, second.protocol) == ("udp", "tcp")
+    assert second.query == first.query
+    assert second.reads is None
+
+
+def test_a_prefetch_that_fails_is_tried_again() -> None:
+    failed = unwritten(Rcode.SERVFAIL, "nobody answers")
+    asked = Asked("cache {\nprefetch 1\n}", reply([a(60)]), failed, reply([a(60, 2)]))
+    asked.ask()
+    asked.now += 55
+    for last in (1, 1, 2):
+        assert section(asked.ask().answer) == [a(5 if last == 1 else 60, last)]
+        asked.run_beside()
+
+
+def test_a_denial_may_follow_an_answer_by_prefetch_and_the_other_way_round() -> None:
+    asked = Asked(
+        "cache {\nprefetch 1 1m 90%\n}",
+        reply([a(60)]),
+        reply([], [SOA], rcode=3),
+        reply([a(60)]),
+        reply([a(60)]),
+    )
+    rcodes = []
+    for _ in range(4):
+        rcodes.append(asked.ask().rcode)
+        asked.run_beside()
+        asked.now += 10
+    assert rcodes == [0, 0, 3, 0]
+
+
+def test_cluster_answers_are_not_prefetched_nor_stale() -> None:
+    text = "cache {\nprefetch 1 1m 90%\nserve_stale\nkeepttl\n}"
+    asked = Asked(text, reply([a(20)], fresh=True))
+    for times in range(1, 6):
+        assert section(asked.ask().answer) == [a(20)]
+        assert (asked.times_asked, asked.run_beside()) == (times, 0)
+        asked.now += 15
+    for name in ("prefetch_total", "served_stale_total"):
+        assert asked.metric(name) == {}
+    assert asked.metric("misses_total") == {("dns://:53", ".", ""): 3}
+
+
+# --- serve_stale ---
+
+FAILED = unwritten(Rcode.SERVFAIL, "nobody answers")
+REFUSED = reply(rcode=Rcode.REFUSED)
+SERVFAIL = reply(rcode=Rcode.SERVFAIL)
+NXDOMAIN = reply([], [SOA], rcode=3)
+
+
+def stale_total(asked: Asked) -> float:
+    return sum(asked.metric("served_stale_total").values())
+
+
+@pytest.mark.parametrize(
+    ("line", "age", "shown"),
+    [
+        pytest.param("", 60, a(60, 2), id="off"),
+        pytest.param("serve_stale", 59, a(1), id="not-yet"),
+        pytest.param("serve_stale", 60, a(0), id="just-over"),
+        pytest.param("serve_stale", 3659, a(0), id="an-hour-later"),
+        pytest.param("serve_stale", 3660, a(60, 2), id="too-late"),
+        pytest.param("serve_stale 30s", 89, a(0), id="duration"),
+        pytest.param("serve_stale 30s", 90, a(60, 2), id="duration-over"),
+        pytest.param("serve_stale 0s", 60, a(60, 2), id="zero"),
+        pytest.param("serve_stale 1h immediate 30s", 60, a(30), id="ttl"),
+        pytest.param("serve_stale\nkeepttl", 60, a(60), id="keepttl"),
+        pytest.param("serve_stale 1h immediate 30s\nkeepttl", 60, a(30), id="ttl-beats-keepttl"),
+    ],
+)
+def test_stale(line: str, age: float, shown: str) -> None:
+    asked = Asked(f"cache {{\n{line}\n}}", reply([a(60)], ad=True, ra=True), reply([a(60, 2)]))
+    asked.ask()
+    asked.now += age
+    found = asked.ask()
+    assert section(found.answer) == [shown]
+    is_stale = shown.endswith("2.1") and age >= 60
+    assert stale_total(asked) == is_stale
+    assert asked.run_beside() == is_stale
+    if is_stale:
+        assert (found.aa, found.ra, found.ad) == (True, True, False)
+        assert section(asked.ask().answer) == [a(60, 2)]
+        assert asked.metric("hits_total") == {("dns://:53", "success", ".", ""): 2}
+
+
+def test_one_refresh_at_a_time_and_over_tcp() -> None:
+    asked = Asked("cache {\nserve_stale\n}", reply([a(60)]), reply([a(60, 2)]))
+    asked.ask()
+    asked.now += 100
+    for _ in range(3):
+        assert section(asked.ask().answer) == [a(0)]
+    assert (asked.run_beside(), asked.times_asked) == (1, 2)
+    assert [request.protocol for request in asked.below.requests] == ["udp", "tcp"]
+    assert asked.metric("prefetch_total") == {("dns://:53", ".", ""): 1}
+    assert stale_total(asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("news", "rcode", "is_kept"),
+    [
+        pytest.param(reply([a(60, 2)]), 0, True, id="answer"),
+        pytest.param(NXDOMAIN, 3, True, id="nxdomain"),
+        pytest.param(reply([], [SOA]), 0, True, id="nodata"),
+        pytest.param(SERVFAIL, 2, False, id="servfail"),
+        pytest.param(REFUSED, 5, False, id="refused"),
+        pytest.param(FAILED, 2, False, id="unwritten"),
+        pytest.param(Reply(dropped=True), 0, False, id="dropped"),
+        pytest.param(reply([a(60, 2)], tc=True), 0, False, id="cut"),
+    ],
+)
+def test_what_replaces_a_stale_answer(news: Reply, rcode: int, is_kept: bool) -> None:
+    for mode in ("immediate", "verify"):
+        asked = Asked(f"cache {{\nserve_stale 1h {mode}\n}}", reply([a(60)]), news)
+        asked.ask()
+        asked.now += 100
+        first = asked.ask()
+        asked.run_beside()
+        second = asked.ask()
+        if mode == "immediate":
+            assert section(first.answer) == [a(0)]
+        elif is_kept:
+            assert (first.rcode, section(first.answer)) == (rcode, section(news.answer))
+        if is_kept:
+            assert (second.rcode, section(second.answer)) == (rcode, section(news.answer))
+        else:
+            assert section(second.answer) == [a(0)]
+        asked.run_beside()
+
+
+def test_verify_asks_first_over_the_client_s_protocol() -> None:
+    asked = Asked("cache {\nserve_stale 1h verify\n}", reply([a(60)]), FAILED, reply([a(60, 2)]))
+    asked.ask()
+    asked.now += 100
+    assert section(asked.ask().answer) == [a(0)]
+    found = asked.ask()
+    assert (section(found.answer), found.aa) == ([a(60, 2)], False)
+    assert section(asked.ask().answer) == [a(60, 2)]
+    assert [request.protocol for request in asked.below.requests] == ["udp"] * 3
+    assert (stale_total(asked), asked.metric("prefetch_total")) == (1, {})
+
+
+@pytest.mark.parametrize("mode", ["immediate 30s", "verify 0 30s"])
+def test_recheck_spares_what_has_just_failed(mode: str) -> None:
+    asked = Asked(
+        f"cache {{\nserve_stale 1h {mode} 20s\n}}", reply([a(60)]), FAILED, reply([a(60, 2)])
+    )
+    asked.ask()
+    asked.now += 100
+    times = []
+    for _ in range(4):
+        asked.ask()
+        asked.run_beside()
+        times.append(asked.times_asked)
+        asked.now += 10
+    assert times == [2, 2, 3, 3]
+    assert section(asked.ask().answer)[0].endswith("192.0.2.2")
+
+
+def test_without_recheck_every_query_asks_again() -> None:
+    asked = Asked("cache {\nserve_stale\n}", reply([a(60)]), FAILED)
+    asked.ask()
+    asked.now += 100
+    for times in (2, 3, 4):
+        asked.ask()
+        asked.run_beside()
+        assert asked.times_asked == times
+
+
+def test_a_stale_denial_gives_way_to_an_answer() -> None:
+    for mode in ("immediate", "verify"):
+        asked = Asked(f"cache {{\nserve_stale 1h {mode}\n}}", NXDOMAIN, reply([a(60)]))
+        asked.ask()
+        asked.now += 100
+        rcodes = []
+        for _ in range(3):
+            rcodes.append(asked.ask().rcode)
+            asked.run_beside()
+        assert rcodes == ([3, 0, 0] if mode == "immediate" else [0, 0, 0])
+        assert asked.times_asked == 2
+
+
+def test_a_stale_servfail_is_served_but_hides_no_stale_answer() -> None:
+    asked = Asked("cache {\nserve_stale\n}", SERVFAIL, FAILED)
+    asked.ask()
+    asked.now += 100
+    assert asked.ask().rcode == Rcode.SERVFAIL
+    assert stale_total(asked) == 1
+    asked.run_beside()
+    other = Asked("cache {\nserve_stale\n}", reply([a(60)]))
+    other.ask()
+    asked.cache.success.store = other.cache.success.store
+    assert section(asked.ask().answer) == [a(0)]
+    asked.run_beside()
+
+
+def test_a_stale_copy_is_not_used_when_the_cluster_knows_the_name() -> None:
+    known: list[bool] = []
+    passed_on = reply([a(60)]).replace(still_holds=lambda: not known)
+    asked = Asked("cache {\nserve_stale\n}", passed_on, reply([a(5, last=2)], fresh=True))
+    asked.ask()
+    known.append(True)
+    asked.now += 100
+    assert section(asked.ask().answer) == [a(5, last=2)]
+    assert asked.run_beside() == 0
+
+
+# --- verify with a time limit ---
+
+
+class Slow:
+    """A `next` that answers at once, then only when it is told to."""
+
+    def __init__(self, first: Reply, news: Reply) -> None:
+        self.first, self.news = first, news
+        self.may_answer = asyncio.Event()
+        self.asked: list[Request] = []
+
+    async def __call__(self, request: Request) -> Reply:
+        self.asked.append(request)
+        if len(self.asked) == 1:
+            return self.first
+        await self.may_answer.wait()
+        return self.news
+
+
+def verify(news: Reply, *, seconds: str = "10s", in_time: bool, more: str = "") -> list[Reply]:
+    """Two replies: of a query that finds a stale entry, and of one after what it asked for has come."""
+
+    async def run() -> list[Reply]:
+        cache = set_up(Cache, f"cache {{\nserve_stale 1h verify {seconds}{more}\n}}")
+        runtime = FakeRuntime()
+        await cache.start(runtime)
+        below = Slow(reply([a(60)]), news)
+        await cache.handle(make_request(QNAME), below)
+        runtime.time = 100.0
+        if in_time:
+            below.may_answer.set()
+        first = await cache.handle(make_request(QNAME, now=100.0), below)
+        below.may_answer.set()
+        await asyncio.gather(*runtime.tasks.values())
+        second = await cache.handle(make_request(QNAME, now=100.0), below)
+        assert [request.protocol for request in below.asked] == ["udp"] * len(below.asked)
+        await runtime.stop_tasks()
+        return [first, second]
+
+    return asyncio.run(run())
+
+
+def test_verify_in_time() -> None:
+    first, second = verify(reply([a(60, 2)]), in_time=True)
+    assert [section(found.answer) for found in (first, second)] == [[a(60, 2)]] * 2
+    assert (first.aa, second.aa) == (True, True)
+
+
+def test_verify_too_late_refreshes_all_the_same() -> None:
+    first, second = verify(reply([a(60, 2)]), seconds="1ms", in_time=False)
+    assert section(first.answer) == [a(0)]
+    assert section(second.answer) == [a(60, 2)]
+
+
+def test_verify_without_news_serves_stale() -> None:
+    first, second = verify(FAILED, in_time=True, more=" 30s 1m")
+    assert [section(found.answer) for found in (first, second)] == [[a(30)]] * 2
+
+
+# --- prefer_positive ---
+
+PREFER = "cache {\nserve_stale 1h %s\nserve_stale_policy prefer_positive\n}"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param(NXDOMAIN, id="nxdomain"),
+        pytest.param(reply([], [SOA]), id="nodata"),
+        pytest.param(reply(), id="empty"),
+        pytest.param(reply([CNAME]), id="chain"),
+        pytest.param(SERVFAIL, id="servfail"),
+        pytest.param(REFUSED, id="refused"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["immediate", "verify"])
+def test_the_last_good_answer_is_preferred(bad: Reply, mode: str) -> None:
+    asked = Asked(PREFER % mode, reply([a(60)]), bad, bad, reply([a(60, 3)]))
+    asked.ask()
+    asked.now += 100
+    for _ in range(2):
+        assert section(asked.ask().answer) == [a(0)]
+        asked.run_beside()
+        asked.now += 100
+    found = section(asked.ask().answer)
+    assert found == ([a(0)] if mode == "immediate" else [a(60, 3)])
+    asked.run_beside()
+    assert section(asked.ask().answer) == [a(60, 3)]
+
+
+def test_an_answer_that_is_too_old_is_not_preferred() -> None:
+    asked = Asked(PREFER % "verify", reply([a(60)]), NXDOMAIN)
+    asked.ask()
+    asked.now += 3659
+    assert asked.ask().rcode == Rcode.NOERROR
+    asked.now += 1
+    assert asked.ask().rcode == Rcode.NXDOMAIN
+
+
+def test_a_live_denial_stands_before_no_answer_that_may_be_served() -> None:
+    asked, other = Asked(PREFER % "immediate", reply([a(60)])), Asked("cache", NXDOMAIN)
+    asked.ask()
+    other.ask()
+    asked.cache.denial.store = other.cache.denial.store
+    assert section(asked.ask().answer) == [a(60)]
+
+
+# --- keepttl, servfail ---
+
+
+def test_keepttl() -> None:
+    asked = Asked("cache 30 {\nkeepttl\n}", reply([a(60)]))
+    for age, times in ((0, 1), (10, 1), (29, 1), (30, 2)):
+        asked.now = 1000.0 + age
+        assert section(asked.ask().answer) == [a(30)]
+        assert asked.times_asked == times
+
+
+@pytest.mark.parametrize(
+    ("line", "age", "times"),
+    [
+        ("", 4, 1),
+        ("", 5, 2),
+        ("servfail 20s", 19, 1),
+        ("servfail 20s", 20, 2),
+        ("servfail 0s", 0, 2),
+        ("servfail 500ms", 0, 2),
+    ],
+)
+@pytest.mark.parametrize("rcode", [Rcode.SERVFAIL, Rcode.NOTIMP], ids=["servfail", "notimp"])
+def test_servfail(rcode: int, line: str, age: float, times: int) -> None:
+    asked = Asked(f"cache {{\n{line}\n}}", reply([], rcode=rcode))
+    for _ in range(2):
+        assert asked.ask().rcode == rcode
+        asked.now = 1000.0 + age
+    assert asked.times_asked == times
+
+
+# --- metadata ---
+
+
+def test_the_wildcard_of_a_kept_reply_is_told_again() -> None:
+    asked = Asked("cache", reply([a(60)]))
+
+    class Below(Answers):
+        async def __call__(self, request: Request) -> Reply:
+            if request.metadata is not None:
+                request.metadata["zone/wildcard"] = lambda: "*.example.org."
+            return await super().__call__(request)
+
+    asked.below = Below(reply([a(60)]))
+    first: dict[str, Callable[[], str]] = {}
+    second: dict[str, Callable[[], str]] = {}
+    asked.ask(metadata=first)
+    asked.ask(metadata=second)
+    assert asked.times_asked == 1
+    assert second["zone/wildcard"]() == first["zone/wildcard"]() == "*.example.org."
+    asked.ask()
+
+
+def test_views_are_counted_apart() -> None:
+    asked = Asked("cache", reply([a(60)]))
+    for view in ("a", "b", "b"):
+        request = make_request(QNAME, now=asked.now).replace(view=view)
+        finish(asked.cache.handle(request, asked.below))
+    assert asked.metric("requests_total") == {
+        ("dns://:53", ".", "a"): 1,
+        ("dns://:53", ".", "b"): 2,
+    }
+
+
+# --- with forward ---
+
+
+def test_stale_answers_bridge_an_upstream_that_is_silent() -> None:
+    async def run() -> None:
+        well = True
+
+        def script(wire: bytes) -> list[bytes]:
+            return answer(a(60, 1 if len(server.udp) == 1 else 2))(wire) if well else []
+
+        async with asyncio.timeout(10), serve(script, script) as server:
+            runtime = FakeRuntime()
+            cache = set_up(Cache, "cache {\nserve_stale 1h verify 10s 30s\n}")
+            forward = set_up(
+                Forward,
+                f"forward . 127.0.0.1:{server.port} {{\nread_timeout 20ms\nmax_connect_attempts 1\nmax_fails 0\n}}",
+            )
+            for plugin in (cache, forward):
+                await plugin.start(runtime)
+            chain = fold([cache, forward], asyncio.create_task)
+            shown = []
+            for now, is_well in ((0, True), (30, False), (100, False), (200, True)):
+                runtime.time, well = now, is_well
+                found = await chain(make_request(QNAME, now=runtime.time))
+                shown.append((section(found.answer), found.error))
+            assert shown == [
+                ([a(60)], None),
+                ([a(30)], None),
+                ([a(30)], None),  # stale
+                ([a(60, 2)], None),
+            ]
+            await forward.stop()
+            await runtime.stop_tasks()
+
+    asyncio.run(run())

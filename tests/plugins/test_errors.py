@@ -220,9 +220,9 @@ def test_setup(text: str) -> None:
             id="twice",
         ),
         pytest.param(
-            "errors {\n stacktrace\n}",
-            'Corefile:3:2: property "stacktrace" of errors exists in CoreDNS but not in hsdns yet; remove the line',
-            id="not-yet",
+            "errors {\n stacktrace x\n}",
+            'Corefile:3:13: property "stacktrace" takes no argument, found 1',
+            id="argument-of-stacktrace",
         ),
         pytest.param(
             "errors {\n consolidat 1s x\n}",
@@ -246,7 +246,7 @@ def test_setup(text: str) -> None:
         ),
         pytest.param(
             "errors {\n consolidate 1s (\n}",
-            'Corefile:3:17: "(" is not a regular expression: missing ), unterminated subpattern at position 0',
+            'Corefile:3:17: "(" is not a regular expression: missing ): (',
             id="pattern",
         ),
         pytest.param(
@@ -273,3 +273,10 @@ def test_setup(text: str) -> None:
 )
 def test_setup_errors(text: str, error: str) -> None:
     assert re.sub(r"\s+", " ", setup_error(Errors, text)) == error
+
+
+@pytest.mark.parametrize(
+    ("text", "stacktrace"), [("errors", False), ("errors {\n stacktrace\n}", True)]
+)
+def test_stacktrace(text: str, stacktrace: bool) -> None:
+    assert set_up(Errors, text).stacktrace is stacktrace

@@ -1,187 +1,34 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import dns.flags
 import pytest
 
+from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.forward import Forward
-from hsdns.upstream.health import HealthCheck
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from hsdns.wire.name import Name
+from tests.support.doh_upstream import serve_doh
 from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
-from tests.support.upstreams import Answer, Upstream, answer, make_certificate, serve, silence
+from tests.support.setup import set_up
+from tests.support.upstreams import (
+    OTHER_LOOPBACK,
+    Answer,
+    Upstream,
+    answer,
+    make_certificate,
+    serve,
+    silence,
+)
 
 A = "www.example.org. 5 IN A 192.0.2.1"
 FOUND = answer(A)
 REFUSED = answer(rcode=Rcode.REFUSED)
 ELSEWHERE = unwritten(Rcode.SERVFAIL, "asked below")
-
-# --- setup ---
-
-
-def test_defaults() -> None:
-    (route,) = set_up(Forward, "forward . 10.0.0.2").routes
-    assert [str(target) for target in route.targets] == ["10.0.0.2:53"]
-    assert route.zone == Name.from_text(".")
-    assert (route.excepted, route.force_tcp, route.prefer_udp) == ((), False, False)
-    assert (route.expire, route.max_fails, route.max_concurrent) == (10.0, 2, 0)
-    assert (route.policy_name, route.check, route.tls) == ("random", HealthCheck(), None)
-    assert route.read_timeout == 2.0
-
-
-def test_options() -> None:
-    (route,) = set_up(
-        Forward,
-        """forward Example.org 10.0.0.2 tls://10.0.0.3 10.0.0.2:53 {
-            except a.example.org b.example.org
-            except 10.0.0.0/8
-            force_tcp
-            prefer_udp
-            expire 1m
-            max_fails 0
-            max_concurrent 1000
-            policy sequential
-            health_check 1.5s no_rec domain example.net
-            tls_servername dns.example.net
-        }""",
-    ).routes
-    assert route.zone == Name.from_text("example.org.")
-    assert [(str(target), target.server_name) for target in route.targets] == [
-        ("10.0.0.2:53", "dns.example.net"),
-        ("10.0.0.3:853", "dns.example.net"),
-    ]
-    assert [zone.to_text() for zone in route.excepted] == [
-        "a.example.org.",
-        "b.example.org.",
-        "10.in-addr.arpa.",
-    ]
-    assert (route.force_tcp, route.prefer_udp, route.expire) == (True, True, 60.0)
-    assert (route.max_fails, route.max_concurrent) == (0, 1000)
-    assert route.policy_name == "sequential"
-    assert route.check == HealthCheck(1.5, False, Name.from_text("example.net."))
-    assert isinstance(route.tls, ssl.SSLContext)
-
-
-def test_resolv_conf(tmp_path: Path) -> None:
-    path = tmp_path / "resolv.conf"
-    path.write_text("search example.org\nnameserver 10.0.0.2\nnameserver 10.0.0.3\n")
-    (route,) = set_up(Forward, f"forward . {path} 10.0.0.3").routes
-    assert [str(target) for target in route.targets] == ["10.0.0.2:53", "10.0.0.3:53"]
-
-
-def test_a_reverse_zone_that_is_several_is_warned_about() -> None:
-    warnings: list[str] = []
-    (route,) = set_up(Forward, "forward 10.0.0.0/15 10.0.0.2", warnings=warnings).routes
-    assert route.zone == Name.from_text("0.10.in-addr.arpa.")
-    assert warnings == [
-        'Corefile:2:9: "10.0.0.0/15" stands for 2 zones, of which forward takes only 0.10.in-addr.arpa.; write one '
-        "forward for each"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        pytest.param(
-            "forward .",
-            '2:1: "forward" takes a zone and at least one upstream, such as "forward . 10.0.0.2"',
-            id="no-upstream",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nexcept\n}",
-            '3:1: property "except" takes at least 1 zone, found nothing',
-            id="except",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nhealth_check\n}",
-            '3:1: property "health_check" takes a duration such as "0.5s", found nothing',
-            id="health_check",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nhealth_check 1s no_recursion\n}",
-            '3:17: "no_recursion" is not one of: no_rec, domain; did you mean "no_rec"?',
-            id="health_check-word",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nhealth_check 1s domain\n}",
-            '3:17: word "domain" of health_check takes a name, found nothing',
-            id="health_check-domain",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\npolicy sequental\n}",
-            '3:8: "sequental" is not one of: random, round_robin, sequential; did you mean "sequential"?',
-            id="policy",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nmax_concurrent -1\n}",
-            "3:16: -1 is out of range, allowed is 0 or more",
-            id="max_concurrent",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nforce_tcp yes\n}",
-            '3:11: property "force_tcp" takes no argument, found 1',
-            id="force_tcp",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nfailover SERVFAIL\n}",
-            '3:1: property "failover" of forward exists in CoreDNS but not in hsdns yet; remove the line',
-            id="not-yet",
-        ),
-        pytest.param(
-            "forward . 10.0.0.2 {\nforce_tpc\n}",
-            '3:1: unknown property "force_tpc" of forward; did you mean "force_tcp"?',
-            id="unknown",
-        ),
-        pytest.param(
-            "forward . " + " ".join(f"10.0.0.{k}" for k in range(1, 17)),
-            "2:11: forward takes at most 15 upstreams, found 16; leave some out",
-            id="16-upstreams",
-        ),
-        pytest.param(
-            "forward . /dev/null",
-            '2:11: "/dev/null" names no upstream; add a nameserver to the file, or name an address',
-            id="empty-file",
-        ),
-        pytest.param(
-            "forward . tls://10.0.0.2%a.example.net {\ntls_servername b.example.net\n}",
-            '2:1: "tls_servername b.example.net" and "%a.example.net" both name the server of 10.0.0.2:853; remove one '
-            "of them",
-            id="two-server-names",
-        ),
-    ],
-)
-def test_setup_errors(text: str, sentence: str) -> None:
-    assert setup_error(Forward, text) == f"Corefile:{sentence}"
-
-
-# --- which names ---
-
-
-@pytest.mark.parametrize(
-    ("text", "qname", "taken"),
-    [
-        ("forward . 10.0.0.2", "a.example.org.", True),
-        ("forward example.org 10.0.0.2", "A.Example.ORG.", True),
-        ("forward example.org 10.0.0.2", "example.org.", True),
-        ("forward example.org 10.0.0.2", "notexample.org.", False),
-        ("forward example.org 10.0.0.2", "org.", False),
-        ("forward . 10.0.0.2 {\nexcept example.org\n}", "a.example.org.", False),
-        ("forward . 10.0.0.2 {\nexcept example.org\n}", "example.net.", True),
-        ("forward example.org 10.0.0.2 {\nexcept example.org\n}", "example.org.", True),
-        ("forward example.org 10.0.0.2 {\nexcept example.org\n}", "a.example.org.", False),
-    ],
-)
-def test_takes(text: str, qname: str, taken: bool) -> None:
-    (route,) = set_up(Forward, text).routes
-    assert route.takes(Name.from_text(qname)) == taken
-
 
 # --- asking ---
 
@@ -222,9 +69,13 @@ class Forwarder:
             Forward, self._text.format(*(f"127.0.0.1:{server.port}" for server in servers))
         )
         for route in forward.routes:
-            route.read_timeout = self._read_timeout
+            route.manner = route.manner._replace(read_timeout=self._read_timeout)
         runtime = FakeRuntime()
-        await forward.start(runtime)
+        try:
+            await forward.start(runtime)
+        except BaseException:
+            await stack.aclose()
+            raise
         stack.push_async_callback(runtime.stop_tasks)
         stack.push_async_callback(forward.stop)
         return Forwarding(runtime, forward, servers)
@@ -347,7 +198,10 @@ def test_nobody_answers(upstreams: int, options: str, attempts: list[int], probe
         text = f"forward . {targets} {{{{\npolicy sequential\n{options}\n}}}}"
         async with Forwarder(text, *[(silence, silence)] * upstreams, read_timeout=0.05) as found:
             port = found.servers[-1].port
-            sentence = f"127.0.0.1:{port} did not reply over udp within 0.05s"
+            sentence = (
+                f"127.0.0.1:{port} did not reply over udp within 0.05s, 2 failures in a row, the first 0s ago: "
+                "i/o timeout"
+            )
             assert await found.ask() == unwritten(Rcode.SERVFAIL, sentence)
             assert found.asked() == attempts
             assert len(found.runtime.tasks) == probes
@@ -361,7 +215,8 @@ def test_nobody_listens() -> None:
             port = gone.servers[0].port
         async with Forwarder(f"forward . 127.0.0.1:{port}") as found:
             sentence = (
-                f"127.0.0.1:{port} refuses connections; does a DNS server listen there? (tcp)"
+                f"127.0.0.1:{port} refuses connections; does a DNS server listen there? (tcp), 2 failures in a row, "
+                "the first 0s ago: connection refused"
             )
             assert await found.ask("tcp") == unwritten(Rcode.SERVFAIL, sentence)
 
@@ -478,3 +333,231 @@ def test_over_tls(tmp_path: Path) -> None:
 def test_it_waits_in_a_task_of_its_own() -> None:
     assert Forward.waits
     assert Forward.cacheable
+
+
+# --- options that choose who is asked ---
+
+NXDOMAIN = answer(rcode=Rcode.NXDOMAIN)
+SERVFAIL = answer(rcode=Rcode.SERVFAIL)
+NODATA = answer()
+
+
+def served(*scripts: Answer) -> list[tuple[Answer, Answer]]:
+    return [(script, script) for script in scripts]
+
+
+@pytest.mark.parametrize(
+    ("line", "scripts", "rcode", "asked"),
+    [
+        pytest.param("", [SERVFAIL, FOUND], Rcode.SERVFAIL, [1, 0], id="off"),
+        pytest.param("failover SERVFAIL", [SERVFAIL, FOUND], Rcode.NOERROR, [1, 1], id="second"),
+        pytest.param("failover REFUSED", [SERVFAIL, FOUND], Rcode.SERVFAIL, [1, 0], id="other-rcode"),
+        pytest.param("failover SERVFAIL REFUSED", [SERVFAIL, REFUSED, FOUND], Rcode.NOERROR, [1, 1, 1], id="third"),
+        pytest.param("failover SERVFAIL REFUSED", [SERVFAIL, REFUSED], Rcode.REFUSED, [1, 1], id="last-reply"),
+        pytest.param("failover SERVFAIL", [SERVFAIL], Rcode.SERVFAIL, [1], id="only-one"),
+        pytest.param("failover SERVFAIL", [SERVFAIL, silence], Rcode.SERVFAIL, [2, 1], id="silence-counts-not"),
+        pytest.param(
+            "failover SERVFAIL\nmax_connect_attempts 1", [SERVFAIL, SERVFAIL, FOUND], Rcode.NOERROR, [1, 1, 1],
+            id="no-attempt",
+        ),
+    ],
+)  # fmt: skip
+def test_failover(line: str, scripts: list[Answer], rcode: int, asked: list[int]) -> None:
+    async def run() -> None:
+        targets = " ".join(f"{{{k}}}" for k in range(len(scripts)))
+        text = f"forward . {targets} {{{{\npolicy sequential\n{line}\n}}}}"
+        async with Forwarder(text, *served(*scripts), read_timeout=0.05) as found:
+            assert (await found.ask()).rcode == rcode
+            assert found.asked() == asked
+
+    asyncio.run(run())
+
+
+TWO = "forward . {{0}} {{{{\n{}\n}}}}\nforward {} {{1}} {{{{\n{}\n}}}}"
+
+
+@pytest.mark.parametrize(
+    ("first", "zone", "second", "scripts", "rcode", "asked"),
+    [
+        pytest.param("next NXDOMAIN", ".", "", [NXDOMAIN, FOUND], Rcode.NOERROR, [1, 1], id="next"),
+        pytest.param("next NXDOMAIN", ".", "", [NXDOMAIN, SERVFAIL], Rcode.SERVFAIL, [1, 1], id="next-says"),
+        pytest.param("next REFUSED", ".", "", [NXDOMAIN, FOUND], Rcode.NXDOMAIN, [1, 0], id="other-rcode"),
+        pytest.param("next NOERROR", ".", "", [FOUND, REFUSED], Rcode.REFUSED, [1, 1], id="noerror"),
+        pytest.param("next NXDOMAIN", ".", "next NXDOMAIN", [NXDOMAIN, NXDOMAIN], Rcode.NXDOMAIN, [1, 1], id="last"),
+        pytest.param("next SERVFAIL", ".", "", [silence, FOUND], Rcode.SERVFAIL, [2, 0], id="silence-is-no-rcode"),
+        pytest.param("next_on_nodata", ".", "", [NODATA, FOUND], Rcode.NOERROR, [1, 1], id="nodata"),
+        pytest.param("next_on_nodata", ".", "", [FOUND, REFUSED], Rcode.NOERROR, [1, 0], id="data"),
+        pytest.param("next_on_nodata", ".", "", [NXDOMAIN, FOUND], Rcode.NXDOMAIN, [1, 0], id="nxdomain-is-no-nodata"),
+        pytest.param("next NXDOMAIN", "net", "", [NXDOMAIN, FOUND], Rcode.SERVFAIL, [1, 0], id="not-for-it-goes-below"),
+    ],
+)  # fmt: skip
+def test_next(
+    first: str, zone: str, second: str, scripts: list[Answer], rcode: int, asked: list[int]
+) -> None:
+    async def run() -> None:
+        text = TWO.format(first, zone, second)
+        async with Forwarder(text, *served(*scripts), read_timeout=0.05) as found:
+            assert (await found.ask()).rcode == rcode
+            assert found.asked() == asked
+            assert [route.asked_now for route in found.forward.routes] == [0, 0]
+
+    asyncio.run(run())
+
+
+def test_a_wrong_reply_is_not_handed_on() -> None:
+    async def run() -> None:
+        def wrong(wire: bytes) -> list[bytes]:
+            return [FOUND(wire)[0].replace(b"\3www", b"\3ftp", 1)]
+
+        text = TWO.format("next FORMERR", ".", "")
+        async with Forwarder(text, *served(wrong, FOUND)) as found:
+            assert await found.ask() == Reply(rcode=Rcode.FORMERR)
+            assert found.asked() == [1, 0]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("attempts", "asked"), [(1, [1, 0]), (3, [2, 1]), (4, [2, 2])], ids=["one", "three", "four"]
+)
+def test_max_connect_attempts(attempts: int, asked: list[int]) -> None:
+    async def run() -> None:
+        text = (
+            f"forward . {{0}} {{1}} {{{{\npolicy sequential\nmax_connect_attempts {attempts}\n}}}}"
+        )
+        async with Forwarder(text, *served(silence, silence), read_timeout=0.05) as found:
+            assert (await found.ask()).rcode == Rcode.SERVFAIL
+            assert found.asked() == asked
+
+    asyncio.run(run())
+
+
+def test_without_a_limit_only_the_budget_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        pauses: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            found.runtime.time += 1.0
+
+        monkeypatch.setattr("hsdns.plugins.forward.sleep", sleep)
+        async with Forwarder("forward . {0}", *served(FOUND)) as gone:
+            port = gone.servers[0].port
+        text = f"forward . 127.0.0.1:{port} {{{{\nmax_connect_attempts 0\nmax_fails 0\n}}}}"
+        async with Forwarder(text) as found:
+            reply = await found.ask("tcp")
+            assert (reply.rcode, reply.written) == (Rcode.SERVFAIL, False)
+            assert pauses == [0.05] * 5
+            assert "7 failures in a row, the first 5s ago" in str(reply.error)
+
+    asyncio.run(run())
+
+
+def test_failfast() -> None:
+    async def run() -> None:
+        text = "forward . {0} {1} {{\nfailfast_all_unhealthy_upstreams\n}}"
+        async with Forwarder(text, *served(FOUND, FOUND)) as found:
+            first, second = found.forward.routes[0].upstreams
+            first.health.failures = 3
+            assert section((await found.ask()).answer) == [A]
+            second.health.failures = 3
+            sentence = f"no healthy upstream: none of {first}, {second} answers its probes"
+            assert await found.ask() == unwritten(Rcode.SERVFAIL, sentence)
+            assert found.asked() == [0, 1]
+            assert found.metric("coredns_forward_healthcheck_broken_total") == 1
+
+    asyncio.run(run())
+
+
+def test_an_upstream_that_leads_back_is_not_asked() -> None:
+    async def run() -> None:
+        async with Forwarder("forward . {0} {1}", *served(FOUND, FOUND)) as found:
+            first, second = found.forward.routes[0].upstreams
+            first.loops = True
+            for _ in range(4):
+                assert section((await found.ask()).answer) == [A]
+            assert found.asked() == [0, 4]
+            second.loops = True
+            sentence = f"every upstream of forward sends its queries back to this server: {first}, {second}"
+            assert await found.ask() == unwritten(Rcode.REFUSED, sentence)
+            assert found.asked() == [0, 4]
+
+    asyncio.run(run())
+
+
+def test_the_upstream_is_metadata() -> None:
+    async def run() -> None:
+        text = "forward . {0} {1} {{\npolicy sequential\n}}"
+        async with Forwarder(text, *served(silence, FOUND), read_timeout=0.05) as found:
+            metadata: dict[str, Callable[[], str]] = {"a/b": str}
+            request = make_request("www.example.org.").replace(metadata=metadata)
+            await found.forward.handle(request, next_with(ELSEWHERE))
+            assert list(metadata) == ["a/b", "forward/upstream"]
+            assert metadata["forward/upstream"]() == f"127.0.0.1:{found.servers[1].port}"
+
+    asyncio.run(run())
+
+
+def test_the_source_address() -> None:
+    async def run() -> None:
+        text = f"forward . {{0}} {{{{\nsource_address {OTHER_LOOPBACK}\n}}}}"
+        async with Forwarder(text, *served(FOUND)) as found:
+            assert section((await found.ask("tcp")).answer) == [A]
+            (made,) = found.servers[0].connections
+            assert made.get_extra_info("peername")[0] == OTHER_LOOPBACK
+
+    asyncio.run(run())
+
+
+# --- host names and HTTPS ---
+
+
+def test_host_names_are_looked_up_at_start() -> None:
+    async def run() -> None:
+        address = answer("dns.example.net. 5 IN A 127.0.0.1")
+        async with serve(address) as resolver, serve(FOUND) as server:
+            text = f"forward . dns.example.net:{server.port} {{{{\nresolver 127.0.0.1:{resolver.port}\n}}}}"
+            async with Forwarder(text) as found:
+                assert section((await found.ask()).answer) == [A]
+                assert [str(each) for each in found.forward.routes[0].upstreams] == [
+                    f"127.0.0.1:{server.port}"
+                ]
+                assert len(resolver.udp) == 2
+
+    asyncio.run(run())
+
+
+def test_an_unknown_host_ends_the_start() -> None:
+    async def run() -> None:
+        async with serve(NXDOMAIN) as resolver:
+            text = (
+                f"forward . 10.0.0.2 dns.example.net {{{{\nresolver 127.0.0.1:{resolver.port}\n}}}}"
+            )
+            with pytest.raises(CorefileError) as caught:
+                async with Forwarder(text):
+                    pass
+            assert str(caught.value) == (
+                'Corefile:2:20: cannot find the address of "dns.example.net": '
+                f"127.0.0.1:{resolver.port} knows none (NXDOMAIN); name an address, or another resolver"
+            )
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_over_https(method: str, tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path, "dns.example.net")
+
+    async def run() -> None:
+        async with serve_doh(FOUND, certificate) as server:
+            text = (
+                f"forward . https://127.0.0.1:{server.port} {{\ntls {certificate.cert}\n"
+                f"tls_servername dns.example.net\ndoh_method {method}\n}}"
+            )
+            async with Forwarder(text.replace("{", "{{").replace("}", "}}")) as found:
+                for protocol in ("udp", "tcp"):
+                    assert section((await found.ask(protocol)).answer) == [A]
+                assert [asked.method for asked in server.asked] == [method] * 2
+                assert len(server.connections) == 1
+
+    asyncio.run(run())

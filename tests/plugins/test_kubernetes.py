@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from hsdns.cluster import snapshot
+from hsdns.cluster.freshness import NoCounters, Reads
 from hsdns.cluster.objects import (
     Namespace,
     Object,
     ObjectMeta,
     Service,
+    ServiceImport,
+    ServiceImportSpec,
+    ServicePort,
     ServiceSpec,
     Synced,
     Upserted,
@@ -23,6 +27,7 @@ from hsdns.cluster.selector import Selector
 from hsdns.cluster.source import Deliver, Report
 from hsdns.cluster.store import Store
 from hsdns.corefile.tree import CorefileError
+from hsdns.plugins import kubernetes
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.api_server import ApiServer, Wanted
 from hsdns.sources.synthetic import Synthetic
@@ -41,7 +46,7 @@ from tests.support.cluster import (
 )
 from tests.support.drive import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up
+from tests.support.setup import directives, make_block, set_up
 
 SERIAL = 1_700_000_000
 ZONE = "testns.svc.cluster.local."
@@ -619,8 +624,12 @@ def test_other_types_of_the_name_server(qtype: str, status: str) -> None:
         ),
         ("kubernetes {\n labels =\n}", '"=" is not a label selector; write for example "app=web"'),
         (
-            "kubernetes {\n zonal\n}",
-            'property "zonal" of kubernetes exists in CoreDNS but not in hsdns yet; remove the line',
+            "kubernetes {\n zonal yes\n}",
+            'property "zonal" takes no argument, found 1',
+        ),
+        (
+            "kubernetes {\n multicluster\n}",
+            'property "multicluster" takes at least 1 argument, found 0',
         ),
         (
             "kubernetes {\n endpoint ftp://192.0.2.1\n}",
@@ -787,7 +796,7 @@ def test_a_snapshot_is_served_until_the_cluster_has_been_read(tmp_path: Path) ->
         Rcode.NOERROR,
         Rcode.NXDOMAIN,
     ]
-    plugin._deliver([*map(Upserted, objects[:2]), Synced()])
+    plugin._following.deliver([*map(Upserted, objects[:2]), Synced()])
     assert [rcode("kept"), rcode("gone"), rcode("other")] == [
         Rcode.NOERROR,
         Rcode.NXDOMAIN,
@@ -795,3 +804,82 @@ def test_a_snapshot_is_served_until_the_cluster_has_been_read(tmp_path: Path) ->
     ]
     assert (plugin.ready(), plugin.remark()) == (True, "")
     assert gauge.values == {(str(path),): 0.0}
+
+
+# Topology zones, several clusters, clients --------------------------------------------------------------------------
+
+
+def test_what_zones_tell_of_absent_names() -> None:
+    """Only where they do may the answer table deny a name without asking."""
+    zones = "cluster.local clusterset.local in-addr.arpa"
+    shared = (Name.from_text("clusterset.local"),)
+    plugin = Cluster(zones=zones, multicluster=shared, fallthrough=(Name.from_text("arpa"),)).plugin
+    assert [plugin.tells_absence(zone) for zone in plugin.zones] == [True, False, False]
+    below = Name.from_text("a.clusterset.local")
+    assert plugin.answers.is_multicluster(below)
+    assert not plugin.tells_absence(below)
+
+
+@pytest.mark.parametrize(
+    ("question", "whole"),
+    [
+        ("web.testns.svc.clusterset.local. A", True),
+        ("web.testns.svc.clusterset.local. AAAA", False),
+        ("nope.testns.svc.clusterset.local. A", False),
+        ("clusterset.local. SOA", False),
+        (f"web.{ZONE} AAAA", True),
+    ],
+)
+def test_replies_with_the_other_serial_are_not_for_the_table(question: str, whole: bool) -> None:
+    imported = ServiceImport(
+        ObjectMeta("web", "testns"),
+        ServiceImportSpec("ClusterSetIP", ["10.0.1.1"], [ServicePort(80, "http", "TCP")]),
+    )
+    shared = (Name.from_text("clusterset.local"),)
+    cluster = Cluster(WEB, imported, zones="cluster.local clusterset.local", multicluster=shared)
+    reads = Reads(NoCounters())
+    qname, _, qtype = question.partition(" ")
+    request = make_request(qname, qtype).replace(reads=reads)
+    found = finish(cluster.plugin.handle(request, next_with(unwritten(Rcode.SERVFAIL))))
+    assert found.fresh
+    assert reads.is_whole is whole
+
+
+HERE = pod("testns/here", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("objects", "options", "qname", "path"),
+    [
+        pytest.param((HERE,), {}, f"x.{ZONE}", f"{ZONE} svc.cluster.local. cluster.local. lab. .", id="pod"),
+        pytest.param((HERE,), {"zones": "."}, "x.", "testns.svc. svc. . lab. .", id="root"),
+        pytest.param((HERE,), {}, "example.org.", None, id="outside"),
+        pytest.param((HERE,), {"pods": "insecure"}, f"x.{ZONE}", None, id="not verified"),
+        pytest.param((pod("testns/there", "10.5.0.1"),), {}, f"x.{ZONE}", None, id="no pod"),
+    ],
+)  # fmt: skip
+def test_search_paths(
+    objects: tuple[Object, ...],
+    options: dict[str, object],
+    qname: str,
+    path: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / "resolv.conf"
+    file.write_text("nameserver 192.0.2.1\nsearch LAB\n")
+    monkeypatch.setattr(kubernetes, "RESOLV_CONF", str(file))
+    cluster = Cluster(*objects, **({"pods": "verified", "source": Steered()} | options))  # type: ignore[arg-type]  # options of any type
+    finish(cluster.plugin.start(cluster.runtime))
+    found = cluster.plugin.search_path(make_request(qname))
+    assert (None if found is None else " ".join(name.to_text() for name in found)) == path
+    for coro in cluster.runtime.spawned.values():
+        coro.close()
+
+
+def test_labels_of_pods_are_kept_where_metadata_is_in_the_block() -> None:
+    text = "kubernetes cluster.local {\n source synthetic\n pods verified\n}"
+    block = make_block()
+    assert Kubernetes.setup(directives(text), block).store.pod_labels is None
+    block = block._replace(plugins=frozenset({"metadata"}))
+    assert Kubernetes.setup(directives(text), block).store.pod_labels == {}

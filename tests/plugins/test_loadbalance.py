@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from ipaddress import ip_network
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from hsdns.plugins.loadbalance import Loadbalance, shuffle
+from hsdns.plugins.loadbalance import Loadbalance, prefer, shuffle
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from tests.support.drive import finish
@@ -20,7 +22,16 @@ TXT = ['a.example.org. 5 IN TXT "b"', 'a.example.org. 5 IN TXT "a"']
 
 
 @pytest.mark.parametrize(
-    "text", ["loadbalance", "loadbalance round_robin", "loadbalance {\n}"], ids=repr
+    "text",
+    [
+        "loadbalance",
+        "loadbalance round_robin",
+        "loadbalance {\n}",
+        "loadbalance {\nprefer 10.0.0.0/8 2001:db8::/32\nprefer 192.0.2.1/24\n}",
+        "loadbalance weighted file",
+        "loadbalance weighted file {\nreload 0s\n}",
+    ],
+    ids=repr,
 )
 def test_setup(text: str) -> None:
     assert set_up(Loadbalance, text).name == "loadbalance"
@@ -30,10 +41,47 @@ def test_setup(text: str) -> None:
     ("text", "sentence"),
     [
         pytest.param(
-            "loadbalance weighted w",
-            'Corefile:2:13: policy "weighted" of loadbalance exists in CoreDNS but not in hsdns yet; remove the word '
-            'or write "round_robin"',
-            id="weighted",
+            "loadbalance weighted",
+            'Corefile:2:13: policy "weighted" needs the file of the weights',
+            id="weighted without a file",
+        ),
+        pytest.param(
+            "loadbalance weighted a b",
+            'Corefile:2:24: policy "weighted" takes one file, found "b" too',
+            id="weighted with two files",
+        ),
+        pytest.param(
+            "loadbalance weighted a {\nprefer 10.0.0.0/8\n}",
+            'Corefile:3:1: property "prefer" of loadbalance belongs to policy "round_robin", not to "weighted"',
+            id="weighted with prefer",
+        ),
+        pytest.param(
+            "loadbalance {\nreload 5s\n}",
+            'Corefile:3:1: property "reload" of loadbalance belongs to policy "weighted", not to "round_robin"',
+            id="reload without weighted",
+        ),
+        pytest.param(
+            "loadbalance weighted a {\nreload soon\n}",
+            'Corefile:3:8: "soon" is not a duration; write a number and a unit such as "5s"',
+            id="reload",
+        ),
+        *(
+            pytest.param(
+                f"loadbalance {{\nprefer {word}\n}}",
+                f'Corefile:3:8: "{word}" is no network; write one like 10.0.0.0/8',
+                id=f"prefer {word}",
+            )
+            for word in ("10.0.0.0", "10.0.0.0/33", "10.0.0.0/255.0.0.0", "a/8", "10.0.0/8")
+        ),
+        pytest.param(
+            "loadbalance {\nprefer\n}",
+            'Corefile:3:1: property "prefer" takes at least 1 argument, found 0',
+            id="prefer nothing",
+        ),
+        pytest.param(
+            "loadbalance {\nprefers 10.0.0.0/8\n}",
+            'Corefile:3:1: unknown property "prefers" of loadbalance; did you mean "prefer"?',
+            id="unknown property",
         ),
         pytest.param(
             "loadbalance round_robbin",
@@ -42,18 +90,13 @@ def test_setup(text: str) -> None:
         ),
         pytest.param(
             "loadbalance sticky",
-            'Corefile:2:13: unknown policy "sticky" of loadbalance; the only one is "round_robin"',
+            'Corefile:2:13: unknown policy "sticky" of loadbalance; there are round_robin and weighted',
             id="far",
         ),
         pytest.param(
             "loadbalance round_robin w",
             'Corefile:2:25: policy "round_robin" takes no argument, found "w"',
             id="argument",
-        ),
-        pytest.param(
-            "loadbalance {\nprefer 10.0.0.0/8\n}",
-            'Corefile:3:1: property "prefer" of loadbalance exists in CoreDNS but not in hsdns yet; remove the line',
-            id="prefer",
         ),
         pytest.param(
             "loadbalance\nloadbalance",
@@ -107,3 +150,79 @@ def test_each_comes_first_about_as_often(records: list[str]) -> None:
 
 def test_a_seed_replays_a_run() -> None:
     assert balanced(reply(A), seed=3) == balanced(reply(A), seed=3)
+
+
+# --- prefer ---
+
+
+@pytest.mark.parametrize(
+    ("networks", "records", "expected"),
+    [
+        pytest.param(["192.0.2.3/32"], A, [A[2], A[0], A[1]], id="one"),
+        pytest.param(["192.0.2.2/31"], A, [A[1], A[2], A[0]], id="two stay in order"),
+        pytest.param(["192.0.2.3/32", "192.0.2.2/32"], A, [A[2], A[1], A[0]], id="first network first"),
+        pytest.param(["192.0.2.0/24", "192.0.2.3/32"], A, A, id="an address counts once"),
+        pytest.param(["2001:db8::/32"], [*A, *AAAA], [*AAAA, *A], id="families"),
+        pytest.param(["10.0.0.0/8"], A, A, id="none"),
+        pytest.param(
+            ["192.0.2.2/32"], [MX[0], TXT[0], A[0], A[1], CNAME], [CNAME, A[1], A[0], MX[0], TXT[0]], id="other types"
+        ),
+    ],
+)  # fmt: skip
+def test_prefer(networks: list[str], records: list[str], expected: list[str]) -> None:
+    found = prefer(tuple(map(rr, records)), [ip_network(text) for text in networks])
+    assert section(found) == expected
+
+
+def test_preferred_addresses_take_turns_among_themselves() -> None:
+    plugin = set_up(Loadbalance, "loadbalance {\nprefer 192.0.2.2/31\n}")
+    finish(plugin.start(FakeRuntime()))
+    heads: set[str] = set()
+    for _ in range(60):
+        mixed = reply(A, [*A, *TXT], A)
+        found = finish(plugin.handle(make_request("a.example.org."), next_with(mixed)))
+        assert section(found.answer)[2] == section(found.additional)[2] == A[0]
+        assert section(found.authority)[:2] == TXT
+        heads.add(section(found.answer)[0])
+    assert heads == {A[1], A[2]}
+
+
+# --- weighted ---
+
+
+def weighted(tmp_path: Path, found: Reply, qtype: str = "A") -> Reply:
+    path = tmp_path / "weights"
+    path.write_text("a.example.org\n192.0.2.3 255\n2001:db8::2 255\n")
+    plugin = set_up(Loadbalance, f"loadbalance weighted {path} {{\nreload 0s\n}}")
+    finish(plugin.start(FakeRuntime()))
+    return finish(plugin.handle(make_request("a.example.org.", qtype), next_with(found)))
+
+
+def test_the_drawn_address_changes_places_with_the_first(tmp_path: Path) -> None:
+    found = weighted(tmp_path, reply([TXT[0], *A, CNAME, MX[0]], A))
+    assert section(found.answer) == [CNAME, TXT[0], A[2], A[1], A[0], MX[0]]
+    assert section(found.authority) == A
+    services = weighted(tmp_path, reply(["a.example.org. 5 IN SRV 0 1 2 b."] * 2, (), AAAA), "SRV")
+    assert section(services.additional) == [AAAA[1], AAAA[0]]
+
+
+@pytest.mark.parametrize(
+    ("qtype", "records"), [("MX", A), ("ANY", A), ("A", [TXT[0], CNAME]), ("A", A[2:])]
+)
+def test_what_weights_leave_as_it_is(qtype: str, records: list[str], tmp_path: Path) -> None:
+    assert section(weighted(tmp_path, reply(records), qtype).answer) == records
+
+
+# --- the answer table ---
+
+
+@pytest.mark.parametrize(
+    ("text", "cacheable"),
+    [
+        ("loadbalance", True),
+        ("loadbalance {\nprefer 10.0.0.0/8\n}", False),
+        ("loadbalance weighted file", False),
+    ],
+)
+def test_whether_the_table_may_answer(text: str, cacheable: bool) -> None:
+    assert set_up(Loadbalance, text).cacheable is cacheable

@@ -10,7 +10,7 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import CD, RD, Reply, unwritten
 from tests.support.drive import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.setup import directives, make_block, set_up, setup_error
 
 ONE = reply(["a.example.org. 60 IN A 10.0.0.1"], aa=True)
 SOA = "example.org. 5 IN SOA ns.example.org. h.example.org. 1 2 3 4 5"
@@ -206,7 +206,7 @@ def test_rules(text: str, lines: int | list[str], caplog: pytest.LogCaptureFixtu
         ),
         pytest.param(
             "log . {/a/b}",
-            'Corefile:2:7: placeholders that begin with "{/" show "-": there is no metadata to fill them',
+            'Corefile:2:7: placeholders that begin with "{/" show "-": add metadata to the block to have them filled',
             id="metadata",
         ),
     ],
@@ -292,3 +292,41 @@ def test_a_block_is_kept_unless_its_log_shows_what_the_table_does_not_tell(
     text: str, cacheable: bool
 ) -> None:
     assert set_up(Log, text).cacheable is cacheable
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        pytest.param(ONE, "NOERROR success", id="positive"),
+        pytest.param(reply(authority=[SOA]), "NODATA denial", id="nodata"),
+        pytest.param(reply(authority=[SOA], rcode=3), "NXDOMAIN denial", id="nxdomain"),
+        pytest.param(reply(authority=["a. 5 IN NS ns.a."]), "DELEGATION success", id="delegation"),
+        pytest.param(Reply(rcode=2), "SERVERERROR error", id="servfail"),
+        pytest.param(Reply(dropped=True), "OTHERERROR error", id="silence"),
+    ],
+)
+def test_metadata(found: Reply, words: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hsdns.plugin.log")
+    block = make_block()._replace(plugins=frozenset({"metadata", "log"}))
+    form = '"{/test/a} {/test/b} {/log/type} {/log/class}"'
+    plugin = Log.setup(directives(f"log . {form} {{\n class all\n}}"), block)
+    finish(plugin.start(FakeRuntime()))
+    values = {"test/a": lambda: "value"}
+    request = make_request("a.").replace(metadata=values)
+    assert finish(plugin.handle(request, next_with(found))) is found
+    assert [record.getMessage() for record in caplog.records] == [f"value - {words}"]
+    assert sorted(values) == ["log/class", "log/type", "test/a"]
+
+
+@pytest.mark.parametrize(
+    ("form", "plugins", "cacheable"),
+    [
+        ("{name}", {"metadata"}, True),
+        ("{/a/b}", {"log"}, True),
+        ("{/a/b}", {"metadata"}, False),
+        ("{local}", {"log"}, False),
+    ],
+)
+def test_metadata_keeps_from_the_table(form: str, plugins: set[str], cacheable: bool) -> None:
+    block = make_block()._replace(plugins=frozenset(plugins))
+    assert Log.setup(directives(f"log . {form}"), block).cacheable is cacheable

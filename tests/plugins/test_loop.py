@@ -6,6 +6,7 @@ import pytest
 
 from hsdns.chain import Block
 from hsdns.plugins import loop
+from hsdns.plugins.forward import Forward
 from hsdns.plugins.loop import Loop
 from hsdns.upstream.target import Target
 from hsdns.wire.iana import Rcode, RRType
@@ -22,14 +23,16 @@ FOUND = Reply()
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("loop 1", 'Corefile:2:6: "loop" takes no argument, found "1"'),
+        ("loop 1", 'Corefile:2:6: "1" is not one of: keep'),
+        ("loop kep", 'Corefile:2:6: "kep" is not one of: keep; did you mean "keep"?'),
+        ("loop keep x", 'Corefile:2:11: "loop" takes at most 1 argument, found 2'),
         ("loop {\nx\n}", 'Corefile:3:1: "loop" has no properties, found "x"'),
         (
             "loop\nloop",
             'Corefile:3:1: "loop" may stand only once in a server block; merge it with the first',
         ),
     ],
-    ids=["argument", "property", "twice"],
+    ids=["argument", "word", "arguments", "property", "twice"],
 )
 def test_setup_errors(text: str, sentence: str) -> None:
     assert setup_error(Loop, text) == sentence
@@ -94,7 +97,7 @@ def test_the_third_visit_ends_the_process() -> None:
         'plugin/loop: Loop (192.0.2.7:40000 -> 127.0.0.1:53) detected for zone ".": the query "HINFO '
         f'{plugin.qname.to_text()}", sent here to find loops, came back 2 times; an upstream of forward sends its '
         "queries back to this server, so name other upstreams, for instance not a resolv.conf that points to a stub "
-        "on this host"
+        'on this host, or write "loop keep" to go on without them'
     ]
 
 
@@ -186,3 +189,44 @@ def test_a_socket_that_is_not_open_yet_is_no_loop(monkeypatch: pytest.MonkeyPatc
         assert runtime.time == 30.0
 
     asyncio.run(run())
+
+
+# --- loop keep ---
+
+
+def test_keep_answers_its_own_probe_and_passes_on_others() -> None:
+    plugin, runtime = set_up(Loop, "loop keep"), FakeRuntime()
+    finish(plugin.start(runtime))
+    for coro in runtime.spawned.values():
+        coro.close()
+    assert visit(plugin, 5) == [unwritten(Rcode.REFUSED)] * 5
+    assert visit(plugin, 1, "1.2.example.org.") == [FOUND]
+    assert visit(plugin, 1, None, "A") == [FOUND]
+    assert (runtime.failures, plugin.remark()) == ([], "")
+
+
+def test_keep_begins_to_search_when_its_own_socket_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with serve(answer(rcode=5)) as own, serve(answer(rcode=3)) as server:
+            plugin, runtime = set_up(Loop, "loop keep"), FakeRuntime()
+            forward = set_up(Forward, f"forward . 127.0.0.1:{server.port}")
+            plugin.meet([plugin, forward])
+            plugin.target = Target("dns", "127.0.0.1", own.port)
+            slept = Slept(runtime, plugin)
+            monkeypatch.setattr(loop, "sleep", slept)
+            await plugin.start(runtime)
+            await forward.start(runtime)
+            await runtime.tasks["loop: probe"]
+            await runtime.tasks[f"loop: search through 127.0.0.1:{server.port}"]
+            assert slept.seconds == []
+            assert (len(own.udp), len(server.udp)) == (1, 1)
+            await forward.stop()
+            await plugin.stop()
+
+    asyncio.run(run())
+
+
+def test_without_keep_nothing_is_searched() -> None:
+    plugin = set_up(Loop, "loop")
+    plugin.meet([plugin])
+    assert (plugin.search, plugin.remark()) == (None, "")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -218,10 +219,20 @@ def test_enable_shows_the_last_configuration_only() -> None:
     metrics = Registry()
     enable(
         metrics,
-        {("dns://:53", "."): ["prometheus", "errors"], ("dns://:53", "example.org."): ["log"]},
+        {
+            ("dns://:53", ".", ""): ["prometheus", "errors"],
+            ("dns://:53", "example.org.", "inside"): ["log"],
+        },
     )
-    enable(metrics, {("dns://:53", "."): ["prometheus", "forward"]})
+    enable(
+        metrics,
+        {
+            ("dns://:53", ".", "inside"): ["prometheus"],
+            ("dns://:53", ".", ""): ["prometheus", "forward"],
+        },
+    )
     assert shown(metrics, "coredns_plugin_enabled") == [
+        'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="inside",zone="."} 1.0',
         'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="",zone="."} 1.0',
         'coredns_plugin_enabled{name="forward",server="dns://:53",view="",zone="."} 1.0',
     ]
@@ -262,13 +273,16 @@ def test_setup(text: str, address: str) -> None:
         ),
         ("prometheus :1 :2", 'Corefile:2:15: "prometheus" takes at most 1 argument, found 2'),
         (
-            "prometheus {\n runtime_metrics\n}",
-            'Corefile:3:2: property "runtime_metrics" of prometheus exists in CoreDNS but not in hsdns yet;'
-            " remove the line",
+            "prometheus {\n runtime_metrics on\n}",
+            'Corefile:3:18: property "runtime_metrics" takes no argument, found 1',
         ),
         (
-            "prometheus {\n tls web.yml\n}",
-            'Corefile:3:2: property "tls" of prometheus exists in CoreDNS but not in hsdns yet; remove the line',
+            "prometheus {\n tls none.yml\n}",
+            'Corefile:3:6: cannot use "none.yml" for TLS: none.yml: No such file or directory',
+        ),
+        (
+            "prometheus {\n tls\n}",
+            'Corefile:3:2: property "tls" takes 1 argument, found 0',
         ),
         ("prometheus {\n x\n}", 'Corefile:3:2: unknown property "x" of prometheus'),
         (
@@ -279,6 +293,32 @@ def test_setup(text: str, address: str) -> None:
 )
 def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Prometheus, text) == error
+
+
+def test_runtime_metrics() -> None:
+    runtime = FakeRuntime()
+    finish(set_up(Prometheus, "prometheus {\nruntime_metrics\n}").start(runtime))
+    page = runtime.http["localhost:9153"]["/metrics"]
+    assert isinstance(page, MetricsPage)
+    page.prepare()
+    text = page("/metrics")[2].decode()
+    assert "# TYPE python_gc_collections_total counter" in text
+    assert "hsdns_runtime_threads 1" in text
+
+
+def test_tls(tmp_path: Path) -> None:
+    data = Path(__file__).parents[1] / "data" / "tls"
+    config = tmp_path / "web.yml"
+    config.write_text(
+        f"tls_server_config: {{cert_file: {data}/server.pem, key_file: {data}/server.key}}"
+    )
+    runtime = FakeRuntime()
+    plugin = set_up(Prometheus, f"prometheus {{\ntls {config}\n}}")
+    assert plugin.tls is not None
+    finish(plugin.start(runtime))
+    page = runtime.http["localhost:9153"]["/metrics"]
+    assert isinstance(page, MetricsPage)
+    assert page.tls is plugin.tls
 
 
 # --- what the fast path counts ---

@@ -3,10 +3,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -325,3 +327,74 @@ def test_two_directives_at_one_address_share_its_socket() -> None:
 def test_aiohttp_is_not_imported_before_it_is_used() -> None:
     code = "import sys, hsdns.server.http; sys.exit('aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class TlsPage:
+    """A page that is to be had over TLS alone."""
+
+    def __init__(self, name: str) -> None:
+        data = Path(__file__).parents[1] / "data" / "tls"
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.load_cert_chain(data / f"{name}.pem", data / f"{name}.key")
+
+    def __call__(self, path: str) -> tuple[int, str, bytes]:
+        return 200, "text/plain", path.encode()
+
+
+def trusting(authority: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(Path(__file__).parents[1] / "data" / "tls" / f"{authority}.pem")
+    return context
+
+
+async def ask_tls(where: tuple[str, int], authority: str) -> Answer:
+    reader, writer = await asyncio.open_connection(
+        *where, ssl=trusting(authority), server_hostname="127.0.0.1"
+    )
+    writer.write(b"GET /metrics?a=b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    raw = await reader.read()
+    writer.close()
+    return parse(raw)
+
+
+def test_page_over_tls() -> None:
+    """A reload exchanges the certificate, and takes it away, under the open socket."""
+
+    async def case() -> None:
+        listeners = HttpListeners()
+        await listeners.open(pages(metrics=TlsPage("server")))
+        where = listeners.bound[LOCAL]
+        found = await ask_tls(where, "ca")
+        assert (found.status, found.body) == (200, b"/metrics?a=b")
+        plain = await ask(where, "/metrics")
+        assert (plain.status, plain.body) == (
+            400,
+            b"Client sent an HTTP request to an HTTPS server.\n",
+        )
+        await listeners.open(pages(metrics=TlsPage("other-server")))
+        assert (await ask_tls(where, "other-ca")).status == 200
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await ask_tls(where, "ca")
+        await listeners.open(pages(metrics=page("plain")))
+        assert (await ask(where, "/metrics")).body == b"plain"
+        assert listeners.bound[LOCAL] == where
+        await listeners.close()
+
+    run(case())
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/debug/pprof/", 200), ("/debug/pprof/heap?seconds=1", 200), ("/debug/pprofs", 404), ("/debug/pprof/a/b", 404)],
+)  # fmt: skip
+def test_page_that_ends_in_a_slash_has_all_below(path: str, status: int) -> None:
+    async def case() -> None:
+        listeners, made = HttpListeners(), HttpPages()
+        made.serve(LOCAL, {"/debug/pprof/": lambda asked: (200, "text/plain", asked.encode())})
+        await listeners.open(made)
+        found = await ask(listeners.bound[LOCAL], path)
+        await listeners.close()
+        assert found.status == status
+        assert found.body == (path.encode() if status == 200 else b"404 page not found\n")
+
+    run(case())

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ import pytest
 
 from hsdns.assemble import Listen, assemble
 from hsdns.chain import Handler, Next, Plugin, Request, Runtime
+from hsdns.cluster.objects import Upserted
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins import ORDER
@@ -26,7 +28,7 @@ from hsdns.plugins.debug import Debug
 from hsdns.plugins.errors import Errors
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
-from hsdns.server import lifecycle
+from hsdns.server import listeners
 from hsdns.server.lifecycle import Server, StartError
 from hsdns.server.listener import ListenError, open_both
 from hsdns.server.tcp import TcpServer
@@ -264,7 +266,7 @@ def test_probes_are_answered_while_a_plugin_starts(
 def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
     async def test() -> None:
         async with running(Site(tmp_path, WHOAMI)) as site:
-            before = [site.server._udp[listen].sock for listen in site.server.addresses]
+            before = [site.server.listeners.udp[listen].sock for listen in site.server.addresses]
             answered = 0
             done = False
 
@@ -291,7 +293,7 @@ def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
                     kept.send(query(number=turn).to_wire())
                     assert (await kept.receive())[1] == turn
                 done = True
-            after = [site.server._udp[listen].sock for listen in site.server.addresses]
+            after = [site.server.listeners.udp[listen].sock for listen in site.server.addresses]
             assert after == before
             assert site.failures == 0
 
@@ -331,7 +333,7 @@ def test_query_in_work_is_answered_by_the_old_plugins(
         async with running(Site(tmp_path, WHOAMI)) as site:
             with UdpClient() as client:
                 client.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
-                (udp,) = site.server._udp.values()
+                (udp,) = site.server.listeners.udp.values()
                 await until(lambda: udp.pending == 1, "a query in work")
                 site.write(WHOAMI.replace(". {", "example.net {"))
                 assert await site.server.reload()
@@ -681,8 +683,8 @@ def test_what_is_in_work_is_answered_before_the_end(
                 udp.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
                 tcp.send(query().to_wire())
                 servers: list[UdpListener | TcpServer] = [
-                    *site.server._udp.values(),
-                    *site.server._tcp.values(),
+                    *site.server.listeners.udp.values(),
+                    *(each.tcp for each in site.server.listeners),
                 ]
                 await until(lambda: all(server.pending for server in servers), "queries in work")
                 await site.server.shut_down()
@@ -699,7 +701,8 @@ def test_what_is_in_work_is_answered_before_the_end(
 def test_what_never_ends_is_not_waited_for(
     at_once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lifecycle, "DRAIN_TIMEOUT", 600.0 if at_once else 0.0)
+    monkeypatch.setattr(listeners, "DRAIN_TIMEOUT", 600.0 if at_once else 0.0)
+    monkeypatch.setattr(listeners, "LINGER_TIMEOUT", 0.0)
 
     async def test() -> None:
         async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
@@ -714,7 +717,7 @@ def test_what_never_ends_is_not_waited_for(
             served = asyncio.create_task(site.server.run())
             with UdpClient() as udp:
                 udp.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
-                (server,) = site.server._udp.values()
+                (server,) = site.server.listeners.udp.values()
                 await until(lambda: bool(server.pending), "a query in work")
                 await site.server.shut_down()
                 if at_once:
@@ -918,9 +921,9 @@ def test_claims_that_change_while_listeners_open(kind: str, tmp_path: Path) -> N
                 assert await site.server.reload()
             runtime = site.server._runtime
             assert runtime is not None
-            for listen, udp in site.server._udp.items():
+            for listen, udp in site.server.listeners.udp.items():
                 assert udp.processor is runtime.processors[listen.server]
-                assert site.server._tcp[listen].processor is udp.processor
+                assert site.server.listeners[listen].tcp.processor is udp.processor
             for port in (site.port, other):
                 for _ in range(2):
                     with UdpClient() as client:
@@ -940,7 +943,7 @@ def test_counts_of_a_listener_that_closes_are_kept(kind: str, tmp_path: Path) ->
             for number in range(5):
                 with UdpClient() as client:
                     await client.ask(ask(WEB, query_id=number), ("127.0.0.1", other))
-            closing = site.server._udp[Listen("127.0.0.1", other)]
+            closing = site.server.listeners.udp[Listen("127.0.0.1", other)]
             closing.statistics = lambda: (3, {1: 2})  # type: ignore[method-assign]  # as if that had happened
             site.write(KEPT)
             assert await site.server.reload()
@@ -960,10 +963,189 @@ def test_workers_share_a_port(kind: str, tmp_path: Path) -> None:
 
     async def test() -> None:
         async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=3) as site:
-            (udp,) = site.server._udp.values()
+            (udp,) = site.server.listeners.udp.values()
             assert len(udp.sockets) == (1 if kind == "loop" else 3)
             (labels,) = site.value("hsdns_fastpath_info", "gauge")
             assert labels == ("python" if kind == "loop" else "rust",)
 
     with serving_with(kind):
         run(test())
+
+
+# --- no query is lost ---
+
+
+class Asked:
+    """Fifty connections, and as many UDP clients, that ask as fast as they are answered; each reply is looked at."""
+
+    CONNECTIONS = 50
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address = address
+        self.answered = 0
+        self.over = False
+
+    async def over_udp(self) -> None:
+        with UdpClient() as client:
+            number = 0
+            while not self.over:
+                number = number % 65_535 + 1
+                wire, _ = await client.ask(ask(WEB, query_id=number), self.address)
+                self.note(wire, number)
+
+    async def over_tcp(self) -> None:
+        async with TcpClient(self.address) as client:
+            number = 0
+            while not self.over:
+                number = number % 65_535 + 1
+                client.send(ask(WEB, query_id=number))
+                self.note(await client.receive(), number)
+
+    async def until(self, count: int) -> None:
+        """Wait until so many were answered."""
+        await until(lambda: self.answered > count, "queries answered")
+
+    def note(self, wire: bytes, number: int) -> None:
+        assert (int.from_bytes(wire[:2], "big"), wire[3] & 15) == (number, 0)
+        self.answered += 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_twenty_reloads_and_one_sigterm_lose_nothing(kind: str, tmp_path: Path) -> None:
+    """Over UDP and 50 open connections; ready says no from SIGTERM on, and answers flow through the lameduck period."""
+    health, ready = free_port(), free_port()
+    pages = f"health 127.0.0.1:{health} {{\nlameduck 1s\n}}\nready 127.0.0.1:{ready}\n"
+    text = KEPT.replace("loadbalance", f"{pages}loadbalance")
+
+    async def test() -> None:
+        site = ClusterServer(tmp_path, text, OBJECTS, workers=2)
+        with default_signals(site.server):
+            await site.server.start()
+            served = asyncio.create_task(site.server.run())
+            try:
+                asked = Asked(site.address)
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(4):
+                        group.create_task(asked.over_udp())
+                    for _ in range(asked.CONNECTIONS):
+                        group.create_task(asked.over_tcp())
+                    for turn in range(20):
+                        before = asked.answered
+                        await asked.until(before + 60)
+                        broken = turn == 10
+                        site.write(
+                            ". {\nnonsense\n}\n"
+                            if broken
+                            else text.replace("pods", f"ttl {turn}\npods")
+                        )
+                        assert await site.server.reload() is not broken
+                        assert await fetch(ready, "/ready") == "HTTP/1.1 200 OK"
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    await until(lambda: site.server.stopping, "SIGTERM heard")
+                    assert await fetch(ready, "/ready") == "HTTP/1.1 503 Service Unavailable"
+                    assert await fetch(health, "/health") == "HTTP/1.1 200 OK"
+                    before = asked.answered
+                    site.apply(Upserted(service("default/web", "10.96.0.99", version="2")))
+                    with UdpClient() as client:
+                        wire, _ = await client.ask(ask(WEB), site.address)
+                    assert "10.96.0.99" in summary(wire)
+                    await asked.until(before + 60)
+                    assert not served.done()
+                    asked.over = True
+                assert await served == 0
+            finally:
+                await site.server.close()
+        assert site.total("coredns_reload_failed_total") == 1
+        assert site.total("coredns_dns_requests_total") == asked.answered + 1
+
+    with serving_with(kind):
+        run(test())
+
+
+def test_old_plugins_go_on_until_nobody_needs_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that waits when the reload comes finds its plugin running; the removed port answers it, then closes."""
+    stopped: list[str] = []
+
+    async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+            await go_on.wait()
+            assert stopped == []
+            return Reply(rcode=3)
+
+        async def stop(self: Plugin) -> None:
+            stopped.append(self.name)
+
+        monkeypatch.setattr(Whoami, "handle", wait)
+        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "stop", stop)
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            asking = [asyncio.create_task(each) for each in (site.ask(), site.ask_tcp())]
+            (listener,) = site.server.listeners
+            await until(lambda: listener.pending == 2, "queries in work")
+            site.write(WHOAMI.replace(". {", f".:{free_port()} {{"))
+            assert await site.server.reload()
+            assert stopped == []
+            go_on.set()
+            for each in asking:
+                assert await each == "1 NXDOMAIN qr rd |  |  | "
+            await until(lambda: stopped == ["whoami"], "the old plugin stopped")
+            await until(lambda: is_free(site.port), "the old port given back")
+
+    run(test())
+
+
+@pytest.mark.parametrize(("word", "shown"), [("reload", True), ("", False)])
+def test_running_configuration_is_logged(
+    word: str, shown: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with running(Site(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))) as site:
+            site.server.show_running()
+            digest = site.server.configuration.corefile.digest
+            line = f"plugin/reload: Running configuration SHA512 = {digest}"
+            assert caplog.messages == ([line] if shown else [])
+            caplog.clear()
+            assert await site.server.reload()
+            expected = ["Reloading", *([line] if shown else []), "Reloading complete"]
+            assert caplog.messages == expected
+
+    with caplog.at_level(logging.INFO, "hsdns"):
+        run(test())
+
+
+def test_certificate_is_read_again_at_a_reload(tmp_path: Path) -> None:
+    data = Path(__file__).parents[1] / "data" / "tls"
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+
+    def install(name: str) -> None:
+        cert.write_bytes((data / f"{name}.pem").read_bytes())
+        key.write_bytes((data / f"{name}.key").read_bytes())
+
+    async def shown(port: int) -> bytes:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        found: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        assert found is not None
+        return found
+
+    async def test() -> None:
+        install("server")
+        text = f"tls://.:PORT {{\nbind 127.0.0.1\ntls {cert} {key}\nwhoami\n}}\n"
+        async with running(Site(tmp_path, text)) as site:
+            before = await shown(site.port)
+            install("other-server")
+            assert await site.server.reload()
+            after = await shown(site.port)
+            assert before != after
+            cert.write_text("no certificate")
+            assert not await site.server.reload()
+            assert await shown(site.port) == after
+
+    run(test())

@@ -242,3 +242,71 @@ def test_reload_and_fail_are_passed_on() -> None:
     run(runtime.reload_if_changed())
     runtime.fail("loop found")
     assert heard == ["reload", "loop found"]
+
+
+# --- tasks that outlive a configuration ---
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_lasting_tasks_go_on_when_the_configuration_stops(loop: str) -> None:
+    async def test() -> None:
+        ended: list[str] = []
+
+        async def wait(name: str) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(name)
+
+        lasting = Tasks()
+        runtime = ServerRuntime(
+            Registry(),
+            NoCounters(),
+            reload_if_changed=lambda: asyncio.sleep(0),
+            fail=pytest.fail,
+            lasting=lasting,
+        )
+        runtime.spawn(wait("own"), "own")
+        running = runtime.spawn_lasting(wait("lasting"), "lasting")
+        await asyncio.sleep(0)
+        await runtime.tasks.cancel()
+        assert ended == ["own"]
+        running.cancel()
+        await lasting.cancel()
+        assert ended == ["own", "lasting"]
+        alone = make_runtime()
+        alone.spawn_lasting(wait("alone"), "alone")
+        await asyncio.sleep(0)
+        await alone.tasks.cancel()
+        assert ended[-1] == "alone"
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_what_a_task_does_to_end_is_not_cut_short(loop: str) -> None:
+    async def test() -> None:
+        tasks, ended, go_on = Tasks(), [], asyncio.Event()
+
+        async def save_at_the_end() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await go_on.wait()
+                ended.append("saved")
+
+        task = tasks.spawn(save_at_the_end())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        await tasks.cancel()
+        assert ended == ["saved"]
+
+    run(test(), loop)
+
+
+def test_clocks_keep_no_configuration() -> None:
+    runtime = make_runtime()
+    assert not hasattr(runtime.clock, "__self__")
+    assert not hasattr(runtime.wall, "__self__")

@@ -6,7 +6,7 @@ import asyncio
 import resource
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -17,12 +17,10 @@ from hsdns.metrics import Counter
 from hsdns.server import tcp
 from hsdns.server.listener import open_tcp
 from hsdns.server.runtime import Tasks
+from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.tcp import (
     BATCH_LEN,
-    IDLE_TIMEOUT,
     MAX_IN_WORK,
-    READ_TIMEOUT,
-    WRITE_TIMEOUT,
     TcpConnection,
     TcpServer,
 )
@@ -59,7 +57,9 @@ class Serving:
     async def connection(self) -> TcpConnection:
         """The only connection, as the server sees it."""
         await until(lambda: len(self.server.connections) == 1, "a connection")
-        return next(iter(self.server.connections))
+        (found,) = self.server.connections
+        assert isinstance(found, TcpConnection)
+        return found
 
 
 @asynccontextmanager
@@ -422,8 +422,8 @@ async def sweep(it: Serving, connection: TcpConnection, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("asks", "limit"),
     [
-        pytest.param(False, READ_TIMEOUT, id="before-the-first-query"),
-        pytest.param(True, IDLE_TIMEOUT, id="between-queries"),
+        pytest.param(False, DEFAULT_LIMITS.read, id="before-the-first-query"),
+        pytest.param(True, DEFAULT_LIMITS.idle, id="between-queries"),
     ],
 )
 def test_silent_client(loop: str, asks: bool, limit: float) -> None:
@@ -436,7 +436,7 @@ def test_silent_client(loop: str, asks: bool, limit: float) -> None:
             await sweep(it, connection, limit)
             client.send(query(number=3).to_wire())
             assert (await client.receive())[1] == 3  # just in time
-            await sweep(it, connection, IDLE_TIMEOUT + 0.1)
+            await sweep(it, connection, DEFAULT_LIMITS.idle + 0.1)
             assert await client.has_ended()
             await until(lambda: not it.server.connections, "no connection")
 
@@ -446,7 +446,7 @@ def test_silent_client(loop: str, asks: bool, limit: float) -> None:
 def test_silent_client_before_its_first_query_has_less_time() -> None:
     async def test() -> None:
         async with serving() as it, TcpClient(it.address) as client:
-            await sweep(it, await it.connection(), READ_TIMEOUT + 0.1)
+            await sweep(it, await it.connection(), DEFAULT_LIMITS.read + 0.1)
             assert await client.has_ended()
 
     run(test())
@@ -479,7 +479,7 @@ def test_each_message_has_its_own_time() -> None:
             for _ in range(3):
                 client.writer.write(framed[5:] + framed[:5])
                 await client.receive()
-                await sweep(it, connection, READ_TIMEOUT)
+                await sweep(it, connection, DEFAULT_LIMITS.read)
             assert it.server.connections
 
     run(test())
@@ -534,7 +534,7 @@ def test_client_that_does_not_read_fills_no_memory_and_is_left(loop: str) -> Non
             assert transport is not None
             assert transport.get_write_buffer_size() < 200_000
             assert connection.pending > 100
-            await sweep(it, connection, WRITE_TIMEOUT)
+            await sweep(it, connection, DEFAULT_LIMITS.write)
             assert it.server.connections
             await sweep(it, connection, 0.1)
             await until(lambda: not it.server.connections, "no connection")
@@ -580,7 +580,7 @@ def test_closed_connection_does_not_wait_for_a_deaf_client(loop: str, half_close
             if half_closes:
                 sock.shutdown(socket.SHUT_WR)
                 await until(transport.is_closing, "a closing connection")
-            await sweep(it, connection, IDLE_TIMEOUT + 0.1)
+            await sweep(it, connection, DEFAULT_LIMITS.idle + 0.1)
             await until(lambda: not it.server.connections, "no connection")
 
     run(test(), loop)
@@ -593,7 +593,7 @@ def test_sweeper_looks_at_every_connection(loop: str, monkeypatch: pytest.Monkey
     async def test() -> None:
         async with serving() as it, TcpClient(it.address) as one, TcpClient(it.address) as two:
             await until(lambda: len(it.server.connections) == 2, "two connections")
-            it.now += READ_TIMEOUT + 0.1
+            it.now += DEFAULT_LIMITS.read + 0.1
             assert await one.has_ended()
             assert await two.has_ended()
 
@@ -690,6 +690,204 @@ def test_close_sends_what_was_written(loop: str) -> None:
             await until(lambda: connection.in_work == 0, "the reply written")
             it.server.close()
             assert (await client.receive())[1] == 1
+            assert await client.has_ended()
+
+    run(test(), loop)
+
+
+# --- replies of several messages ---
+
+
+class Long:
+    """Answers ID 1 with so many messages of so many octets after the first, others with one."""
+
+    def __init__(self, count: int, octets: int = 100, fails_at: int = -1) -> None:
+        self.count = count
+        self.octets = octets
+        self.fails_at = fails_at
+        self.made = 0
+
+    async def __call__(self, request: Request) -> Reply:
+        if request.query.id != 1:
+            return Reply()
+        return Reply(answer=(self._record(request, 0),), following=self._messages(request))
+
+    def _messages(self, request: Request) -> Iterator[tuple[RR, ...]]:
+        for index in range(1, self.count + 1):
+            if index == self.fails_at:
+                raise ValueError("no more")
+            self.made = index
+            yield (self._record(request, index),)
+
+    def _record(self, request: Request, index: int) -> RR:
+        return RR(request.query.qname, 16, index, (b"\x63" + b"x" * 99) * (self.octets // 100))
+
+
+def ttl_of(wire: bytes, asked: bytes) -> int:
+    """The TTL of a message's first record, whose owner is a pointer."""
+    at = len(asked) + 6
+    return int.from_bytes(wire[at : at + 4], "big")
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_messages_of_one_reply_come_in_order(loop: str) -> None:
+    async def test() -> None:
+        long = Long(50)
+        async with serving(long) as it, TcpClient(it.address) as client:
+            asked = query(number=1).to_wire()
+            client.send(asked, asked)
+            found = [ttl_of(await client.receive(), asked) for _ in range(102)]
+            assert sorted(found) == sorted([*range(51)] * 2)
+            connection = await it.connection()
+            await until(lambda: connection.in_work == 0, "an end")
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_other_queries_are_answered_meanwhile(loop: str) -> None:
+    async def test() -> None:
+        async with serving(Long(10_000, 10_000)) as it:
+            async with TcpClient(it.address) as client:
+                client.send(query(number=1).to_wire(), query(number=2).to_wire())
+                found = [(await client.receive())[1] for _ in range(50)]
+                assert 2 in found
+            await until(lambda: not it.server.connections, "an end")
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_messages_are_made_as_the_client_reads(loop: str) -> None:
+    async def test() -> None:
+        long = Long(10_000, 10_000)
+        async with serving(long) as it:
+            async with TcpClient(it.address) as client:
+                client.send(query(number=1).to_wire())
+                connection = await it.connection()
+                await until(lambda: connection._blocked_since is not None, "a slow client")
+                made = long.made
+                assert made < 5000
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert long.made == made
+                for _ in range(made):
+                    await client.receive()
+                await until(lambda: long.made > made, "more of it")
+            await until(lambda: not it.server.connections, "an end")
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_client_that_has_asked_its_last_gets_all_of_it(loop: str) -> None:
+    async def test() -> None:
+        async with serving(Long(30)) as it, TcpClient(it.address) as client:
+            client.send(query(number=1).to_wire())
+            client.writer.write_eof()
+            for _ in range(31):
+                await client.receive()
+            assert await client.has_ended()
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_nothing_is_made_for_a_client_that_has_left(loop: str) -> None:
+    async def test() -> None:
+        long = Long(10_000, 10_000)
+        async with serving(long) as it:
+            async with TcpClient(it.address) as client:
+                client.send(query(number=1).to_wire())
+                await client.receive()
+            await until(lambda: not it.server.connections, "an end")
+            assert long.made < 10_000
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_reply_that_breaks_off_ends_the_connection(
+    loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with serving(Long(10, fails_at=3)) as it, TcpClient(it.address) as client:
+            client.send(query(number=1).to_wire())
+            await until(lambda: not it.server.connections, "an end")
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await client.reader.readexactly(1 << 20)
+
+    run(test(), loop)
+    assert "a reply of several messages breaks off: 127.0.0.1" in caplog.messages
+
+
+# --- limits of the Corefile ---
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("held", [0, 2], ids=["at-once", "later"])
+def test_last_query_that_is_allowed_ends_the_connection(loop: str, held: int) -> None:
+    """What comes after it is not answered, and no reset takes away the replies."""
+
+    async def test() -> None:
+        gate = Gate(held)
+        async with serving(gate) as it, TcpClient(it.address) as client:
+            it.server.settings = Settings(Limits(max_queries=2))
+            client.send(*(query(number=number).to_wire() for number in (1, 2, 3, 4)))
+            await until(lambda: gate.asked == 2, "queries taken")
+            gate.opened.set()
+            assert {summary(await client.receive())[0] for _ in range(2)} == {"1", "2"}
+            client.send(query(number=5).to_wire())
+            async with asyncio.timeout(DEADLINE):
+                assert await client.reader.read() == b""
+            assert gate.asked == 2
+
+    run(test(), loop)
+
+
+def test_limits_of_time_may_be_exchanged() -> None:
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            connection = await it.connection()
+            it.server.settings = Settings(Limits(read=30.0))
+            connection.expire(it.now + 29)
+            assert it.server.connections
+            connection.expire(it.now + 31)
+            assert await client.has_ended()
+
+    run(test())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_end_waits_for_the_client(loop: str) -> None:
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            client.send(query(number=1).to_wire())
+            assert summary(await client.receive()).startswith("1 NOERROR")
+            it.server.end()
+            client.send(query(number=2).to_wire())
+            async with asyncio.timeout(DEADLINE):
+                assert await client.reader.read() == b""
+            assert len(it.server.connections) == 1
+            client.writer.close()
+            await until(lambda: not it.server.connections, "the connection closed")
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_end_of_a_connection_whose_client_has_left(loop: str) -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with serving(gate) as it, TcpClient(it.address) as client:
+            client.send(query(number=1).to_wire())
+            await until(lambda: gate.asked == 1, "a query in work")
+            client.writer.write_eof()
+            connection = await it.connection()
+            assert isinstance(connection, TcpConnection)
+            await until(lambda: connection._has_left, "the client's end")
+            it.server.end()
+            await until(lambda: not it.server.connections, "the connection closed")
             assert await client.has_ended()
 
     run(test(), loop)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import Listen
-from hsdns.chain import Endpoint, Request
+from hsdns.chain import Request
 from hsdns.query import QueryProcessor
 from hsdns.server.listener import open_udp
 from hsdns.server.runtime import Tasks
@@ -369,12 +369,10 @@ class Faulty(QueryProcessor):
         super().__init__("dns://:53", Zones({ROOT: asked_address}))
         self.bad = bad
 
-    async def answer(
-        self, wire: bytes, client: Endpoint, local: Endpoint, protocol: str, now: float
-    ) -> bytes | None:
+    async def answer(self, wire: bytes, *args: Any, **options: Any) -> bytes | None:
         if wire[1] == self.bad:
             raise RuntimeError("a fault of the spine")
-        return await super().answer(wire, client, local, protocol, now)
+        return await super().answer(wire, *args, **options)
 
 
 @each_kind

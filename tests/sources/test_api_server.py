@@ -136,6 +136,13 @@ ALL = ["+EndpointSlice other/web-x", "+EndpointSlice shop/web-x", "+Namespace ot
         pytest.param(Wanted(), ALL, id="usual"),
         pytest.param(Wanted(pods=True), ["+Pod other/web-0", "+Pod shop/web-0", *ALL], id="with pods"),
         pytest.param(Wanted(endpoints=False), ALL[2:], id="without slices"),
+        pytest.param(Wanted(imports=True), [*ALL, "+ServiceImport shop/all"], id="with imports"),
+        pytest.param(
+            Wanted(imports=True, endpoints=False),
+            [*ALL[2:], "+EndpointSlice shop/all-x", "+ServiceImport shop/all"],
+            id="with imports and without slices of Services",
+        ),
+        pytest.param(Wanted(imports=True, namespace_labels="dns=yes"), [*ALL[:2], *ALL[4:]], id="imports by label"),
         pytest.param(Wanted(labels="app=web"), ALL[2:4], id="by label"),
         pytest.param(Wanted(namespace_labels="dns=yes"), [*ALL[:2], *ALL[4:]], id="namespaces by label"),
         pytest.param(Wanted(namespaces=("shop",)), ALL, id="allowed namespaces are watched like others"),
@@ -143,7 +150,14 @@ ALL = ["+EndpointSlice other/web-x", "+EndpointSlice shop/web-x", "+Namespace ot
 )  # fmt: skip
 def test_what_is_watched(wanted: Wanted, expected: list[str]) -> None:
     async def run() -> None:
-        async with watching(small_cluster(), wanted) as rig:
+        cluster = small_cluster()
+        if wanted.imports:
+            cluster.apply({**service("all"), "kind": "ServiceImport"})
+        if not wanted.endpoints and wanted.imports:
+            labels = {"multicluster.kubernetes.io/service-name": "all"}
+            meta = {"name": "all-x", "namespace": "shop", "labels": labels}
+            cluster.apply({"kind": "EndpointSlice", "metadata": meta, "addressType": "IPv4"})
+        async with watching(cluster, wanted) as rig:
             await rig.until(lambda: "synced" in rig.events)
             assert rig.events[-1] == "synced"
             assert sorted(rig.events[:-1]) == sorted(expected)

@@ -150,6 +150,14 @@ def test_documents(name: str, text: str, found: list[str]) -> None:
         ),
         pytest.param(
             "a.yaml",
+            "apiVersion: v1\nkind: ServiceImport\nmetadata: {name: a}\n",
+            [
+                "a.yaml:1: ServiceImport is not of apiVersion v1; write multicluster.x-k8s.io/v1alpha1"
+            ],
+            id="an import of the core group",
+        ),
+        pytest.param(
+            "a.yaml",
             "apiVersion: v1\nkind: Service\n",
             ["a.yaml:1: Service: metadata: the field is missing; add it"],
             id="no metadata",

@@ -37,12 +37,13 @@ class FakeApi:
         *,
         streaming: bool | str = True,
         tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
         self.cluster = cluster or FakeCluster(streaming=streaming)
         self.url = ""
         self._tls = tls
-        self._port = port
+        self._host, self._port = host, port
         self._released = asyncio.Event()
         self._requests: dict[int, web.Request] = {}  # those being answered
         self._runner: web.AppRunner | None = None
@@ -63,11 +64,11 @@ class FakeApi:
         )
         await self._runner.setup()
         site = web.TCPSite(
-            self._runner, "127.0.0.1", self._port, ssl_context=self._tls, reuse_address=True
+            self._runner, self._host, self._port, ssl_context=self._tls, reuse_address=True
         )
         await site.start()
         self._port = self._runner.addresses[0][1]
-        self.url = f"http{'s' if self._tls else ''}://127.0.0.1:{self._port}"
+        self.url = f"http{'s' if self._tls else ''}://{self._host}:{self._port}"
 
     async def stop(self) -> None:
         """Cut all connections and listen no more; the cluster stays as it is."""

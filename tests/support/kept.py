@@ -30,6 +30,7 @@ from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name
 from hsdns.zones import Zones
 from tests.support.drive import finish
+from tests.support.requests import Spawned
 from tests.support.subject import FedSource, ScriptedRuntime
 
 CLIENT = Endpoint("192.0.2.1", 40000)
@@ -71,6 +72,7 @@ class KeptRuntime(ScriptedRuntime):
                 self.keepers[server] = found
             options: dict[str, Any] = {
                 "any_class": listener.any_class,
+                "entrances": listener.entrances(chains),
                 "on_refused": lambda request, reply: self.counts.count_dropped(
                     request, reply, self.now - request.now
                 ),
@@ -85,6 +87,11 @@ class KeptRuntime(ScriptedRuntime):
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
         """Drop it."""
         coro.close()
+
+    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
+        """Drop it."""
+        coro.close()
+        return Spawned(coro)
 
     def claims_changed(self) -> None:
         """Make the tables anew."""

@@ -11,7 +11,7 @@ import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 
-from hsdns.chain import Endpoint, HttpHandler, Next, Readiness, Request, Runtime
+from hsdns.chain import Endpoint, HttpHandler, Next, Readiness, Request, Running, Runtime
 from hsdns.cluster.freshness import Counters, NoCounters
 from hsdns.metrics import Registry
 from hsdns.wire.edns import Edns
@@ -131,6 +131,17 @@ def next_with(*replies: Reply) -> Answers:
     return answers
 
 
+class Spawned:
+    """A coroutine that waits to be stepped, as a task that can be cancelled."""
+
+    def __init__(self, coro: Coroutine[Any, Any, Any]) -> None:
+        self.coro = coro
+
+    def cancel(self) -> None:
+        """Close it."""
+        self.coro.close()
+
+
 class FakeRuntime:
     """chain.Runtime with a scripted clock, seeded chance and a record of what was asked of it.
 
@@ -175,6 +186,11 @@ class FakeRuntime:
             return coro
         task = self.tasks[name] = asyncio.create_task(coro, name=name)
         return task
+
+    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
+        """Make a task, or keep the coroutine where no loop runs; whoever cancels that closes it."""
+        made = self.spawn(coro, name)
+        return made if isinstance(made, asyncio.Task) else Spawned(coro)
 
     def claims_changed(self) -> None:
         """Count that a handler said so."""

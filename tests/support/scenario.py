@@ -74,6 +74,7 @@ def parse(path: Path) -> Scenario:
         raise ScenarioError(f"{path}:1: a scenario begins with a title, `# ...`")
     if "LOCAL_IPV4" in text:
         text = text.replace("LOCAL_IPV4", local_ipv4())
+    text = text.replace("SCENARIO_FOLDER", str(path.parent.absolute()))
     corefiles: list[str] = []
     objects: list[Manifest] = []
     steps: list[Step] = []

@@ -41,6 +41,7 @@ KINDS: dict[str, Any] = {
     "EndpointSlice": objects.EndpointSlice,
     "Namespace": objects.Namespace,
     "Pod": objects.Pod,
+    "ServiceImport": objects.ServiceImport,
 }
 
 
@@ -182,6 +183,7 @@ class ScriptedRuntime:
                 listener.listen.server,
                 Zones({zone: chains[id(block)] for zone, block in listener.zones.items()}),
                 any_class=listener.any_class,
+                entrances=listener.entrances(chains),
             )
             for listener in configuration.listeners
         }
@@ -195,6 +197,10 @@ class ScriptedRuntime:
         return 1_700_000_000.0 + self.now
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run a task that ends with the scenario."""
+        return self._task(coro)
+
+    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run a task that ends with the scenario."""
         return self._task(coro)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,9 @@ import dns.message
 import dns.rrset
 
 from hsdns.wire.framing import FrameBuffer, frame
+
+# An address of this host that is not the one a socket gets by itself; macOS has only one on loopback.
+OTHER_LOOPBACK = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
 
 # A query to the messages sent back, in order; none is silence.
 Answer = Callable[[bytes], list[bytes]]
@@ -89,16 +93,18 @@ async def serve(
     *,
     tls: ssl.SSLContext | None = None,
     closes: bool = False,
+    host: str = "127.0.0.1",
+    port: int = 0,
 ) -> AsyncIterator[Upstream]:
-    """Run a server on one loopback port for UDP and TCP; `closes` ends a connection after its first reply."""
+    """Run a server on one port for UDP and TCP, of loopback if not told otherwise; `closes` ends a connection after its first reply."""
     loop = asyncio.get_running_loop()
     upstream = Upstream(0, [], [], [])
     listener = await loop.create_server(
-        lambda: _Tcp(tcp, upstream.tcp, upstream.connections, closes), "127.0.0.1", 0, ssl=tls
+        lambda: _Tcp(tcp, upstream.tcp, upstream.connections, closes), host, port, ssl=tls
     )
-    port: int = listener.sockets[0].getsockname()[1]
+    port = listener.sockets[0].getsockname()[1]
     transport, _ = await loop.create_datagram_endpoint(
-        lambda: _Udp(udp, upstream.udp), local_addr=("127.0.0.1", port)
+        lambda: _Udp(udp, upstream.udp), local_addr=(host, port)
     )
     try:
         yield upstream._replace(port=port)

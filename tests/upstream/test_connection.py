@@ -1,31 +1,38 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import ssl
+from functools import partial
 
 import pytest
 
 from hsdns.upstream.connection import (
     TCP,
     UDP,
-    ConnectionClosed,
     StreamConnection,
     UdpConnection,
     connect,
-    describe,
+    server_hostname,
 )
+from hsdns.upstream.faults import ConnectionClosed, describe
 from hsdns.upstream.target import Target
 from hsdns.wire.encode import encode_query
 from hsdns.wire.framing import frame
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
-from tests.support.upstreams import answer, serve
+from tests.support import sockets
+from tests.support.sockets import LOOPS
+from tests.support.upstreams import OTHER_LOOPBACK, answer, serve
 
 QUERY = encode_query(Query.ask(Name.from_text("www.example.org."), RRType.A), 0x1234)
 NOISE = b"\x12\x35" + bytes(10)
 REPLY = b"\x12\x34" + bytes(10)
+
+
+@pytest.fixture(params=sorted(LOOPS), autouse=True)
+def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Play each test on both event loops, whose transports are not alike."""
+    monkeypatch.setattr(asyncio, "run", partial(sockets.run, loop=request.param))
 
 
 class Sent(asyncio.DatagramTransport):
@@ -147,22 +154,48 @@ def test_nobody_listens(protocol: str) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("protocol", [UDP, TCP])
+def test_the_source_address(protocol: str) -> None:
+    async def run() -> None:
+        script = answer("www.example.org. 5 IN A 192.0.2.1")
+        async with serve(script, script) as upstream, asyncio.timeout(5):
+            target = Target("dns", "127.0.0.1", upstream.port)
+            connection = await connect(protocol, target, None, OTHER_LOOPBACK)
+            await connection.ask(QUERY)
+            assert connection._transport is not None
+            assert connection._transport.get_extra_info("sockname")[0] == OTHER_LOOPBACK
+            connection.close()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
-    ("error", "sentence"),
+    ("source", "address", "sentence"),
     [
-        (ConnectionClosed("closed the connection"), "closed the connection"),
-        (OSError(113, "No route to host"), "cannot be reached: No route to host"),
-        (
-            socket.gaierror(socket.EAI_FAMILY, "Address family not supported"),
-            "cannot be reached: Address family not supported",
+        pytest.param(
+            "::1", "127.0.0.1", "source_address ::1 is of another address family", id="v6"
         ),
-        (
-            ssl.SSLError(1, "[SSL: WRONG_VERSION] wrong"),
-            "does not agree on TLS: [SSL: WRONG_VERSION] wrong",
+        pytest.param("127.0.0.1", "::1", "source_address 127.0.0.1 is of another address", id="v4"),
+        pytest.param(
+            "192.0.2.99", "127.0.0.1", "(?i)cannot assign requested", id="not-of-this-host"
         ),
-        (ValueError("odd"), "odd"),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_describe(error: Exception, sentence: str) -> None:
-    assert describe(error).endswith(sentence)
+@pytest.mark.parametrize("protocol", [UDP, TCP])
+def test_a_source_address_that_does_not_do(
+    protocol: str, source: str, address: str, sentence: str
+) -> None:
+    with pytest.raises(OSError, match=sentence):
+        asyncio.run(connect(protocol, Target("dns", address, 53), None, source))
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        (Target("tls", "192.0.2.1", 853, "dns.example.net"), "dns.example.net"),
+        (Target("tls", "192.0.2.1", 853), "192.0.2.1"),
+        (Target("tls", "fe80::1%eth0", 853), "fe80::1"),
+    ],
+)
+def test_whom_the_certificate_must_name(target: Target, name: str) -> None:
+    assert server_hostname(target) == name

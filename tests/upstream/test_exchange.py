@@ -11,16 +11,26 @@ import dns.message
 import pytest
 
 from hsdns.upstream.connection import StreamConnection
-from hsdns.upstream.exchange import Upstream, UpstreamError
+from hsdns.upstream.exchange import Manner, Upstream, UpstreamError
 from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.target import Target
+from hsdns.upstream.tls import HTTP2
 from hsdns.wire.decode_reply import WrongQuestion
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import CD, RD, Query, Reply
 from hsdns.wire.name import Name
+from tests.support.doh_upstream import serve_doh
 from tests.support.requests import FakeRuntime, section
-from tests.support.upstreams import Answer, answer, make_certificate, serve, silence
+from tests.support.upstreams import (
+    OTHER_LOOPBACK,
+    Answer,
+    Certificate,
+    answer,
+    make_certificate,
+    serve,
+    silence,
+)
 
 A = "www.example.org. 5 IN A 192.0.2.1"
 QUERY = Query.ask(Name.from_text("www.example.org."), RRType.A)
@@ -30,14 +40,10 @@ SHORT, LONG = 0.05, 5.0
 
 
 def upstream_of(runtime: FakeRuntime, port: int, **options: Any) -> Upstream:
-    settings: dict[str, Any] = {
-        "expire": 10.0,
-        "check": HealthCheck(),
-        "read_timeout": LONG,
-        **options,
-    }
-    target = settings.pop("target", None) or Target("dns", "127.0.0.1", port)
-    return Upstream(target, clock=runtime.clock, metrics=runtime.metrics, **settings)
+    target = options.pop("target", None) or Target("dns", "127.0.0.1", port)
+    tls = options.pop("tls", None)
+    manner = Manner(**{"read_timeout": LONG, **options})
+    return Upstream(target, clock=runtime.clock, metrics=runtime.metrics, manner=manner, tls=tls)
 
 
 async def ask(
@@ -158,12 +164,16 @@ def test_a_long_udp_reply_that_the_client_takes() -> None:
 @pytest.mark.parametrize(
     ("script", "protocol", "sentence"),
     [
-        pytest.param(silence, "udp", "{} did not reply over udp within 0.05s", id="udp-silence"),
-        pytest.param(silence, "tcp", "{} did not reply over tcp within 0.05s", id="tcp-silence"),
+        pytest.param(
+            silence, "udp", "{} did not reply over udp within 0.05s: i/o timeout", id="udp-silence"
+        ),
+        pytest.param(
+            silence, "tcp", "{} did not reply over tcp within 0.05s: i/o timeout", id="tcp-silence"
+        ),
         pytest.param(
             lambda wire: [b"x" + FOUND(wire)[0][1:]],
             "udp",
-            "{} did not reply over udp within 0.05s",
+            "{} did not reply over udp within 0.05s: i/o timeout",
             id="only-other-ids",
         ),
         pytest.param(
@@ -344,5 +354,161 @@ def test_probe_without_reply() -> None:
         assert not await upstream.health._probe()
         failures = runtime.metrics.counter("coredns_proxy_healthcheck_failures_total", "")
         assert failures.values == {("forward", f"127.0.0.1:{port}"): 1}
+
+    asyncio.run(run())
+
+
+# --- errors say how often and since when ---
+
+
+def test_failures_in_a_row() -> None:
+    async def run() -> None:
+        runtime, script = FakeRuntime(), [silence, silence, FOUND, silence]
+        async with serve(lambda wire: script.pop(0)(wire)) as server:
+            upstream = upstream_of(runtime, server.port, read_timeout=SHORT)
+            sentences = []
+            for _ in range(4):
+                try:
+                    await upstream.ask(QUERY, "udp", LONG)
+                except UpstreamError as error:
+                    sentences.append(str(error))
+                runtime.time += 75.4
+            what = f"127.0.0.1:{server.port} did not reply over udp within 0.05s"
+            assert sentences == [
+                f"{what}: i/o timeout",
+                f"{what}, 2 failures in a row, the first 1m15s ago: i/o timeout",
+                f"{what}: i/o timeout",
+            ]
+            upstream.close()
+
+    asyncio.run(run())
+
+
+# --- limits of connections ---
+
+
+def test_an_old_connection_is_not_used_again() -> None:
+    async def run() -> None:
+        runtime = FakeRuntime()
+        async with serve(tcp=FOUND) as server:
+            upstream = upstream_of(runtime, server.port, max_age=15.0)
+            for _ in range(3):
+                await upstream.ask(QUERY, "tcp", LONG)
+                runtime.time += 8.0
+            upstream.close()
+            assert len(server.connections) == 2
+
+    asyncio.run(run())
+
+
+def test_no_more_idle_connections_than_allowed() -> None:
+    async def run() -> None:
+        async with serve(tcp=FOUND) as server:
+            upstream = upstream_of(FakeRuntime(), server.port, max_idle=2)
+            await asyncio.gather(*(upstream.ask(QUERY, "tcp", LONG) for _ in range(4)))
+            assert (len(server.connections), len(upstream.pool)) == (4, 2)
+            upstream.close()
+
+    asyncio.run(run())
+
+
+def test_queries_and_probes_come_from_the_source_address() -> None:
+    async def run() -> None:
+        async with serve(tcp=FOUND) as server:
+            upstream = upstream_of(
+                FakeRuntime(), server.port, source=OTHER_LOOPBACK, force_tcp=True
+            )
+            await upstream.ask(QUERY, "tcp", LONG)
+            assert await upstream.health._probe()
+            peers = [made.get_extra_info("peername")[0] for made in server.connections]
+            assert peers == [OTHER_LOOPBACK] * 2
+            upstream.close()
+
+    asyncio.run(run())
+
+
+# --- over HTTPS ---
+
+
+def https_context(certificate: Certificate) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=certificate.cert)
+    context.set_alpn_protocols(list(HTTP2))
+    return context
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_https(method: str, tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path, "dns.example.net")
+
+    async def run() -> None:
+        runtime = FakeRuntime()
+        async with serve_doh(FOUND, certificate) as server:
+            upstream = upstream_of(
+                runtime,
+                0,
+                target=Target("https", "127.0.0.1", server.port, "dns.example.net"),
+                tls=https_context(certificate),
+                doh_method=method,
+            )
+            for protocol in ("udp", "tcp"):
+                reply = await upstream.ask(QUERY, protocol, LONG)
+                assert section(reply.answer) == [A]
+                assert (reply.rcode, reply.ra, reply.tc) == (Rcode.NOERROR, True, False)
+            assert reuse_counts(runtime, "https") == (1, 1)
+            assert [asked.method for asked in server.asked] == [method] * 2
+            assert {asked.message[:2] for asked in server.asked} == {b"\0\0"}
+            assert await upstream.health._probe()
+            assert (len(server.connections), server.asked[-1].method) == (2, "POST")
+            upstream.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("status", "script", "sentence"),
+    [
+        pytest.param(404, FOUND, "answers with HTTP status 404 (https)", id="status"),
+        pytest.param(
+            200, silence, "did not reply over https within 0.05s: i/o timeout", id="silence"
+        ),
+        pytest.param(
+            200,
+            cut_reply,
+            "sent what cannot be read over https: reply ends in the middle of a record",
+            id="cut",
+        ),
+    ],
+)
+def test_https_errors(status: int, script: Answer, sentence: str, tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path, "dns.example.net")
+
+    async def run() -> None:
+        async with serve_doh(script, certificate) as server:
+            server.status = status
+            target = Target("https", "127.0.0.1", server.port, "dns.example.net")
+            upstream = upstream_of(FakeRuntime(), 0, target=target, tls=https_context(certificate))
+            if script is silence:  # connected first, so that the short time is that of the reply
+                server.script = FOUND
+                await upstream.ask(QUERY, "udp", LONG)
+                server.script = silence
+                upstream.manner = upstream.manner._replace(read_timeout=SHORT)
+            with pytest.raises(UpstreamError) as caught:
+                await upstream.ask(QUERY, "udp", LONG)
+            assert str(caught.value) == f"127.0.0.1:{server.port} {sentence}"
+            upstream.close()
+
+    asyncio.run(run())
+
+
+def test_https_with_a_wrong_question(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path, "dns.example.net")
+
+    async def run() -> None:
+        async with serve_doh(wrong_question, certificate) as server:
+            target = Target("https", "127.0.0.1", server.port, "dns.example.net")
+            upstream = upstream_of(FakeRuntime(), 0, target=target, tls=https_context(certificate))
+            with pytest.raises(WrongQuestion):
+                await upstream.ask(QUERY, "udp", LONG)
+            upstream.close()
 
     asyncio.run(run())

@@ -97,3 +97,49 @@ def test_room() -> None:
         assert [late.is_open, len(pool)] == [False, 0]
 
     run(test())
+
+
+def test_old_ones_are_closed_however_busy() -> None:
+    async def test() -> None:
+        clock = Clock()
+        pool, old, young = Pool(10.0, clock, max_age=15.0), Connection(), Connection()
+        old.opened, young.opened = 90.0, 99.0
+        for connection in (young, old):
+            pool.give(UDP, connection)
+        clock.now += 6.0
+        assert pool.take(UDP) is young
+        assert pool.take(UDP) is None
+        assert [young.is_open, old.is_open] == [True, False]
+        clock.now += 10.0
+        pool.give(UDP, young)
+        assert [young.is_open, len(pool)] == [False, 0]
+        pool.close()
+
+    run(test())
+
+
+def test_sweep_closes_what_is_old_behind_what_is_not() -> None:
+    async def test() -> None:
+        clock = Clock()
+        pool, young, old = Pool(10.0, clock, max_age=15.0), Connection(), Connection()
+        young.opened, old.opened = 99.0, 90.0
+        for connection in (young, old):
+            pool.give(TCP, connection)
+        clock.now += 6.0
+        pool.sweep()
+        assert [young.is_open, old.is_open, len(pool)] == [True, False, 1]
+        pool.close()
+
+    run(test())
+
+
+def test_max_idle_is_for_each_protocol() -> None:
+    async def test() -> None:
+        pool = Pool(10.0, Clock(), max_idle=1)
+        connections = [Connection() for _ in range(4)]
+        for protocol, connection in zip((UDP, UDP, TCP, TCP), connections, strict=True):
+            pool.give(protocol, connection)
+        assert [connection.is_open for connection in connections] == [True, False, True, False]
+        pool.close()
+
+    run(test())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.corefile.tree import CorefileError, Position, Token
-from hsdns.upstream.target import Target, read_targets
+from hsdns.upstream.target import HostTarget, Target, read_address, read_upstreams
 
 
 def token(text: str) -> Token:
@@ -31,6 +31,23 @@ def token(text: str) -> Token:
             "9.9.9.9:853",
         ),
         (
+            "tls://9.9.9.9:8853%dns.example.net",
+            Target("tls", "9.9.9.9", 8853, "dns.example.net"),
+            "9.9.9.9:8853",
+        ),
+        (
+            "tls://[::1]:8853%dns.example.net",
+            Target("tls", "::1", 8853, "dns.example.net"),
+            "[::1]:8853",
+        ),
+        ("tls://::1%dns.example.net", Target("tls", "::1", 853, "dns.example.net"), "[::1]:853"),
+        ("https://9.9.9.9", Target("https", "9.9.9.9", 443), "9.9.9.9:443"),
+        (
+            "https://[::1%dns.example.net]:8443",
+            Target("https", "::1", 8443, "dns.example.net"),
+            "[::1]:8443",
+        ),
+        (
             "tls://9.9.9.9%dns.example.net:8853",
             Target("tls", "9.9.9.9", 8853, "dns.example.net"),
             "9.9.9.9:8853",
@@ -43,44 +60,91 @@ def token(text: str) -> Token:
     ],
 )
 def test_addresses(text: str, expected: Target, shown: str) -> None:
-    assert read_targets(token(text)) == [expected]
+    assert read_upstreams(token(text)) == [expected]
     assert str(expected) == shown
+
+
+NEITHER = 'is no IP address, no file and no host name; name an address such as "10.0.0.2:53"'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dns.example.net", ("dns", "dns.example.net", 53, None)),
+        ("dns.example.net.:5353", ("dns", "dns.example.net.", 5353, None)),
+        ("kube-dns", ("dns", "kube-dns", 53, None)),
+        ("dns://dns_1.example.net", ("dns", "dns_1.example.net", 53, None)),
+        ("tls://dns.example.net", ("tls", "dns.example.net", 853, None)),
+        ("https://dns.example.net:8443", ("https", "dns.example.net", 8443, None)),
+        ("tls://a.example%dns.example.net:8853", ("tls", "a.example", 8853, "dns.example.net")),
+    ],
+)
+def test_host_names(text: str, expected: tuple[str, str, int, str | None]) -> None:
+    assert read_upstreams(token(text)) == [HostTarget(*expected, Position("Corefile", 2, 13))]
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "expected"),
+    [
+        ("a.example.", "10.0.0.2", Target("dns", "10.0.0.2", 53)),
+        ("tls://a.example.", "::1", Target("tls", "::1", 853, "a.example")),
+        ("https://a.example%b.example", "::1", Target("https", "::1", 443, "b.example")),
+    ],
+)
+def test_a_host_at_an_address(text: str, address: str, expected: Target) -> None:
+    (host,) = read_upstreams(token(text))
+    assert isinstance(host, HostTarget)
+    assert host.at(address) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10.0.0.2", Target("dns", "10.0.0.2", 53)),
+        ("10.0.0.2:1053", Target("dns", "10.0.0.2", 1053)),
+        ("::1", Target("dns", "::1", 53)),
+        ("[::1]:1053", Target("dns", "::1", 1053)),
+    ],
+)
+def test_read_address(text: str, expected: Target) -> None:
+    assert read_address(token(text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["dns.example.net", "10.0.0.2:0", "10.0.0.2:123456", "tls://10.0.0.2"]
+)
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(CorefileError) as caught:
+        read_address(token(text))
+    sentence = f'"{text}" is not an IP address; write one such as "10.0.0.2" or "10.0.0.2:53"'
+    assert str(caught.value) == f"Corefile:2:13: {sentence}"
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         pytest.param(
-            "https://9.9.9.9",
-            '"https://9.9.9.9": hsdns forwards over dns:// and tls://, not https://; change the scheme',
+            "quic://9.9.9.9",
+            '"quic://9.9.9.9": hsdns forwards over dns://, tls:// and https://, not quic://; change the scheme',
             id="scheme",
         ),
         pytest.param(
-            "tls://dns.example.net",
-            '"tls://dns.example.net" holds no IP address; host names are not looked up here',
-            id="host-name-with-scheme",
+            "https://9.9.9.9/dns-query",
+            '"https://9.9.9.9/dns-query": the path of an https:// upstream is always /dns-query; leave the path out',
+            id="path",
         ),
-        pytest.param(
-            "dns.example.net",
-            '"dns.example.net" is neither an IP address nor a file; name an address such as "10.0.0.2:53"',
-            id="host-name",
-        ),
-        pytest.param(
-            "10.0.0.2:70000",
-            '"10.0.0.2:70000" is neither an IP address nor a file; name an address such as "10.0.0.2:53"',
-            id="port",
-        ),
-        pytest.param(
-            "10.0.0.256",
-            '"10.0.0.256" is neither an IP address nor a file; name an address such as "10.0.0.2:53"',
-            id="address",
-        ),
+        pytest.param("10.0.0.2:70000", f'"10.0.0.2:70000" {NEITHER}', id="port"),
+        pytest.param("10.0.0.2:123456", f'"10.0.0.2:123456" {NEITHER}', id="long-port"),
+        pytest.param("10.0.0.256", f'"10.0.0.256" {NEITHER}', id="address"),
+        pytest.param("/no/such/file", f'"/no/such/file" {NEITHER}', id="no-file"),
+        pytest.param("a..example", f'"a..example" {NEITHER}', id="no-host"),
+        pytest.param("dns.example.net:0", f'"dns.example.net:0" {NEITHER}', id="host-and-port-0"),
         pytest.param("/", 'cannot read "/" for its nameservers: Is a directory', id="folder"),
     ],
 )
 def test_errors(text: str, sentence: str) -> None:
     with pytest.raises(CorefileError) as caught:
-        read_targets(token(text))
+        read_upstreams(token(text))
     assert str(caught.value) == f"Corefile:2:13: {sentence}"
 
 
@@ -98,7 +162,7 @@ def test_errors(text: str, sentence: str) -> None:
 def test_file(content: str, expected: list[Target], tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     path.write_text(content)
-    assert read_targets(token(str(path))) == expected
+    assert read_upstreams(token(str(path))) == expected
 
 
 def test_file_with_a_host_name(tmp_path: Path) -> None:
@@ -107,4 +171,4 @@ def test_file_with_a_host_name(tmp_path: Path) -> None:
     with pytest.raises(
         CorefileError, match=r'nameserver "ns\.example\.org" in .* is not an IP address'
     ):
-        read_targets(token(str(path)))
+        read_upstreams(token(str(path)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.corefile.tree import CorefileError, Line, Position, Token
-from hsdns.upstream.tls import make_context, read_tls
+from hsdns.upstream.tls import HTTP2, TlsFiles, make_context, read_tls
 from tests.support.upstreams import Certificate, make_certificate
 
 
@@ -24,7 +24,9 @@ def authorities(context: ssl.SSLContext) -> list[str]:
     return [str(found["subject"]) for found in context.get_ca_certs()]
 
 
-@pytest.mark.parametrize("context", [make_context(), read_tls(line())], ids=["default", "no-files"])
+@pytest.mark.parametrize(
+    "context", [make_context(), make_context(read_tls(line()))], ids=["default", "no-files"]
+)
 def test_the_host_s_authorities(context: ssl.SSLContext) -> None:
     assert context.verify_mode == ssl.CERT_REQUIRED
     assert context.check_hostname
@@ -34,13 +36,20 @@ def test_the_host_s_authorities(context: ssl.SSLContext) -> None:
 def test_files(certificate: Certificate) -> None:
     cert, key = str(certificate.cert), str(certificate.key)
     for words in ((cert,), (cert, key, cert)):
-        context = read_tls(line(*words))
+        context = make_context(read_tls(line(*words)))
         assert len(authorities(context)) == 1
         assert "dns.example.net" in authorities(context)[0]
         assert context.verify_mode == ssl.CERT_REQUIRED
         assert context.check_hostname
         assert context.minimum_version == ssl.TLSVersion.TLSv1_2
-    assert read_tls(line(cert, key)).verify_mode == ssl.CERT_REQUIRED
+    assert make_context(read_tls(line(cert, key))).verify_mode == ssl.CERT_REQUIRED
+
+
+def test_relative_files_and_alpn(certificate: Certificate) -> None:
+    files = read_tls(line(certificate.cert.name))
+    context = make_context(files, lambda text: str(certificate.cert.parent / text), HTTP2)
+    assert "dns.example.net" in authorities(context)[0]
+    assert read_tls(line()) == TlsFiles(None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +74,7 @@ def test_files(certificate: Certificate) -> None:
 )
 def test_errors(words: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(CorefileError) as caught:
-        read_tls(line(*words))
+        make_context(read_tls(line(*words)))
     assert str(caught.value) == sentence
 
 
@@ -73,4 +82,4 @@ def test_a_file_that_is_no_certificate(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     path.write_text("no certificate")
     with pytest.raises(CorefileError, match=r'^Corefile:3:9: cannot use ".*ca\.pem" for TLS: '):
-        read_tls(line(str(path)))
+        make_context(read_tls(line(str(path))))

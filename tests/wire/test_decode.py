@@ -218,3 +218,22 @@ def test_a_refused_query_says_why() -> None:
     with pytest.raises(BadQuery, match="rcode 1"):
         decode(bytes(12))
     assert 3 in ECHOED
+
+
+# --- what a Query's own fields do not show ---
+
+
+@pytest.mark.parametrize(
+    ("counts", "records", "kept"),
+    [
+        pytest.param("0001 0000 0000 0000", "", False, id="nothing-more"),
+        pytest.param("0001 0000 0000 0001", "00 0029 04d0 00000000 0000", False, id="opt"),
+        pytest.param("0001 0000 0001 0000", "c00c 0006 0001 00000000 0000", True, id="authority"),
+        pytest.param("0001 0000 0000 0001", "00 00fa 00ff 00000000 0000", True, id="tsig"),
+        pytest.param("0001 0000 0000 0002", "00 0029 04d0 00000000 0000 00 00fa 00ff 00000000 0000", True, id="tsig-after-opt"),
+        pytest.param("0001 0000 0000 0002", "00 00fa 00ff 00000000 0000 00 0029 04d0 00000000 0000", False, id="tsig-before-opt"),
+    ],
+)  # fmt: skip
+def test_whole_message_is_kept(counts: str, records: str, kept: bool) -> None:
+    wire = bytes.fromhex(f"0001 0100 {counts} 00 0001 0001 {records}")
+    assert decode(wire).whole == (wire if kept else b"")

@@ -22,8 +22,9 @@ def with_header(opt: bytes) -> dns.message.Message:
         (Edns(1232, options=(COOKIE, (8, b"\0\1\0\0"), (100, b"x"))), b"\0\12\0\x0812345678"),
         (Edns(1232, options=((12, b"\0"), (9, b""), (11, b""), (12, b""))), b"\0\x0c\0\1\0\0\x09\0\0\0\x0b\0\0\0\x0c\0\0"),
         (Edns(1232, options=((4, b""), (65001, b"abc"))), b""),
+        (Edns(1232, options=((4, b""), (3, b"")), echoed=frozenset({4})), b"\0\4\0\0"),
     ],
-    ids=["none", "empty-nsid", "cookie-but-not-subnet", "order-and-repetition", "unknown"],
+    ids=["none", "empty-nsid", "cookie-but-not-subnet", "order-and-repetition", "unknown", "others-echoed"],
 )  # fmt: skip
 def test_echoed_options(edns: Edns, echoed: bytes) -> None:
     assert edns.echoed_options() == echoed

@@ -12,6 +12,7 @@ from hsdns.wire.message import (
     RR,
     Query,
     Reply,
+    copied_flags,
     is_notify,
     nodata,
     nxdomain,
@@ -43,6 +44,21 @@ def test_ask() -> None:
 def test_flags(flags: int, rd: bool, cd: bool, opcode: int) -> None:
     query = Query.ask(QNAME, RRType.A, flags=flags)
     assert (query.rd, query.cd, query.opcode, is_notify(query)) == (rd, cd, opcode, opcode == 4)
+
+
+@pytest.mark.parametrize(
+    ("flags", "rd", "copied"),
+    [
+        (RD | CD | AA, None, RD | CD),
+        (CD, None, CD),
+        (CD, True, RD | CD),
+        (RD | CD, False, CD),
+        (4 << 11 | RD | CD, None, 0),
+        (4 << 11, True, RD),
+    ],
+)
+def test_copied_flags(flags: int, rd: bool | None, copied: int) -> None:
+    assert copied_flags(Query.ask(QNAME, RRType.A, flags=flags), Reply(rd=rd)) == copied
 
 
 def test_do_needs_edns() -> None:

@@ -25,6 +25,10 @@ MIXED = reply(
         pytest.param(reply([ONE, ONE]), 89, id="two-addresses"),
         pytest.param(reply(edns_options=()), 42, id="opt-of-upstream"),
         pytest.param(reply(edns_options=((10, b"12345678"),)), 54, id="option-of-upstream"),
+        pytest.param(
+            reply(edns=Edns(1232), edns_options=((15, b"xy"),)), 48, id="option-of-a-handler"
+        ),
+        pytest.param(reply(edns=Edns(1232)), 31, id="size-of-a-handler"),
     ],
 )
 def test_reply_size(found: Reply, size: int) -> None:
@@ -54,6 +58,19 @@ def test_is_truncated_agrees_with_encode(count: int, edns: Edns | None, protocol
     query, found = make_request("a.example.org.", edns=edns).query, many(count)
     limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query)
     assert is_truncated(query, found, protocol) is bool(encode(query, found, limit)[2] & TC >> 8)
+
+
+@pytest.mark.parametrize("shown", [Edns(512), Edns(700), Edns(4096, options=((10, b"c" * 8),))])
+@pytest.mark.parametrize("count", [29, 30, 31, 35, 36, 41, 42, 76, 77])
+@pytest.mark.parametrize("edns", [None, Edns(1232)])
+def test_is_truncated_where_a_handler_chose_the_size(
+    count: int, shown: Edns, edns: Edns | None
+) -> None:
+    query = make_request("a.example.org.", edns=edns).query
+    found = many(count).replace(edns=shown)
+    wire = encode(query, found, udp_limit(query, found))
+    assert len(wire) <= min(shown.payload_size, edns.payload_size if edns is not None else 512)
+    assert is_truncated(query, found, "udp") is bool(wire[2] & TC >> 8)
 
 
 def test_is_truncated_by_an_upstream() -> None:

@@ -66,7 +66,7 @@ def check_document(kind: str, manifest: Manifest, where: str) -> Document:
             "metadata.name",
             f'"{metadata.name}" is not a name; use lower-case letters, digits, "-" and "."',
         )
-    if kind in {"Service", "Namespace"}:
+    if kind in {"Service", "Namespace", "ServiceImport"}:
         _check_label("metadata.name", metadata.name)
     if kind in CLUSTER_SCOPED:
         namespace = ""

@@ -15,6 +15,7 @@ from hsdns.cluster.objects import (
     ObjectMeta,
     ObjectReference,
     Service,
+    ServiceImport,
 )
 
 
@@ -163,7 +164,9 @@ class Endpoints(msgspec.Struct, frozen=True):
     subsets: list[EndpointSubset] | None = None
 
 
-Manifest = Service | EndpointSlice | Namespace | Endpoints | Node | PodManifest | Workload
+Manifest = (
+    Service | EndpointSlice | Namespace | Endpoints | Node | PodManifest | Workload | ServiceImport
+)
 
 # By API group and kind: other groups have kinds of the same name (a Knative Service, for example).
 KINDS: dict[tuple[str, str], type[Manifest]] = {
@@ -178,5 +181,6 @@ KINDS: dict[tuple[str, str], type[Manifest]] = {
     ("apps", "ReplicaSet"): Workload,
     ("apps", "DaemonSet"): Workload,
     ("batch", "Job"): Workload,
+    ("multicluster.x-k8s.io", "ServiceImport"): ServiceImport,
 }
 CLUSTER_SCOPED = frozenset({"Namespace", "Node"})

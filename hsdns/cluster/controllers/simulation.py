@@ -34,6 +34,7 @@ from hsdns.cluster.objects import (
     Object,
     ObjectMeta,
     Service,
+    ServiceImport,
 )
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -61,7 +62,8 @@ def simulate(
         services, given_slices, _objects(ordered, Endpoints), pods
     )
 
-    made: list[Object] = [*_namespaces(ordered), *services, *slices]
+    imports = _objects(ordered, ServiceImport)
+    made: list[Object] = [*_namespaces(ordered), *services, *slices, *imports]
     # The API server is asked for no pods of phase Unknown either (CoreDNS plugin/kubernetes controller.go 1.14.7).
     made += [pod.to_object() for pod in pods if pod.manifest.status.phase != "Unknown"]
     return [_stamped(each) for each in made]

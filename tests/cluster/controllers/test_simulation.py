@@ -10,7 +10,7 @@ import pytest
 from hsdns.cluster.controllers import simulation
 from hsdns.cluster.controllers.address import AddressPool, pod_pools
 from hsdns.cluster.controllers.simulation import simulate
-from hsdns.cluster.objects import Object
+from hsdns.cluster.objects import Object, ServiceImport
 from hsdns.sources.manifest_file import read_manifest_file
 from tests.support.object_lines import object_lines, simulated
 
@@ -187,3 +187,14 @@ def test_given_addresses_are_not_given_again() -> None:
         "Service default/z ClusterIP 10.96.108.38",
         "Service shop/web ClusterIP 10.96.108.39",
     ]
+
+
+def test_service_imports_are_used_as_they_are() -> None:
+    text = (
+        "{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, metadata: {name: web, namespace: shop}, "
+        "spec: {type: ClusterSetIP, ips: [10.0.1.1]}}"
+    )
+    [namespace, found] = simulated(text)
+    assert (namespace.metadata.name, found.metadata.name) == ("shop", "web")
+    assert isinstance(found, ServiceImport)
+    assert found.spec.ips == ["10.0.1.1"]

@@ -1,0 +1,62 @@
+"""The reply of a zone, with what only the rest of the server knows.
+
+Path: plugins/file.py, auto.py and secondary.py -> here -> lookup.py.
+Source: CoreDNS 1.14.7 plugin/file file.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Container
+from typing import Final
+
+from hsdns.authority.lookup import Result, find
+from hsdns.authority.zone import Zone
+from hsdns.chain import Request
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Query, Reply, unwritten
+from hsdns.wire.name import Name
+
+Resolve = Callable[[Request], Awaitable[Reply]]  # Runtime.resolve
+_RCODES: Final = {
+    Result.NXDOMAIN: Rcode.NXDOMAIN,
+    Result.SERVFAIL: Rcode.SERVFAIL,
+    Result.TOO_LONG: Rcode.YXDOMAIN,
+}
+
+
+async def answer(zone: Zone, request: Request, resolve: Resolve) -> tuple[Reply, bool]:
+    """The reply to a question in a zone, and whether the name has no records, so that `fallthrough` may pass it on.
+
+    What lies outside of the zone is asked of `resolve`, with the client's own EDNS.
+    """
+    query = request.query
+    found = find(zone, query.qname, query.qtype, query.do)
+    if found.target is not None:
+        asked = Query.ask(
+            found.target, query.qtype, query_id=query.id, flags=query.flags, edns=query.edns
+        )
+        outside = await resolve(request.replace(query=asked, depth=request.depth + 1))
+        found = found.with_target(zone, outside, query.do)
+    if request.metadata is not None and found.wildcard is not None:
+        wildcard = found.wildcard.to_text()
+        request.metadata["zone/wildcard"] = lambda: wildcard
+    unknown = not found.answer and found.result in (Result.NXDOMAIN, Result.EMPTY_NON_TERMINAL)
+    if found.result == Result.SERVFAIL and not found.answer:
+        return unwritten(Rcode.SERVFAIL), False
+    reply = Reply(
+        rcode=_RCODES.get(found.result, Rcode.NOERROR),
+        answer=found.answer,
+        authority=found.authority,
+        additional=found.additional,
+        aa=found.result != Result.DELEGATION or bool(found.answer),
+    )
+    return reply, unknown
+
+
+def longest(qname: Name, zones: Container[Name]) -> Name | None:
+    """The longest of the zones that holds a name."""
+    for suffix in qname.ancestors():
+        zone = Name(suffix)
+        if zone in zones:
+            return zone
+    return None

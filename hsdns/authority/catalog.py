@@ -1,0 +1,85 @@
+"""Catalog zones: a zone whose records list other zones (RFC 9432).
+
+Path: plugins/secondary.py reads each transfer of a zone that its directive calls a catalog.
+Source: RFC 9432; CoreDNS 1.14.7 plugin/pkg/catalog.
+Rule 1: a catalog that breaks a rule of RFC 9432 section 5.1 is refused as a whole, so what it listed before stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from hsdns.wire.iana import RRClass, RRType
+from hsdns.wire.message import RR
+from hsdns.wire.name import Name
+
+VERSION: Final = b"2"
+
+
+class CatalogError(ValueError):
+    """A sentence that says which rule a catalog breaks."""
+
+
+class Member(NamedTuple):
+    """A zone that a catalog lists; `label` is unique to it, `new_owner` the catalog that it moves to."""
+
+    label: bytes
+    zone: Name
+    new_owner: Name | None
+
+
+def read_catalog(origin: Name, records: Iterable[RR]) -> tuple[Member, ...]:
+    """The members of a catalog, sorted by label; raise CatalogError."""
+    shown = origin.to_text()
+    types: set[int] = set()
+    versions: list[bytes] = []
+    zones: dict[bytes, list[Name]] = {}
+    new_owners: dict[bytes, list[Name]] = {}
+    for record in records:
+        if record.rrclass != RRClass.IN:
+            raise CatalogError(f"catalog {shown} has a record of another class than IN")
+        labels = record.owner.below(origin)
+        if not labels:
+            types.add(record.rrtype)
+        elif labels == (b"version",) and record.rrtype == RRType.TXT:
+            versions.append(_text(record.rdata))
+        elif record.rrtype == RRType.PTR and labels[-1] == b"zones":
+            target = Name(record.rdata).lowered()
+            if len(labels) == 2:
+                zones.setdefault(labels[0], []).append(target)
+            elif len(labels) == 3 and labels[0] == b"coo":
+                new_owners.setdefault(labels[1], []).append(target)
+    if not types >= {RRType.SOA, RRType.NS}:
+        raise CatalogError(f"catalog {shown} needs a SOA and an NS record")
+    if versions != [VERSION]:
+        found = ", ".join(version.decode(errors="replace") for version in versions) or "none"
+        raise CatalogError(f"catalog {shown} must say version 2 once, found {found}")
+    return _members(shown, zones, new_owners)
+
+
+def _members(
+    shown: str, zones: dict[bytes, list[Name]], new_owners: dict[bytes, list[Name]]
+) -> tuple[Member, ...]:
+    known: dict[Name, bytes] = {}
+    members = []
+    for label, targets in sorted(zones.items()):
+        owners = new_owners.get(label, [])
+        word = label.decode(errors="replace")
+        if len(targets) != 1 or len(owners) > 1:
+            raise CatalogError(f"member {word} of catalog {shown} has more than one zone or owner")
+        zone = targets[0]
+        if zone in known:
+            raise CatalogError(f"catalog {shown} lists {zone.to_text()} twice")
+        known[zone] = label
+        members.append(Member(label, zone, owners[0] if owners else None))
+    return tuple(members)
+
+
+def _text(rdata: bytes) -> bytes:
+    """The strings of a TXT record as one."""
+    found, at = b"", 0
+    while at < len(rdata):
+        found += rdata[at + 1 : at + 1 + rdata[at]]
+        at += 1 + rdata[at]
+    return found

@@ -1,0 +1,117 @@
+"""Zones from a primary: its serial, and all of its records (AXFR, RFC 5936).
+
+Path: secondary_zone.py asks; what comes is a Zone.
+Source: CoreDNS 1.14.7 plugin/file secondary.go, miekg/dns xfr.go.
+Rule 1: both go over TCP; a message must come within TIMEOUT of the one before it.
+Rule 2: a transfer counts only whole: it begins and ends with the same SOA record.  Records outside of the zone are
+        left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import dns.exception
+import dns.message
+
+from hsdns.authority.address import endpoint_to_text
+from hsdns.authority.master_file import to_rr
+from hsdns.authority.zone import Zone, ZoneError, serial_of
+from hsdns.chain import Endpoint
+from hsdns.wire.encode import encode_query
+from hsdns.wire.framing import frame
+from hsdns.wire.iana import Rcode, RRType, rcode_to_text
+from hsdns.wire.message import RR, Query
+from hsdns.wire.name import Name
+
+TIMEOUT: Final = 2.0  # seconds to connect, and for each message (miekg/dns)
+MAX_RECORDS: Final = 10_000_000  # a primary that never ends is cut off
+
+
+class TransferError(Exception):
+    """A sentence about a primary that gave no zone; it begins with its address."""
+
+
+async def primary_serial(origin: Name, primary: Endpoint) -> int:
+    """The serial that a primary has of a zone; raise TransferError."""
+    async with _asking(primary, Query.ask(origin, RRType.SOA)) as messages:
+        async for rcode, answer in messages:
+            for record in answer:
+                if record.rrtype == RRType.SOA:
+                    return serial_of(record)
+            raise TransferError(f"it answers {rcode_to_text(rcode)} without a SOA record")
+    raise TransferError(f"{endpoint_to_text(primary)} gave no answer")
+
+
+async def fetch_zone(origin: Name, primary: Endpoint) -> tuple[Zone, tuple[RR, ...]]:
+    """A zone from a primary, and the records that came; raise TransferError."""
+    records: list[RR] = []
+    async with _asking(primary, Query.ask(origin, RRType.AXFR, flags=0)) as messages:
+        async for rcode, answer in messages:
+            if rcode != Rcode.NOERROR:
+                raise TransferError(f"it answers {rcode_to_text(rcode)}")
+            records += answer
+            if not records or records[0].rrtype != RRType.SOA:
+                raise TransferError("its transfer does not begin with a SOA record")
+            if len(records) > 1 and records[-1].rrtype == RRType.SOA:
+                break
+            if len(records) > MAX_RECORDS:
+                raise TransferError(f"its transfer has more than {MAX_RECORDS} records")
+        first, last = records[0], records[-1]
+        if (first.owner, first.rdata) != (last.owner, last.rdata) or first.owner != origin:
+            raise TransferError("its transfer does not end with the SOA record that it began with")
+        records = [record for record in records if record.owner.is_at_or_below(origin)]
+        try:
+            return await asyncio.to_thread(Zone, origin, records), tuple(records)
+        except (ZoneError, IndexError) as error:
+            raise TransferError(f"its zone cannot be served: {error}") from None
+
+
+@asynccontextmanager
+async def _asking(
+    primary: Endpoint, query: Query
+) -> AsyncIterator[AsyncIterator[tuple[int, list[RR]]]]:
+    """Connect and ask; all that goes wrong becomes a TransferError with the primary's address."""
+    where = endpoint_to_text(primary)
+    writer: asyncio.StreamWriter | None = None
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            reader, writer = await asyncio.open_connection(*primary)
+        query_id = secrets.randbits(16)
+        writer.write(frame(encode_query(query, query_id)))
+        yield _messages(reader, query_id)
+    except TimeoutError:
+        raise TransferError(f"{where} did not answer within {TIMEOUT:g}s") from None
+    except asyncio.IncompleteReadError:
+        raise TransferError(f"{where} closed the connection before the end") from None
+    except OSError as error:
+        raise TransferError(f"{where} cannot be reached: {error.strerror or error}") from None
+    except TransferError as error:
+        raise TransferError(f"{where}: {error}") from None
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+async def _messages(
+    reader: asyncio.StreamReader, query_id: int
+) -> AsyncIterator[tuple[int, list[RR]]]:
+    """Rcode and answer of each message; the reader of names and rare types is dnspython's."""
+    while True:
+        async with asyncio.timeout(TIMEOUT):
+            length = int.from_bytes(await reader.readexactly(2), "big")
+            wire = await reader.readexactly(length)
+        try:
+            message = dns.message.from_wire(wire, one_rr_per_rrset=True)
+        except (dns.exception.DNSException, ValueError) as error:
+            raise TransferError(f"it sent what cannot be read: {error}") from None
+        if message.id != query_id or not message.flags & dns.flags.QR:
+            raise TransferError("it answered something else than was asked")
+        yield (
+            int(message.rcode()),
+            [to_rr(rrset.name, rrset.ttl, rdata) for rrset in message.answer for rdata in rrset],
+        )

@@ -1,0 +1,66 @@
+"""Zones to secondaries: the records of a transfer in batches, one for each message (RFC 5936 section 2.2).
+
+Path: plugins/transfer.py answers AXFR and IXFR with it; server/tcp.py takes the batches as the client reads them.
+Rule 1: a batch is cut by its uncompressed length, so that its message always fits and names can be pointed to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hsdns.chain import Transfer
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR, Query
+
+BATCH_LEN: Final = 16_384  # octets; pointers reach no farther (RFC 1035 section 4.1.4)
+MAX_RECORD_LEN: Final = (
+    65_535 - 12 - 259 - 1024
+)  # what a message holds beside header, question, OPT and TSIG
+_FIXED_LEN: Final = 10  # type, class, TTL, length
+
+
+class TooLong(Exception):
+    """A record that no message holds."""
+
+
+def batches(transfer: Transfer) -> Iterator[tuple[RR, ...]]:
+    """The answer sections of a full transfer: the SOA record, everything else, and the SOA record again."""
+    batch, length = [transfer.soa], _length(transfer.soa)
+    for record in transfer.records:
+        size = _length(record)
+        if size > MAX_RECORD_LEN:
+            raise TooLong(f"a record of {record.owner.to_text()} has {size} octets")
+        if length + size > BATCH_LEN:
+            yield tuple(batch)
+            batch, length = [], 0
+        batch.append(record)
+        length += size
+    yield (*batch, transfer.soa)
+
+
+def asked_serial(query: Query) -> int | None:
+    """The serial in the authority section of an IXFR query (RFC 1995 section 3); None where there is none."""
+    wire = query.whole
+    if not wire or wire[6:8] != b"\0\0" or wire[8:10] != b"\0\1":
+        return None
+    try:
+        at = _after_name(wire, 12 + len(query.question_wire))
+        end = at + 10 + int.from_bytes(wire[at + 8 : at + 10], "big")
+        if int.from_bytes(wire[at : at + 2], "big") != RRType.SOA or end - at < 32:
+            return None
+    except IndexError:
+        return None
+    return int.from_bytes(wire[end - 20 : end - 16], "big")
+
+
+def _after_name(wire: bytes, at: int) -> int:
+    while length := wire[at]:
+        if length >= 0xC0:
+            return at + 2
+        at += 1 + length
+    return at + 1
+
+
+def _length(record: RR) -> int:
+    return len(record.owner.wire) + _FIXED_LEN + len(record.rdata)

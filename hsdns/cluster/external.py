@@ -1,0 +1,148 @@
+"""Services as they are reached from outside the cluster: what a name below an external zone leads to.
+
+Path: plugins/k8s_external.py cuts off the zone and asks; the state is that of the kubernetes plugin beside it.
+Source: CoreDNS 1.14.7 plugin/kubernetes/external.go.
+
+    NAMESPACE.zone                        exists with the namespace
+    NAME.NAMESPACE.zone                   a Service with external addresses
+    _PORT._PROTOCOL.NAME.NAMESPACE.zone   one of its ports; the underscores may be missing
+    ENDPOINT.NAME.NAMESPACE.zone          with `headless`, where the Service has none; else it is the Service again
+
+Rule 1: a Service without an external address does not exist here, but with `headless` if it is a headless one.
+Rule 2: what is read of the store is noted in `reads` first, as in answer.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hsdns.cluster.answer import ClusterAnswers, NoSuchName
+from hsdns.cluster.freshness import Reads, address_counter, service_counter
+from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.schema import address_type
+from hsdns.cluster.value import HEADLESS, NO_PORT, Entry, ServiceValue
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR
+from hsdns.wire.name import Name
+from hsdns.wire.rdata import srv
+
+EMPTY: Final[tuple[Entry, ...]] = ()
+
+
+class ExternalNames:
+    """What the cluster behind these answers shows outside."""
+
+    def __init__(self, answers: ClusterAnswers, *, headless: bool) -> None:
+        self._answers = answers
+        self._headless = headless
+
+    def find(
+        self, labels: tuple[bytes, ...], reads: Reads | None
+    ) -> tuple[tuple[Entry, ...], Asked]:
+        """The entries that the lower-case labels left of a zone lead to; raise NoSuchName.  No entry is NODATA."""
+        asked = parse(labels)
+        if asked is None or not self._answers.is_exposed(asked.namespace, reads):
+            raise NoSuchName
+        if not asked.name:
+            return EMPTY, asked
+        if reads is not None:
+            reads.note(service_counter(asked.namespace, asked.name))
+        value = self._answers.store.services.get((asked.namespace, asked.name))
+        found = tuple(self._entries(value, asked)) if value is not None and value.kind else EMPTY
+        if not found:
+            raise NoSuchName
+        return found, asked
+
+    def pointers(self, address: bytes, reads: Reads | None) -> list[tuple[bytes, bytes]]:
+        """Namespace and name of the Services that have an external address, in a fixed order."""
+        if reads is not None:
+            reads.note(address_counter(address))
+        owners = sorted(self._answers.store.external_ips.lookup(address))
+        return [key for key in owners if self._answers.has_pointers(key[0], reads)]
+
+    def records(self, zone: Name, ttl: int, srv_ttl: int) -> Iterator[RR]:
+        """What all names below a zone are answered at this moment, each record once: for a zone transfer.
+
+        A load balancer's name is not followed.  CoreDNS leaves out all but the first SRV record of a name, repeats
+        others, and cuts the names of load balancers.
+        """
+        services = self._answers.store.services
+        for namespace, name in sorted(services, key=lambda key: (key[1], key[0])):
+            value = services[namespace, name]
+            lefts: list[tuple[bytes, ...]] = [()]
+            if value.external:
+                ports = value.ports
+            else:
+                ports = tuple(dict.fromkeys(port for part in value.slices for port in part.ports))
+                if value.kind == HEADLESS:
+                    lefts += [(label,) for label in value.labels]
+            lefts += dict.fromkeys(
+                (b"_" + port.name, b"_" + port.protocol)
+                for port in ports
+                if port.name and port.protocol
+            )
+            for left in lefts:
+                try:
+                    entries, asked = self.find((*left, name, namespace), None)
+                    owner = Name.from_labels((*left, name, namespace, *zone.labels))
+                except (NoSuchName, ValueError):
+                    continue
+                if len(left) < 2:
+                    yield from dict.fromkeys(_host(owner, each, ttl, srv_ttl) for each in entries)
+                yield from dict.fromkeys(srv_records(entries, asked, owner, zone, srv_ttl))
+
+    def _entries(self, value: ServiceValue, asked: Asked) -> Iterator[Entry]:
+        if not value.external:
+            if self._headless and (value.kind == HEADLESS or asked.endpoint):
+                yield from value.entries(asked.endpoint or None, asked.port, asked.protocol)
+            return
+        for host in value.external:
+            for port in value.ports:
+                if (not asked.port or port.name == asked.port) and (
+                    not asked.protocol or port.protocol == asked.protocol
+                ):
+                    yield Entry(host, None, port.number)
+
+
+def parse(labels: tuple[bytes, ...]) -> Asked | None:
+    """Read the labels left of the zone, at least one; None for names that cannot exist."""
+    count = len(labels)
+    if count == 1:
+        return Asked(SVC, labels[0])
+    if count == 2:
+        return Asked(SVC, labels[1], labels[0])
+    if count == 3:
+        return Asked(SVC, labels[2], labels[1], endpoint=labels[0].removeprefix(b"_"))
+    if count == 4:
+        port, protocol = (label.removeprefix(b"_") for label in labels[:2])
+        return Asked(SVC, labels[3], labels[2], port=port, protocol=protocol)
+    return None
+
+
+def srv_records(
+    entries: Sequence[Entry], asked: Asked, owner: Name, zone: Name, ttl: int
+) -> Iterator[RR]:
+    """A record for each entry with a port; the weights are those of `kubernetes`."""
+    weight = max(1, 100 // len(entries)) if entries else 1
+    for host, label, port, _ in entries:
+        target = host if isinstance(host, Name) else target_name(label, asked, zone)
+        if port != NO_PORT and target is not None:
+            yield RR(owner, RRType.SRV, ttl, srv(0, weight, port & 0xFFFF, target))
+
+
+def _host(owner: Name, entry: Entry, ttl: int, alias_ttl: int) -> RR:
+    if isinstance(entry.host, Name):
+        return RR(owner, RRType.CNAME, alias_ttl, entry.host.lower)
+    return RR(owner, address_type(entry.host), ttl, entry.host)
+
+
+def target_name(label: bytes | None, asked: Asked, zone: Name) -> Name | None:
+    """`LABEL.NAME.NAMESPACE.ZONE` or, without a label, `NAME.NAMESPACE.ZONE`; None if it is too long."""
+    labels = (
+        (asked.name, asked.namespace) if label is None else (label, asked.name, asked.namespace)
+    )
+    try:
+        return Name.from_labels((*labels, *zone.lowered().labels))
+    except ValueError:
+        return None

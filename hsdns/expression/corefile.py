@@ -1,0 +1,42 @@
+"""Expressions as they stand in a Corefile: the rest of a line, with errors that point at the word.
+
+Path: setup of view and template.
+Rule 1: the words of a line are joined by single spaces, as CoreDNS does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hsdns.corefile.tree import CorefileError, Line, Position, Token
+from hsdns.expression.check import Names
+from hsdns.expression.evaluate import Program, compile_expression
+from hsdns.expression.fault import ExpressionError
+
+
+def read_expression(line: Line, tokens: Sequence[Token], names: Names) -> Program:
+    """Compile what these words of a line say; raise CorefileError."""
+    if not tokens:
+        raise CorefileError(
+            line.name.position, f'property "{line.name.text}" needs an expression, found nothing'
+        )
+    text = " ".join(token.text for token in tokens)
+    try:
+        return compile_expression(text, names)
+    except ExpressionError as error:
+        raise CorefileError(_place(tokens, error.at), f"expression: {error.message}") from None
+
+
+def _place(tokens: Sequence[Token], at: int) -> Position:
+    """The place of a character of the joined text; that of its word where the word goes over several lines."""
+    begin = 0
+    for token in tokens:
+        end = begin + len(token.text)
+        if at <= end or token is tokens[-1]:
+            inside = max(0, min(at, end) - begin)
+            if "\n" in token.text[:inside] or "\\" in token.text[:inside]:
+                return token.position
+            position = token.position
+            return position._replace(column=position.column + inside + token.quoted)
+        begin = end + 1
+    raise AssertionError("there is a word")

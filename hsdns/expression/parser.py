@@ -1,0 +1,358 @@
+"""Tokens of an expression to its tree.
+
+Path: the second step, `lexer -> parser -> check`.
+Source: expr-lang/expr 1.17 parser/parser.go and parser/operator.
+Rule 1: what nests is bounded, by MAX_DEPTH and MAX_OPERATORS, so that no text reaches the interpreter's own limit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hsdns.expression import tree
+from hsdns.expression.fault import ExpressionError
+from hsdns.expression.lexer import Kind, Lexeme, tokenize
+from hsdns.expression.tree import Node
+
+MAX_DEPTH: Final = 40  # brackets within brackets
+MAX_OPERATORS: Final = 300  # in the whole expression
+_UNARY: Final = {"not": 50, "!": 50, "-": 90, "+": 90}
+_BINARY: Final = {
+    "|": 0, "or": 10, "||": 10, "and": 15, "&&": 15, "==": 20, "!=": 20, "<": 20, ">": 20, ">=": 20, "<=": 20,
+    "in": 20, "matches": 20, "contains": 20, "startsWith": 20, "endsWith": 20, "..": 25, "+": 30, "-": 30, "*": 60,
+    "/": 60, "%": 60, "**": 100, "^": 100, "??": 500,
+}  # fmt: skip
+_RIGHT: Final = frozenset({"**", "^"})
+_COMPARISONS: Final = frozenset({"<", ">", "<=", ">="})
+_NEGATED: Final = frozenset({"in", "matches", "contains", "startsWith", "endsWith"})
+# Functions whose second argument is looked at for every element; True where it may be left out.
+PREDICATES: Final = {
+    "all": False, "none": False, "any": False, "one": False, "filter": False, "map": False, "count": True, "sum": True,
+    "find": False, "findIndex": False, "findLast": False, "findLastIndex": False, "groupBy": False, "sortBy": False,
+    "reduce": False,
+}  # fmt: skip
+_WITH_THIRD: Final = frozenset({"sortBy", "reduce"})
+_LITERALS: Final[dict[str, object]] = {"true": True, "false": False, "nil": None}
+
+
+def parse(text: str) -> Node:
+    """Read an expression; raise ExpressionError."""
+    parser = _Parser(tokenize(text))
+    node = parser.sequence()
+    parser.expect("end")
+    return node
+
+
+class _Parser:
+    def __init__(self, lexemes: list[Lexeme]) -> None:
+        self._lexemes = lexemes
+        self._next = 0
+        self._depth = 0
+        self._predicates = 0
+        self._operators = 0
+
+    @property
+    def _current(self) -> Lexeme:
+        return self._lexemes[self._next]
+
+    def _is(self, kind: Kind, *texts: str) -> bool:
+        current = self._current
+        return current.kind == kind and (not texts or current.text in texts)
+
+    def _take(self) -> Lexeme:
+        current = self._current
+        if current.kind != "end":
+            self._next += 1
+        return current
+
+    def _accept(self, kind: Kind, *texts: str) -> bool:
+        if self._is(kind, *texts):
+            self._take()
+            return True
+        return False
+
+    def expect(self, kind: Kind, *texts: str) -> Lexeme:
+        """Take this token; raise ExpressionError where another one stands."""
+        if not self._is(kind, *texts):
+            raise self._unexpected(
+                " or ".join(f'"{text}"' for text in texts) or (f"a {kind}" if kind != "end" else "")
+            )
+        return self._take()
+
+    def _unexpected(self, wanted: str = "") -> ExpressionError:
+        current = self._current
+        found = f'"{current.text}"' if current.kind != "end" else "the end"
+        return ExpressionError(
+            f"found {found}" + (f", expected {wanted}" if wanted else ", which does not fit here"),
+            current.at,
+        )
+
+    def _count_operator(self) -> None:
+        self._operators += 1
+        if self._operators > MAX_OPERATORS:
+            raise ExpressionError(f"more than {MAX_OPERATORS} operators", self._current.at)
+
+    def sequence(self) -> Node:
+        """`a; b`, or a single expression."""
+        parts = [self.expression()]
+        while self._accept("operator", ";"):
+            if self._is("end"):
+                break
+            parts.append(self.expression())
+        return parts[0] if len(parts) == 1 else tree.Sequence(parts[0].at, tuple(parts))
+
+    def expression(self, precedence: int = 0) -> Node:
+        """Operators of at least this precedence, and their operands."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ExpressionError(f"nested more than {MAX_DEPTH} deep", self._current.at)
+        try:
+            return self._expression(precedence)
+        finally:
+            self._depth -= 1
+
+    def _expression(self, precedence: int) -> Node:
+        if precedence == 0 and self._is("operator", "let"):
+            return self._let()
+        if precedence == 0 and self._is("operator", "if"):
+            return self._if()
+        left = self._primary()
+        before = ""
+        while self._is("operator"):
+            mark = self._next
+            negated = self._take() if self._is("operator", "not") else None
+            if negated is not None and not self._is("operator", *_NEGATED):
+                raise self._unexpected("in, matches, contains, startsWith or endsWith")
+            operator = self._current
+            binding = _BINARY.get(operator.text, -1)
+            if operator.kind != "operator" or binding < precedence:
+                self._next = mark
+                break
+            self._take()
+            self._count_operator()
+            if operator.text == "|":
+                name = self.expect("name")
+                left = self._postfix(self._call(name, [left]))
+            elif before == "??" and operator.text != "??":
+                raise ExpressionError(
+                    f'"{operator.text}" and "??" need brackets around one of them', operator.at
+                )
+            elif operator.text in _COMPARISONS:
+                left = self._comparison(left, operator, binding)
+            else:
+                right = self.expression(binding + (operator.text not in _RIGHT))
+                left = tree.Binary(operator.at, operator.text, left, right)
+                if negated is not None:
+                    left = tree.Unary(negated.at, "not", left)
+            before = operator.text
+        return self._conditional(left) if precedence == 0 else left
+
+    def _comparison(self, left: Node, operator: Lexeme, binding: int) -> Node:
+        """`a < b`; a chain `a < b < c` stands for `a < b and b < c`."""
+        whole: Node | None = None
+        while True:
+            right = self.expression(binding + 1)
+            self._count_operator()
+            one = tree.Binary(operator.at, operator.text, left, right)
+            whole = one if whole is None else tree.Binary(operator.at, "&&", whole, one)
+            if not self._is("operator", *_COMPARISONS):
+                return whole
+            left, operator = right, self._take()
+
+    def _conditional(self, node: Node) -> Node:
+        while self._is("operator", "?"):
+            at = self._take().at
+            self._count_operator()
+            if self._accept("operator", ":"):
+                node = tree.Conditional(at, node, node, self.expression())
+                continue
+            then = self.expression()
+            self.expect("operator", ":")
+            node = tree.Conditional(at, node, then, self.expression())
+        return node
+
+    def _let(self) -> Node:
+        self._take()
+        name = self.expect("name")
+        self.expect("operator", "=")
+        value = self.expression()
+        self.expect("operator", ";")
+        return tree.Let(name.at, name.text, value, self.sequence())
+
+    def _if(self) -> Node:
+        at = self._take().at
+        condition = self.expression()
+        then = self._braced()
+        self.expect("operator", "else")
+        if self._is("operator", "if"):
+            self._depth += 1
+            if self._depth > MAX_DEPTH:
+                raise ExpressionError(f"nested more than {MAX_DEPTH} deep", at)
+            otherwise = self._if()
+            self._depth -= 1
+        else:
+            otherwise = self._braced()
+        return tree.Conditional(at, condition, then, otherwise)
+
+    def _braced(self) -> Node:
+        self.expect("bracket", "{")
+        node = self.sequence()
+        self.expect("bracket", "}")
+        return node
+
+    def _primary(self) -> Node:
+        lexeme = self._current
+        if lexeme.kind == "operator" and lexeme.text in _UNARY:
+            self._take()
+            operand = self.expression(_UNARY[lexeme.text])
+            return self._postfix(tree.Unary(lexeme.at, lexeme.text, operand))
+        if self._accept("bracket", "("):
+            node = self.sequence()
+            self.expect("bracket", ")")
+            return self._postfix(node)
+        if self._predicates and self._is("operator", "#", "."):
+            return self._pointer()
+        if self._accept("operator", "::"):
+            return self._postfix(self._call(self.expect("name"), []))
+        return self._secondary()
+
+    def _pointer(self) -> Node:
+        """`#`, `#name`, or `.name` for a member of what `#` is."""
+        lexeme, name = self._current, ""
+        if lexeme.text == "#":
+            self._take()
+            if self._is("name") and self._current.at == lexeme.at + 1:
+                name = self._take().text
+        return self._postfix(tree.Pointer(lexeme.at, name))
+
+    def _secondary(self) -> Node:
+        lexeme = self._current
+        if lexeme.kind == "name":
+            self._take()
+            if lexeme.text in _LITERALS:
+                return tree.Literal(lexeme.at, _LITERALS[lexeme.text])
+            if self._is("bracket", "("):
+                return self._postfix(self._call(lexeme, []))
+            return self._postfix(tree.Identifier(lexeme.at, lexeme.text))
+        if lexeme.kind == "number":
+            return tree.Literal(self._take().at, _number(lexeme))
+        if lexeme.kind == "string":
+            return self._postfix(tree.Literal(self._take().at, lexeme.text))
+        if self._is("bracket", "["):
+            return self._postfix(self._array())
+        if self._is("bracket", "{"):
+            return self._postfix(self._map())
+        raise self._unexpected("a value")
+
+    def _call(self, name: Lexeme, arguments: list[Node]) -> Node:
+        """A function's arguments; of a pipe the first one is already there."""
+        self.expect("bracket", "(")
+        given = len(arguments)
+        while not self._is("bracket", ")"):
+            if len(arguments) > given:
+                self.expect("operator", ",")
+                if self._is("bracket", ")"):
+                    break
+            if name.text in PREDICATES and len(arguments) == 1:
+                arguments.append(self._predicate())
+            else:
+                arguments.append(self.expression())
+        self.expect("bracket", ")")
+        if name.text in PREDICATES:
+            at_least = 1 if PREDICATES[name.text] else 2
+            at_most = 3 if name.text in _WITH_THIRD else 2
+            if not at_least <= len(arguments) <= at_most:
+                raise ExpressionError(
+                    f"{name.text} takes {at_least} to {at_most} arguments, found {len(arguments)}"
+                    if at_least != at_most
+                    else f"{name.text} takes {at_least} arguments, found {len(arguments)}",
+                    name.at,
+                )
+        return tree.Call(name.at, name.text, tuple(arguments))
+
+    def _predicate(self) -> Node:
+        at = self._current.at
+        self._predicates += 1
+        body = self._braced() if self._is("bracket", "{") else self.expression()
+        self._predicates -= 1
+        return tree.Predicate(at, body)
+
+    def _array(self) -> Node:
+        items: list[Node] = []
+        at = self._take().at
+        while not self._is("bracket", "]"):
+            if items:
+                self.expect("operator", ",")
+                if self._is("bracket", "]"):
+                    break
+            items.append(self.expression())
+        self.expect("bracket", "]")
+        return tree.Array(at, tuple(items))
+
+    def _map(self) -> Node:
+        pairs: list[tuple[Node, Node]] = []
+        at = self._take().at
+        while not self._is("bracket", "}"):
+            if pairs:
+                self.expect("operator", ",")
+                if self._is("bracket", "}"):
+                    break
+            key: Node
+            if self._is("number") or self._is("string") or self._is("name"):
+                key = tree.Literal(self._current.at, self._take().text)
+            elif self._is("bracket", "("):
+                key = self.expression()
+            else:
+                raise self._unexpected("a key: a name, a string, a number or (EXPRESSION)")
+            self.expect("operator", ":")
+            pairs.append((key, self.expression()))
+        self.expect("bracket", "}")
+        return tree.Map(at, tuple(pairs))
+
+    def _postfix(self, node: Node) -> Node:
+        chained = False
+        while True:
+            optional = self._is("operator", "?.")
+            if optional or self._is("operator", ".") or self._is("bracket", "["):
+                self._count_operator()
+            if optional or self._is("operator", "."):
+                self._take()
+                chained = chained or optional
+                if not (optional and self._is("bracket", "[")):
+                    key = self._take()
+                    if key.kind != "name" and not (key.kind == "operator" and key.text.isalpha()):
+                        raise ExpressionError("a name must follow the dot", key.at)
+                    if self._is("bracket", "("):
+                        raise ExpressionError(f'there is no method "{key.text}"', key.at)
+                    node = tree.Member(key.at, node, tree.Literal(key.at, key.text), optional)
+                    continue
+            if not self._is("bracket", "["):
+                return tree.Chain(node.at, node) if chained else node
+            at = self._take().at
+            node = self._index(node, at, optional=optional)
+
+    def _index(self, node: Node, at: int, *, optional: bool) -> Node:
+        start = None if self._is("operator", ":") else self.expression()
+        if not self._accept("operator", ":"):
+            assert start is not None, "read just now"
+            self.expect("bracket", "]")
+            return tree.Member(at, node, start, optional)
+        end = None if self._is("bracket", "]") else self.expression()
+        self.expect("bracket", "]")
+        return tree.Slice(at, node, start, end)
+
+
+def _number(lexeme: Lexeme) -> int | float:
+    digits = lexeme.text.replace("_", "").lower()
+    try:
+        if digits.startswith(("0x", "0o", "0b")):
+            value: int | float = int(digits, 0)
+        elif "." in digits or "e" in digits:
+            value = float(digits)
+        else:
+            value = int(digits)
+    except ValueError:
+        raise ExpressionError(f'"{lexeme.text}" is not a number', lexeme.at) from None
+    if (isinstance(value, int) and value >= 2**63) or value == float("inf"):
+        raise ExpressionError(f'"{lexeme.text}" is too large', lexeme.at)
+    return value

@@ -1,0 +1,93 @@
+"""The functions that tell an expression about the query.
+
+Path: view and template compile with NAMES and run with functions_of() of each query.
+Source: CoreDNS 1.14.7 plugin/pkg/expression, request/request.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Any, Final
+
+from hsdns.chain import Request
+from hsdns.expression.fault import ExpressionError
+from hsdns.expression.types import BOOL, INT, STRING, Signature, signature
+from hsdns.wire.encode import MAX_TCP_LEN, udp_limit
+from hsdns.wire.iana import class_to_text, type_to_text
+
+NAMES: Final[dict[str, Signature]] = {
+    "incidr": signature("string string", BOOL),
+    "metadata": signature("string", STRING),
+    "type": signature("", STRING),
+    "name": signature("", STRING),
+    "class": signature("", STRING),
+    "proto": signature("", STRING),
+    "size": signature("", INT),
+    "client_ip": signature("", STRING),
+    "port": signature("", STRING),
+    "id": signature("", INT),
+    "opcode": signature("", INT),
+    "do": signature("", BOOL),
+    "bufsize": signature("", INT),
+    "server_ip": signature("", STRING),
+    "server_port": signature("", STRING),
+}
+
+
+def functions_of(request: Request) -> Mapping[str, Callable[..., Any]]:
+    """What the functions give for a query; nothing is worked out before it is asked for."""
+    query = request.query
+
+    def metadata(label: str) -> str:
+        known = request.metadata.get(label) if request.metadata is not None else None
+        return known() if known is not None else ""
+
+    return {
+        "incidr": incidr,
+        "metadata": metadata,
+        "type": lambda: type_to_text(query.qtype),
+        "name": lambda: query.qname.lowered().to_text(),
+        "class": lambda: class_to_text(query.qclass),
+        "proto": lambda: request.protocol,
+        "size": lambda: query.size,
+        "client_ip": lambda: client_ip(request),
+        "port": lambda: str(request.client.port),
+        "id": lambda: query.id,
+        "opcode": lambda: query.opcode,
+        "do": lambda: query.do,
+        "bufsize": lambda: bufsize(request),
+        "server_ip": lambda: request.local.address.partition("%")[0],
+        "server_port": lambda: str(request.local.port),
+    }
+
+
+def client_ip(request: Request) -> str:
+    """The client's address without a zone, not in brackets."""
+    return request.client.address.partition("%")[0]
+
+
+def bufsize(request: Request) -> int:
+    """How many octets of reply the client takes."""
+    return MAX_TCP_LEN if request.protocol == "tcp" else udp_limit(request.query)
+
+
+def incidr(address: object, cidr: object) -> bool:
+    """Whether an address is in a network; raise ExpressionError where one of them is none."""
+    if not isinstance(address, str) or not isinstance(cidr, str):
+        raise ExpressionError("incidr takes two strings")
+    try:
+        found = ip_address(address)
+        if "%" in address:
+            raise ValueError
+    except ValueError:
+        raise ExpressionError(f'incidr: "{address[:80]}" is not an address') from None
+    try:
+        if "/" not in cidr:
+            raise ValueError
+        network = ip_network(cidr, strict=False)
+    except ValueError:
+        raise ExpressionError(f'incidr: "{cidr[:80]}" is not a network') from None
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None and network.version == 4:
+        found = found.ipv4_mapped
+    return found in network

@@ -1,0 +1,296 @@
+"""Tokens of a template to its tree.
+
+Path: the second step, `lexer -> parser -> evaluate`.
+Source: Go's text/template/parse/parse.go.
+Rule 1: a function or variable that is not known is refused here, before any query.
+Rule 2: what nests is bounded by MAX_DEPTH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from hsdns.corefile.tree import did_you_mean
+from hsdns.gotemplate import tree
+from hsdns.gotemplate.fault import TemplateError
+from hsdns.gotemplate.lexer import KEYWORDS, Kind, Lexeme, tokenize
+from hsdns.gotemplate.tree import Node
+
+MAX_DEPTH: Final = 40
+_BRANCHES: Final = frozenset({"if", "with", "range"})
+_LITERALS: Final[dict[str, bool | None]] = {"true": True, "false": False, "nil": None}
+
+
+class Parsed(NamedTuple):
+    """A template, and those that it defines by name."""
+
+    root: tree.Nodes
+    defined: dict[str, tree.Nodes]
+
+
+def parse(text: str, functions: Collection[str]) -> Parsed:
+    """Read a template that may call these functions; raise TemplateError."""
+    parser = _Parser(tokenize(text), functions)
+    root, _ = parser.nodes(top=True)
+    parser.check_includes()
+    return Parsed(root, parser.defined)
+
+
+class _Parser:
+    def __init__(self, lexemes: list[Lexeme], functions: Collection[str]) -> None:
+        self._lexemes = lexemes
+        self._next = 0
+        self._functions = functions
+        self._variables = ["$"]
+        self._depth = 0
+        self._ranges = 0
+        self._includes: list[tree.Include] = []
+        self.defined: dict[str, tree.Nodes] = {}
+
+    @property
+    def _current(self) -> Lexeme:
+        return self._lexemes[self._next]
+
+    def _is(self, kind: Kind, *texts: str) -> bool:
+        return self._current.kind == kind and (not texts or self._current.text in texts)
+
+    def _take(self) -> Lexeme:
+        current = self._current
+        self._next += current.kind != "end"
+        return current
+
+    def _skip_space(self) -> None:
+        while self._is("space"):
+            self._take()
+
+    def _expect(self, kind: Kind, *texts: str) -> Lexeme:
+        self._skip_space()
+        if not self._is(kind, *texts):
+            raise self._unexpected(" or ".join(f'"{text}"' for text in texts) or f"a {kind}")
+        return self._take()
+
+    def _unexpected(self, wanted: str) -> TemplateError:
+        current = self._current
+        found = "the end" if current.kind == "end" else f'"{current.text}"'
+        return TemplateError(f"found {found}, expected {wanted}", current.at)
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise TemplateError(f"nested more than {MAX_DEPTH} deep", self._current.at)
+
+    def check_includes(self) -> None:
+        """Refuse `{{template}}` of what is not defined."""
+        for include in self._includes:
+            if include.name not in self.defined:
+                raise TemplateError(
+                    f'template "{include.name}" is not defined'
+                    f"{did_you_mean(include.name, self.defined)}",
+                    include.at,
+                )
+
+    def nodes(self, *, top: bool = False) -> tuple[tree.Nodes, str]:
+        """Read up to the action that ends this part: its first word, "" at the end of all."""
+        self._deeper()
+        found: list[Node] = []
+        at = self._current.at
+        while True:
+            if self._is("text"):
+                lexeme = self._take()
+                found.append(tree.Text(lexeme.at, lexeme.text))
+                continue
+            if self._is("end"):
+                if not top:
+                    raise TemplateError('an "{{end}}" is missing', self._current.at)
+                self._depth -= 1
+                return tree.Nodes(at, tuple(found)), ""
+            opened = self._take()
+            self._skip_space()
+            word = self._current.text if self._is("name") else ""
+            if word in ("end", "else"):
+                if top:
+                    raise TemplateError(f'there is nothing that this "{word}" could end', opened.at)
+                self._take()
+                self._depth -= 1
+                return tree.Nodes(at, tuple(found)), word
+            node = self._action(opened.at, word)
+            if node is not None:
+                found.append(node)
+
+    def _action(self, at: int, word: str) -> Node | None:
+        """Read one action, its brackets' beginning taken; None for a definition."""
+        if word in _BRANCHES:
+            self._take()
+            return self._branch(at, word)
+        if word in ("break", "continue"):
+            self._take()
+            if not self._ranges:
+                raise TemplateError(f'"{word}" stands outside of a range', at)
+            self._expect("close")
+            return tree.Jump(at, word)
+        if word == "template":
+            self._take()
+            return self._include(at)
+        if word in ("define", "block"):
+            self._take()
+            return self._define(at, word)
+        pipeline = self._pipeline()
+        self._expect("close")
+        return tree.Action(at, pipeline)
+
+    def _branch(self, at: int, word: str) -> tree.Branch:
+        known = len(self._variables)
+        pipeline = self._pipeline(in_range=word == "range")
+        self._expect("close")
+        self._ranges += word == "range"
+        body, ended = self.nodes()
+        self._ranges -= word == "range"
+        otherwise = None
+        if ended == "else":
+            self._skip_space()
+            again = self._current.text if self._is("name") else ""
+            if again and again == word and word in ("if", "with"):
+                place = self._take().at
+                self._deeper()
+                chained = self._branch(place, word)
+                self._depth -= 1
+                del self._variables[known:]
+                return tree.Branch(at, word, pipeline, body, tree.Nodes(place, (chained,)))
+            self._expect("close")
+            otherwise, ended = self.nodes()
+            if ended != "end":
+                raise TemplateError('there can be only one "{{else}}"', self._current.at)
+        self._expect("close")
+        del self._variables[known:]
+        return tree.Branch(at, word, pipeline, body, otherwise)
+
+    def _name_of_template(self) -> str:
+        lexeme = self._expect("string")
+        assert isinstance(lexeme.value, str), "a string"
+        return lexeme.value
+
+    def _include(self, at: int) -> tree.Include:
+        name = self._name_of_template()
+        self._skip_space()
+        pipeline = None if self._is("close") else self._pipeline()
+        self._expect("close")
+        include = tree.Include(at, name, pipeline)
+        self._includes.append(include)
+        return include
+
+    def _define(self, at: int, word: str) -> tree.Include | None:
+        if word == "define" and self._depth > 1:
+            raise TemplateError('"define" stands within something else', at)
+        name = self._name_of_template()
+        pipeline = self._pipeline() if word == "block" else None
+        self._expect("close")
+        outer, self._variables = self._variables, ["$"]
+        ranges, self._ranges = self._ranges, 0
+        body, ended = self.nodes()
+        if ended != "end":
+            raise TemplateError(f'"{word}" has no "else"', at)
+        self._expect("close")
+        self._variables, self._ranges = outer, ranges
+        if name in self.defined and word == "define":
+            raise TemplateError(f'template "{name}" is defined twice', at)
+        self.defined.setdefault(name, body)
+        return tree.Include(at, name, pipeline) if word == "block" else None
+
+    def _pipeline(self, *, in_range: bool = False) -> tree.Pipeline:
+        self._skip_space()
+        at = self._current.at
+        variables, assigns = self._declaration(in_range=in_range)
+        commands = [self._command()]
+        while self._is("sign", "|"):
+            self._take()
+            self._skip_space()
+            commands.append(self._command())
+        for command in commands[1:]:
+            first = command.operands[0]
+            if isinstance(first, tree.Constant | tree.Dot):
+                raise TemplateError(f"{first} takes no value from the left", first.at)
+        self._variables += () if assigns else variables
+        return tree.Pipeline(at, tuple(commands), variables, assigns)
+
+    def _declaration(self, *, in_range: bool) -> tuple[tuple[str, ...], bool]:
+        """`$a :=`, `$a =`; in a range `$a, $b :=` too."""
+        mark, names = self._next, []
+        while self._is("variable"):
+            names.append(self._take())
+            self._skip_space()
+            if self._is("sign", ":=", "="):
+                assigns = self._take().text == "="
+                self._skip_space()
+                for name in names if assigns else ():
+                    self._check_variable(name)
+                return tuple(name.text for name in names), assigns
+            if not (in_range and len(names) == 1 and self._is("sign", ",")):
+                break
+            self._take()
+            self._skip_space()
+        self._next = mark
+        return (), False
+
+    def _check_variable(self, lexeme: Lexeme) -> None:
+        if lexeme.text not in self._variables:
+            raise TemplateError(
+                f'variable "{lexeme.text}" is not known'
+                f"{did_you_mean(lexeme.text, self._variables[1:])}",
+                lexeme.at,
+            )
+
+    def _command(self) -> tree.Command:
+        at, operands = self._current.at, []
+        while True:
+            self._skip_space()
+            if self._is("close") or self._is("sign", "|", ")"):
+                break
+            operands.append(self._operand())
+            if not (self._is("space") or self._is("close") or self._is("sign", "|", ")")):
+                raise self._unexpected('a space, "|" or the end of the action')
+        if not operands:
+            raise self._unexpected("a value")
+        return tree.Command(at, tuple(operands))
+
+    def _operand(self) -> Node:
+        lexeme = self._take()
+        if lexeme.kind == "name":
+            return self._word(lexeme)
+        if lexeme.kind in ("string", "number"):
+            return tree.Constant(lexeme.at, lexeme.value, lexeme.text)
+        if lexeme.kind == "field":
+            return tree.Field(lexeme.at, (lexeme.text[1:], *self._fields()))
+        if lexeme.kind == "variable":
+            self._check_variable(lexeme)
+            return tree.Variable(lexeme.at, lexeme.text, self._fields())
+        if lexeme.kind == "sign" and lexeme.text == ".":
+            return tree.Dot(lexeme.at)
+        if lexeme.kind == "sign" and lexeme.text == "(":
+            self._deeper()
+            inside = self._pipeline()
+            self._expect("sign", ")")
+            self._depth -= 1
+            fields = self._fields()
+            return tree.Chain(lexeme.at, inside, fields) if fields else inside
+        self._next -= lexeme.kind != "end"
+        raise self._unexpected("a value")
+
+    def _word(self, lexeme: Lexeme) -> Node:
+        if lexeme.text in _LITERALS:
+            return tree.Constant(lexeme.at, _LITERALS[lexeme.text], lexeme.text)
+        if lexeme.text in KEYWORDS:
+            raise TemplateError(f'"{lexeme.text}" must begin an action', lexeme.at)
+        if lexeme.text not in self._functions:
+            raise TemplateError(
+                f'function "{lexeme.text}" is not known{did_you_mean(lexeme.text, self._functions)}',
+                lexeme.at,
+            )
+        return tree.Function(lexeme.at, lexeme.text)
+
+    def _fields(self) -> tuple[str, ...]:
+        """What follows without a space: `.A.B`."""
+        names = []
+        while self._is("field"):
+            names.append(self._take().text[1:])
+        return tuple(names)

@@ -1,0 +1,233 @@
+"""Refuse, empty or ignore queries by where they come from and what type they ask for.
+
+Path: step 5, below `rewrite` and above `cache`, which only sees what is allowed.
+Source: CoreDNS 1.14.7 plugin/acl; RFC 8914 (extended DNS errors), RFC 4632 (CIDR).
+Rule 1: the first action of an `acl` that fits a query is taken; where none does, the next `acl` for the zone is asked,
+        and what fits none at all is allowed.
+Rule 2: what is blocked or filtered says so in an OPT record, which the reply has even where the query has none; as in
+        CoreDNS its DO bit is set.
+Rule 3: not cacheable: it depends on the client, and every query counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import Enum
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
+from typing import Any, ClassVar, Final, NamedTuple, Self
+
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import Property, read_properties
+from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
+from hsdns.metrics import Counter
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import OptCode, Rcode, type_from_text
+from hsdns.wire.message import Query, Reply
+from hsdns.wire.name import Name
+
+PAYLOAD_SIZE: Final = 4096  # that a reply shows where the query had no EDNS
+BLOCKED: Final = 15  # RFC 8914 section 4.16
+FILTERED: Final = 17  # section 4.18
+_SECTIONS: Final = ("type", "net")
+
+
+class Action(Enum):
+    """What becomes of a query."""
+
+    ALLOW = "allow"
+    BLOCK = "block"
+    FILTER = "filter"
+    DROP = "drop"
+
+
+class Network(NamedTuple):
+    """A range of addresses: those that are equal after the last bits are shifted out."""
+
+    version: int
+    prefix: int
+    shift: int
+
+    def holds(self, address: IPv4Address | IPv6Address) -> bool:
+        """Whether an address is in it."""
+        return address.version == self.version and int(address) >> self.shift == self.prefix
+
+
+class Policy(NamedTuple):
+    """An action and the queries it is for; None means any."""
+
+    action: Action
+    types: frozenset[int] | None
+    networks: tuple[Network, ...] | None
+
+    def fits(self, qtype: int, address: IPv4Address | IPv6Address) -> bool:
+        """Whether it is for a query."""
+        if self.types is not None and qtype not in self.types:
+            return False
+        return self.networks is None or any(network.holds(address) for network in self.networks)
+
+
+class Rule(NamedTuple):
+    """One `acl` of the block."""
+
+    zones: tuple[Name, ...]
+    policies: tuple[Policy, ...]
+
+    def zone_of(self, qname: Name) -> Name | None:
+        """The longest of its zones that holds a name."""
+        found = [zone for zone in self.zones if qname.is_at_or_below(zone)]
+        return max(found, key=lambda zone: len(zone.lower), default=None)
+
+
+def read_policy(line: Line) -> Policy:
+    """Read `ACTION [type TYPE...] [net NETWORK...]`; `*` in a section means any."""
+    found: dict[str, list[Token]] = {}
+    section: Token | None = None
+    for at, token in enumerate(line.args):
+        word = token.text.lower()
+        if word in _SECTIONS:
+            if at + 1 == len(line.args) or line.args[at + 1].text.lower() in _SECTIONS:
+                raise CorefileError(
+                    token.position, f'"{word}" needs at least one word behind it; * means any'
+                )
+            section = token
+        elif section is None:
+            raise CorefileError(
+                token.position,
+                f'"{token.text}" must stand behind "type" or "net"{did_you_mean(word, _SECTIONS)}',
+            )
+        else:
+            found.setdefault(section.text.lower(), []).append(token)
+    types = [_type(token) for token in found.get("type", ())]
+    networks = [_network(token) for token in found.get("net", ())]
+    return Policy(
+        Action(line.name.text),
+        None if not types or None in types else frozenset(each for each in types if each),
+        None if not networks or None in networks else tuple(each for each in networks if each),
+    )
+
+
+def _type(token: Token) -> int | None:
+    if token.text == "*":
+        return None
+    try:
+        return type_from_text(token.text)
+    except ValueError as error:
+        raise CorefileError(token.position, str(error)) from None
+
+
+def _network(token: Token) -> Network | None:
+    if token.text == "*":
+        return None
+    text, slash, digits = token.text.partition("/")
+    try:
+        address: IPv4Address | IPv6Address = IPv6Address(text) if ":" in text else IPv4Address(text)
+    except AddressValueError:
+        raise _no_network(token) from None
+    bits: int = address.max_prefixlen
+    if slash:
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 3 and int(digits) <= bits):
+            raise _no_network(token)
+        bits = int(digits)
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
+            raise _no_network(token)
+        if address.ipv4_mapped is not None and bits >= 96:
+            address, bits = address.ipv4_mapped, bits - 96
+    shift = address.max_prefixlen - bits
+    return Network(address.version, int(address) >> shift, shift)
+
+
+def _no_network(token: Token) -> CorefileError:
+    return CorefileError(
+        token.position,
+        f'"{token.text}" is no network; write it as 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *',
+    )
+
+
+class Acl(Handler):
+    """Keeps queries from what stands below."""
+
+    name: ClassVar[str] = "acl"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        action.value: Property(
+            read_policy, syntax="[type TYPE...] [net NETWORK...]", repeat="collect"
+        )
+        for action in Action
+    }
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = tuple(rules)
+        self._counters: dict[Action, Counter] = {}
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read all `acl [ZONES...]` of the block."""
+        rules = []
+        for directive in directives:
+            policies: list[Policy] = []
+            for line in directive.lines:  # one by one: their order counts
+                named = Line(line.name._replace(text=line.name.text.lower()), line.args)
+                values = read_properties([directive._replace(body=(named,))], cls.PROPERTIES)
+                policies += [each for found in values.values() for each in found]
+            rules.append(Rule(zones_from_args(directive.args) or block.zones, tuple(policies)))
+        return cls(rules)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Make the metrics."""
+        self._counters = counters(runtime)
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass on what is allowed."""
+        action, zone = self._judge(request)
+        if action is Action.ALLOW or zone is None:
+            self._counters[Action.ALLOW].inc((request.server, request.view))
+            return await next(request)
+        self._counters[action].inc((request.server, zone.to_text(), request.view))
+        if action is Action.BLOCK:
+            return _with_reason(request.query, Reply(rcode=Rcode.REFUSED), BLOCKED)
+        if action is Action.FILTER:
+            return _with_reason(request.query, Reply(), FILTERED)
+        return Reply(dropped=True)
+
+    def _judge(self, request: Request) -> tuple[Action, Name | None]:
+        query = request.query
+        address: IPv4Address | IPv6Address | None = None
+        for rule in self._rules:
+            zone = rule.zone_of(query.qname)
+            if zone is None:
+                continue
+            if address is None:
+                address = ip_address(request.client.address.partition("%")[0])
+            for policy in rule.policies:
+                if policy.fits(query.qtype, address):
+                    return policy.action, zone
+        return Action.ALLOW, None
+
+
+def counters(runtime: Runtime) -> dict[Action, Counter]:
+    """Return the counter of each action."""
+    metrics, labels = runtime.metrics, ("server", "zone", "view")
+    return {
+        Action.ALLOW: metrics.counter(
+            "coredns_acl_allowed_requests_total",
+            "Counter of DNS requests being allowed.",
+            ("server", "view"),
+        ),
+        Action.BLOCK: metrics.counter(
+            "coredns_acl_blocked_requests_total", "Counter of DNS requests being blocked.", labels
+        ),
+        Action.FILTER: metrics.counter(
+            "coredns_acl_filtered_requests_total", "Counter of DNS requests being filtered.", labels
+        ),
+        Action.DROP: metrics.counter(
+            "coredns_acl_dropped_requests_total", "Counter of DNS requests being dropped.", labels
+        ),
+    }
+
+
+def _with_reason(query: Query, reply: Reply, code: int) -> Reply:
+    """The reply with an extended DNS error in its OPT record."""
+    edns = replace(query.edns, do=True) if query.edns is not None else Edns(PAYLOAD_SIZE, do=True)
+    return reply.replace(edns=edns, edns_options=((OptCode.EDE, code.to_bytes(2, "big")),))

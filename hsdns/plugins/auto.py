@@ -1,0 +1,203 @@
+"""Serve zones from all master files of a folder.
+
+Path: step 5, below `file`; authority/ reads the files and finds the answers.
+Source: CoreDNS 1.14.7 plugin/auto.
+Rule 1: a zone's name comes from its file's; files that have no zone's name are passed over.
+Rule 2: a file with a fault is logged and costs nothing but its own zone, which is served as before if it was.
+Cacheable: yes, as `file`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from asyncio import sleep
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self
+
+from hsdns.authority.answering import answer, longest
+from hsdns.authority.file_zone import FileZone, describe
+from hsdns.authority.template import OriginTemplate
+from hsdns.authority.zone import ZoneError
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Transfer as Outgoing
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import Property, duration, one, read_properties
+from hsdns.corefile.tree import CorefileError, Directive, Line, Token
+from hsdns.plugins.transfer import Transfer
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.name import Name
+
+DEFAULT_RELOAD: Final = 60.0  # seconds
+log = logging.getLogger("hsdns.plugin.auto")
+
+
+class Folder(NamedTuple):
+    """Where the files are, and which of them is which zone."""
+
+    token: Token
+    template: OriginTemplate
+
+
+def read_folder(line: Line) -> Folder:
+    """Read `DIR [REGEXP ORIGIN_TEMPLATE]`."""
+    if len(line.args) not in (1, 3):
+        raise CorefileError(
+            line.name.position,
+            '"directory" takes a folder, or a folder, an expression for file names and a zone name, '
+            f"found {len(line.args)} arguments",
+        )
+    try:
+        return Folder(line.args[0], OriginTemplate(*(token.text for token in line.args[1:])))
+    except ValueError as error:
+        raise CorefileError(line.args[1].position, str(error)) from None
+
+
+class Auto(Handler):
+    """Answers from the zones of a folder."""
+
+    name: ClassVar[str] = "auto"
+    cacheable = True
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "directory": Property(read_folder, syntax="DIR [REGEXP ORIGIN_TEMPLATE]"),
+        "reload": Property(one(duration()), default=DEFAULT_RELOAD, syntax="DURATION"),
+        "upstream": Property(lambda line: True, default=False, syntax="[WORD...]"),
+    }
+
+    def __init__(
+        self, origins: tuple[Name, ...], path: str, template: OriginTemplate, seconds: float
+    ) -> None:
+        """Take the zones to answer for, the folder, and the seconds between two looks at it, 0 for never."""
+        self.zones: dict[Name, FileZone] = {}
+        self._origins = origins
+        self._path = path
+        self._template = template
+        self._seconds = seconds
+        self._is_last = False
+        self._transfer: Transfer | None = None
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `auto [ZONES...]`; of several in a block the last one counts, option by option, as in CoreDNS."""
+        options = read_properties(directives, cls.PROPERTIES)
+        folder: Folder | None = options["directory"]
+        where = directives[-1].name.position
+        if folder is None:
+            raise CorefileError(where, 'auto needs "directory" with the folder of the master files')
+        path = block.path(folder.token.text)
+        try:
+            os.stat(path)
+        except FileNotFoundError:
+            block.warn(
+                f"{folder.token.position}: folder {path} does not exist; it is looked for again and again"
+            )
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise CorefileError(
+                folder.token.position, f'cannot look at folder "{path}": {reason}'
+            ) from error
+        if options["upstream"]:
+            block.warn(f'{where}: "upstream" has no effect, as in CoreDNS 1.14.7')
+        origins = zones_from_args(directives[-1].args) or block.zones
+        return cls(origins, path, folder.template, options["reload"])
+
+    def meet(self, handlers: Sequence[Handler]) -> None:
+        """Find `transfer`, and who stands behind."""
+        self._is_last = handlers[-1] is self
+        self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Read the folder, and begin to look whether it changed."""
+        self._runtime = runtime
+        await self.look()
+        if self._seconds:
+            runtime.spawn(self._watch(), "auto")
+
+    async def _watch(self) -> None:
+        while True:
+            await sleep(self._seconds)
+            await self.look()
+
+    async def look(self) -> None:
+        """Take zones in, take new versions of them and let go of those whose files are gone."""
+        files = await asyncio.to_thread(self._list)
+        for origin in [origin for origin in self.zones if origin not in files]:
+            del self.zones[origin]
+            log.info("Deleting zone %s", origin.to_text())
+        for origin, path in files.items():
+            known = self.zones.get(origin)
+            if known is not None:
+                known.path = path
+                if await known.look():
+                    self._notify(origin)
+            elif (zone := await asyncio.to_thread(_read, origin, path)) is not None:
+                self.zones[origin] = zone
+                log.info("Inserting zone %s from: %s", origin.to_text(), path)
+                self._notify(origin)
+
+    def _list(self) -> dict[Name, str]:
+        """The files of the folder that name a zone, by zone; of several for one the first in order.
+
+        Folders that begin with two dots are where Kubernetes keeps the files of a mounted ConfigMap; the links to them
+        are beside.
+        """
+        found: dict[Name, str] = {}
+
+        def complain(error: OSError) -> None:
+            log.warning("error reading %s: %s", error.filename, error.strerror)
+
+        for folder, folders, names in os.walk(os.path.realpath(self._path), onerror=complain):
+            folders[:] = sorted(name for name in folders if not name.startswith(".."))
+            for name in sorted(names):
+                origin = self._template.origin(name)
+                path = os.path.join(folder, name)
+                if origin is None:
+                    continue
+                if origin in found:
+                    log.warning(
+                        "Multiple zone files match origin %s: using %s instead of %s",
+                        origin.to_text(),
+                        found[origin],
+                        path,
+                    )
+                else:
+                    found[origin] = path
+        return found
+
+    def _notify(self, zone: Name) -> None:
+        if self._transfer is not None:
+            self._transfer.notify(zone)
+
+    def transfer(self, zone: Name) -> Outgoing | None:
+        """All of a zone."""
+        found = self.zones.get(zone)
+        if found is None or found.current is None:
+            return None
+        return Outgoing(found.current.soa, found.current.records())
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Answer from the longest zone that holds the name."""
+        query = request.query
+        if not any(query.qname.is_at_or_below(origin) for origin in self._origins):
+            return await next(request)
+        origin = longest(query.qname, self.zones)
+        if origin is None:
+            return unwritten(Rcode.REFUSED) if self._is_last else await next(request)
+        zone = self.zones[origin].current
+        if query.qtype in (RRType.AXFR, RRType.IXFR):
+            return unwritten(Rcode.REFUSED)
+        assert zone is not None, "taken in when it had been read"
+        reply, _ = await answer(zone, request, self._runtime.resolve)
+        return reply
+
+
+def _read(origin: Name, path: str) -> FileZone | None:
+    zone = FileZone(origin, path, log)
+    try:
+        zone.load()
+    except (OSError, ZoneError) as error:
+        log.warning("zone %s: %s", origin.to_text(), describe(error))
+        return None
+    return zone

@@ -1,0 +1,140 @@
+"""Walk a client's search list for it, and answer with the first name that exists.
+
+Path: step 5, above `cache`: each name of the walk is asked of all that stands below.
+Source: CoreDNS 1.14.7 plugin/autopath.
+Rule 1: only a name below the first domain of the list is walked; what stands left of that domain is what the client's
+        program asked for.  The list ends with the root: the name alone.
+Rule 2: the first reply that is not NXDOMAIN counts, with a CNAME from the name asked to the name found in front of it;
+        where all are NXDOMAIN it is the first one as it is, and the client goes on by itself.
+Rule 3: whose list it is, another plugin of the block says by a method `search_path`, or a file for all.
+Cacheable: no, the answer depends on who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol, Self, runtime_checkable
+
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import no_body, only_once
+from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.metrics import Counter
+from hsdns.upstream.resolv_conf import search_list
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Query, Reply
+from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
+
+
+@runtime_checkable
+class SearchPaths(Protocol):
+    """A plugin that knows its clients' search lists."""
+
+    def search_path(self, request: Request) -> tuple[Name, ...] | None:
+        """The list for the client that asks, the root last; None where nothing is to be walked."""
+
+
+class Autopath(Handler):
+    """Completes names by a search list."""
+
+    name: ClassVar[str] = "autopath"
+
+    def __init__(
+        self, zones: tuple[Name, ...], origin: Token, search: tuple[Name, ...] | None, block: Block
+    ) -> None:
+        """Take the search list, or None where `origin` names a plugin: `@kubernetes`."""
+        self.zones = zones
+        self._origin = origin
+        self._search = search
+        self._paths: SearchPaths | None = None
+        self._warn = block.warn
+        self._successes: Counter
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `autopath [ZONE...] RESOLV-CONF|@PLUGIN`."""
+        directive = only_once(directives)
+        no_body(directive)
+        if not directive.args:
+            raise CorefileError(
+                directive.name.position,
+                "autopath needs @kubernetes, or a file such as /etc/resolv.conf with the search list of all clients",
+            )
+        *zones, origin = directive.args
+        search = None if origin.text.startswith("@") else (*_read(origin), ROOT)
+        return cls(zones_from_args(tuple(zones)) or block.zones, origin, search, block)
+
+    def meet(self, handlers: Sequence[Handler]) -> None:
+        """Find the plugin that knows the clients; without it nothing is walked, as in CoreDNS, but not unsaid."""
+        if self._search is not None:
+            return
+        wanted = self._origin.text[1:]
+        for handler in handlers:
+            if handler.name == wanted:
+                if not isinstance(handler, SearchPaths):
+                    raise CorefileError(
+                        self._origin.position,
+                        f"{wanted} knows no search lists; write @kubernetes, or a file such as /etc/resolv.conf",
+                    )
+                self._paths = handler
+                return
+        self._warn(
+            f"{self._origin.position}: there is no plugin {wanted} in this server block, so autopath has no effect"
+        )
+
+    async def start(self, runtime: Runtime) -> None:
+        """Begin to count."""
+        self._successes = runtime.metrics.counter(
+            "coredns_autopath_success_total",
+            "Counter of requests that did autopath.",
+            ("server",),
+        )
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Walk, or pass on."""
+        query = request.query
+        if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
+            return await next(request)
+        search = self._search if self._paths is None else self._paths.search_path(request)
+        if not search or query.qname == search[0] or not query.qname.is_at_or_below(search[0]):
+            return await next(request)
+        first = None
+        own = query.qname.wire[: len(query.qname.wire) - len(search[0].wire)]
+        for domain in search:
+            if len(own) + len(domain.wire) > MAX_NAME_LEN:
+                continue
+            tried = Name(own + domain.wire)
+            reply = await next(request.replace(query=_renamed(query, tried)))
+            if reply.error is not None or reply.dropped:
+                return reply
+            first = first or reply
+            if reply.written and reply.rcode != Rcode.NXDOMAIN:
+                self._successes.inc((request.server,))
+                if tried == query.qname:
+                    return reply
+                return reply.replace(answer=_led_to(query.qname, reply.answer))
+        assert first is not None, "the name as it was asked fits"
+        return first
+
+
+def _read(origin: Token) -> tuple[Name, ...]:
+    try:
+        with open(origin.text, encoding="utf-8", errors="replace") as file:
+            return search_list(file.read())
+    except OSError as error:
+        raise CorefileError(
+            origin.position, f'cannot read the search list in "{origin.text}": {error.strerror}'
+        ) from error
+
+
+def _renamed(query: Query, qname: Name) -> Query:
+    question = qname.wire + query.question_wire[-4:]
+    return query.replace(qname=qname, question_wire=question)
+
+
+def _led_to(asked: Name, answer: tuple[RR, ...]) -> tuple[RR, ...]:
+    """Records with a CNAME in front that leads to the first of them that is not of the name asked."""
+    for rr in answer:
+        if rr.owner != asked:
+            return (RR(asked, RRType.CNAME, rr.ttl, rr.owner.wire), *answer)
+    return answer

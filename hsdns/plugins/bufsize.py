@@ -1,0 +1,49 @@
+"""Lower the size of UDP replies that clients ask for, so that no reply travels in fragments.
+
+Path: step 5, above `log` and everything that answers: all of them see the lowered size.
+Source: CoreDNS 1.14.7 plugin/bufsize; RFC 6891 section 6.2.5, DNS flag day 2020.
+Rule 1: a size is lowered, never raised, and a query without EDNS stays without.  The reply shows the lowered size.
+Rule 2: not cacheable: the fast path writes into each reply the size that its own query says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final, Self
+
+from hsdns.chain import Block, Handler, Next, Request
+from hsdns.corefile.arguments import optional_argument
+from hsdns.corefile.properties import integer, no_body, only_once
+from hsdns.corefile.tree import Directive
+from hsdns.wire.encode import MIN_UDP_LEN
+from hsdns.wire.message import Reply
+
+DEFAULT_SIZE: Final = 1232  # an IPv6 packet of 1,280 octets less its headers
+MAX_SIZE: Final = 4096  # RFC 6891 section 6.2.5
+
+
+class Bufsize(Handler):
+    """Lowers the EDNS payload size."""
+
+    name: ClassVar[str] = "bufsize"
+
+    def __init__(self, size: int = DEFAULT_SIZE) -> None:
+        self.size = size
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `bufsize [SIZE]`."""
+        directive = only_once(directives)
+        no_body(directive)
+        token = optional_argument(directive)
+        return cls(integer(MIN_UDP_LEN, MAX_SIZE)(token) if token else DEFAULT_SIZE)
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass everything on, with the size lowered where it is larger."""
+        query = request.query
+        if query.edns is None or query.edns.payload_size <= self.size:
+            return await next(request)
+        lowered = replace(query.edns, payload_size=self.size)
+        reply = await next(request.replace(query=query.replace(edns=lowered)))
+        return reply if reply.edns is not None else reply.replace(edns=lowered)

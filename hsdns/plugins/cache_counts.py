@@ -1,0 +1,92 @@
+"""The metrics of `cache`.
+
+Path: plugins/cache.py counts here, and the answer table's counts are added here.
+Source: CoreDNS 1.14.7 plugin/cache metrics.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hsdns.chain import Request
+from hsdns.metrics import Registry
+
+_LABELS = ("server", "zones", "view")
+_OF_KIND = ("server", "type", "zones", "view")
+
+
+class Counts:
+    """The metrics of CoreDNS for one cache; `zones` is what they say of it."""
+
+    def __init__(self, metrics: Registry, zones: str) -> None:
+        self._zones = zones
+        self._requests = metrics.counter(
+            "coredns_cache_requests_total", "The count of cache requests.", _LABELS
+        )
+        self._misses = metrics.counter(
+            "coredns_cache_misses_total",
+            "The count of cache misses. Deprecated, derive misses from cache hits/requests counters.",
+            _LABELS,
+        )
+        self._hits = metrics.counter(
+            "coredns_cache_hits_total", "The count of cache hits.", _OF_KIND
+        )
+        self._evictions = metrics.counter(
+            "coredns_cache_evictions_total", "The count of cache evictions.", _OF_KIND
+        )
+        self._entries = metrics.gauge(
+            "coredns_cache_entries", "The number of elements in the cache.", _OF_KIND
+        )
+        self._prefetches = metrics.counter(
+            "coredns_cache_prefetch_total",
+            "The number of times the cache has prefetched a cached item.",
+            _LABELS,
+        )
+        self._stale = metrics.counter(
+            "coredns_cache_served_stale_total",
+            "The number of requests served from stale cache entries.",
+            _LABELS,
+        )
+        # Never counted: no reply in here can be to another question.  Dashboards read it all the same.
+        metrics.counter(
+            "coredns_cache_drops_total",
+            "The number responses that are not cached, because the reply is malformed.",
+            _LABELS,
+        )
+
+    def count_lookup(self, request: Request, kind: str | None) -> None:
+        """Count a question and the half that knew its answer."""
+        labels = self._labels(request)
+        self._requests.inc(labels)
+        if kind is None:
+            self._misses.inc(labels)
+        else:
+            self._hits.inc((request.server, kind, self._zones, request.view))
+
+    def count_prefetch(self, request: Request) -> None:
+        """Count an entry that is asked for anew while it is served."""
+        self._prefetches.inc(self._labels(request))
+
+    def count_stale(self, request: Request) -> None:
+        """Count a reply served after its time."""
+        self._stale.inc(self._labels(request))
+
+    def count_stored(
+        self, request: Request, evicted_from: str | None, sizes: Mapping[str, int]
+    ) -> None:
+        """Count what is in each half now, and what had to go."""
+        if evicted_from is not None:
+            self._evictions.inc((request.server, evicted_from, self._zones, request.view))
+        for kind, size in sizes.items():
+            self._entries.set(size, (request.server, kind, self._zones, request.view))
+
+    def add(self, server: str, kind: str, hits: int, misses: int) -> None:
+        """Count many questions at once, of a block without a view."""
+        self._requests.inc((server, self._zones, ""), hits + misses)
+        if misses:
+            self._misses.inc((server, self._zones, ""), misses)
+        if hits:
+            self._hits.inc((server, kind, self._zones, ""), hits)
+
+    def _labels(self, request: Request) -> tuple[str, str, str]:
+        return request.server, self._zones, request.view

@@ -1,0 +1,157 @@
+"""Make AAAA records of A records, for clients that reach IPv4 through NAT64 alone.
+
+Path: step 5, above loadbalance and cache: both see the questions of clients, and the A question that is asked for them.
+Source: CoreDNS 1.14.7 plugin/dns64; RFC 6147 section 5, RFC 6052 section 2.2.
+Rule 1: where an AAAA question has no address in its answer, and the name exists, A is asked through the whole server.
+Cacheable: only with `allow_ipv4`; else it depends on how the client asks.  What it makes is not `fresh`, so the fast
+        path keeps none of it; a reply that it leaves as it is depends on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv6Network
+from typing import Any, ClassVar, Final, Self
+
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.corefile.properties import Property, flag, one, read_properties
+from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.metrics import Counter, Registry
+from hsdns.wire.iana import Rcode, RRClass, RRType
+from hsdns.wire.message import RR, Query, Reply
+
+WELL_KNOWN: Final = IPv6Network("64:ff9b::/96")  # RFC 6052 section 2.1
+MAX_TTL: Final = 600  # seconds, where the AAAA reply has no SOA record (RFC 6147 section 5.1.7)
+
+
+def read_prefix(token: Token) -> IPv6Network:
+    """Read a prefix into which addresses are put: 32 to 96 bits long, in whole octets."""
+    try:
+        if "/" not in token.text:
+            raise ValueError
+        prefix = IPv6Network(token.text, strict=False)
+    except ValueError:
+        raise CorefileError(
+            token.position, f'"{token.text}" is not an IPv6 prefix such as "{WELL_KNOWN}"'
+        ) from None
+    if prefix.prefixlen % 8 or not 32 <= prefix.prefixlen <= 96:
+        raise CorefileError(
+            token.position,
+            f"a prefix of {prefix.prefixlen} bits is not allowed; allowed are 32, 40, 48, 56, 64, 72, 80, 88 and 96",
+        )
+    return prefix
+
+
+class Dns64(Handler):
+    """Synthesizes AAAA records."""
+
+    name: ClassVar[str] = "dns64"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "prefix": Property(one(read_prefix), syntax="PREFIX"),
+        "translate_all": Property(flag, default=False),
+        "allow_ipv4": Property(flag, default=False),
+    }
+
+    def __init__(
+        self,
+        prefix: IPv6Network = WELL_KNOWN,
+        *,
+        translate_all: bool = False,
+        allow_ipv4: bool = False,
+    ) -> None:
+        self.prefix = prefix
+        self._translate_all = translate_all
+        self._allow_ipv4 = allow_ipv4
+        self.cacheable = allow_ipv4
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `dns64 [PREFIX] {...}`."""
+        prefix = WELL_KNOWN
+        for directive in directives:
+            if len(directive.args) > 1:
+                raise CorefileError(
+                    directive.args[1].position,
+                    f"dns64 takes one prefix at most, found {len(directive.args)} arguments",
+                )
+            if directive.args:
+                prefix = read_prefix(directive.args[0])
+        options = read_properties(directives, cls.PROPERTIES)
+        return cls(
+            options["prefix"] or prefix,
+            translate_all=options["translate_all"],
+            allow_ipv4=options["allow_ipv4"],
+        )
+
+    async def start(self, runtime: Runtime) -> None:
+        """Take the way to the whole server."""
+        self._runtime = runtime
+        self._translated = translated(runtime.metrics)
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass on; where an AAAA question has no answer, make one of A records."""
+        query = request.query
+        is_asked = query.qtype == RRType.AAAA and query.qclass == RRClass.IN
+        reply = await next(request)
+        if not is_asked or not (self._allow_ipv4 or ":" in request.client.address):
+            return reply
+        if not reply.written or reply.dropped or not self._is_to_be_made(reply):
+            return reply
+        if request.reads is not None:
+            request.reads.spoil()  # the A question may be answered by another block
+        asked = Query.ask(
+            query.qname.lowered(),
+            RRType.A,
+            query_id=query.id,
+            flags=query.flags,
+            edns=query.edns,
+        )
+        found = await self._runtime.resolve(request.replace(query=asked, depth=request.depth + 1))
+        self._translated.inc((request.server,))
+        return self._synthesize(reply, found)
+
+    def _is_to_be_made(self, reply: Reply) -> bool:
+        if reply.rcode == Rcode.NXDOMAIN and not reply.answer:
+            return False
+        return self._translate_all or all(rr.rrtype != RRType.AAAA for rr in reply.answer)
+
+    def _synthesize(self, reply: Reply, found: Reply) -> Reply:
+        """The reply to the A question, its addresses in the prefix; the rcode is NOERROR, as in CoreDNS."""
+        limit = min((rr.ttl for rr in reply.authority if rr.rrtype == RRType.SOA), default=MAX_TTL)
+        answer = tuple(
+            RR(
+                rr.owner,
+                RRType.AAAA,
+                min(rr.ttl, limit),
+                embed(self.prefix, rr.rdata),
+                rr.rrclass,
+            )
+            if rr.rrtype == RRType.A
+            else rr
+            for rr in found.answer
+        )
+        return Reply(
+            answer=answer, authority=found.authority, additional=found.additional, tc=found.tc
+        )
+
+
+def embed(prefix: IPv6Network, address: bytes) -> bytes:
+    """Put an IPv4 address behind a prefix; octet 8 stays zero (RFC 6052 section 2.2)."""
+    length = prefix.prefixlen // 8
+    front = prefix.network_address.packed[:length]
+    room = max(0, 8 - length)
+    packed = front + address[:room]
+    if length <= 8:
+        packed += b"\0" + address[room:]
+    else:
+        packed += address
+    return packed.ljust(16, b"\0")
+
+
+def translated(metrics: Registry) -> Counter:
+    """Return the counter of replies that were made of A records."""
+    return metrics.counter(
+        "coredns_dns64_requests_translated_total",
+        "Counter of DNS requests translated by dns64.",
+        ("server",),
+    )

@@ -1,0 +1,140 @@
+"""Answer every query with the same made-up address, and drop, delay or truncate some: to test how clients cope.
+
+Path: step 5, near the end of ORDER: it answers everything, so nothing can stand behind it.
+Source: CoreDNS 1.14.7 plugin/erratic; RFC 5737 and RFC 3849 (addresses for documentation).
+Rule 1: which queries are dropped, delayed or truncated goes by their number since the start, not by chance.
+Rule 2: ready only after its third and fourth query, to test what asks for readiness.
+Cacheable: no, every query must be counted.
+"""
+
+from __future__ import annotations
+
+from asyncio import sleep
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self
+
+from hsdns.chain import Block, Handler, Next, Request
+from hsdns.corefile.properties import (
+    Property,
+    duration,
+    flag,
+    integer,
+    no_arguments,
+    optional,
+    read_properties,
+)
+from hsdns.corefile.tree import CorefileError, Directive, Line
+from hsdns.wire import rdata
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Reply, unwritten
+from hsdns.wire.name import MAX_NAME_LEN, Name
+
+_MAX: Final = 2**31 - 1
+_ADDRESSES: Final = {
+    RRType.A: rdata.address("192.0.2.53"),
+    RRType.AAAA: rdata.address("2001:db8::53"),
+}
+LARGE: Final = 30  # records of a large reply
+# What a transfer holds: a SOA record, and two name servers with their addresses.
+_SOA: Final = (
+    Name.from_text("sns.dns.icann.org.").wire
+    + Name.from_text("noc.dns.icann.org.").wire
+    + b"".join(number.to_bytes(4, "big") for number in (2018050825, 7200, 3600, 1209600, 3600))
+)
+_SERVERS: Final = (
+    (b"\1b", rdata.address("2001:500::54")),
+    (b"\1a", rdata.address("2001:bd8::53")),
+)
+
+
+class Delay(NamedTuple):
+    """One query of how many waits, and how long in seconds."""
+
+    amount: int
+    seconds: float = 0.1
+
+
+def read_delay(line: Line) -> Delay:
+    """Read `delay [AMOUNT [DURATION]]`."""
+    if len(line.args) > 2:
+        raise CorefileError(
+            line.args[2].position,
+            f'property "delay" takes [AMOUNT [DURATION]], found {len(line.args)} arguments',
+        )
+    if not line.args:
+        return Delay(2)
+    amount = integer(0, _MAX)(line.args[0])
+    return Delay(amount, duration()(line.args[1])) if len(line.args) > 1 else Delay(amount)
+
+
+_NO_DELAY: Final = Delay(0)
+
+
+class Erratic(Handler):
+    """Answers, or does not."""
+
+    name: ClassVar[str] = "erratic"
+    waits: ClassVar[bool] = True
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "drop": Property(optional(integer(0, _MAX), 2), syntax="[AMOUNT]"),
+        "truncate": Property(optional(integer(0, _MAX), 2), default=0, syntax="[AMOUNT]"),
+        "delay": Property(read_delay, default=_NO_DELAY, syntax="[AMOUNT [DURATION]]"),
+        "large": Property(flag, default=False),
+    }
+
+    def __init__(
+        self, drop: int = 2, truncate: int = 0, delay: Delay = _NO_DELAY, *, large: bool = False
+    ) -> None:
+        self._drop = drop
+        self._truncate = truncate
+        self._delay = delay
+        self._large = large
+        self._queries = 0
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read the options; every second query is dropped where nothing else is said."""
+        for directive in directives:
+            no_arguments(directive)
+        options = read_properties(directives, cls.PROPERTIES)
+        drop: int | None = options["drop"]
+        if drop is None:
+            drop = 0 if options["truncate"] or options["delay"].amount else 2
+        return cls(drop, options["truncate"], options["delay"], large=options["large"])
+
+    def ready(self) -> bool:
+        """Ready while three or four queries have come."""
+        return 3 <= self._queries < 5
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Answer A, AAAA and AXFR; all other types are SERVFAIL."""
+        number, self._queries = self._queries, self._queries + 1
+        if self._drop and number % self._drop == 0:
+            return Reply(dropped=True)
+        if self._delay.amount and number % self._delay.amount == 0:
+            await sleep(self._delay.seconds)
+        # An "and" of bits, where a remainder is meant; clients that are tested with it see the same as with CoreDNS.
+        truncates = bool(self._truncate) and number & self._truncate == 0
+        query = request.query
+        if query.qtype == RRType.AXFR:
+            return _transfer(query.qname, is_whole=not truncates)
+        packed = _ADDRESSES.get(query.qtype)
+        if packed is None:
+            return unwritten(Rcode.SERVFAIL)
+        record = RR(query.qname, query.qtype, 0, packed)
+        count = LARGE if self._large and query.qtype == RRType.A else 1
+        return Reply(answer=(record,) * count, aa=True, tc=truncates)
+
+
+def _transfer(qname: Name, *, is_whole: bool) -> Reply:
+    """A small zone; its end is missing where it is to be truncated."""
+    soa = RR(qname, RRType.SOA, 0, _SOA)
+    if len(qname.wire) + 2 > MAX_NAME_LEN:
+        return unwritten(Rcode.SERVFAIL, f"no name fits below {qname.to_text()}")
+    names = [Name(label + qname.wire) for label, _ in _SERVERS]
+    servers = [RR(qname, RRType.NS, 0, name.wire) for name in names]
+    addresses = [
+        RR(name, RRType.AAAA, 0, packed) for name, (_, packed) in zip(names, _SERVERS, strict=True)
+    ][::-1]
+    end = (soa,) if is_whole else ()
+    return Reply(answer=(soa, *servers, *addresses, *end), aa=True)

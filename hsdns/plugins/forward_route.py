@@ -1,0 +1,267 @@
+"""One `forward` directive, read: which names go to which upstreams, and how.
+
+Path: plugins/forward.py reads its directives here at setup; the upstreams are made at start.
+Source: CoreDNS 1.14.7 plugin/forward setup.go.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any, Final
+
+from hsdns.chain import Block
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import (
+    Property,
+    choice,
+    duration,
+    duration_to_text,
+    flag,
+    integer,
+    many,
+    one,
+    read_properties,
+    text,
+)
+from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
+from hsdns.upstream.exchange import EXPIRE, READ_TIMEOUT, Manner, Upstream
+from hsdns.upstream.health import HealthCheck
+from hsdns.upstream.policy import POLICIES, Policy
+from hsdns.upstream.target import HostTarget, Target, read_address, read_upstreams
+from hsdns.upstream.tls import HTTP2, TlsFiles, make_context, read_tls
+from hsdns.wire.iana import Rcode, rcode_from_text
+from hsdns.wire.name import Name
+
+ATTEMPTS_PER_UPSTREAM: Final = 2  # plugin/forward defaultConnectAttemptsPerUpstream
+MAX_TO: Final = 15  # plugin/forward setup.go: words, of which each may stand for several upstreams
+_MORE_RCODES: Final = {"NOTIMPL": Rcode.NOTIMP, "BADSIG": Rcode.BADVERS}  # miekg/dns
+_ALPN: Final = {"tls": (), "https": HTTP2}
+
+
+@dataclass
+class Route:
+    """Which names go to which upstreams, and how; `upstreams` and `policy` are there from start on."""
+
+    zone: Name
+    targets: tuple[Target | HostTarget, ...]
+    resolvers: tuple[Target, ...]
+    excepted: tuple[Name, ...]
+    manner: Manner
+    prefer_udp: bool
+    max_fails: int
+    max_attempts: int | None  # None: so many for each upstream; 0: any number
+    max_concurrent: int
+    failfast: bool
+    failover: frozenset[int]
+    next_rcodes: frozenset[int]
+    next_on_nodata: bool
+    policy_name: str
+    contexts: dict[str, ssl.SSLContext]  # by transport
+    asked_now: int = 0
+    upstreams: tuple[Upstream, ...] = field(default=())
+    policy: Policy = field(init=False)
+
+    def takes(self, qname: Name) -> bool:
+        """Tell whether this route is for a name."""
+        if not qname.is_at_or_below(self.zone):
+            return False
+        return qname == self.zone or not any(qname.is_at_or_below(zone) for zone in self.excepted)
+
+    def protocol(self, asked_over: str) -> str:
+        """The protocol to ask over: the client's, where nothing else is said."""
+        if self.manner.force_tcp:
+            return "tcp"
+        return "udp" if self.prefer_udp else asked_over
+
+    def attempts(self, upstreams: int) -> float:
+        """How many attempts at so many upstreams may fail for one query."""
+        if self.max_attempts is None:
+            return ATTEMPTS_PER_UPSTREAM * upstreams
+        return self.max_attempts or float("inf")
+
+
+def _read_health_check(line: Line) -> HealthCheck:
+    """Read `DURATION [no_rec] [domain NAME]`."""
+    if not line.args:
+        raise CorefileError(
+            line.name.position,
+            'property "health_check" takes a duration such as "0.5s", found nothing',
+        )
+    check = HealthCheck(duration(0.001)(line.args[0]))
+    words = list(line.args[1:])
+    while words:
+        word = words.pop(0)
+        if choice("no_rec", "domain")(word) == "no_rec":
+            check = check._replace(recursion_desired=False)
+        elif words:
+            check = check._replace(domain=zones_from_args((words.pop(0),))[0])
+        else:
+            raise CorefileError(
+                word.position, 'word "domain" of health_check takes a name, found nothing'
+            )
+    return check
+
+
+def _zones(line: Line) -> tuple[Name, ...]:
+    if not line.args:
+        raise CorefileError(
+            line.name.position, f'property "{line.name.text}" takes at least 1 zone, found nothing'
+        )
+    return zones_from_args(line.args)
+
+
+def _rcode(token: Token) -> int:
+    word = token.text.upper()
+    try:
+        return _MORE_RCODES.get(word) or rcode_from_text(word)
+    except ValueError:
+        known = ("SERVFAIL", "NXDOMAIN", "REFUSED", "NOTIMP", "FORMERR", "NOERROR")
+        raise CorefileError(
+            token.position,
+            f'"{token.text}" is no response code, such as NXDOMAIN{did_you_mean(word, known)}',
+        ) from None
+
+
+def _failover_rcode(token: Token) -> int:
+    rcode = _rcode(token)
+    if rcode == Rcode.NOERROR:
+        raise CorefileError(
+            token.position,
+            "NOERROR cannot be failed over: it is the good reply; next_on_nodata is for empty ones",
+        )
+    return rcode
+
+
+def _read_source(token: Token) -> str:
+    try:
+        return str(ip_address(token.text))
+    except ValueError:
+        raise CorefileError(
+            token.position, f'"{token.text}" is not an IP address; write one without a port'
+        ) from None
+
+
+_SECONDS: Final = duration()
+PROPERTIES: Final[dict[str, Property[Any]]] = {
+    "except": Property(_zones, syntax="ZONE...", repeat="collect"),
+    "force_tcp": Property(flag, default=False),
+    "prefer_udp": Property(flag, default=False),
+    "expire": Property(one(_SECONDS), default=EXPIRE, syntax="DURATION"),
+    "max_age": Property(one(_SECONDS), default=0.0, syntax="DURATION"),
+    "max_idle_conns": Property(one(integer(0)), default=0, syntax="COUNT"),
+    "read_timeout": Property(one(duration(0.001)), default=READ_TIMEOUT, syntax="DURATION"),
+    "max_fails": Property(one(integer(0, 2**32 - 1)), default=2, syntax="COUNT"),
+    "max_connect_attempts": Property(one(integer(0, 2**32 - 1)), syntax="COUNT"),
+    "max_concurrent": Property(one(integer(0)), default=0, syntax="COUNT"),
+    "policy": Property(one(choice(*POLICIES)), default="random", syntax="|".join(POLICIES)),
+    "health_check": Property(
+        _read_health_check, default=HealthCheck(), syntax="DURATION [no_rec] [domain NAME]"
+    ),
+    "failfast_all_unhealthy_upstreams": Property(flag, default=False),
+    "failover": Property(many(_failover_rcode), syntax="RCODE...", repeat="collect"),
+    "next": Property(many(_rcode), syntax="RCODE...", repeat="collect"),
+    "next_on_nodata": Property(flag, default=False),
+    "tls": Property(read_tls, default=TlsFiles(), syntax="[CA] | CERT KEY [CA]"),
+    "tls_servername": Property(one(text), syntax="NAME"),
+    "doh_method": Property(one(choice("POST", "GET")), default="POST", syntax="POST|GET"),
+    "source_address": Property(one(_read_source), syntax="IP"),
+    "resolver": Property(many(read_address), default=(), syntax="IP[:PORT]..."),
+}
+
+
+def read_route(directive: Directive, block: Block) -> Route:
+    """Read `forward FROM TO...` and its properties; raise CorefileError."""
+    position = directive.name.position
+    if len(directive.args) < 2:
+        raise CorefileError(
+            position,
+            '"forward" takes a zone and at least one upstream, such as "forward . 10.0.0.2"',
+        )
+    from_token, *to_tokens = directive.args
+    zones = zones_from_args((from_token,))
+    if len(zones) > 1:
+        block.warn(
+            f'{from_token.position}: "{from_token.text}" stands for {len(zones)} zones, of which forward takes '
+            f"only {zones[0].to_text()}; write one forward for each"
+        )
+    options = read_properties((directive,), PROPERTIES)
+    if 0 < options["max_age"] < options["expire"]:
+        raise CorefileError(
+            position,
+            f"max_age {duration_to_text(options['max_age'])} is less than expire "
+            f"{duration_to_text(options['expire'])}; make it longer, or expire shorter",
+        )
+    targets = _read_targets(to_tokens)
+    source = options["source_address"]
+    for target in targets:
+        if isinstance(target, HostTarget):
+            continue
+        if options["tls_servername"] is not None and target.server_name is not None:
+            raise CorefileError(
+                position,
+                f'"tls_servername {options["tls_servername"]}" and "%{target.server_name}" both name the server of '
+                f"{target}; remove one of them",
+            )
+        if source is not None and (":" in source) != (":" in target.address):
+            block.warn(
+                f"{position}: {target} cannot be asked from source_address {source}, which is of another address "
+                "family; leave one of them out"
+            )
+    return Route(
+        zone=zones[0],
+        targets=tuple(
+            target
+            if options["tls_servername"] is None
+            else target._replace(server_name=options["tls_servername"])
+            for target in targets
+        ),
+        resolvers=options["resolver"],
+        excepted=tuple(zone for line in options["except"] for zone in line),
+        manner=Manner(
+            expire=options["expire"],
+            max_age=options["max_age"],
+            max_idle=options["max_idle_conns"],
+            read_timeout=options["read_timeout"],
+            force_tcp=options["force_tcp"],
+            check=options["health_check"],
+            source=source,
+            doh_method=options["doh_method"],
+        ),
+        prefer_udp=options["prefer_udp"],
+        max_fails=options["max_fails"],
+        max_attempts=options["max_connect_attempts"],
+        max_concurrent=options["max_concurrent"],
+        failfast=options["failfast_all_unhealthy_upstreams"],
+        failover=frozenset(rcode for line in options["failover"] for rcode in line),
+        next_rcodes=frozenset(rcode for line in options["next"] for rcode in line),
+        next_on_nodata=options["next_on_nodata"],
+        policy_name=options["policy"],
+        contexts={
+            transport: make_context(options["tls"], block.path, alpn)
+            for transport, alpn in _ALPN.items()
+            if any(target.transport == transport for target in targets)
+        },
+    )
+
+
+def _read_targets(tokens: list[Token]) -> list[Target | HostTarget]:
+    """Read the TO words; of upstreams with the same address and port the first one counts."""
+    read = [(token, read_upstreams(token)) for token in tokens]
+    words = [token for token, found in read if found]
+    if not words:
+        raise CorefileError(
+            tokens[0].position,
+            f'"{tokens[0].text}" names no upstream; add a nameserver to the file, or name an address',
+        )
+    if len(words) > MAX_TO:
+        raise CorefileError(
+            words[MAX_TO].position,
+            f"forward takes at most {MAX_TO} upstreams, found {len(words)}; leave some out",
+        )
+    targets: dict[str, Target | HostTarget] = {}
+    for _, found in read:
+        for target in found:
+            targets.setdefault(str(target), target)
+    return list(targets.values())

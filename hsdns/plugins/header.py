@@ -1,0 +1,116 @@
+"""Set or clear flags in the header of queries and replies.
+
+Path: step 5, right below `cache` and above all that answers.
+Source: CoreDNS 1.14.7 plugin/header.
+Rule 1: rules are followed in the order of the file, the last one for a flag wins.
+Rule 2: a reply shows the RD of the query as it was passed on; what is said about replies comes after that, and only
+        where a handler made one.
+Rule 3: cacheable, unless a rule is about RD: the fast path copies RD from each query, AA and RA are the reply's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self
+
+from hsdns.chain import Block, Handler, Next, Request
+from hsdns.corefile.properties import Property, no_arguments, read_properties
+from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
+from hsdns.wire.message import AA, RA, RD, Reply, is_notify
+
+_ACTIONS: Final = ("set", "clear")
+_FLAGS: Final = {"aa": AA, "ra": RA, "rd": RD}
+
+
+class Change(NamedTuple):
+    """Bits of the header to set or to clear."""
+
+    bits: int
+    is_set: bool
+
+    def apply(self, flags: int) -> int:
+        """The flags after the change."""
+        return flags | self.bits if self.is_set else flags & ~self.bits
+
+
+def read_change(line: Line) -> Change:
+    """Read `set|clear FLAG...`, in any case."""
+    if len(line.args) < 2:
+        raise CorefileError(
+            line.name.position,
+            f'"{line.name.text}" of header takes "set" or "clear" and then flags (aa, ra, rd), found '
+            f"{len(line.args)} arguments",
+        )
+    action = _one_of(line.args[0], _ACTIONS)
+    bits = 0
+    for token in line.args[1:]:
+        bits |= _FLAGS[_one_of(token, _FLAGS)]
+    return Change(bits, action == "set")
+
+
+def _one_of(token: Token, known: Iterable[str]) -> str:
+    word = token.text.lower()
+    if word not in known:
+        raise CorefileError(
+            token.position,
+            f'"{token.text}" is not one of: {", ".join(known)}{did_you_mean(word, known)}',
+        )
+    return word
+
+
+class Header(Handler):
+    """Changes flags on the way down and on the way up."""
+
+    name: ClassVar[str] = "header"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "query": Property(read_change, syntax="set|clear FLAG...", repeat="collect"),
+        "response": Property(read_change, syntax="set|clear FLAG...", repeat="collect"),
+    }
+
+    def __init__(self, query: Sequence[Change], response: Sequence[Change]) -> None:
+        self._query, self._response = tuple(query), tuple(response)
+        self._touches_rd = any(change.bits & RD for change in self._query)
+        self.cacheable = not any(change.bits & RD for change in (*query, *response))
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `header` and its rules; of several in a block all count."""
+        for directive in directives:
+            no_arguments(directive)
+        options = read_properties([_in_lower_case(each) for each in directives], cls.PROPERTIES)
+        if not options["query"] and not options["response"]:
+            raise CorefileError(
+                directives[0].name.position,
+                'header has no rule; add one such as "response set ra", or remove it',
+            )
+        return cls(options["query"], options["response"])
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass on the query with its flags changed, and change those of the reply."""
+        query = request.query
+        flags = query.flags
+        for change in self._query:
+            flags = change.apply(flags)
+        if flags != query.flags:
+            request = request.replace(query=query.replace(flags=flags))
+        reply = await next(request)
+        if self._touches_rd and reply.rd is None and not is_notify(query):
+            reply = reply.replace(rd=bool(flags & RD))
+        if not reply.written or reply.dropped:
+            return reply
+        for change in self._response:
+            if change.bits & AA:
+                reply = reply.replace(aa=change.is_set)
+            if change.bits & RA:
+                reply = reply.replace(ra=change.is_set)
+            if change.bits & RD:
+                reply = reply.replace(rd=change.is_set)
+        return reply
+
+
+def _in_lower_case(directive: Directive) -> Directive:
+    """The directive with the names of its properties in lower case: `Query SET AA` is understood too."""
+    lines = tuple(
+        Line(line.name._replace(text=line.name.text.lower()), line.args) for line in directive.lines
+    )
+    return directive._replace(body=lines)

@@ -1,0 +1,43 @@
+"""Say how many connections DNS over HTTPS may have open.
+
+Path: beside the queries: server/settings.py gives the number to server/doh.py.
+Source: CoreDNS 1.14.7 plugin/https.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, Self
+
+from hsdns.chain import Block, Plugin
+from hsdns.corefile.properties import (
+    Property,
+    integer,
+    no_arguments,
+    one,
+    only_once,
+    read_properties,
+)
+from hsdns.corefile.tree import Directive
+
+DEFAULT_CONNECTIONS: Final = 200  # CoreDNS core/dnsserver server_https.go
+
+
+class Https(Plugin):
+    """Knows the number; 0 is any."""
+
+    name: ClassVar[str] = "https"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "max_connections": Property(
+            one(integer(0)), default=DEFAULT_CONNECTIONS, syntax="N", repeat="once"
+        ),
+    }
+
+    def __init__(self, max_connections: int = DEFAULT_CONNECTIONS) -> None:
+        self.max_connections = max_connections
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read the body."""
+        no_arguments(only_once(directives))
+        return cls(**read_properties(directives, cls.PROPERTIES))

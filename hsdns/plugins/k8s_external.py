@@ -1,0 +1,293 @@
+"""Answer the names of Services as they are reached from outside the cluster.
+
+Path: step 5, right above `kubernetes`, whose cluster it asks; cluster/external.py finds what a name leads to.
+Source: CoreDNS 1.14.7 plugin/k8s_external.
+Rule 1: TTLs are of two kinds, as in CoreDNS: addresses, PTR, NS and SOA have this block's `ttl`, SRV and CNAME records
+        that of the kubernetes block.
+Rule 2: `ns1.APEX.ZONE` is this server, by the external addresses of the Service that it is an endpoint of.
+Cacheable: yes, like those of `kubernetes` its answers depend on the question and the store alone, and the store tells
+        what changed.  Replies with a SOA record are not kept: the serial that the table writes is not this zone's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, ClassVar, Final, Self
+
+from hsdns.chain import Block, Handler, Next, Request, Transfer
+from hsdns.cluster.answer import NoSuchName
+from hsdns.cluster.external import ExternalNames, srv_records, target_name
+from hsdns.cluster.freshness import ANYTHING
+from hsdns.cluster.question import Asked
+from hsdns.cluster.reverse import address_of
+from hsdns.cluster.schema import address_type
+from hsdns.cluster.transfer import has_records
+from hsdns.cluster.value import NO_PORT, Entry
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import (
+    Property,
+    flag,
+    integer,
+    one,
+    only_once,
+    read_properties,
+)
+from hsdns.corefile.tree import CorefileError, Directive, Position, Token
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR, Reply, nodata, nxdomain
+from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
+from hsdns.wire.rdata import soa
+
+_NS1: Final = b"\3ns1"
+_HOSTMASTER: Final = b"\12hostmaster"
+_ADDRESSES: Final = (RRType.A, RRType.AAAA)
+
+
+def read_apex(token: Token) -> Name:
+    """Read the name below the zone where its name servers are."""
+    try:
+        apex = Name.from_text(token.text).lowered()
+    except ValueError as error:
+        raise CorefileError(token.position, f'"{token.text}" is no name: {error}') from None
+    if not apex.labels:
+        raise CorefileError(token.position, "apex needs at least one label, for example dns")
+    return apex
+
+
+class K8sExternal(Handler):
+    """Answers A, AAAA, SRV and PTR for external addresses of Services."""
+
+    name: ClassVar[str] = "k8s_external"
+    cacheable = True
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "apex": Property(one(read_apex), default=Name(b"\3dns\0"), syntax="NAME"),
+        "ttl": Property(one(integer(0, 3600)), default=5, syntax="SECONDS"),
+        "headless": Property(flag, default=False),
+        "fallthrough": Property(
+            lambda line: zones_from_args(line.args) or (ROOT,), default=(), syntax="[ZONE...]"
+        ),
+    }
+
+    def __init__(
+        self, zones: tuple[Name, ...], options: dict[str, Any], position: Position
+    ) -> None:
+        self.zones = zones
+        self.kubernetes: Kubernetes  # meet() finds it
+        self._apex: Name = options["apex"]
+        self._ttl: int = options["ttl"]
+        self._headless: bool = options["headless"]
+        self._fallthrough: tuple[Name, ...] = options["fallthrough"]
+        self._position = position
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `k8s_external [ZONE...]`."""
+        directive = only_once(directives)
+        options = read_properties(directives, cls.PROPERTIES)
+        zones = zones_from_args(directive.args) or block.zones
+        spare = MAX_NAME_LEN - len(_HOSTMASTER) - len(options["apex"].wire)
+        for zone in zones:
+            if len(zone.wire) > spare:
+                raise CorefileError(
+                    directive.name.position,
+                    f"zone {zone.to_text()} is too long for names of its servers below it; shorten it, or the apex",
+                )
+        return cls(zones, options, directive.name.position)
+
+    def meet(self, handlers: Sequence[Handler]) -> None:
+        """Find the cluster."""
+        for handler in handlers:
+            if isinstance(handler, Kubernetes):
+                self.kubernetes = handler
+                return
+        raise CorefileError(
+            self._position,
+            "k8s_external shows the cluster of a kubernetes plugin, and there is none in this server block; add it",
+        )
+
+    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+        """Its zones: which names exist in them is not to be seen from the labels."""
+        if any(zone.is_at_or_below(own) for own in self.zones):
+            return None
+        return tuple(own for own in self.zones if own.is_at_or_below(zone))
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Answer from the store, or pass on what is outside the zones or falls through."""
+        qname = request.query.qname
+        zone = max(
+            (zone for zone in self.zones if qname.is_at_or_below(zone)),
+            key=lambda zone: len(zone.lower),
+            default=None,
+        )
+        if zone is None:
+            return await next(request)
+        zone = zone.lowered()
+        if qname == zone:
+            return self._finish(request, self._at_apex(request, zone))
+        servers = Name(self._apex.lower[:-1] + zone.lower)
+        if qname.is_at_or_below(servers):
+            return self._finish(request, self._below_apex(request, zone, servers))
+        try:
+            return self._finish(request, await self._answer(request, zone))
+        except NoSuchName:
+            pass
+        if any(qname.is_at_or_below(through) for through in self._fallthrough):
+            reply = await next(request)
+            return reply.replace(still_holds=partial(self._is_missing, request, zone))
+        return self._finish(request, nxdomain(self._soa(zone)))
+
+    def transfer(self, zone: Name) -> Transfer | None:
+        """All of one of its forward zones; LookupError before the cluster has been read."""
+        if zone not in self.zones or not has_records(zone):
+            return None
+        if not self.kubernetes.store.serves:
+            raise LookupError(f"zone {zone.to_text()}: the cluster has not been read yet")
+        zone = zone.lowered()
+        servers, glue = self._servers(zone)
+        # All of it now, so that what is sent is one moment's state.
+        named = tuple(self._names.records(zone, self._ttl, self.kubernetes.answers.ttl))
+        return Transfer(self._soa(zone), iter((*servers, *glue, *named)))
+
+    def _at_apex(self, request: Request, zone: Name) -> Reply:
+        qtype = request.query.qtype
+        if qtype == RRType.SOA:
+            return Reply(answer=(self._soa(zone),), aa=True)
+        if qtype != RRType.NS:
+            return nodata(self._soa(zone))
+        if request.reads is not None:
+            request.reads.note(ANYTHING)
+        answer, glue = self._servers(zone)
+        return Reply(answer=answer, additional=glue, aa=True)
+
+    def _below_apex(self, request: Request, zone: Name, servers: Name) -> Reply:
+        query = request.query
+        if query.qname == servers:
+            return nodata(self._soa(zone))
+        if query.qname != self._server(zone):
+            return nxdomain(self._soa(zone))
+        owner = query.qname.lowered()
+        if request.reads is not None:
+            request.reads.note(ANYTHING)
+        _, glue = self._servers(zone)
+        answer = tuple(rr._replace(owner=owner) for rr in glue if rr.rrtype == query.qtype)
+        return Reply(answer=answer, aa=True) if answer else nodata(self._soa(zone))
+
+    async def _answer(self, request: Request, zone: Name) -> Reply:
+        """The reply for a name that exists; raise NoSuchName."""
+        query = request.query
+        address = address_of(query.qname) if query.qtype == RRType.PTR else None
+        if address is not None:
+            return self._pointers(request, address)
+        entries, asked = self._names.find(query.qname.below(zone), request.reads)
+        answer: list[RR] = []
+        additional: list[RR] = []
+        truncated = False
+        if query.qtype in _ADDRESSES:
+            for entry in entries:
+                truncated |= await self._add_address(request, entry, answer)
+        elif query.qtype == RRType.SRV:
+            await self._add_srv(request, entries, asked, zone, answer, additional)
+        if not answer:
+            return nodata(self._soa(zone))
+        return Reply(
+            answer=tuple(dict.fromkeys(answer)),
+            additional=tuple(dict.fromkeys(additional)),
+            aa=True,
+            tc=truncated,
+        )
+
+    async def _add_address(self, request: Request, entry: Entry, answer: list[RR]) -> bool:
+        """Add an address of the type asked for, or a load balancer's name and what it resolves to; tell of TC."""
+        owner, qtype = request.query.qname.lowered(), request.query.qtype
+        if isinstance(entry.host, bytes):
+            if address_type(entry.host) == qtype:
+                answer.append(RR(owner, qtype, self._ttl, entry.host))
+            return False
+        cname = RR(owner, RRType.CNAME, self.kubernetes.answers.ttl, entry.host.lower)
+        if cname in answer:  # once, not for each port
+            return False
+        answer.append(cname)
+        found = await self.kubernetes.look_up(request, entry.host, qtype)
+        answer += found.answer
+        return found.tc
+
+    async def _add_srv(
+        self,
+        request: Request,
+        entries: Sequence[Entry],
+        asked: Asked,
+        zone: Name,
+        answer: list[RR],
+        additional: list[RR],
+    ) -> None:
+        owner = request.query.qname.lowered()
+        answer += srv_records(entries, asked, owner, zone, self.kubernetes.answers.ttl)
+        looked_up: set[Name] = set()
+        for host, label, port, _ in entries:
+            if port == NO_PORT:
+                continue
+            if isinstance(host, bytes):
+                target = target_name(label, asked, zone)
+                if target is not None:
+                    additional.append(RR(target, address_type(host), self._ttl, host))
+            elif host not in looked_up:
+                looked_up.add(host)
+                for qtype in _ADDRESSES:
+                    found = await self.kubernetes.look_up(request, host, qtype)
+                    additional += found.answer
+
+    def _pointers(self, request: Request, address: bytes) -> Reply:
+        owner = request.query.qname.lowered()
+        names = (
+            target_name(None, Asked(b"", namespace, name), self.zones[0])
+            for namespace, name in self._names.pointers(address, request.reads)
+        )
+        answer = tuple(
+            RR(owner, RRType.PTR, self._ttl, name.lower) for name in names if name is not None
+        )
+        if not answer:
+            raise NoSuchName
+        return Reply(answer=answer, aa=True)
+
+    @property
+    def _names(self) -> ExternalNames:
+        return ExternalNames(self.kubernetes.answers, headless=self._headless)
+
+    def _is_missing(self, request: Request, zone: Name) -> bool:
+        """Tell whether a name that was passed on still does not exist."""
+        query = request.query
+        address = address_of(query.qname) if query.qtype == RRType.PTR else None
+        if address is not None:
+            return not self._names.pointers(address, None)
+        try:
+            self._names.find(query.qname.below(zone), None)
+        except NoSuchName:
+            return True
+        return False
+
+    def _servers(self, zone: Name) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
+        """The NS record and the addresses of this server."""
+        server, nameserver = self._server(zone), self.kubernetes.answers.nameserver
+        glue = tuple(
+            RR(server, address_type(address), self._ttl, address)
+            for address in nameserver.external(headless=self._headless)
+        )
+        return (RR(zone, RRType.NS, self._ttl, server.wire),), glue
+
+    def _server(self, zone: Name) -> Name:
+        return Name(_NS1 + self._apex.lower[:-1] + zone.lower)
+
+    def _soa(self, zone: Name) -> RR:
+        hostmaster = Name(_HOSTMASTER + self._apex.lower[:-1] + zone.lower)
+        serial = self.kubernetes.store.external_serial
+        rdata = soa(self._server(zone), hostmaster, serial, 7200, 1800, 86400, self._ttl)
+        return RR(zone, RRType.SOA, self._ttl, rdata)
+
+    @staticmethod
+    def _finish(request: Request, reply: Reply) -> Reply:
+        """Say what may be kept of a reply: by no cache, and by the fast path only without a SOA record."""
+        if request.reads is not None and (reply.authority or request.query.qtype == RRType.SOA):
+            request.reads.spoil()
+        return reply.replace(fresh=True)

@@ -1,0 +1,56 @@
+"""Gather what plugins know of a query, under labels such as `kubernetes/namespace`, for others to read.
+
+Path: step 4, before the block's chain, views included; log, rewrite, template, view and a user's own plugins read it.
+Source: CoreDNS 1.14.7 plugin/metadata.
+Rule 1: a value is worked out when it is read; a label that two plugins give has the value of the one below.
+Cacheable: yes, it changes nothing; what reads the values says for itself whether it may be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Self
+
+from hsdns.chain import Block, Handler, Next, Request
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import no_body, only_once
+from hsdns.corefile.tree import Directive
+from hsdns.wire.message import Reply
+from hsdns.wire.name import Name
+
+
+class Metadata(Handler):
+    """Collects values before a query enters the chain."""
+
+    name: ClassVar[str] = "metadata"
+    guards: ClassVar[bool] = True
+    cacheable = True
+
+    def __init__(self, zones: Sequence[Name]) -> None:
+        self.zones = tuple(zones)
+        self._sources: tuple[Handler, ...] = ()
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `metadata [ZONES...]`."""
+        directive = only_once(directives)
+        no_body(directive)
+        return cls(zones_from_args(directive.args) or block.zones)
+
+    def meet(self, handlers: Sequence[Handler]) -> None:
+        """Note who in the chain knows something."""
+        self._sources = tuple(
+            each for each in handlers if type(each).metadata is not Handler.metadata
+        )
+
+    def enter(self, request: Request) -> Request:
+        """Collect; a name outside of the zones gets an empty collection."""
+        found: dict[str, Callable[[], str]] = {}
+        if any(request.query.qname.is_at_or_below(zone) for zone in self.zones):
+            for source in self._sources:
+                found.update(source.metadata(request))
+        return request.replace(metadata=found)
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass everything on."""
+        return await next(request)

@@ -1,0 +1,50 @@
+"""Leave the authority and additional sections out of answers that do not need them.
+
+Path: step 5, below `cache` and above all that answers.
+Source: CoreDNS 1.14.7 plugin/minimal.
+Rule 1: only a positive answer is made smaller.  A referral is its authority section, and a denial needs its SOA record
+        (RFC 2308); errors, NOTIFY and zone transfers stay as they are too.
+Rule 2: cacheable: what it does depends on the reply alone, and it leaves NXDOMAIN as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.corefile.properties import no_arguments, no_body, only_once
+from hsdns.corefile.tree import Directive
+from hsdns.wire.message import Reply
+from hsdns.wire.outcome import Outcome, outcome
+
+
+class Minimal(Handler):
+    """Strips positive answers."""
+
+    name: ClassVar[str] = "minimal"
+    cacheable = True
+
+    def __init__(self) -> None:
+        self._runtime: Runtime
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Take no options."""
+        directive = only_once(directives)
+        no_arguments(directive)
+        no_body(directive)
+        return cls()
+
+    async def start(self, runtime: Runtime) -> None:
+        """Take the wall clock: an answer whose signatures are out of their time is no positive one."""
+        self._runtime = runtime
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass everything on, and take from the reply what it can do without."""
+        reply = await next(request)
+        if reply.dropped or not reply.written or not (reply.authority or reply.additional):
+            return reply
+        if outcome(request.query, reply, self._runtime.wall) is not Outcome.POSITIVE:
+            return reply
+        return reply.replace(authority=(), additional=())

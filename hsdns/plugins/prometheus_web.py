@@ -1,0 +1,89 @@
+"""Read the file that says with which certificate /metrics is served.
+
+Path: plugins/prometheus.py, for `tls FILE`.
+Source: the web configuration file of prometheus/exporter-toolkit, which CoreDNS 1.14.7 hands the file to.
+Rule 1: what is not known here is refused by its name, since it might be what keeps strangers out.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from hsdns.corefile.tree import CorefileError, Token
+
+TlsContext = ssl.SSLContext
+CLIENT_AUTH: Final = {
+    "NoClientCert": ssl.CERT_NONE,
+    "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
+    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
+}
+VERSIONS: Final = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+KNOWN: Final = (
+    "cert_file", "key_file", "client_auth_type", "client_ca_file", "min_version", "max_version",
+)  # fmt: skip
+
+
+class _Fault(Exception):
+    """What is wrong with the file."""
+
+
+def read_web_config(token: Token, path: str) -> TlsContext | None:
+    """Make the context that a file describes, None where it says nothing of TLS; raise CorefileError."""
+    try:
+        return _read(Path(path))
+    except OSError as error:
+        reason = f"{error.filename or path}: {error.strerror or error}"
+    except (_Fault, yaml.YAMLError, ValueError) as error:
+        reason = str(error).replace("\n", " ")
+    raise CorefileError(token.position, f'cannot use "{token.text}" for TLS: {reason}')
+
+
+def _read(path: Path) -> TlsContext | None:
+    sections = _mapping(yaml.safe_load(path.read_text()) or {}, "the file")
+    for name in sections:
+        if name != "tls_server_config":
+            raise _Fault(
+                f'"{name}" is not known to hsdns, which has "tls_server_config"; remove it'
+            )
+    wanted = _mapping(sections.get("tls_server_config") or {}, "tls_server_config")
+    if not wanted:
+        return None
+    for name in wanted:
+        if name not in KNOWN:
+            raise _Fault(f'"{name}" is not known to hsdns, which has {", ".join(KNOWN)}; remove it')
+    for name in ("cert_file", "key_file"):
+        if not wanted.get(name):
+            raise _Fault(f'"{name}" is missing')
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.minimum_version = _one_of(VERSIONS, wanted, "min_version", "TLS12")
+    context.maximum_version = _one_of(VERSIONS, wanted, "max_version", "TLS13")
+    folder = path.parent
+    context.load_cert_chain(
+        folder / str(wanted["cert_file"]), folder / str(wanted["key_file"]), lambda: b""
+    )
+    authority = wanted.get("client_ca_file")
+    if authority:
+        context.load_verify_locations(cafile=folder / str(authority))
+    context.verify_mode = _one_of(CLIENT_AUTH, wanted, "client_auth_type", "NoClientCert")
+    if context.verify_mode != ssl.CERT_NONE and not authority:
+        raise _Fault('"client_auth_type" wants certificates; name "client_ca_file", too')
+    return context
+
+
+def _mapping(found: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(found, Mapping):
+        raise _Fault(f"{what} is no mapping")
+    return found
+
+
+def _one_of(known: Mapping[str, Any], wanted: Mapping[str, Any], name: str, default: str) -> Any:
+    value = wanted.get(name, default)
+    if value not in known:
+        raise _Fault(f'"{name}: {value}" is not one of: {", ".join(known)}')
+    return known[value]

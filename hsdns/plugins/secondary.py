@@ -1,0 +1,261 @@
+"""Serve zones that are fetched from primaries, and kept up to date.
+
+Path: step 5, below `auto`; authority/ fetches the zones and finds the answers.
+Source: CoreDNS 1.14.7 plugin/secondary; RFC 1034 section 4.3.5, RFC 1996, RFC 5936, RFC 9432.
+Rule 1: until a zone has been transferred, and once it has expired, it is SERVFAIL.
+Rule 2: a NOTIFY from a primary is answered, then acted on; others get no answer.
+Cacheable: yes, as `file`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+from hsdns.authority.address import is_from, read_endpoint
+from hsdns.authority.answering import answer, longest
+from hsdns.authority.catalog import CatalogError, Member, read_catalog
+from hsdns.authority.incoming import TransferError
+from hsdns.authority.secondary_zone import SecondaryZone
+from hsdns.chain import Block, Endpoint, Handler, Next, Plugin, Request, Runtime
+from hsdns.chain import Transfer as Outgoing
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import Property, read_properties
+from hsdns.corefile.tree import CorefileError, Directive, Line
+from hsdns.plugins.hosts import read_fallthrough
+from hsdns.plugins.transfer import Transfer
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Reply, is_notify, unwritten
+from hsdns.wire.name import Name
+
+log = logging.getLogger("hsdns.plugin.secondary")
+
+
+def _read_primaries(line: Line) -> tuple[Endpoint, ...]:
+    """Read `from ADDRESS...`."""
+    if len(line.args) < 2 or line.args[0].text != "from":
+        raise CorefileError(
+            line.name.position, '"transfer" of secondary is written "transfer from ADDRESS..."'
+        )
+    return tuple(map(read_endpoint, line.args[1:]))
+
+
+class Wanted(NamedTuple):
+    """A zone of the Corefile; `members` are the zones that a catalog may bring, None where it is no catalog."""
+
+    zone: Name
+    primaries: tuple[Endpoint, ...]
+    members: tuple[Name, ...] | None
+
+
+class Dynamic(NamedTuple):
+    """A zone that a catalog has brought."""
+
+    catalog: Name
+    label: bytes
+    task: Awaitable[Any]
+
+
+class Secondary(Handler):
+    """Answers from zones of primaries."""
+
+    name: ClassVar[str] = "secondary"
+    cacheable = True
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "transfer": Property(_read_primaries, syntax="from ADDRESS...", repeat="collect"),
+        "catalog": Property(
+            lambda line: zones_from_args(line.args), syntax="[ZONES...]", repeat="collect"
+        ),
+        "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONES...]"),
+    }
+
+    def __init__(self, wanted: Sequence[Wanted], through: tuple[Name, ...]) -> None:
+        self._wanted = tuple(wanted)
+        self._through = through
+        self._is_last = False
+        self._transfer: Transfer | None = None
+        self._catalogs: dict[Name, tuple[Member, ...]] = {}
+        self._dynamic: dict[Name, Dynamic] = {}
+        self.zones = {
+            each.zone: SecondaryZone(each.zone, each.primaries, log, self._acceptor(each))
+            for each in wanted
+        }
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read each `secondary [ZONES...]`."""
+        wanted: dict[Name, Wanted] = {}
+        for directive in directives:
+            options = read_properties([directive], cls.PROPERTIES)
+            primaries = tuple(endpoint for line in options["transfer"] for endpoint in line)
+            if not primaries:
+                raise CorefileError(
+                    directive.name.position,
+                    'secondary needs "transfer from" with the address of a primary',
+                )
+            lists = options["catalog"]
+            members = None
+            if lists:  # one without zones lets every zone in
+                members = tuple(zone for line in lists for zone in line) if all(lists) else ()
+            for zone in zones_from_args(directive.args) or block.zones:
+                wanted[zone] = Wanted(zone, primaries, members)
+        options = read_properties(directives, cls.PROPERTIES)
+        return cls(tuple(wanted.values()), options["fallthrough"])
+
+    def meet(self, handlers: Sequence[Handler]) -> None:
+        """Find `transfer`, and who stands behind."""
+        self._is_last = handlers[-1] is self
+        self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
+
+    def inherit(self, old: Plugin) -> bool:
+        """Go on with the zones that the configuration before had of the same primaries.
+
+        Catalogs are fetched anew, for their members begin with a transfer.
+        """
+        if isinstance(old, Secondary):
+            for wanted in self._wanted:
+                zone, known = self.zones[wanted.zone], old.zones.get(wanted.zone)
+                is_same = known is not None and known.primaries == zone.primaries
+                if known is not None and is_same and wanted.members is None:
+                    zone.take_over(known)
+        return False
+
+    async def start(self, runtime: Runtime) -> None:
+        """Begin to fetch the zones; nothing waits for them."""
+        self._runtime = runtime
+        for zone in self.zones.values():
+            self._keep(zone)
+
+    def _keep(self, zone: SecondaryZone) -> Awaitable[Any]:
+        runtime = self._runtime
+        keeping = zone.keep(runtime.clock, runtime.random, self._notify)
+        return runtime.spawn(keeping, f"secondary {zone.origin.to_text()}")
+
+    def _notify(self, zone: Name) -> None:
+        if self._transfer is not None:
+            self._transfer.notify(zone)
+
+    def transfer(self, zone: Name) -> Outgoing | None:
+        """All of a zone."""
+        found = self.zones.get(zone)
+        if found is None:
+            return None
+        if found.current is None:
+            raise LookupError(f"zone {zone.to_text()} has not been transferred yet")
+        return Outgoing(found.current.soa, found.current.records())
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Answer from the longest zone that holds the name."""
+        query = request.query
+        origin = longest(query.qname, self.zones)
+        if origin is None:
+            return unwritten(Rcode.REFUSED) if self._is_last else await next(request)
+        found = self.zones[origin]
+        if query.qtype in (RRType.AXFR, RRType.IXFR):
+            return unwritten(Rcode.REFUSED)
+        if is_notify(query):
+            return self._take_notify(found, request.client)
+        if found.is_expired(request.now):
+            log.error("Zone %s is expired", origin.to_text())
+            return unwritten(Rcode.SERVFAIL)
+        zone = found.current
+        if zone is None:
+            return unwritten(Rcode.SERVFAIL)
+        reply, is_unknown = await answer(zone, request, self._runtime.resolve)
+        if is_unknown and any(query.qname.is_at_or_below(each) for each in self._through):
+            return await next(request)
+        return reply
+
+    def _take_notify(self, zone: SecondaryZone, client: Endpoint) -> Reply:
+        shown = zone.origin.to_text()
+        if not is_from(client, [primary.address for primary in zone.primaries]):
+            log.info("Dropping notify from %s for %s", client.address, shown)
+            return Reply(dropped=True)
+        log.info("Notify from %s for %s: checking transfer", client.address, shown)
+        refreshing = zone.refresh(self._runtime.clock, self._notify)
+        self._runtime.spawn(refreshing, f"secondary {shown} after NOTIFY")
+        return Reply(aa=True)
+
+    # Catalogs
+
+    def _acceptor(self, wanted: Wanted) -> Any:
+        """What looks at each transfer of a zone: at catalogs for their members, at others not at all."""
+        if wanted.members is None:
+            return lambda records: None
+
+        def accept(records: tuple[RR, ...]) -> None:
+            try:
+                members = read_catalog(wanted.zone, records)
+            except CatalogError as error:
+                raise TransferError(str(error)) from None
+            self._apply(wanted, members)
+
+        return accept
+
+    def _apply(self, wanted: Wanted, members: tuple[Member, ...]) -> None:
+        """Serve what a catalog lists, and nothing of it that it lists no more."""
+        catalog = wanted.zone
+        self._catalogs[catalog] = members
+        allowed = [
+            member
+            for member in members
+            if not wanted.members
+            or any(member.zone.is_at_or_below(zone) for zone in wanted.members)
+        ]
+        if len(allowed) < len(members):
+            log.warning(
+                "Skipped %d member zones from catalog %s: outside configured member zones",
+                len(members) - len(allowed),
+                catalog.to_text(),
+            )
+        for member in allowed:
+            self._take_in(member, wanted)
+        listed = {member.zone for member in allowed}
+        for zone, dynamic in list(self._dynamic.items()):
+            if dynamic.catalog == catalog and zone not in listed:
+                self._drop(zone)
+                log.info(
+                    "Removed catalog member zone %s from catalog %s",
+                    zone.to_text(),
+                    catalog.to_text(),
+                )
+
+    def _take_in(self, member: Member, wanted: Wanted) -> None:
+        """Serve a member, unless another catalog or the Corefile has it and does not give it away."""
+        zone, catalog = member.zone, wanted.zone
+        dynamic = self._dynamic.get(zone)
+        kept: SecondaryZone | None = None
+        if dynamic is not None and dynamic.catalog == catalog:
+            if dynamic.label == member.label:
+                return
+        elif dynamic is not None:
+            source = next(
+                (each for each in self._catalogs.get(dynamic.catalog, ()) if each.zone == zone),
+                None,
+            )
+            if source is None or source.new_owner != catalog:
+                dynamic = None
+            elif dynamic.label == source.label == member.label:
+                kept = self.zones[zone]
+        if dynamic is None and zone in self.zones:
+            log.warning(
+                "Skipping catalog member zone %s from %s: zone already exists",
+                zone.to_text(),
+                catalog.to_text(),
+            )
+            return
+        if dynamic is not None:
+            self._drop(zone)
+        found = self.zones[zone] = SecondaryZone(zone, wanted.primaries, log)
+        if kept is not None:
+            found.take_over(kept)
+        self._dynamic[zone] = Dynamic(catalog, member.label, self._keep(found))
+        log.info("Added catalog member zone %s from catalog %s", zone.to_text(), catalog.to_text())
+
+    def _drop(self, zone: Name) -> None:
+        dynamic = self._dynamic.pop(zone)
+        del self.zones[zone]
+        if isinstance(dynamic.task, asyncio.Task):
+            dynamic.task.cancel()

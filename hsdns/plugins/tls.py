@@ -1,0 +1,158 @@
+"""Have the certificate with which tls:// and https:// keys of the block are served.
+
+Path: beside the queries: server/settings.py gives a listener the context of its blocks, server/tls.py speaks TLS.
+Source: CoreDNS 1.14.7 plugin/tls and plugin/pkg/tls.
+Rule 1: the files are read at setup, so each reload reads them anew, and a fault in one stops the start or the reload
+        with its place.  Connections that are open keep what they began with.
+Rule 2: TLS 1.2 is the least.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self
+
+from hsdns.chain import Block, Plugin, Runtime
+from hsdns.corefile.properties import Property, one, read_properties, text
+from hsdns.corefile.tree import CorefileError, Directive, Position, Token, did_you_mean
+
+CLIENT_AUTH: Final = {
+    "nocert": ssl.CERT_NONE,
+    "verify_if_given": ssl.CERT_OPTIONAL,
+    "require_and_verify": ssl.CERT_REQUIRED,
+}
+# A certificate that nobody verifies proves nothing, and Python's ssl module has no way to take one.
+UNVERIFIED: Final = ("request", "require")
+ACME: Final = ("acme", "email", "ca", "storage", "ca_root", "resolver")
+_log = logging.getLogger("hsdns.plugin.tls")
+
+
+class Files(NamedTuple):
+    """What a context is made of; two listeners' blocks agree where these are equal."""
+
+    cert: str
+    key: str
+    ca: str = ""
+    client_auth: ssl.VerifyMode = ssl.CERT_NONE
+    keylog: str = ""
+
+
+def _client_auth(token: Token) -> ssl.VerifyMode:
+    if token.text in UNVERIFIED:
+        raise CorefileError(
+            token.position,
+            f'"{token.text}" asks for certificates without verifying them, which hsdns cannot do; '
+            'use "verify_if_given" or "require_and_verify"',
+        )
+    if token.text not in CLIENT_AUTH:
+        raise CorefileError(
+            token.position,
+            f'"{token.text}" is not one of: {", ".join(CLIENT_AUTH)}{did_you_mean(token.text, CLIENT_AUTH)}',
+        )
+    return CLIENT_AUTH[token.text]
+
+
+class Tls(Plugin):
+    """Holds one certificate."""
+
+    name: ClassVar[str] = "tls"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "client_auth": Property(
+            one(_client_auth), default=ssl.CERT_NONE, syntax="|".join(CLIENT_AUTH)
+        ),
+        "keylog": Property(one(text), default="", syntax="FILE"),
+    }
+
+    def __init__(self, files: Files, position: Position) -> None:
+        self.files = files
+        self.position = position
+        self.context = _make_context(files, position)
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `tls CERT KEY [CA]`; of several in a block the last one counts."""
+        for directive in directives:
+            _refuse_acme(directive)
+            if not 2 <= len(directive.args) <= 3:
+                raise CorefileError(
+                    directive.name.position,
+                    f'"tls" takes 2 or 3 files, CERT KEY [CA], found {len(directive.args)}',
+                )
+        directive = directives[-1]
+        options = read_properties([directive], cls.PROPERTIES)
+        cert, key, *ca = [block.path(token.text) for token in directive.args]
+        keylog = block.path(options["keylog"]) if options["keylog"] else ""
+        files = Files(cert, key, "".join(ca), options["client_auth"], keylog)
+        return cls(files, directive.args[0].position)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Begin to write the sessions' keys where that is asked for."""
+        path = self.files.keylog
+        if not path:
+            return
+        try:
+            # Whoever reads the file can read the connections, so it is the owner's alone.
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+            self.context.keylog_filename = path
+        except OSError as error:
+            raise CorefileError(
+                self.position, f'cannot write TLS keys to "{path}": {error.strerror}'
+            ) from error
+        _log.warning('plugin/tls: Writing TLS Key Log to "%s"', path)
+
+
+def only_one(plugins: Iterable[Plugin]) -> ssl.SSLContext | None:
+    """The context of a listener's blocks, None for plain text; raise CorefileError where they disagree."""
+    found: Tls | None = None
+    for plugin in plugins:
+        if isinstance(plugin, Tls):
+            if found is not None and found.files != plugin.files:
+                raise CorefileError(
+                    plugin.position,
+                    f"another block of this address has other TLS files, at {found.position}; "
+                    "an address has one certificate: name the same files or change a port",
+                )
+            found = found or plugin
+    return found.context if found is not None else None
+
+
+def _refuse_acme(directive: Directive) -> None:
+    for line in directive.lines:
+        if line.name.text in ACME and not directive.args:
+            raise CorefileError(
+                line.name.position,
+                f'"{line.name.text}": hsdns does not fetch certificates (ACME); '
+                'have cert-manager or another tool write them to files, and name these: "tls CERT KEY"',
+            )
+
+
+def _make_context(files: Files, position: Position) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    _load(
+        position, files.cert, lambda: context.load_cert_chain(files.cert, files.key, _no_password)
+    )
+    if files.ca:
+        _load(position, files.ca, lambda: context.load_verify_locations(cafile=files.ca))
+    elif files.client_auth != ssl.CERT_NONE:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+    context.verify_mode = files.client_auth
+    return context
+
+
+def _no_password() -> str:
+    """Stand in for the prompt with which OpenSSL would stop the start."""
+    raise ValueError("the key is encrypted; decrypt it first")
+
+
+def _load(position: Position, path: str, load: Callable[[], None]) -> None:
+    """Turn what goes wrong with a file into a sentence that names it."""
+    try:
+        load()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        raise CorefileError(position, f'cannot use "{path}" for TLS: {reason}') from error

@@ -1,0 +1,188 @@
+"""Give whole zones to secondaries (AXFR, IXFR), and tell them when a zone has changed (NOTIFY).
+
+Path: step 5, above the plugins that have zones: `kubernetes`, `file`, `auto`, `secondary` (Handler.transfer).
+Source: CoreDNS 1.14.7 plugin/transfer; RFC 5936, RFC 1995 section 4, RFC 1996.
+Rule 1: transfers go over TCP alone, to the addresses of `to` alone; everybody else is REFUSED.
+Rule 2: IXFR with the serial of the zone is answered with its SOA record, with any other serial like AXFR.
+Cacheable: yes.  What it answers itself is not `fresh`, so the fast path keeps none of it; all else passes unchanged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from itertools import chain
+from typing import Any, ClassVar, NamedTuple, Self
+
+from hsdns.authority.address import endpoint_to_text, is_from, read_endpoint
+from hsdns.authority.notify import send_notify
+from hsdns.authority.outgoing import asked_serial, batches
+from hsdns.authority.zone import serial_of
+from hsdns.chain import Block, Endpoint, Handler, Next, Request, Runtime
+from hsdns.chain import Transfer as Outgoing
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import Property, many, one, read_properties
+from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Reply, unwritten
+from hsdns.wire.name import Name
+
+ANYBODY = Endpoint("*", 0)
+log = logging.getLogger("hsdns.plugin.transfer")
+
+
+def _read_secondary(token: Token) -> Endpoint:
+    """Read an address, or `*` for everybody."""
+    return ANYBODY if token.text == "*" else read_endpoint(token)
+
+
+def _read_source(token: Token) -> str:
+    """Read the address to send from."""
+    try:
+        return str(ip_address(token.text))
+    except ValueError:
+        raise CorefileError(
+            token.position, f'"{token.text}" is no IP address to send NOTIFY from'
+        ) from None
+
+
+class Secondaries(NamedTuple):
+    """One directive: who may have which zones."""
+
+    zones: tuple[Name, ...]
+    to: tuple[Endpoint, ...]
+    source: str | None
+
+    def allow(self, client: Endpoint) -> bool:
+        """Whether a client may have them."""
+        return ANYBODY in self.to or is_from(client, [each.address for each in self.to])
+
+
+class Transfer(Handler):
+    """Answers AXFR and IXFR."""
+
+    name: ClassVar[str] = "transfer"
+    cacheable = True
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "to": Property(many(_read_secondary), syntax="ADDRESS...", repeat="collect"),
+        "source": Property(one(_read_source), syntax="ADDRESS", repeat="once"),
+    }
+
+    def __init__(self, secondaries: Sequence[Secondaries]) -> None:
+        self._secondaries = tuple(secondaries)
+        self._handlers: Sequence[Handler] = ()
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read each `transfer [ZONE...]`."""
+        found = []
+        for directive in directives:
+            options = read_properties([directive], cls.PROPERTIES)
+            to = tuple(endpoint for line in options["to"] for endpoint in line)
+            if not to:
+                raise CorefileError(
+                    directive.name.position,
+                    'transfer needs "to" with the addresses of secondaries, or "to *" for everybody',
+                )
+            zones = zones_from_args(directive.args) or block.zones
+            found.append(Secondaries(zones, to, options["source"]))
+        return cls(found)
+
+    def meet(self, handlers: Sequence[Handler]) -> None:
+        """Remember who may have zones."""
+        self._handlers = tuple(handler for handler in handlers if handler is not self)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Send nothing: the plugins that have zones say when."""
+        self._runtime = runtime
+
+    def notify(self, zone: Name) -> None:
+        """Tell all secondaries of a zone that there is a new version; who does not hear it is logged."""
+        chosen = self._chosen(zone)
+        if chosen is None:
+            return
+        for secondary in dict.fromkeys(chosen.to):
+            if secondary != ANYBODY:
+                self._runtime.spawn(
+                    self._notify(zone, secondary, chosen.source),
+                    f"NOTIFY {zone.to_text()} to {endpoint_to_text(secondary)}",
+                )
+
+    async def _notify(self, zone: Name, secondary: Endpoint, source: str | None) -> None:
+        reason = await send_notify(zone, secondary, source)
+        if reason is not None:
+            log.warning("Failed sending notifies: %s", reason)
+        else:
+            log.debug("Sent notify for zone %s to %s", zone.to_text(), endpoint_to_text(secondary))
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Answer AXFR and IXFR; everything else goes on."""
+        query = request.query
+        if query.qtype not in (RRType.AXFR, RRType.IXFR):
+            return await next(request)
+        if request.protocol != "tcp":
+            return unwritten(Rcode.REFUSED)
+        chosen = self._chosen(query.qname)
+        if chosen is None:
+            return await next(request)
+        if not chosen.allow(request.client):
+            return Reply(rcode=Rcode.REFUSED)
+        serial = None
+        if query.qtype == RRType.IXFR:
+            serial = asked_serial(query)
+            if serial is None:
+                return unwritten(Rcode.SERVFAIL)
+        try:
+            outgoing = self._find(query.qname.lowered())
+        except LookupError as error:
+            return unwritten(Rcode.SERVFAIL, str(error))
+        if outgoing is None:
+            return await next(request)
+        if serial and serial == serial_of(outgoing.soa):
+            log.info(
+                "Outgoing noop, incremental transfer for up to date zone %s to %s for %d SOA serial",
+                query.qname.to_text(),
+                request.client.address,
+                serial,
+            )
+            return Reply(answer=(outgoing.soa,))
+        return in_messages(self._counted(outgoing, request))
+
+    def _chosen(self, name: Name) -> Secondaries | None:
+        """The directive with the longest zone that holds a name; of two with the same the first."""
+        chosen, length = None, -1
+        for secondaries in self._secondaries:
+            for zone in secondaries.zones:
+                if name.is_at_or_below(zone) and len(zone.lower) > length:
+                    chosen, length = secondaries, len(zone.lower)
+        return chosen
+
+    def _find(self, zone: Name) -> Outgoing | None:
+        for handler in self._handlers:
+            found = handler.transfer(zone)
+            if found is not None:
+                return found
+        return None
+
+    @staticmethod
+    def _counted(outgoing: Outgoing, request: Request) -> Iterator[tuple[RR, ...]]:
+        """The batches of a transfer, and a line in the log when the last one is taken."""
+        count = 0
+        for batch in batches(outgoing):
+            count += len(batch)
+            yield batch
+        log.info(
+            "Outgoing transfer of %d records of zone %s to %s for %d SOA serial",
+            count,
+            request.query.qname.to_text(),
+            request.client.address,
+            serial_of(outgoing.soa),
+        )
+
+
+def in_messages(batches: Iterator[tuple[RR, ...]]) -> Reply:
+    """A reply of one message for each batch."""
+    first, second = next(batches), next(batches, None)
+    following = None if second is None else chain((second,), batches)
+    return Reply(answer=first, aa=True, following=following)

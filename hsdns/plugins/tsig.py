@@ -1,0 +1,223 @@
+"""Verify signed queries and sign their replies (TSIG).
+
+Path: step 5, above `rewrite` and all sources of answers; wire/tsig.py knows the record.
+Source: CoreDNS 1.14.7 plugin/tsig; RFC 8945.
+Rule 1: what stands below does not see the signature, and `forward` does not pass it on.
+Rule 2: whatever is answered to a signed query is signed, refusals and failures too.
+Cacheable: no, each signature is of its own query and time, and an unsigned query may have to be refused.
+"""
+
+from __future__ import annotations
+
+import binascii
+import logging
+import re
+from base64 import b64decode
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self
+
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import Property, many, one, only_once, read_properties, text
+from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token, did_you_mean
+from hsdns.wire.iana import Rcode, type_from_text, type_to_text
+from hsdns.wire.message import Reply
+from hsdns.wire.name import Name
+from hsdns.wire.tsig import NO_ERROR, BadRecord, ReplySigner, read_signature, verify
+
+OPCODES: Final = {"QUERY": 0, "IQUERY": 1, "STATUS": 2, "NOTIFY": 4, "UPDATE": 5}
+ALL: Final = "all"
+NONE: Final = "none"
+_WORDS: Final = re.compile(r'"[^"]*"|//[^\n]*|\#[^\n]*|/\*.*?\*/|[{};]|[^\s{};"]+', re.DOTALL)
+log = logging.getLogger("hsdns.plugin.tsig")
+
+
+class Secret(NamedTuple):
+    """A key and where it is said."""
+
+    key: Name
+    secret: bytes
+    position: Position
+
+
+class Required(NamedTuple):
+    """Queries that must be signed: those of some types or opcodes, or all."""
+
+    numbers: frozenset[int] = frozenset()
+    everything: bool = False
+
+    def includes(self, number: int) -> bool:
+        """Whether a type or opcode is one of them."""
+        return self.everything or number in self.numbers
+
+
+def _read_secret(line: Line) -> Secret:
+    """Read `NAME KEY`."""
+    name, key = many(lambda token: token, 2, 2)(line)
+    return _secret(name.text, key.text, name.position)
+
+
+def _secret(name: str, key: str, position: Position) -> Secret:
+    try:
+        owner = Name.from_text(name).lowered()
+    except ValueError as error:
+        raise CorefileError(position, f'"{name}" is no name of a key: {error}') from None
+    try:
+        return Secret(owner, b64decode(key, validate=True), position)
+    except binascii.Error:
+        raise CorefileError(
+            position, f'the secret of key "{name}" is not base64; make one with tsig-keygen'
+        ) from None
+
+
+def _read_required(known: Any) -> Any:
+    """Read `all`, `none` or numbers by their names."""
+
+    def read(line: Line) -> Required:
+        tokens = many(lambda token: token)(line)
+        if tokens[0].text in (ALL, NONE):
+            return Required(everything=tokens[0].text == ALL)
+        return Required(frozenset(known(token) for token in tokens))
+
+    return read
+
+
+def _read_type(token: Token) -> int:
+    try:
+        return type_from_text(token.text)
+    except ValueError as error:
+        raise CorefileError(token.position, str(error)) from None
+
+
+def _read_opcode(token: Token) -> int:
+    number = OPCODES.get(token.text)
+    if number is None:
+        raise CorefileError(
+            token.position,
+            f'"{token.text}" is not one of: {", ".join(OPCODES)}{did_you_mean(token.text, OPCODES)}',
+        )
+    return number
+
+
+class Tsig(Handler):
+    """Verifies queries and signs replies."""
+
+    name: ClassVar[str] = "tsig"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "secret": Property(_read_secret, syntax="NAME KEY", repeat="collect"),
+        "secrets": Property(lambda line: _read_file(line), syntax="FILE", repeat="collect"),
+        "require": Property(
+            _read_required(_read_type), default=Required(), syntax="all|none|QTYPE..."
+        ),
+        "require_opcode": Property(
+            _read_required(_read_opcode), default=Required(), syntax="all|none|OPCODE..."
+        ),
+    }
+
+    def __init__(
+        self,
+        zones: tuple[Name, ...],
+        secrets: dict[Name, bytes],
+        types: Required,
+        opcodes: Required,
+    ) -> None:
+        self._zones = zones
+        self._secrets = secrets
+        self._types = types
+        self._opcodes = opcodes
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `tsig [ZONE...]` and the files with secrets."""
+        directive = only_once(directives)
+        options = read_properties(directives, cls.PROPERTIES)
+        secrets: dict[Name, bytes] = {}
+        from_files = [secret for file in options["secrets"] for secret in file]
+        for secret in (*options["secret"], *from_files):
+            if secret.key in secrets:
+                raise CorefileError(
+                    secret.position, f'key "{secret.key.to_text()}" has a secret already'
+                )
+            secrets[secret.key] = secret.secret
+        if not secrets:
+            block.warn(
+                f"{directive.name.position}: tsig has no secret, so no signed query can be verified here"
+            )
+        zones = zones_from_args(directive.args) or block.zones
+        return cls(zones, secrets, options["require"], options["require_opcode"])
+
+    async def start(self, runtime: Runtime) -> None:
+        """Take the clock."""
+        self._runtime = runtime
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Verify a signed query and sign its reply; refuse an unsigned one that must be signed."""
+        query = request.query
+        if not any(query.qname.is_at_or_below(zone) for zone in self._zones):
+            return await next(request)
+        try:
+            found = read_signature(query.whole)
+        except BadRecord as reason:
+            return Reply(rcode=Rcode.FORMERR, error=f"its TSIG record cannot be read: {reason}")
+        if found is None:
+            if self._types.includes(query.qtype) or self._opcodes.includes(query.opcode):
+                log.debug("rejecting %s request without TSIG", type_to_text(query.qtype))
+                return Reply(rcode=Rcode.REFUSED)
+            return await next(request)
+        wall = self._runtime.wall
+        error = verify(query.whole, found, self._secrets, int(wall()))
+        signer = ReplySigner(found, self._secrets.get(found.key), error, wall)
+        if error != NO_ERROR:
+            log.debug("TSIG validation failed: %s %d", type_to_text(query.qtype), error)
+            return Reply(rcode=Rcode.NOTAUTH, sign=signer)
+        reply = await next(request)
+        return reply if reply.dropped else reply.replace(sign=signer, written=True)
+
+
+def _read_file(line: Line) -> list[Secret]:
+    """Read the `key` statements of a file in the format of named.conf(5); algorithms are read over."""
+    token = one(lambda token: token)(line)
+    try:
+        with open(text(token), encoding="utf-8", errors="replace") as file:
+            content = file.read()
+    except OSError as error:
+        raise CorefileError(
+            token.position, f'cannot read secrets of "{token.text}": {error.strerror}'
+        ) from None
+    words = [
+        word.strip('"')
+        for word in _WORDS.findall(content)
+        if not word.startswith(("//", "#", "/*"))
+    ]
+    found: list[Secret] = []
+    while words:
+        found.append(_read_key(words, token))
+    return found
+
+
+def _read_key(words: list[str], token: Token) -> Secret:
+    """Take `key NAME { algorithm A; secret S; };` off the words of a file."""
+    key, secret = "", ""
+    try:
+        if words.pop(0) != "key":
+            raise ValueError
+        key = words.pop(0)
+        if words.pop(0) != "{":
+            raise ValueError
+        while (word := words.pop(0)) != "}":
+            if word not in ("algorithm", "secret", ";"):
+                raise ValueError
+            if word == "secret":
+                secret = words.pop(0)
+            elif word == "algorithm":
+                words.pop(0)
+        if not secret:
+            raise ValueError
+    except (IndexError, ValueError):
+        raise CorefileError(
+            token.position,
+            f'"{token.text}" is not understood near key "{key}"; expected: key "NAME" {{ secret "KEY"; }};',
+        ) from None
+    if words and words[0] == ";":
+        words.pop(0)
+    return _secret(key, secret, token.position)

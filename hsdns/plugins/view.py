@@ -1,0 +1,76 @@
+"""Take a query into its block only where an expression says so.
+
+Path: step 4, before the block's chain, which may be one of several for the same zone; entrance.py asks.
+Source: CoreDNS 1.14.7 plugin/view.
+Rule 1: what is not true is false: another kind of value, and an expression that fails.
+Cacheable: no, the expression may look at the client, so each query has to be asked about.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from hsdns.chain import Block, Handler, Next, Request
+from hsdns.corefile.properties import Property, only_once, read_properties
+from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.expression.corefile import read_expression
+from hsdns.expression.evaluate import Program
+from hsdns.expression.fault import ExpressionError
+from hsdns.expression.queries import NAMES, functions_of
+from hsdns.wire.message import Reply
+
+_log = logging.getLogger("hsdns.plugin.view")
+
+
+class View(Handler):
+    """Asks its expressions about each query."""
+
+    name: ClassVar[str] = "view"
+    guards: ClassVar[bool] = True
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "expr": Property(
+            lambda line: read_expression(line, line.args, NAMES),
+            syntax="EXPRESSION",
+            repeat="collect",
+        ),
+    }
+
+    def __init__(self, view: str, programs: Sequence[Program]) -> None:
+        self.view = view
+        self._programs = tuple(programs)
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `view NAME { expr EXPRESSION }`; without an expression every query is taken."""
+        directive = only_once(directives)
+        if len(directive.args) != 1:
+            raise CorefileError(
+                directive.name.position,
+                f"view takes a name, found {len(directive.args)} arguments",
+            )
+        name = directive.args[0]
+        if not name.text:
+            raise CorefileError(name.position, "the name of a view cannot be empty")
+        return cls(name.text, read_properties([directive], cls.PROPERTIES)["expr"])
+
+    def enter(self, request: Request) -> Request | None:
+        """Take the query where all expressions hold."""
+        values = functions_of(request)
+        for program in self._programs:
+            try:
+                if not program.holds(values):
+                    return None
+            except ExpressionError as error:
+                _log.debug("plugin/view: %s: %s: %s", self.view, program.text, error)
+                return None
+        return request.replace(view=self.view)
+
+    def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
+        """Tell the view's name."""
+        return {"view/name": lambda: self.view}
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass everything on."""
+        return await next(request)

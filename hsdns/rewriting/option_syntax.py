@@ -1,0 +1,127 @@
+"""The words behind `edns0` to a rule about an option.
+
+Path: syntax.py at setup -> option.py.
+Source: CoreDNS 1.14.7 plugin/rewrite edns0.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from hsdns.corefile.tree import CorefileError, Token, did_you_mean
+from hsdns.rewriting.option import (
+    VARIABLES,
+    Action,
+    Data,
+    RewriteOption,
+    constant,
+    metadata,
+    subnet,
+)
+from hsdns.wire.iana import OptCode
+
+# What stands behind `KIND ACTION`: otherwise, and with `unset`.
+_EDNS0_ARGUMENTS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "local": (("CODE", "DATA"), ("CODE",)),
+    "nsid": ((), ()),
+    "subnet": (("IPV4-BITS", "IPV6-BITS"), ()),
+}
+
+
+def read_option(words: Sequence[Token], stops: bool) -> RewriteOption:
+    """Read `KIND ACTION ...`, which are two words at least; raise CorefileError."""
+    kind, verb, arguments = words[0], words[1], words[2:]
+    known = ("local", "nsid", "subnet")
+    if kind.text.lower() not in known:
+        raise CorefileError(
+            kind.position,
+            f'"{kind.text}" is not one of: {", ".join(known)}{did_you_mean(kind.text, known)}',
+        )
+    actions = {action.value: action for action in Action}
+    action = actions.get(verb.text.lower())
+    if action is None:
+        raise CorefileError(
+            verb.position,
+            f'"{verb.text}" is not one of: {", ".join(actions)}{did_you_mean(verb.text, actions)}',
+        )
+    reverts = action is not Action.UNSET and bool(arguments) and arguments[-1].text == "revert"
+    if reverts:
+        arguments = arguments[:-1]
+    wanted = _EDNS0_ARGUMENTS[kind.text.lower()][action is Action.UNSET]
+    if len(arguments) != len(wanted):
+        raise CorefileError(
+            verb.position,
+            f'"{kind.text} {verb.text}" takes {" ".join(wanted) or "no argument"}, found {len(arguments)} arguments',
+        )
+    code, data, is_single = int(OptCode.NSID), constant(b""), False
+    if kind.text.lower() == "local":
+        code = _code(arguments[0])
+        if len(arguments) > 1:
+            data, is_single = _data(arguments[1])
+    elif kind.text.lower() == "subnet":
+        code, is_single = int(OptCode.SUBNET), True
+        if arguments:
+            data = subnet(_bits(arguments[0], 32), _bits(arguments[1], 128))
+    return RewriteOption(
+        action,
+        code,
+        data,
+        is_single=is_single,
+        echoed=kind.text.lower() == "local",
+        reverts=reverts,
+        stops=stops,
+    )
+
+
+def _code(token: Token) -> int:
+    value = _number(token.text)
+    if value is None or value > 0xFFFF:
+        raise CorefileError(
+            token.position, f'"{token.text}" is no option code; write 0 to 65535 or 0x0 to 0xffff'
+        )
+    return value
+
+
+def _bits(token: Token, most: int) -> int:
+    value = _number(token.text)
+    if value is None or value > most:
+        raise CorefileError(
+            token.position, f'"{token.text}" is no length of a network; allowed is 0 to {most}'
+        )
+    return value
+
+
+def _number(text: str) -> int | None:
+    """Read a number as Go does: decimal, 0x, 0o, 0b, or octal after a zero; None where it is none."""
+    if not re.fullmatch("[0-9A-Za-z_]{1,40}", text):
+        return None
+    try:
+        return int(text, 8) if re.fullmatch("0[0-7_]+", text) else int(text, 0)
+    except ValueError:
+        return None
+
+
+def _data(token: Token) -> tuple[Data, bool]:
+    """The data of a local option, and whether it is a variable's: those are added only where there is none."""
+    text = token.text
+    if text.startswith("{") and text.endswith("}"):
+        word = text[1:-1]
+        if word in VARIABLES:
+            return VARIABLES[word], True
+        namespace, _, name = word.partition("/")
+        if not namespace or not name:
+            raise CorefileError(
+                token.position,
+                f'"{text}" is no variable; they are {", ".join(VARIABLES)} and labels of metadata such as '
+                f"plugin/name{did_you_mean(word, VARIABLES)}",
+            )
+        return metadata(word), True
+    if text.startswith("0x"):
+        if not re.fullmatch("([0-9A-Fa-f]{2})*", text[2:]):
+            raise CorefileError(
+                token.position, f'"{text}" is not hexadecimal: two digits make an octet'
+            )
+        return constant(bytes.fromhex(text[2:])), False
+    return constant(text.encode("utf-8", "surrogateescape")), False

@@ -1,0 +1,250 @@
+"""DNS over HTTPS: connections that carry HTTP/2, or HTTP/1.1 where the client wants it or there is no TLS.
+
+Path: steps 1 and 7 for https:// keys (RFC 8484), in place of tcp.py's connections.
+Source: CoreDNS 1.14.7 core/dnsserver server_https.go.
+Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, metrics, log.
+Rule 2: time limits count from the last request, not from the last octet, so a client that trickles gains nothing.
+Rule 3: aiohttp is imported when the first client speaks HTTP/1.1: it takes 0.14 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from hsdns import drive
+from hsdns.chain import Endpoint
+from hsdns.metrics import Counter
+from hsdns.server.doh_http2 import Http2, HttpRequest
+from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
+from hsdns.server.listener import endpoint_of
+from hsdns.server.tcp import TcpServer
+from hsdns.server.tls import TlsConnection
+from hsdns.wire.encode import MAX_TCP_LEN
+from hsdns.wire.message import Query
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+ALPN: Final = ["h2", "http/1.1"]
+_TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
+
+
+class DohServer(TcpServer):
+    """Accepts on one bound TCP socket of an https:// key."""
+
+    def __init__(self, *args: Any, responses: Counter) -> None:
+        super().__init__(*args)
+        self._responses = responses
+
+    def make_connection(self) -> asyncio.Protocol:
+        """Make what speaks with one client."""
+        return DohConnection(self)
+
+    def count(self, status: int) -> None:
+        """Count a reply by its status."""
+        self._responses.inc((self.processor.server, str(status)))
+
+    def _begin(self) -> asyncio.Protocol:
+        connection, tls = self.make_connection(), self.settings.tls
+        if tls is None:
+            return connection
+        tls.set_alpn_protocols(ALPN)
+        return TlsConnection(connection, tls, is_http=True)
+
+
+class DohConnection(asyncio.Protocol):
+    """One client's connection."""
+
+    def __init__(self, server: DohServer) -> None:
+        self.pending = 0
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._client = self._local = Endpoint("", 0)
+        self._http2: Http2 | None = None
+        self._http1: web.RequestHandler | None = None
+        self._last_asked = server.clock()
+        self._asked_before = False
+        self._blocked_since: float | None = None
+        self._is_ending = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection in."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
+        has_left = client is None or local is None
+        if has_left or not self._server.admit(self):
+            self._transport.abort()
+        else:
+            self._client, self._local = endpoint_of(client), endpoint_of(local)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand the octets to the HTTP that was agreed on."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._http2 is None and self._http1 is None:
+            self._choose(self._transport)
+        if self._http1 is not None:
+            self._http1.data_received(data)
+        elif self._http2 is not None:
+            for request in self._http2.receive(data):
+                self._ask(
+                    request.method,
+                    request.target,
+                    request.body,
+                    functools.partial(self._reply_http2, request),
+                )
+            self._flush()
+
+    def eof_received(self) -> bool:
+        """Half-closed by the client: HTTP has no use for the other half."""
+        return False
+
+    def pause_writing(self) -> None:
+        """Stop reading while the client does not take its replies."""
+        self._blocked_since = self._server.clock()
+        if self._http1 is not None:
+            self._http1.pause_writing()
+        elif self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on once it does."""
+        self._blocked_since = None
+        if self._http1 is not None:
+            self._http1.resume_writing()
+        elif self._transport is not None:
+            self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._transport = None
+        self._server.connections.discard(self)
+        if self._http1 is not None:
+            self._http1.connection_lost(exc)
+
+    def end(self) -> None:
+        """Answer no more, say so, and close when that is done."""
+        if self._http2 is not None:
+            self._is_ending = True
+            self._flush()
+        elif self._http1 is not None:
+            self._http1.close()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Close after what was written has gone out."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def expire(self, now: float) -> None:
+        """Close if the client has been silent, slow or deaf for too long."""
+        transport, limits = self._transport, self._server.settings.limits
+        if transport is None:
+            return
+        deaf_since = self._last_asked if self._blocked_since is None else self._blocked_since
+        unsent = transport.get_write_buffer_size() or (
+            self._http2 is not None and self._http2.has_unsent
+        )
+        if unsent and now - deaf_since > limits.write:
+            transport.abort()
+        elif not self.pending and now - self._last_asked > (
+            limits.idle if self._asked_before else limits.read
+        ):
+            transport.close()
+
+    def _choose(self, transport: asyncio.Transport) -> None:
+        """Take HTTP/2 where TLS has agreed on it, else HTTP/1.1, as Go's server does."""
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() == "h2":
+            self._http2 = Http2()
+            return
+        from aiohttp import web  # noqa: PLC0415 - Rule 3
+
+        limits = self._server.settings.limits
+        self._http1 = web.Server(
+            self._answer_http1, keepalive_timeout=limits.idle, access_log=None, lingering_time=0
+        )()
+        self._http1.connection_made(transport)
+
+    def _ask(
+        self, method: str, target: str, body: bytes, deliver: Callable[[HttpReply], None]
+    ) -> None:
+        """Have a request answered, now or later."""
+        server = self._server
+        self._asked_before = True
+        self._last_asked = now = server.clock()
+        try:
+            wire, query = read_request(method, target, body)
+        except BadRequest as bad:
+            server.count(bad.reply.status)
+            deliver(bad.reply)
+            return
+        lookup = server.processor.lookup
+        if lookup is not None:
+            known = lookup(wire, v6=":" in self._client.address, limit=MAX_TCP_LEN, now=now)
+            if known is not None:
+                self._wrap(query, known, deliver)
+                return
+        self.pending += 1
+        try:
+            drive.start(
+                server.processor.answer(wire, self._client, self._local, "tcp", now),
+                functools.partial(self._answered, query, deliver),
+                server.spawn,
+            )
+        except BaseException:
+            self.pending -= 1
+            raise
+
+    def _answered(
+        self, query: Query, deliver: Callable[[HttpReply], None], wire: bytes | None
+    ) -> None:
+        self.pending -= 1
+        self._last_asked = self._server.clock()
+        self._wrap(query, wire, deliver)
+        self._server.processor.study()
+
+    def _wrap(self, query: Query, wire: bytes | None, deliver: Callable[[HttpReply], None]) -> None:
+        reply = make_reply(query, wire)
+        self._server.count(reply.status)
+        deliver(reply)
+
+    def _reply_http2(self, request: HttpRequest, reply: HttpReply) -> None:
+        if self._http2 is not None:
+            self._http2.reply(request.stream, reply, head_only=request.method == "HEAD")
+            self._flush()
+
+    def _flush(self) -> None:
+        http2, transport = self._http2, self._transport
+        if http2 is None or transport is None:
+            return
+        is_idle = not self.pending and not http2.has_unsent
+        if self._is_ending and is_idle:  # after this h2 sends no reply any more
+            http2.end()
+        out = http2.to_send()
+        if out:
+            transport.write(out)
+        if http2.is_over and is_idle:
+            transport.close()
+
+    async def _answer_http1(self, request: web.BaseRequest) -> web.StreamResponse:
+        from aiohttp import web  # noqa: PLC0415 - Rule 3
+
+        body = bytearray()
+        while len(body) <= MAX_BODY_LEN and (chunk := await request.content.readany()):
+            body += chunk
+        taken = bytes(body) if len(body) <= MAX_BODY_LEN else _TOO_LONG
+        answered: asyncio.Future[HttpReply] = asyncio.get_running_loop().create_future()
+
+        def deliver(reply: HttpReply) -> None:
+            if not answered.done():
+                answered.set_result(reply)
+
+        self._ask(request.method, request.path_qs, taken, deliver)
+        reply = await answered
+        headers = {**dict(reply.headers), "server": "hsdns"}  # or it would be Python's version
+        return web.Response(status=reply.status, headers=headers, body=reply.body)

@@ -1,0 +1,110 @@
+"""What a request over HTTPS asks, and what is answered to it; no socket here.
+
+Path: doh.py, around the spine.
+Source: RFC 8484; CoreDNS 1.14.7 plugin/pkg/doh and core/dnsserver server_https.go: whatever is wrong with a request but
+its path is 400, and the content type of a POST is not looked at.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+import time
+from base64 import urlsafe_b64decode
+from typing import Final, NamedTuple
+from urllib.parse import parse_qs, unquote
+
+from hsdns.wire.decode import BadQuery, decode
+from hsdns.wire.decode_reply import BadReply, decode_reply
+from hsdns.wire.message import Query
+from hsdns.wire.outcome import Outcome, outcome
+
+PATH: Final = "/dns-query"
+CONTENT_TYPE: Final = "application/dns-message"
+MAX_BODY_LEN: Final = 65_536
+SHORT_AGE: Final = 5  # seconds, for what has no TTL to go by (CoreDNS plugin/pkg/dnsutil ttl.go)
+LONGEST_AGE: Final = 3600
+_TEXT: Final = "text/plain; charset=utf-8"
+_BASE64: Final = re.compile(r"[A-Za-z0-9_-]*")
+_KEPT: Final = frozenset({Outcome.POSITIVE, Outcome.NODATA, Outcome.NXDOMAIN})
+
+
+class HttpReply(NamedTuple):
+    """Status, headers and body, whichever HTTP it is."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+class BadRequest(Exception):
+    """A request that asks nothing; `reply` is what to send back."""
+
+    def __init__(self, reply: HttpReply) -> None:
+        super().__init__(f"status {reply.status}")
+        self.reply = reply
+
+
+def read_request(method: str, target: str, body: bytes) -> tuple[bytes, Query]:
+    """Take the query out of a request, as bytes and as what they say; raise BadRequest.
+
+    `target` is the path with what follows its question mark.
+    """
+    path, _, parameters = target.partition("?")
+    if unquote(path) != PATH:
+        raise BadRequest(_error(404, ""))
+    wire = _from_parameters(parameters) if method == "GET" else body
+    if wire is None or method not in ("GET", "POST") or len(wire) > MAX_BODY_LEN:
+        raise BadRequest(_error(400, "invalid request"))
+    try:
+        return wire, decode(wire)
+    except BadQuery as bad:
+        raise BadRequest(_error(400, "invalid request")) from bad
+
+
+def make_reply(query: Query, wire: bytes | None) -> HttpReply:
+    """Wrap a reply; none at all is status 500."""
+    if wire is None:
+        return _error(500, "No response")
+    headers = (
+        ("content-type", CONTENT_TYPE),
+        ("cache-control", f"max-age={max_age(query, wire)}"),
+        ("content-length", str(len(wire))),
+    )
+    return HttpReply(200, headers, wire)
+
+
+def max_age(query: Query, wire: bytes) -> int:
+    """For how many seconds a reply may be kept: its smallest TTL (RFC 8484 section 5.1)."""
+    try:
+        reply = decode_reply(wire, query)
+    except BadReply:
+        return SHORT_AGE
+    records = (*reply.answer, *reply.authority, *reply.additional)
+    if not records or outcome(query, reply, time.time) not in _KEPT:
+        return SHORT_AGE
+    return min(LONGEST_AGE, *(record.ttl for record in records))
+
+
+def _from_parameters(text: str) -> bytes | None:
+    """What the only parameter `dns` says, in base64 without padding."""
+    try:
+        found = parse_qs(text, keep_blank_values=True, max_num_fields=16).get("dns", [])
+    except ValueError:
+        return None
+    if len(found) != 1 or not _BASE64.fullmatch(found[0]):
+        return None
+    try:
+        return urlsafe_b64decode(found[0] + "=" * (-len(found[0]) % 4))
+    except binascii.Error:
+        return None
+
+
+def _error(status: int, text: str) -> HttpReply:
+    body = f"{text}\n".encode()
+    headers = (
+        ("content-type", _TEXT),
+        ("x-content-type-options", "nosniff"),
+        ("content-length", str(len(body))),
+    )
+    return HttpReply(status, headers, body)

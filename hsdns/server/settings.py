@@ -1,0 +1,79 @@
+"""What the plugins of a listener's blocks say about its sockets and connections.
+
+Path: listeners.py asks when it opens a listener, and again when a reload puts other blocks behind it.
+Source: CoreDNS 1.14.7 core/dnsserver: of several blocks at one address the last one that says something counts for
+times, the first block for numbers.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final, NamedTuple
+
+from hsdns.assemble import Listener
+from hsdns.chain import Plugin
+from hsdns.plugins.https import DEFAULT_CONNECTIONS, Https
+from hsdns.plugins.multisocket import Multisocket
+from hsdns.plugins.timeouts import UNLIMITED, Timeouts
+from hsdns.plugins.tls import only_one
+from hsdns.server.cpus import usable_cpus
+
+
+class Limits(NamedTuple):
+    """What a connection may take, times in seconds; CoreDNS's defaults."""
+
+    read: float = 3.0  # for the first message, and for the rest of one that has begun
+    write: float = 5.0  # for a client to take what was sent
+    idle: float = 10.0  # between messages
+    max_queries: int = UNLIMITED
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class Settings(NamedTuple):
+    """All of it; `workers` is None where the command line decides, `max_connections` 0 for any number."""
+
+    limits: Limits = DEFAULT_LIMITS
+    tls: ssl.SSLContext | None = None
+    workers: int | None = None
+    max_connections: int = 0
+
+
+DEFAULT_SETTINGS: Final = Settings()
+
+
+def settings_of(listener: Listener) -> Settings:
+    """Ask a listener's blocks."""
+    blocks = [block.plugins for blocks in listener.served.values() for block in blocks]
+    plugins = [plugin for block in blocks for plugin in block]
+    workers = None
+    for plugin in blocks[0]:
+        if isinstance(plugin, Multisocket):
+            workers = plugin.sockets or usable_cpus()
+    return Settings(
+        _limits(plugins),
+        only_one(plugins) if listener.listen.scheme != "dns" else None,
+        workers,
+        _max_connections(blocks[0]) if listener.listen.scheme == "https" else 0,
+    )
+
+
+def _limits(plugins: list[Plugin]) -> Limits:
+    limits = DEFAULT_LIMITS
+    for plugin in plugins:
+        if isinstance(plugin, Timeouts):
+            limits = Limits(
+                plugin.read or limits.read,
+                plugin.write or limits.write,
+                plugin.idle or limits.idle,
+                plugin.max_queries or limits.max_queries,
+            )
+    return limits
+
+
+def _max_connections(plugins: list[Plugin]) -> int:
+    return next(
+        (plugin.max_connections for plugin in plugins if isinstance(plugin, Https)),
+        DEFAULT_CONNECTIONS,
+    )

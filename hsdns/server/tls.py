@@ -1,0 +1,191 @@
+"""TLS around a connection, for DNS over TLS (RFC 7858) and HTTPS, alike on each event loop.
+
+Path: step 1 and 7, between the socket and the protocol of tcp.py, doh.py or http.py.
+Rule 1: the protocol inside is told of its connection when the client has connected, before the handshake, so that its
+        limits and time limits hold for clients that never finish one.
+Rule 2: who makes a connection says which context, so a reload exchanges certificates without touching the socket.
+Rule 3: a client that leaves without close_notify has left all the same: DNS messages have their length in front.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from typing import Any, Final, cast
+
+log = logging.getLogger("hsdns.server.tls")
+
+READ_LEN: Final = 64 * 1024  # octets decrypted at a time
+# What Go's HTTP server says, in plain text, to a client that speaks plain text to it.
+PLAIN_HTTP: Final = (
+    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+)
+
+
+class TlsConnection(asyncio.Protocol):
+    """Decrypts for the protocol inside."""
+
+    def __init__(
+        self, inside: asyncio.Protocol, context: ssl.SSLContext, *, is_http: bool = False
+    ) -> None:
+        self._inside = inside
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.ssl = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._is_http = is_http
+        self._is_shaken = False  # hands
+        self._is_over = False
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Tell the protocol inside."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        self._inside.connection_made(TlsTransport(self._transport, self))
+
+    def data_received(self, data: bytes) -> None:
+        """Decrypt, and hand on what comes out."""
+        if self._is_over:
+            return
+        self._incoming.write(data)
+        try:
+            if not self._is_shaken:
+                self.ssl.do_handshake()
+                self._is_shaken = True
+                self.flush()
+            while not self._is_over:
+                plain = self.ssl.read(READ_LEN)
+                if not plain:
+                    raise ssl.SSLZeroReturnError
+                self._inside.data_received(plain)
+        except ssl.SSLWantReadError:
+            self.flush()
+        except ssl.SSLZeroReturnError:
+            self._hear_end()
+        except ssl.SSLError as error:
+            self._fail(error)
+
+    def eof_received(self) -> bool:
+        """Half-closed without close_notify: what is in work is still answered."""
+        return False if self._is_over else bool(self._inside.eof_received())
+
+    def pause_writing(self) -> None:
+        """Tell the protocol inside."""
+        self._inside.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Tell the protocol inside."""
+        self._inside.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the protocol inside."""
+        self._is_over = True
+        self._transport = None
+        self._inside.connection_lost(exc)
+
+    def write(self, data: bytes) -> None:
+        """Encrypt and send; before the handshake there is nothing to say."""
+        if not self._is_over and self._is_shaken:
+            try:
+                self.ssl.write(data)
+            except ssl.SSLError as error:
+                self._fail(error)
+            else:
+                self.flush()
+
+    def say_end(self) -> None:
+        """Send close_notify, once."""
+        if not self._is_over:
+            self._is_over = True
+            if self._is_shaken:
+                with contextlib.suppress(ssl.SSLError):  # the client's is not waited for
+                    self.ssl.unwrap()
+                self.flush()
+
+    def flush(self) -> None:
+        """Send what is encrypted."""
+        if self._outgoing.pending and self._transport is not None:
+            self._transport.write(self._outgoing.read())
+
+    def _hear_end(self) -> None:
+        """Treat close_notify as the end of what the client sends."""
+        if not self._is_over and not self._inside.eof_received() and self._transport is not None:
+            self.say_end()
+            self._transport.close()
+
+    def _fail(self, error: ssl.SSLError) -> None:
+        """End a connection whose TLS went wrong, after the alert that says why."""
+        log.debug("tls: %s", error)
+        self._is_over = True
+        if self._transport is None:
+            return
+        if self._is_http and error.reason == "HTTP_REQUEST":
+            self._transport.write(PLAIN_HTTP)
+        else:
+            self.flush()
+        self._transport.close()
+
+
+class TlsTransport(asyncio.Transport):
+    """The transport that the protocol inside sees."""
+
+    def __init__(self, outside: asyncio.Transport, connection: TlsConnection) -> None:
+        super().__init__()
+        self._outside = outside
+        self._connection = connection
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Ask the transport outside; `ssl_object` is the connection's."""
+        if name == "ssl_object":
+            return self._connection.ssl
+        return self._outside.get_extra_info(name, default)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypt and send."""
+        self._connection.write(bytes(data))
+
+    def close(self) -> None:
+        """Close after what was written has gone out."""
+        self._connection.say_end()
+        self._outside.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._outside.abort()
+
+    def can_write_eof(self) -> bool:
+        """Tell that the end can be said."""
+        return True
+
+    def write_eof(self) -> None:
+        """Say that nothing more follows; what the client still sends is thrown away."""
+        self._connection.say_end()
+        self._outside.write_eof()
+
+    def is_closing(self) -> bool:
+        """Tell whether it is closed, or about to be."""
+        return self._outside.is_closing()
+
+    def is_reading(self) -> bool:
+        """Tell whether data are received."""
+        return self._outside.is_reading()
+
+    def pause_reading(self) -> None:
+        """Receive no data for now; what one read brought may still come."""
+        self._outside.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Receive data again."""
+        self._outside.resume_reading()
+
+    def get_write_buffer_size(self) -> int:
+        """How much waits to be sent, in octets."""
+        return self._outside.get_write_buffer_size()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Say when writing pauses."""
+        self._outside.set_write_buffer_limits(high, low)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Refuse: the protocol inside stays."""
+        raise NotImplementedError

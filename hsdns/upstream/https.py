@@ -1,0 +1,263 @@
+"""The socket below DNS over HTTPS: one HTTP/2 connection to an upstream, shared by all queries.
+
+Path: upstream/exchange.py asks; doh.py says which bytes to send.
+Rule 1: the connection is opened by the first query; those that come meanwhile wait for the same one.
+Rule 2: a connection that is closed under a query, or takes no more of them, is no failure: one more is opened.
+Rule 3: what is idle for longer than `expire`, or was opened longer than `max_age` ago, is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Final, cast
+
+from hsdns.upstream.connection import local_address, server_hostname
+from hsdns.upstream.doh import DohSession
+from hsdns.upstream.faults import ConnectionClosed, Misbehaviour
+from hsdns.upstream.target import Target
+
+MAX_CLOSED: Final = 3  # connections that one query may see closing
+
+
+class HttpsConnection(asyncio.Protocol):
+    """An HTTP/2 connection; any number of queries at a time."""
+
+    def __init__(self, session: DohSession) -> None:
+        self._session = session
+        self._transport: asyncio.Transport | None = None
+        self._is_retired = False
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it takes another query."""
+        transport = self._transport
+        is_open = transport is not None and not transport.is_closing()
+        return is_open and self._session.has_room and not self._is_retired
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes no other query only because so many wait."""
+        return self._session.is_open and not self.is_usable and not self.is_idle
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no query waits for its reply."""
+        return not self._waiting
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to speak HTTP/2."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are of no common class
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        """Hand replies to who waits for them."""
+        try:
+            ended = self._session.receive(data)
+        except ConnectionClosed as error:
+            self._flush()
+            self._drop(error)
+            return
+        if self._session.has_settings and not self._ready.done():
+            self._ready.set_result(None)
+        for stream, result in ended.items():
+            future = self._waiting.pop(stream, None)
+            if future is None or future.done():
+                continue
+            if isinstance(result, bytes):
+                future.set_result(result)
+            else:
+                future.set_exception(result)
+        self._flush()
+        self._close_when_done()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell all who wait."""
+        self._drop(exc or ConnectionClosed("closed the connection"))
+
+    async def wait_ready(self) -> None:
+        """Wait until the server has said how many queries it takes at a time; raise OSError."""
+        await self._ready
+
+    async def ask(self, message: bytes) -> bytes:
+        """Send a query; return the reply, whose ID is 0.  Raise OSError, ConnectionError where another one may do."""
+        stream = self._session.ask(message)
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[stream] = future
+        self._flush()
+        try:
+            return await future
+        finally:
+            if self._waiting.pop(stream, None) is not None:  # the reply came too late
+                self._session.give_up(stream)
+                self._flush()
+                self._close_when_done()
+
+    def retire(self) -> None:
+        """Take no more queries, and close when those that wait have their replies."""
+        self._is_retired = True
+        self._close_when_done()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._session.close()
+        self._flush()
+        self._drop(ConnectionClosed("closed the connection"))
+
+    def _flush(self) -> None:
+        data = self._session.outgoing()
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _close_when_done(self) -> None:
+        is_over = self._is_retired or not self._session.is_open
+        if is_over and not self._waiting and self._transport is not None:
+            self._transport.close()
+
+    def _drop(self, error: Exception) -> None:
+        self._session.is_open = False
+        if not self._ready.done():
+            self._ready.set_exception(error)
+            self._ready.exception()  # looked at, whoever waits
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(error)
+        if self._transport is not None:
+            self._transport.close()
+
+
+async def connect_https(
+    target: Target, tls: ssl.SSLContext | None, method: str, source: str | None = None
+) -> HttpsConnection:
+    """Open a connection; raise OSError, also where the upstream does not speak HTTP/2."""
+    name = server_hostname(target)
+    # The name says which of a server's sites is meant; an address does without.
+    authority = str(target) if target.server_name is None else f"{name}:{target.port}"
+    transport, connection = await asyncio.get_running_loop().create_connection(
+        lambda: HttpsConnection(DohSession(authority, method)),
+        target.address,
+        target.port,
+        ssl=tls,
+        server_hostname=name,
+        local_addr=local_address(target, source),
+    )
+    session = transport.get_extra_info("ssl_object")
+    if session is None or session.selected_alpn_protocol() != "h2":
+        transport.abort()
+        raise Misbehaviour("does not offer HTTP/2, over which DNS over HTTPS is asked")
+    try:
+        await connection.wait_ready()
+    except BaseException:
+        transport.abort()
+        raise
+    return connection
+
+
+class HttpsLine:
+    """The connection to one upstream, opened when it is needed; times in seconds, a `max_age` of 0 sets no age."""
+
+    def __init__(
+        self,
+        connect: Callable[[], asyncio.Future[HttpsConnection]],
+        clock: Callable[[], float],
+        *,
+        expire: float,
+        max_age: float = 0.0,
+    ) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._expire = expire
+        self._max_age = max_age or float("inf")
+        self._connection: HttpsConnection | None = None
+        self._opening: asyncio.Future[HttpsConnection] | None = None
+        self._opened = self._used = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """How many connections are open and idle."""
+        connection = self._connection
+        return int(connection is not None and connection.is_usable and connection.is_idle)
+
+    async def ask(self, message: bytes, count: Callable[[bool], None]) -> bytes:
+        """Ask; raise OSError.  `count` hears for each connection asked over whether it was there already."""
+        left = MAX_CLOSED
+        while True:
+            connection = self._usable()
+            count(connection is not None)
+            if connection is None:
+                connection = await self._open()
+                if connection.is_full:  # others that waited for it were quicker
+                    continue
+            try:
+                return await connection.ask(message)
+            except ConnectionError:
+                left -= 1
+                if not left:
+                    raise
+            except asyncio.CancelledError:  # no reply in time: perhaps nobody is there any more
+                self._retire(connection)
+                raise
+            finally:
+                self._used = self._clock()
+                if self._is_closed:
+                    self._retire(connection)
+
+    def sweep(self) -> None:
+        """Close what is idle for too long; the event loop calls this as long as a connection is open."""
+        self._timer = None
+        connection = self._connection
+        if connection is None:
+            return
+        is_over = self._clock() - self._used >= self._expire or self._is_closed
+        if not connection.is_usable or (connection.is_idle and is_over):
+            self._retire(connection)
+        else:
+            self._wind_up()
+
+    def close(self) -> None:
+        """Close the connection when the replies that are waited for have come."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._connection is not None:
+            self._retire(self._connection)
+
+    def _usable(self) -> HttpsConnection | None:
+        connection, now = self._connection, self._clock()
+        if connection is None:
+            return None
+        is_old = connection.is_idle and now - self._used > self._expire
+        if connection.is_usable and not is_old and now - self._opened <= self._max_age:
+            return connection
+        self._retire(connection)
+        return None
+
+    def _retire(self, connection: HttpsConnection) -> None:
+        if self._connection is connection:
+            self._connection = None
+        connection.retire()
+
+    async def _open(self) -> HttpsConnection:
+        """Open a connection, or wait with others for the one that is being opened."""
+        if self._opening is None:
+            opening = self._opening = self._connect()
+            opening.add_done_callback(self._has_opened)
+        return await asyncio.shield(self._opening)
+
+    def _has_opened(self, opening: asyncio.Future[HttpsConnection]) -> None:
+        self._opening = None
+        if opening.cancelled() or opening.exception() is not None:
+            return
+        self._connection = opening.result()
+        self._opened = self._used = self._clock()
+        self._wind_up()
+
+    def _wind_up(self) -> None:
+        if self._timer is None and self._connection is not None:
+            self._timer = asyncio.get_running_loop().call_later(max(self._expire, 1.0), self.sweep)

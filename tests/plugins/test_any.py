@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from hsdns.plugins.any import Any
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply
+from tests.support.drive import finish
+from tests.support.requests import make_request, next_with, reply, section
+from tests.support.setup import set_up, setup_error
+
+BELOW = reply(["below. 1 IN A 192.0.2.1"])
+
+
+@pytest.mark.parametrize("qclass", ["IN", "CH"])
+def test_any_gets_one_record_of_class_in(qclass: str) -> None:
+    found = finish(
+        set_up(Any, "any").handle(
+            make_request("Www.example.org.", "ANY", qclass=qclass), next_with(BELOW)
+        )
+    )
+    assert found == Reply(rcode=Rcode.NOERROR, answer=found.answer)
+    assert section(found.answer) == [
+        'Www.example.org. 8482 IN HINFO "ANY obsoleted" "See RFC 8482"'
+    ]
+
+
+@pytest.mark.parametrize("qtype", ["A", "HINFO", "AXFR", "TYPE254"])
+def test_other_types_go_on(qtype: str) -> None:
+    assert finish(Any().handle(make_request("x.", qtype), next_with(BELOW))) is BELOW
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("any x", 'Corefile:2:5: "any" takes no argument, found "x"'),
+        ("any {\n x\n}", 'Corefile:3:2: "any" has no properties, found "x"'),
+        (
+            "any\nany",
+            'Corefile:3:1: "any" may stand only once in a server block; merge it with the first',
+        ),
+    ],
+)
+def test_setup_refuses(text: str, error: str) -> None:
+    assert setup_error(Any, text) == error

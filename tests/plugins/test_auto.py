@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from hsdns.plugins import auto
+from hsdns.plugins.auto import Auto
+from hsdns.plugins.transfer import Transfer
+from hsdns.plugins.whoami import Whoami
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.name import Name
+from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
+from tests.support.setup import set_up, setup_error
+
+BELOW = reply(["below. 1 IN A 192.0.2.1"])
+
+
+def write(path: Path, serial: int = 1) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"@ 60 IN SOA ns host {serial} 1 2 3 4\nwww 60 TXT {serial}\n")
+
+
+def run(plugin: Auto, script: Callable[[], Awaitable[None]], *, last: bool = False) -> None:
+    async def main() -> None:
+        runtime = FakeRuntime()
+        plugin.meet([plugin] if last else [plugin, Whoami()])
+        await plugin.start(runtime)
+        await script()
+        await runtime.stop_tasks()
+
+    asyncio.run(main())
+
+
+async def ask(plugin: Auto, qname: str, qtype: str = "TXT") -> Reply:
+    return await plugin.handle(make_request(qname, qtype), next_with(BELOW))
+
+
+def names(plugin: Auto) -> list[str]:
+    return sorted(zone.to_text() for zone in plugin.zones)
+
+
+def test_zones_come_change_and_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path / "db.example.org")
+    plugin = set_up(Auto, f"auto {{\n directory {tmp_path}\n}}")
+
+    async def script() -> None:
+        assert names(plugin) == ["example.org."]
+        write(tmp_path / "db.example.org", 2)
+        write(tmp_path / "more" / "db.example.net", 5)
+        (tmp_path / "db.bad.org").write_text("www A nonsense\n")
+        await plugin.look()
+        assert names(plugin) == ["example.net.", "example.org."]
+        assert section((await ask(plugin, "www.example.org.")).answer) == [
+            'www.example.org. 60 IN TXT "2"'
+        ]
+        (tmp_path / "db.example.org").unlink()
+        (tmp_path / "db.bad.org").unlink()
+        (tmp_path / "more" / "db.example.net").write_text("www A nonsense\n")
+        await plugin.look()
+        assert names(plugin) == ["example.net."]
+        assert await ask(plugin, "www.example.org.") is BELOW
+        assert section((await ask(plugin, "www.example.net.")).answer) == [
+            'www.example.net. 60 IN TXT "5"'
+        ]
+
+    run(plugin, script)
+    levels = [record.levelname for record in caplog.records if record.name == "hsdns.plugin.auto"]
+    assert levels.count("WARNING") == 1  # the bad file while it was there
+    assert levels.count("ERROR") == 1  # the bad file of a zone that is served
+
+
+@pytest.mark.parametrize(
+    ("qname", "qtype", "expected"),
+    [
+        pytest.param("www.example.com.", "TXT", BELOW, id="not-one-of-the-zones"),
+        pytest.param("www.example.org.", "AXFR", unwritten(Rcode.REFUSED), id="axfr"),
+        pytest.param("org.", "TXT", BELOW, id="no-file"),
+        pytest.param("nope.example.org.", "TXT", Rcode.NXDOMAIN, id="unknown"),
+    ],
+)
+def test_what_is_decided(tmp_path: Path, qname: str, qtype: str, expected: Reply | int) -> None:
+    write(tmp_path / "db.example.org")
+    write(tmp_path / "db.example.com")
+    plugin = set_up(Auto, f"auto org {{\n directory {tmp_path}\n}}")
+
+    async def script() -> None:
+        found = await ask(plugin, qname, qtype)
+        assert (found if isinstance(expected, Reply) else found.rcode) == expected
+
+    run(plugin, script)
+
+
+def test_the_last_plugin_refuses(tmp_path: Path) -> None:
+    plugin = set_up(Auto, f"auto org {{\n directory {tmp_path}\n}}")
+
+    async def script() -> None:
+        assert await ask(plugin, "www.example.org.") == unwritten(Rcode.REFUSED)
+        assert await ask(plugin, "www.example.net.") is BELOW
+
+    run(plugin, script, last=True)
+
+
+def test_a_mounted_configmap(tmp_path: Path) -> None:
+    """The kubelet keeps files in a folder whose name begins with two dots, and swaps a link to it."""
+    for serial in (1, 2):
+        write(tmp_path / f"..data{serial}" / "db.example.org", serial)
+    (tmp_path / "..data").symlink_to("..data1")
+    (tmp_path / "db.example.org").symlink_to("..data/db.example.org")
+    (tmp_path / "outer").symlink_to(tmp_path)
+    plugin = set_up(Auto, f"auto {{\n directory {tmp_path}/outer\n}}")
+
+    async def script() -> None:
+        (tmp_path / "next").symlink_to("..data2")
+        (tmp_path / "next").rename(tmp_path / "..data")
+        await plugin.look()
+        assert section((await ask(plugin, "www.example.org.")).answer) == [
+            'www.example.org. 60 IN TXT "2"'
+        ]
+
+    run(plugin, script)
+
+
+def test_two_files_for_one_zone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path / "a" / "db.example.org", 1)
+    write(tmp_path / "b" / "db.example.org", 2)
+    plugin = set_up(Auto, f"auto {{\n directory {tmp_path}\n}}")
+
+    async def script() -> None:
+        assert section((await ask(plugin, "www.example.org.")).answer) == [
+            'www.example.org. 60 IN TXT "1"'
+        ]
+
+    run(plugin, script)
+    assert (
+        f"Multiple zone files match origin example.org.: using {tmp_path}/a/db.example.org instead of "
+        f"{tmp_path}/b/db.example.org"
+    ) in caplog.messages
+
+
+def test_secondaries_hear_of_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+    slept: list[float] = []
+    monkeypatch.setattr(Transfer, "notify", lambda self, zone: heard.append(zone.to_text()))
+    write(tmp_path / "db.example.org")
+    write(tmp_path / "db.example.net")
+    plugin = set_up(Auto, f"auto {{\n directory {tmp_path}\n reload 9s\n}}")
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            raise asyncio.CancelledError
+        write(tmp_path / "db.example.org", 2)
+
+    async def main() -> None:
+        runtime = FakeRuntime()
+        monkeypatch.setattr(auto, "sleep", sleep)
+        plugin.meet([Transfer(()), plugin])
+        await plugin.start(runtime)
+        with pytest.raises(asyncio.CancelledError):
+            await runtime.tasks["auto"]
+
+    asyncio.run(main())
+    assert slept == [9.0] * 3
+    assert sorted(heard[:2]) == ["example.net.", "example.org."]
+    assert heard[2:] == ["example.org."]
+
+
+def test_transfer(tmp_path: Path) -> None:
+    write(tmp_path / "db.example.org")
+    plugin = set_up(Auto, f"auto {{\n directory {tmp_path}\n reload 0\n}}")
+
+    async def script() -> None:
+        found = plugin.transfer(Name.from_text("example.org."))
+        assert found is not None
+        assert section(list(found.records)) == ['www.example.org. 60 IN TXT "1"']
+        assert plugin.transfer(Name.from_text("www.example.org.")) is None
+
+    run(plugin, script)
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        pytest.param(
+            "auto {\n directory /none\n}",
+            "Corefile:3:12: folder /none does not exist; it is looked for again and again",
+            id="folder",
+        ),
+        pytest.param(
+            "auto {\n directory /\n upstream\n}",
+            'Corefile:2:1: "upstream" has no effect, as in CoreDNS 1.14.7',
+            id="upstream",
+        ),
+    ],
+)
+def test_warnings(text: str, warning: str) -> None:
+    warnings: list[str] = []
+    set_up(Auto, text, warnings=warnings)
+    assert warnings == [warning]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param(
+            "auto",
+            'Corefile:2:1: auto needs "directory" with the folder of the master files',
+            id="no-directory",
+        ),
+        pytest.param(
+            "auto {\n directory / (.*)\n}",
+            'Corefile:3:2: "directory" takes a folder, or a folder, an expression for file names and a zone name, '
+            "found 2 arguments",
+            id="no-template",
+        ),
+        pytest.param(
+            "auto {\n directory / ( {1}\n}",
+            'Corefile:3:14: "(" is not a regular expression: missing ): (',
+            id="expression",
+        ),
+        pytest.param(
+            "auto {\n directory / a {1}\n}",
+            'Corefile:3:14: "a" needs at least one group, such as "(.*)"',
+            id="no-group",
+        ),
+        pytest.param(
+            "auto {\n directory /dev/null/x\n}",
+            'Corefile:3:12: cannot look at folder "/dev/null/x": Not a directory',
+            id="no-folder",
+        ),
+        pytest.param(
+            "auto {\n directory /\n reload -1s\n}",
+            "Corefile:4:9: -1s is out of range, allowed is 0s or more",
+            id="reload",
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert setup_error(Auto, text) == error

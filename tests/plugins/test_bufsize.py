@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from hsdns.plugins.bufsize import Bufsize
+from hsdns.wire.edns import Edns
+from hsdns.wire.encode import encode, udp_limit
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import unwritten
+from tests.support.drive import finish
+from tests.support.requests import make_request, next_with, reply
+from tests.support.setup import set_up, setup_error
+
+BELOW = reply(["x. 1 IN A 192.0.2.1"])
+COOKIE = ((10, b"12345678"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "passed"),
+    [
+        ("bufsize", 1233, 1232),
+        ("bufsize", 65535, 1232),
+        ("bufsize", 1232, 1232),
+        ("bufsize", 0, 0),
+        ("bufsize 512", 4096, 512),
+        ("bufsize 4096", 4097, 4096),
+        ("bufsize 4096", 4095, 4095),
+    ],
+)
+def test_size(text: str, asked: int, passed: int) -> None:
+    edns = Edns(asked, do=True, options=COOKIE)
+    below = next_with(BELOW)
+    found = finish(set_up(Bufsize, text).handle(make_request("x.", edns=edns), below))
+    seen = below.requests[0].query
+    assert seen.edns == Edns(passed, do=True, options=COOKIE)
+    if passed == asked:
+        assert found is BELOW
+    else:
+        assert found == BELOW.replace(edns=seen.edns)
+
+
+def test_no_edns_stays_without() -> None:
+    below = next_with(BELOW)
+    assert finish(Bufsize(512).handle(make_request("x."), below)) is BELOW
+    assert below.requests[0].query.edns is None
+
+
+def test_what_nobody_wrote_shows_the_size_too() -> None:
+    below = unwritten(Rcode.SERVFAIL)
+    found = finish(Bufsize(512).handle(make_request("x.", edns=Edns(4096)), next_with(below)))
+    assert found == below.replace(edns=Edns(512))
+
+
+def test_an_opt_record_made_below_stays() -> None:
+    below = BELOW.replace(edns=Edns(512, do=True), edns_options=((15, b"\0\x0f"),))
+    found = finish(Bufsize(512).handle(make_request("x.", edns=Edns(4096)), next_with(below)))
+    assert found is below
+
+
+def test_reply_is_cut_at_the_lowered_size() -> None:
+    query = make_request("x.", edns=Edns(4096)).query
+    below = reply([f"x. 1 IN A 192.0.2.{number}" for number in range(100)])
+    found = finish(Bufsize(600).handle(make_request("x.", edns=Edns(4096)), next_with(below)))
+    assert udp_limit(query, found) == 600
+    wire = encode(query, found, udp_limit(query, found))
+    assert 580 < len(wire) <= 600
+    assert wire[2] & 0x02  # TC
+    assert wire[-11:] == bytes.fromhex("00 0029 0258 00000000 0000")
+
+
+def test_a_handler_gives_no_more_than_the_client_takes() -> None:
+    query = make_request("x.", edns=Edns(700)).query
+    assert udp_limit(query, BELOW.replace(edns=Edns(4096))) == 700
+    assert udp_limit(make_request("x.").query, BELOW.replace(edns=Edns(4096))) == 512
+
+
+def test_block_keeps_no_answer_table() -> None:
+    assert not Bufsize.cacheable
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("bufsize 511", "Corefile:2:9: 511 is out of range, allowed is 512 to 4096"),
+        ("bufsize 4097", "Corefile:2:9: 4097 is out of range, allowed is 512 to 4096"),
+        ("bufsize 1k", 'Corefile:2:9: "1k" is not a whole number'),
+        ("bufsize 512 513", 'Corefile:2:13: "bufsize" takes at most 1 argument, found 2'),
+        ("bufsize {\n x\n}", 'Corefile:3:2: "bufsize" has no properties, found "x"'),
+        (
+            "bufsize\nbufsize 600",
+            'Corefile:3:1: "bufsize" may stand only once in a server block; merge it with the first',
+        ),
+    ],
+)
+def test_setup_refuses(text: str, error: str) -> None:
+    assert setup_error(Bufsize, text) == error

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import asyncio
+from unittest.mock import AsyncMock, patch
+
+import pytest
+
+from hsdns.plugins import erratic
+from hsdns.plugins.erratic import Erratic
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+from tests.support.requests import make_request, next_with, section
+from tests.support.setup import set_up, setup_error
+
+NOBODY = next_with(Reply())
+
+
+def ask(plugin: Erratic, qname: str = "a.", qtype: str = "A") -> tuple[Reply, list[float]]:
+    """The reply, and how long the plugin slept."""
+    with patch.object(erratic, "sleep", AsyncMock()) as sleep:
+        found = asyncio.run(plugin.handle(make_request(qname, qtype), NOBODY))
+    return found, [call.args[0] for call in sleep.call_args_list]
+
+
+def history(text: str, count: int, qtype: str = "A") -> str:
+    """What becomes of queries: d(ropped), t(runcated), s(lept) and answered, or a(nswered)."""
+    plugin, marks = set_up(Erratic, text), []
+    for _ in range(count):
+        found, slept = ask(plugin, qtype=qtype)
+        mark = "d" if found.dropped else "t" if found.tc else "a"
+        marks.append("s" + mark if slept else mark)
+    return " ".join(marks)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("erratic", "d a d a d a", id="default"),
+        pytest.param("erratic {\n drop\n}", "d a d a d a", id="drop-default"),
+        pytest.param("erratic {\n drop 3\n}", "d a a d a a", id="drop"),
+        pytest.param("erratic {\n drop 0\n}", "a a a a a a", id="drop-none"),
+        pytest.param("erratic {\n drop 1\n}", "d d d d d d", id="drop-all"),
+        pytest.param("erratic {\n delay\n}", "sa a sa a sa a", id="delay"),
+        pytest.param("erratic {\n delay 3 5ms\n}", "sa a a sa a a", id="delay-amount"),
+        pytest.param("erratic {\n delay 0\n}", "d a d a d a", id="delay-none-keeps-the-default"),
+        # The number and the amount have no bit in common.
+        pytest.param("erratic {\n truncate\n}", "t t a a t t", id="truncate"),
+        pytest.param("erratic {\n truncate 1\n}", "t a t a t a", id="truncate-1"),
+        pytest.param("erratic {\n truncate 5\n}", "t a t a a a", id="truncate-5"),
+        pytest.param("erratic {\n drop 2\n delay 3\n}", "d a d sa d a", id="drop-before-delay"),
+        pytest.param("erratic {\n drop\n truncate 5\n}", "d a d a d a", id="drop-stays"),
+    ],
+)
+def test_history(text: str, expected: str) -> None:
+    assert history(text, 6) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("delay", 0.1), ("delay 1", 0.1), ("delay 1 5ms", 0.005), ("delay 1 0s", 0.0)],
+)
+def test_how_long_a_delay_is(text: str, seconds: float) -> None:
+    assert ask(set_up(Erratic, f"erratic {{\n {text}\n}}"))[1] == [seconds]
+
+
+@pytest.mark.parametrize(
+    ("qname", "qtype", "expected"),
+    [
+        ("Www.example.org.", "A", ["Www.example.org. 0 IN A 192.0.2.53"]),
+        (".", "AAAA", [". 0 IN AAAA 2001:db8::53"]),
+        (
+            "example.org.",
+            "AXFR",
+            [
+                "example.org. 0 IN SOA sns.dns.icann.org. noc.dns.icann.org. 2018050825 7200 3600 1209600 3600",
+                "example.org. 0 IN NS b.example.org.",
+                "example.org. 0 IN NS a.example.org.",
+                "a.example.org. 0 IN AAAA 2001:bd8::53",
+                "b.example.org. 0 IN AAAA 2001:500::54",
+                "example.org. 0 IN SOA sns.dns.icann.org. noc.dns.icann.org. 2018050825 7200 3600 1209600 3600",
+            ],
+        ),
+    ],
+)
+def test_answers(qname: str, qtype: str, expected: list[str]) -> None:
+    found, _ = ask(set_up(Erratic, "erratic {\n drop 0\n}"), qname, qtype)
+    assert found == Reply(answer=found.answer, aa=True)
+    assert section(found.answer) == expected
+
+
+def test_other_types_are_servfail() -> None:
+    found, _ = ask(set_up(Erratic, "erratic {\n drop 0\n}"), qtype="MX")
+    assert found == unwritten(Rcode.SERVFAIL)
+
+
+def test_a_transfer_without_its_end() -> None:
+    found, _ = ask(set_up(Erratic, "erratic {\n truncate 1\n}"), qtype="AXFR")
+    assert [record.rrtype for record in found.answer] == [6, 2, 2, 28, 28]
+    assert not found.tc
+
+
+def test_a_transfer_of_a_name_that_is_too_long() -> None:
+    qname = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 60]) + "."
+    found, _ = ask(set_up(Erratic, "erratic {\n drop 0\n}"), qname, "AXFR")
+    assert (found.rcode, found.error) == (2, f"no name fits below {qname}")
+
+
+def test_large_answers() -> None:
+    plugin = set_up(Erratic, "erratic {\n drop 0\n large\n}")
+    assert len(ask(plugin)[0].answer) == 30
+    assert len(ask(plugin, qtype="AAAA")[0].answer) == 1
+
+
+def test_ready_after_the_third_and_the_fourth_query() -> None:
+    plugin, seen = set_up(Erratic, "erratic"), []
+    for _ in range(6):
+        seen.append(plugin.ready())
+        ask(plugin)
+    assert seen == [False, False, False, True, True, False]
+
+
+def test_every_query_must_pass() -> None:
+    assert not Erratic.cacheable
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("erratic x", 'Corefile:2:9: "erratic" takes no argument, found "x"'),
+        (
+            "erratic {\n drop -1\n}",
+            "Corefile:3:7: -1 is out of range, allowed is 0 to 2147483647",
+        ),
+        ("erratic {\n drop a\n}", 'Corefile:3:7: "a" is not a whole number'),
+        (
+            "erratic {\n drop 1 2\n}",
+            'Corefile:3:9: property "drop" takes 0 to 1 argument, found 2',
+        ),
+        (
+            "erratic {\n delay 1 2s 3\n}",
+            'Corefile:3:13: property "delay" takes [AMOUNT [DURATION]], found 3 arguments',
+        ),
+        (
+            "erratic {\n delay 1 soon\n}",
+            'Corefile:3:10: "soon" is not a duration; write a number and a unit such as "5s"',
+        ),
+        (
+            "erratic {\n truncat\n}",
+            'Corefile:3:2: unknown property "truncat" of erratic; did you mean "truncate"?',
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert setup_error(Erratic, text) == error

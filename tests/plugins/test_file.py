@@ -1,0 +1,213 @@
+"""What answers look like is in tests/scenarios/file and tests/authority; here is what the plugin itself decides."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hsdns.corefile.tree import CorefileError
+from hsdns.plugins.file import File
+from hsdns.plugins.transfer import Transfer
+from hsdns.plugins.whoami import Whoami
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.name import Name
+from tests.support.drive import finish
+from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
+from tests.support.setup import set_up, setup_error
+
+SOA = "@ 60 IN SOA ns host {} 1 2 3 4\n"
+BELOW = reply(["below. 1 IN A 192.0.2.1"])
+NOTIFY = 4 << 11
+ORG = Name.from_text("example.org.")
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    path = tmp_path / "db"
+    path.write_text(
+        SOA.format(7) + "www 60 A 192.0.2.1\n*.w 60 A 192.0.2.2\naway 60 CNAME www.example.net.\n"
+    )
+    return path
+
+
+def started(text: str, *, last: bool = False) -> File:
+    plugin, runtime = set_up(File, text, ["example.org."]), FakeRuntime()
+    runtime.resolver = lambda request: reply([f"{request.query.qname.to_text()} 5 IN A 192.0.2.77"])
+    plugin.meet([plugin] if last else [plugin, Whoami()])
+    finish(plugin.start(runtime))
+    for coro in runtime.spawned.values():
+        coro.close()
+    return plugin
+
+
+def ask(plugin: File, qname: str, qtype: str = "A", flags: int = 0x100) -> Reply:
+    return finish(plugin.handle(make_request(qname, qtype, flags=flags), next_with(BELOW)))
+
+
+def test_an_answer(db: Path) -> None:
+    found = ask(started(f"file {db}"), "WWW.Example.org.")
+    assert found == Reply(answer=found.answer, aa=True)
+    assert section(found.answer) == ["www.example.org. 60 IN A 192.0.2.1"]
+
+
+def test_an_alias_is_followed_through_the_server(db: Path) -> None:
+    assert section(ask(started(f"file {db}"), "away.example.org.").answer) == [
+        "away.example.org. 60 IN CNAME www.example.net.",
+        "www.example.net. 5 IN A 192.0.2.77",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "qname", "qtype", "expected"),
+    [
+        pytest.param("", "www.example.net.", "A", BELOW, id="outside"),
+        pytest.param("", "nope.example.org.", "A", Rcode.NXDOMAIN, id="unknown"),
+        pytest.param("fallthrough", "nope.example.org.", "A", BELOW, id="fallthrough"),
+        pytest.param("fallthrough", "w.example.org.", "A", BELOW, id="fallthrough-without-records"),
+        pytest.param(
+            "fallthrough", "www.example.org.", "AAAA", Rcode.NOERROR, id="fallthrough-not-for-types"
+        ),
+        pytest.param(
+            "fallthrough x.example.org", "y.x.example.org.", "A", BELOW, id="fallthrough-zone"
+        ),
+        pytest.param(
+            "fallthrough x.example.org",
+            "nope.example.org.",
+            "A",
+            Rcode.NXDOMAIN,
+            id="fallthrough-other-zone",
+        ),
+        pytest.param("", "example.org.", "AXFR", unwritten(Rcode.REFUSED), id="axfr"),
+        pytest.param("", "example.org.", "IXFR", unwritten(Rcode.REFUSED), id="ixfr"),
+    ],
+)
+def test_what_is_decided(
+    db: Path, body: str, qname: str, qtype: str, expected: Reply | int
+) -> None:
+    found = ask(started(f"file {db} {{\n{body}\n}}"), qname, qtype)
+    assert (found if isinstance(expected, Reply) else found.rcode) == expected
+
+
+def test_the_last_plugin_refuses(db: Path) -> None:
+    assert ask(started(f"file {db}", last=True), "www.example.net.") == unwritten(Rcode.REFUSED)
+
+
+def test_notify_gets_no_answer(db: Path) -> None:
+    assert ask(started(f"file {db}"), "example.org.", "SOA", NOTIFY) == Reply(dropped=True)
+
+
+def test_the_longest_zone_answers(tmp_path: Path, db: Path) -> None:
+    (tmp_path / "sub").write_text(SOA.format(8))
+    plugin = started(
+        f"file {db}\nfile {tmp_path}/sub www.example.org\nfile {db} example.net example.com"
+    )
+    assert ask(plugin, "www.example.org.").answer == ()
+    assert section(ask(plugin, "www.example.com.").answer) == ["www.example.com. 60 IN A 192.0.2.1"]
+    assert section(ask(plugin, "www.example.net.").answer) == ["www.example.net. 60 IN A 192.0.2.1"]
+
+
+def test_a_file_that_comes_later(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    path = tmp_path / "later"
+    plugin = set_up(File, f"file {path}", ["example.org."], warnings)
+    assert warnings == [
+        f"Corefile:2:6: cannot read {path}: No such file or directory; it is looked for every 60s"
+    ]
+
+    async def run() -> None:
+        runtime = FakeRuntime()
+        await plugin.start(runtime)
+        assert await plugin.handle(make_request("a.example.org."), next_with(BELOW)) == unwritten(
+            Rcode.SERVFAIL
+        )
+        with pytest.raises(LookupError, match=r"zone example\.org\. has not been read yet"):
+            plugin.transfer(ORG)
+        path.write_text(SOA.format(7))
+        assert await plugin.zones[ORG][0].look()
+        found = await plugin.handle(make_request("a.example.org."), next_with(BELOW))
+        assert found.rcode == Rcode.NXDOMAIN
+        await runtime.stop_tasks()
+
+    asyncio.run(run())
+
+
+def test_options_hold_for_what_comes_after(db: Path) -> None:
+    plugin = set_up(
+        File,
+        f"file {db} a\nfile {db} b {{\n reload 5s\n reload_by_mtime\n}}\nfile {db} c\nfile {db} d {{\n reload 0\n}}",
+    )
+    found = [
+        (zone.to_text(), seconds, file.by_mtime) for zone, (file, seconds) in plugin.zones.items()
+    ]
+    assert found == [("a.", 60.0, False), ("b.", 5.0, True), ("c.", 5.0, True), ("d.", 0.0, True)]
+
+
+def test_secondaries_hear_of_changes(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+    monkeypatch.setattr(Transfer, "notify", lambda self, zone: heard.append(zone.to_text()))
+    plugin = set_up(File, f"file {db} example.org example.net {{\n reload 9s\n}}")
+    transfer, runtime = Transfer(()), FakeRuntime()
+    plugin.meet([transfer, plugin])
+    finish(plugin.start(runtime))
+    assert heard == ["example.org.", "example.net."]
+    assert sorted(runtime.spawned) == ["file example.net.", "file example.org."]
+    for coro in runtime.spawned.values():
+        coro.close()
+
+
+def test_transfer(db: Path) -> None:
+    plugin = started(f"file {db}")
+    found = plugin.transfer(ORG)
+    assert found is not None
+    assert section([found.soa]) == [
+        "example.org. 60 IN SOA ns.example.org. host.example.org. 7 1 2 3 4"
+    ]
+    assert len(list(found.records)) == 3
+    assert plugin.transfer(Name.from_text("www.example.org.")) is None
+
+
+def test_upstream_is_a_word_of_old() -> None:
+    warnings: list[str] = []
+    set_up(File, "file /dev/null/x {\n upstream 192.0.2.1\n}", ["example.org."], warnings)
+    assert warnings[-1] == 'Corefile:2:1: "upstream" has no effect, as in CoreDNS 1.14.7'
+
+
+def test_a_file_with_a_fault_stops_the_start(db: Path) -> None:
+    db.write_text(SOA.format(7) + "www A nonsense\n")
+    with pytest.raises(CorefileError) as error:
+        set_up(File, f"file {db}", ["example.org."])
+    assert (
+        str(error.value) == f"Corefile:2:6: cannot read the zone: {db}:2: Text input is malformed."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param(
+            "file",
+            'Corefile:2:1: "file" needs a master file, for example db.example.org',
+            id="none",
+        ),
+        pytest.param(
+            "file / {\n reload -1s\n}",
+            "Corefile:3:9: -1s is out of range, allowed is 0s or more",
+            id="reload",
+        ),
+        pytest.param(
+            "file /none {\n reload 0\n}",
+            "Corefile:2:6: cannot read /none: No such file or directory; with reload 0 it is never looked for again",
+            id="never-looked-for",
+        ),
+        pytest.param(
+            "file /none {\n transfer to *\n}",
+            'Corefile:3:2: unknown property "transfer" of file',
+            id="unknown",
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert setup_error(File, text) == error

@@ -1,0 +1,343 @@
+"""Services by their external addresses; the whole replies stand in tests/scenarios/k8s_external."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hsdns.cluster.freshness import NoCounters, Reads
+from hsdns.cluster.objects import (
+    LoadBalancerIngress,
+    LoadBalancerStatus,
+    Object,
+    Service,
+    ServicePort,
+    ServiceSpec,
+    ServiceStatus,
+)
+from hsdns.corefile.tree import CorefileError
+from hsdns.plugins.k8s_external import K8sExternal
+from hsdns.plugins.whoami import Whoami
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.name import Name
+from tests.support.cluster import Cluster, deletes, endpoint_slice, meta, service, upserts
+from tests.support.drive import finish
+from tests.support.requests import make_request, next_with, reply, section
+from tests.support.setup import set_up, setup_error
+
+
+def external(path: str, *where: str, ports: tuple[str, ...] = ("http/TCP/80",)) -> Service:
+    """A Service that is reached at some addresses, or names of load balancers."""
+    listed = [
+        ServicePort(int(number), name, protocol)
+        for name, protocol, number in (p.split("/") for p in ports)
+    ]
+    ingress = [
+        LoadBalancerIngress(hostname=each) if each.endswith("example.net") else LoadBalancerIngress(ip=each)
+        for each in where
+    ]  # fmt: skip
+    return Service(
+        meta(path),
+        ServiceSpec(type="LoadBalancer", cluster_ips=["10.0.0.1"], ports=listed),
+        ServiceStatus(LoadBalancerStatus(ingress)),
+    )
+
+
+class Outside:
+    """The plugin beside a kubernetes plugin."""
+
+    def __init__(self, text: str = "k8s_external example.org", *objects: Object, **options: Any):
+        self.cluster = Cluster(*objects, **options)
+        self.plugin = set_up(K8sExternal, text)
+        self.plugin.meet([Whoami(), self.plugin, self.cluster.plugin])
+
+    def ask(self, question: str, below: Reply | None = None, **fields: Any) -> Reply:
+        """The reply to `QNAME [QTYPE]`."""
+        qname, _, qtype = question.partition(" ")
+        request = make_request(qname, qtype or "A").replace(**fields)
+        following = next_with(below or unwritten(2, "nothing below"))
+        return finish(self.plugin.handle(request, following))
+
+
+# --- setup ---
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param(
+            "k8s_external {\nttl 3601\n}",
+            "Corefile:3:5: 3601 is out of range, allowed is 0 to 3600",
+            id="ttl",
+        ),
+        pytest.param(
+            "k8s_external {\napex .\n}",
+            "Corefile:3:6: apex needs at least one label, for example dns",
+            id="apex of no label",
+        ),
+        pytest.param(
+            "k8s_external {\napex a..b\n}",
+            "Corefile:3:6: \"a..b\" is no name: label b'' has 0 octets, allowed are 1 to 63",
+            id="apex that is no name",
+        ),
+        pytest.param(
+            "k8s_external {\nheadless yes\n}",
+            'Corefile:3:10: property "headless" takes no argument, found 1',
+            id="headless",
+        ),
+        pytest.param(
+            "k8s_external {\nheadles\n}",
+            'Corefile:3:1: unknown property "headles" of k8s_external; did you mean "headless"?',
+            id="unknown",
+        ),
+        pytest.param(
+            "k8s_external a\nk8s_external b",
+            'Corefile:3:1: "k8s_external" may stand only once in a server block; merge it with the first',
+            id="twice",
+        ),
+    ],
+)
+def test_setup_errors(text: str, sentence: str) -> None:
+    assert setup_error(K8sExternal, text) == sentence
+
+
+def test_a_zone_needs_room_for_the_names_of_its_servers() -> None:
+    zone = ".".join(["x" * 60] * 4)
+    assert "is too long for names of its servers" in setup_error(
+        K8sExternal, f"k8s_external {zone}"
+    )
+
+
+def test_without_kubernetes_there_is_nothing_to_show() -> None:
+    plugin = set_up(K8sExternal, "k8s_external example.org")
+    with pytest.raises(CorefileError) as caught:
+        plugin.meet([Whoami(), plugin])
+    assert str(caught.value) == (
+        "Corefile:2:1: k8s_external shows the cluster of a kubernetes plugin, and there is none in this server "
+        "block; add it"
+    )
+
+
+def test_zones_are_those_of_the_block_unless_it_has_its_own() -> None:
+    assert set_up(K8sExternal, "k8s_external", ["example.org"]).zones == (
+        Name.from_text("example.org"),
+    )
+
+
+# --- answers ---
+
+
+@pytest.mark.parametrize(
+    ("where", "qtype", "answer"),
+    [
+        (("192.0.2.1", "192.0.2.1"), "A", ["web.testns.example.org. 5 IN A 192.0.2.1"]),
+        (
+            ("192.0.2.1", "lb.example.net", "192.0.2.2"),
+            "A",
+            [
+                "web.testns.example.org. 5 IN A 192.0.2.1",
+                "web.testns.example.org. 5 IN CNAME lb.example.net.",
+                "lb.example.net. 60 IN A 198.51.100.1",
+                "web.testns.example.org. 5 IN A 192.0.2.2",
+            ],
+        ),
+        (("lb.example.net",), "AAAA", ["web.testns.example.org. 5 IN CNAME lb.example.net."]),
+        (("2001:db8::1",), "AAAA", ["web.testns.example.org. 5 IN AAAA 2001:db8::1"]),
+        (
+            ("lb.example.net", "192.0.2.1"),
+            "SRV",
+            [
+                "web.testns.example.org. 5 IN SRV 0 25 80 lb.example.net.",
+                "web.testns.example.org. 5 IN SRV 0 25 53 lb.example.net.",
+                "web.testns.example.org. 5 IN SRV 0 25 80 web.testns.example.org.",
+                "web.testns.example.org. 5 IN SRV 0 25 53 web.testns.example.org.",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_every_record_is_given_once(where: tuple[str, ...], qtype: str, answer: list[str]) -> None:
+    outside = Outside(
+        "k8s_external example.org",
+        external("testns/web", *where, ports=("http/TCP/80", "dns/UDP/53")),
+    )
+    outside.cluster.runtime.resolver = lambda request: (
+        reply(["lb.example.net. 60 IN A 198.51.100.1"])
+        if request.query.qtype == 1
+        else Reply(rcode=Rcode.NXDOMAIN)
+    )
+    found = outside.ask(f"web.testns.example.org. {qtype}")
+    assert (found.rcode, found.aa, section(found.authority)) == (Rcode.NOERROR, True, [])
+    assert section(found.answer) == answer
+    assert section(found.additional) == (
+        [
+            "lb.example.net. 60 IN A 198.51.100.1",
+            "web.testns.example.org. 5 IN A 192.0.2.1",
+        ]
+        if qtype == "SRV"
+        else []
+    )
+
+
+def test_a_truncated_lookup_is_told() -> None:
+    outside = Outside("k8s_external example.org", external("testns/web", "lb.example.net"))
+    outside.cluster.runtime.resolver = lambda request: Reply(tc=True)
+    assert outside.ask("web.testns.example.org.").tc
+
+
+@pytest.mark.parametrize(
+    ("question", "fields"),
+    [
+        ("x.example.net.", {}),
+        ("example.net.", {}),
+    ],
+)
+def test_names_outside_the_zones_are_passed_on(question: str, fields: dict[str, Any]) -> None:
+    below = reply([f"{question} 60 IN A 192.0.2.9"])
+    assert Outside().ask(question, below, **fields) is below
+
+
+def test_what_falls_through_holds_until_the_cluster_has_it() -> None:
+    outside = Outside("k8s_external example.org 2.0.192.in-addr.arpa {\nfallthrough\n}")
+    below = reply(rcode=Rcode.NXDOMAIN)
+    name = outside.ask("web.testns.example.org.", below)
+    address = outside.ask("1.2.0.192.in-addr.arpa. PTR", below)
+    assert name.still_holds is not None
+    assert address.still_holds is not None
+    assert name.still_holds()
+    assert address.still_holds()
+    outside.cluster.apply(*upserts(external("testns/web", "192.0.2.1")))
+    assert not name.still_holds()
+    assert not address.still_holds()
+
+
+def test_the_option_namespaces_hides_names_and_addresses() -> None:
+    outside = Outside(
+        "k8s_external example.org 2.0.192.in-addr.arpa",
+        external("other/web", "192.0.2.1"),
+        existing=("testns", "other"),
+        namespaces=("testns",),
+    )
+    assert outside.ask("web.other.example.org.").rcode == Rcode.NXDOMAIN
+    assert outside.ask("1.2.0.192.in-addr.arpa. PTR").rcode == Rcode.NXDOMAIN
+
+
+def test_the_serial_moves_when_something_that_was_there_changes() -> None:
+    outside = Outside("k8s_external example.org", external("testns/web", "192.0.2.1"))
+
+    def serial() -> str:
+        return section(outside.ask("example.org. SOA").answer)[0].split()[6]
+
+    assert serial() == "0"
+    changed = external("testns/web", "192.0.2.2")
+    again = Service(meta("testns/web", "2"), changed.spec, changed.status)
+    outside.cluster.apply(*upserts(again))
+    assert serial() == "1700000000"
+
+
+def test_endpoints_of_a_headless_service_are_this_server() -> None:
+    outside = Outside(
+        "k8s_external example.org {\nheadless\n}",
+        service("testns/dns"),
+        endpoint_slice("testns/dns-1", "dns", "192.0.2.53", "192.0.2.54"),
+        local=["192.0.2.53"],
+    )
+    assert section(outside.ask("ns1.dns.example.org.").answer) == [
+        "ns1.dns.example.org. 5 IN A 192.0.2.53",
+        "ns1.dns.example.org. 5 IN A 192.0.2.54",
+    ]
+    plain = Outside("k8s_external example.org", local=["192.0.2.53", "fd00::1"])
+    assert section(plain.ask("ns1.dns.example.org. AAAA").answer) == [
+        "ns1.dns.example.org. 5 IN AAAA fd00::1"
+    ]
+
+
+# --- the answer table ---
+
+
+@pytest.mark.parametrize(
+    ("question", "whole"),
+    [
+        pytest.param("web.testns.example.org. A", True, id="addresses"),
+        pytest.param("web.testns.example.org. SRV", True, id="srv"),
+        pytest.param("1.2.0.192.in-addr.arpa. PTR", True, id="ptr"),
+        pytest.param("example.org. NS", True, id="ns"),
+        pytest.param("web.testns.example.org. AAAA", False, id="nodata"),
+        pytest.param("nope.testns.example.org. A", False, id="nxdomain"),
+        pytest.param("example.org. SOA", False, id="soa"),
+        pytest.param("named.testns.example.org. A", False, id="lookup"),
+    ],
+)
+def test_what_the_table_may_keep(question: str, whole: bool) -> None:
+    outside = Outside(
+        "k8s_external example.org 2.0.192.in-addr.arpa",
+        external("testns/web", "192.0.2.1"),
+        external("testns/named", "lb.example.net"),
+        local=["192.0.2.53"],
+    )
+    reads = Reads(NoCounters())
+    found = outside.ask(question, reads=reads)
+    assert found.fresh
+    assert reads.is_whole is whole
+    assert not whole or reads.pairs
+
+
+@pytest.mark.parametrize(
+    ("zone", "claims"),
+    [
+        ("cluster.local.", ()),
+        ("org.", ("example.org.",)),
+        (".", ("example.org.",)),
+        ("example.org.", None),
+        ("a.example.org.", None),
+    ],
+)
+def test_claims(zone: str, claims: tuple[str, ...] | None) -> None:
+    expected = None if claims is None else tuple(map(Name.from_text, claims))
+    assert Outside().plugin.claimed(Name.from_text(zone)) == expected
+
+
+# --- zone transfers ---
+
+
+def test_what_can_be_transferred() -> None:
+    outside = Outside("k8s_external example.org 192.0.2.0/24", synced=False)
+    zone, reverse = map(Name.from_text, ("example.org", "2.0.192.in-addr.arpa"))
+    assert outside.plugin.transfer(Name.from_text("a.example.org")) is None
+    assert outside.plugin.transfer(reverse) is None
+    with pytest.raises(
+        LookupError, match=r"zone example\.org\.: the cluster has not been read yet"
+    ):
+        outside.plugin.transfer(zone)
+
+
+def test_a_transfer_is_of_one_moment() -> None:
+    outside = Outside("k8s_external example.org", external("testns/web", "192.0.2.1"))
+    found = outside.plugin.transfer(Name.from_text("EXAMPLE.org"))
+    assert found is not None
+    outside.cluster.apply(*deletes(external("testns/web")))
+    assert section([found.soa])[0].startswith("example.org. 5 IN SOA ns1.dns.example.org.")
+    assert section(list(found.records)) == [
+        "example.org. 5 IN NS ns1.dns.example.org.",
+        "web.testns.example.org. 5 IN A 192.0.2.1",
+        "web.testns.example.org. 5 IN SRV 0 100 80 web.testns.example.org.",
+        "_http._tcp.web.testns.example.org. 5 IN SRV 0 100 80 web.testns.example.org.",
+    ]
+
+
+def test_names_that_are_too_long_and_namespaces_that_are_hidden_are_not_transferred() -> None:
+    zone = ".".join(["x" * 60] * 3) + ".org"
+    outside = Outside(
+        f"k8s_external {zone}",
+        external("testns/" + "y" * 63, "192.0.2.1"),
+        external("other/web", "192.0.2.2"),
+        external("testns/z", "192.0.2.3"),
+    )
+    found = outside.plugin.transfer(Name.from_text(zone))
+    assert found is not None
+    assert {rr.owner.to_text() for rr in found.records} == {
+        f"{zone}.",
+        f"z.testns.{zone}.",
+        f"_http._tcp.z.testns.{zone}.",
+    }

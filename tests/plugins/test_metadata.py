@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from hsdns.chain import Handler, Request
+from hsdns.plugins.metadata import Metadata
+from hsdns.plugins.whoami import Whoami
+from hsdns.wire.message import Reply
+from tests.support.drive import finish
+from tests.support.requests import make_request, next_with
+from tests.support.setup import set_up, setup_error
+
+
+class Knowing(Handler):
+    """Knows the values that it was given, and the client."""
+
+    name = "knowing"
+
+    def __init__(self, **values: str) -> None:
+        self.values = values
+
+    def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
+        """Tell them."""
+        found: dict[str, Callable[[], str]] = {
+            f"knowing/{label}": lambda value=value: value  # type: ignore[misc]  # a default for each
+            for label, value in self.values.items()
+        }
+        return {**found, "knowing/client": lambda: request.client.address}
+
+
+def collected(text: str, qname: str, *handlers: Handler) -> dict[str, str]:
+    """What is collected for a question, each value worked out."""
+    plugin = set_up(Metadata, text, ["example.org."])
+    plugin.meet([plugin, *handlers])
+    request = plugin.enter(make_request(qname))
+    assert request.metadata is not None
+    return {label: value() for label, value in request.metadata.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "qname", "expected"),
+    [
+        pytest.param(
+            "metadata",
+            "www.example.org.",
+            {"knowing/a": "2", "knowing/b": "1", "knowing/client": "127.0.0.1"},
+            id="zones-of-the-block",
+        ),
+        pytest.param("metadata", "example.net.", {}, id="outside"),
+        pytest.param("metadata a.example.org b.example.org", "example.org.", {}, id="own-zones"),
+        pytest.param(
+            "metadata a.example.org b.example.org",
+            "www.B.example.org.",
+            {"knowing/a": "2", "knowing/b": "1", "knowing/client": "127.0.0.1"},
+            id="inside-own-zones",
+        ),
+    ],
+)
+def test_collects(text: str, qname: str, expected: dict[str, str]) -> None:
+    assert collected(text, qname, Knowing(a="1", b="1"), Whoami(), Knowing(a="2")) == expected
+
+
+def test_each_query_has_values_of_its_own() -> None:
+    plugin = set_up(Metadata, "metadata")
+    plugin.meet([plugin, Knowing(a="1")])
+    first, second = plugin.enter(make_request("a.")), plugin.enter(make_request("a."))
+    assert first.metadata is not None
+    first.metadata["knowing/later"] = lambda: "x"
+    assert second.metadata is not None
+    assert "knowing/later" not in second.metadata
+
+
+def test_passes_everything_on() -> None:
+    reply = Reply(aa=True)
+    assert finish(Metadata([]).handle(make_request("a."), next_with(reply))) is reply
+    assert Metadata.cacheable
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "metadata\nmetadata",
+            'Corefile:3:1: "metadata" may stand only once in a server block; merge it with the first',
+        ),
+        ("metadata {\n x\n}", 'Corefile:3:2: "metadata" has no properties, found "x"'),
+        (
+            "metadata a..b",
+            'Corefile:2:10: "a..b" is not a domain name: a label is empty; remove a dot',
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert setup_error(Metadata, text) == error

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hsdns.plugins.minimal import Minimal
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import Opcode, Rcode
+from hsdns.wire.message import Reply, unwritten
+from tests.support.drive import finish
+from tests.support.requests import FakeRuntime, make_request, next_with, reply
+from tests.support.setup import set_up, setup_error
+
+A = ["www.example.org. 60 IN A 192.0.2.1"]
+NS = ["example.org. 60 IN NS ns.example.org."]
+GLUE = ["ns.example.org. 60 IN A 192.0.2.53"]
+SOA = ["example.org. 60 IN SOA ns.example.org. root.example.org. 1 2 3 4 60"]
+PAST = "example.org. 60 IN RRSIG NS 13 2 60 20200101000000 20190101000000 1 example.org. AAAA"
+
+
+def ask(below: Reply, qtype: str = "A", **options: Any) -> Reply:
+    plugin = set_up(Minimal, "minimal")
+    finish(plugin.start(FakeRuntime()))
+    return finish(
+        plugin.handle(make_request("www.example.org.", qtype, **options), next_with(below))
+    )
+
+
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        pytest.param(reply(A, NS, GLUE, aa=True), reply(A, aa=True), id="answer"),
+        pytest.param(reply(A, NS, GLUE, ra=True, ad=True), reply(A, ra=True, ad=True), id="flags"),
+        pytest.param(reply((), (), GLUE, aa=True), reply(aa=True), id="empty-answer"),
+        pytest.param(
+            reply(A, NS, fresh=True, edns_options=((10, b"x"),)),
+            reply(A, fresh=True, edns_options=((10, b"x"),)),
+            id="what-is-no-record",
+        ),
+    ],
+)
+def test_positive_answers_lose_what_they_can_do_without(below: Reply, expected: Reply) -> None:
+    assert ask(below) == expected
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        pytest.param(reply(A), id="nothing-to-lose"),
+        pytest.param(reply((), SOA, aa=True), id="nodata"),
+        pytest.param(reply((), SOA, GLUE, rcode=Rcode.NXDOMAIN), id="nxdomain"),
+        pytest.param(reply((), NS, GLUE), id="referral"),
+        pytest.param(reply((), SOA, rcode=Rcode.SERVFAIL), id="servfail"),
+        pytest.param(reply(A, NS, rcode=Rcode.REFUSED), id="refused"),
+        pytest.param(unwritten(Rcode.SERVFAIL, "no"), id="unwritten"),
+        pytest.param(reply(A, NS, dropped=True), id="dropped"),
+    ],
+)
+def test_others_stay(below: Reply) -> None:
+    assert ask(below) is below
+
+
+def test_meta_questions_stay() -> None:
+    below = reply(A, NS)
+    assert ask(below, "AXFR") is below
+    assert ask(below, flags=Opcode.NOTIFY << 11) is below
+
+
+def test_what_is_signed_for_another_time_stays() -> None:
+    below = reply(A, [*NS, PAST])
+    assert ask(below, edns=Edns(1232, do=True)) is below
+    assert ask(below, edns=Edns(1232)) == reply(A)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("minimal x", 'Corefile:2:9: "minimal" takes no argument, found "x"'),
+        ("minimal {\n x\n}", 'Corefile:3:2: "minimal" has no properties, found "x"'),
+        (
+            "minimal\nminimal",
+            'Corefile:3:1: "minimal" may stand only once in a server block; merge it with the first',
+        ),
+    ],
+)
+def test_setup_refuses(text: str, error: str) -> None:
+    assert setup_error(Minimal, text) == error

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from hsdns.plugins.nsid import Nsid
+from hsdns.wire.edns import Edns
+from hsdns.wire.encode import encode
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+from tests.support.drive import finish
+from tests.support.requests import make_request, next_with, reply
+from tests.support.setup import set_up, setup_error
+
+BELOW = reply(["x. 1 IN A 192.0.2.1"])
+ASKED = Edns(1400, options=((10, b"12345678"), (3, b"")))
+
+
+@pytest.mark.parametrize(
+    ("below", "edns", "options"),
+    [
+        pytest.param(BELOW, Edns(1400, do=True, options=ASKED.options), ((3, b"me"),), id="own"),
+        pytest.param(
+            BELOW.replace(edns_options=()), None, ((3, b"me"),), id="upstream-without-options"
+        ),
+        pytest.param(
+            BELOW.replace(edns_options=((3, b"you"), (10, b"x"))),
+            None,
+            ((3, b"me"), (10, b"x")),
+            id="upstream-has-one",
+        ),
+        pytest.param(
+            BELOW.replace(edns=Edns(1400, do=True), edns_options=((15, b"\0\x0f"),)),
+            Edns(1400, do=True),
+            ((15, b"\0\x0f"), (3, b"me")),
+            id="after-an-error",
+        ),
+        pytest.param(
+            BELOW.replace(edns=Edns(600)), Edns(600, do=True), ((3, b"me"),), id="lowered-size"
+        ),
+    ],
+)
+def test_who_asks_is_told(
+    below: Reply, edns: Edns | None, options: tuple[tuple[int, bytes], ...]
+) -> None:
+    found = finish(set_up(Nsid, "nsid me").handle(make_request("x.", edns=ASKED), next_with(below)))
+    assert found == below.replace(edns=edns, edns_options=options)
+
+
+@pytest.mark.parametrize(
+    ("edns", "below"),
+    [
+        pytest.param(None, BELOW, id="no-edns"),
+        pytest.param(Edns(1232, options=((10, b"x"),)), BELOW, id="not-asked"),
+        pytest.param(ASKED, unwritten(Rcode.SERVFAIL), id="unwritten"),
+        pytest.param(ASKED, Reply(dropped=True), id="dropped"),
+    ],
+)
+def test_others_are_not(edns: Edns | None, below: Reply) -> None:
+    assert finish(Nsid(b"me").handle(make_request("x.", edns=edns), next_with(below))) is below
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("nsid", os.uname().nodename.encode()),
+        ("nsid one", b"one"),
+        ("nsid use the  force", b"use the force"),
+        ('nsid "a  b" é', "a  b é".encode()),
+        ('nsid ""', os.uname().nodename.encode()),
+    ],
+)
+def test_data(text: str, data: bytes) -> None:
+    assert set_up(Nsid, text).data == data
+
+
+def test_on_the_wire() -> None:
+    request = make_request("x.", edns=ASKED)
+    found = finish(Nsid(b"me").handle(request, next_with(Reply())))
+    assert encode(request.query, found, 512).endswith(
+        bytes.fromhex("00 0029 0578 00008000 0006 0003 0002 6d65")
+    )
+
+
+def test_block_keeps_no_answer_table() -> None:
+    assert not Nsid.cacheable
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("nsid {\n x\n}", 'Corefile:3:2: "nsid" has no properties, found "x"'),
+        (
+            "nsid a\nnsid b",
+            'Corefile:3:1: "nsid" may stand only once in a server block; merge it with the first',
+        ),
+        (
+            f"nsid {'x' * 4097}",
+            "Corefile:2:6: the data of nsid has 4097 octets, at most 4096 are allowed",
+        ),
+    ],
+)
+def test_setup_refuses(text: str, error: str) -> None:
+    assert setup_error(Nsid, text) == error

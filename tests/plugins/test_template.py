@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from hsdns.chain import Request
+from hsdns.plugins.template import Template, counters
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.name import Name
+from tests.support.drive import finish
+from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
+from tests.support.setup import set_up, setup_error
+
+PASSED = Reply(rcode=Rcode.REFUSED)
+
+
+class Asked:
+    """The plugin, started; what it asked of the whole server, and what it counted."""
+
+    def __init__(self, text: str, resolver: Callable[[Request], Reply] | None = None) -> None:
+        self.runtime = FakeRuntime()
+        self.lookups: list[Request] = []
+        self._resolver = resolver
+        self.runtime.resolver = self._resolve
+        self.plugin = set_up(Template, text)
+        finish(self.plugin.start(self.runtime))
+
+    def _resolve(self, request: Request) -> Reply:
+        self.lookups.append(request)
+        assert self._resolver is not None
+        return self._resolver(request)
+
+    def ask(self, qname: str, qtype: str = "A", **fields: object) -> Reply:
+        request = make_request(qname, qtype, **fields)  # type: ignore[arg-type]  # fields by their names
+        return finish(self.plugin.handle(request, next_with(PASSED)))
+
+    @property
+    def counted(self) -> list[dict[tuple[str, ...], float]]:
+        return [counter.values for counter in counters(self.runtime.metrics)]
+
+
+def answer(text: str, qname: str, qtype: str = "A") -> Reply:
+    return Asked(text).ask(qname, qtype)
+
+
+@pytest.mark.parametrize(
+    ("lines", "qname", "answers"),
+    [
+        pytest.param(
+            'answer "{{ .Name }} 60 IN A 192.0.2.1"',
+            "A.example.",
+            ["a.example. 60 IN A 192.0.2.1"],
+            id="plain",
+        ),
+        pytest.param(
+            'answer "{{ .Name }} 60 IN A 192.0.2.1" "{{ .Name }} 60 IN A 192.0.2.2"\n'
+            ' answer "b. A 192.0.2.3"',
+            "a.example.",
+            [
+                "a.example. 60 IN A 192.0.2.1",
+                "a.example. 60 IN A 192.0.2.2",
+                "b. 3600 IN A 192.0.2.3",
+            ],
+            id="several",
+        ),
+        pytest.param(
+            "match ^ip-10-(?P<b>[0-9]*)-(?P<c>[0-9]*)[.]example[.]$\n"
+            ' answer "{{ .Name }} 60 IN A 10.{{ .Group.b }}.{{ .Group.c }}.{{ index .Match 1 }}"',
+            "ip-10-1-2.example.",
+            ["ip-10-1-2.example. 60 IN A 10.1.2.1"],
+            id="groups",
+        ),
+        pytest.param(
+            "match ^ip0a(?P<b>[a-f0-9]{2})[.]example[.]$\n"
+            ' answer "{{ .Name }} 60 IN A 10.{{ parseInt .Group.b 16 8 }}.0.1"',
+            "ip0aFF.example.",
+            ["ip0aff.example. 60 IN A 10.255.0.1"],
+            id="hexadecimal",
+        ),
+        pytest.param(
+            "var a 1\n var b a + 1\n expr b == 2 && proto() == 'udp'\n"
+            ' answer "{{ .Name }} 60 IN A 10.0.{{ .Var.a }}.{{ .Var.b }}"',
+            "a.example.",
+            ["a.example. 60 IN A 10.0.1.2"],
+            id="variables",
+        ),
+        pytest.param(
+            "var ip replace(trimSuffix(name(), '.example.'), '-', '.')\n"
+            " expr \"any(['10.0.0.0/8', '172.16.0.0/12'], incidr(ip, #))\"\n"
+            ' answer "{{ .Name }} 60 IN A {{ .Var.ip }}"',
+            "172-16-0-9.example.",
+            ["172-16-0-9.example. 60 IN A 172.16.0.9"],
+            id="condition",
+        ),
+    ],
+)
+def test_answers(lines: str, qname: str, answers: list[str]) -> None:
+    found = answer(f"template IN A example {{\n {lines}\n}}", qname)
+    assert found == Reply(answer=found.answer, aa=True)
+    assert section(found.answer) == answers
+
+
+def test_other_sections_and_rcode() -> None:
+    text = """template ANY ANY example {
+ rcode NXDOMAIN
+ authority "example. 60 {{ .Class }} SOA ns.example. h.example. (1 2 3 4 5)"
+ additional "ns.example. 60 IN A 192.0.2.53"
+ ederror 21 "blocked"
+}"""
+    found = answer(text, "a.example.", "TXT")
+    assert (found.rcode, found.aa, found.answer) == (3, True, ())
+    assert section(found.authority) == ["example. 60 IN SOA ns.example. h.example. 1 2 3 4 5"]
+    assert section(found.additional) == ["ns.example. 60 IN A 192.0.2.53"]
+    assert found.edns_options == ((15, b"\0\x15blocked"),)
+    assert found.edns is not None
+    assert (found.edns.payload_size, found.edns.do) == (4096, True)
+
+
+def test_everything_is_nxdomain() -> None:
+    assert answer("template ANY ANY {\n rcode NXDOMAIN\n}", "a.b.", "MX") == Reply(rcode=3, aa=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "qname", "expected"),
+    [
+        pytest.param("template IN A example", "a.net.", PASSED, id="outside"),
+        pytest.param("template IN MX example", "a.example.", PASSED, id="other-type"),
+        pytest.param(
+            "template IN A example {\n match ^b\n}",
+            "a.example.",
+            unwritten(Rcode.SERVFAIL),
+            id="no-match",
+        ),
+        pytest.param(
+            "template IN A example {\n match ^b\n fallthrough\n}", "a.example.", PASSED, id="falls"
+        ),
+        pytest.param(
+            "template IN A example {\n match ^b\n fallthrough\n}\n"
+            "template IN A example {\n rcode REFUSED\n}",
+            "a.example.",
+            Reply(rcode=5, aa=True),
+            id="falls-to-the-next-rule",
+        ),
+        pytest.param(
+            "template IN A example {\n match ^b\n}\ntemplate IN A example {\n rcode REFUSED\n}",
+            "a.example.",
+            unwritten(Rcode.SERVFAIL),
+            id="does-not-fall-to-the-next-rule",
+        ),
+        pytest.param(
+            'template IN A example {\n rcode SERVFAIL\n answer "a A 192.0.2.1"\n}',
+            "a.example.",
+            unwritten(Rcode.SERVFAIL),
+            id="servfail-has-no-records",
+        ),
+    ],
+)
+def test_who_answers(text: str, qname: str, expected: Reply) -> None:
+    assert answer(text, qname) == expected
+
+
+@pytest.mark.parametrize(
+    ("qtype", "target", "answers", "is_cut"),
+    [
+        pytest.param(
+            "A",
+            reply(["b. 5 IN A 192.0.2.1"], aa=True),
+            ["a. 60 IN CNAME b.", "b. 5 IN A 192.0.2.1"],
+            False,
+            id="completed",
+        ),
+        pytest.param("AAAA", Reply(rcode=2), ["a. 60 IN CNAME b."], False, id="target-fails"),
+        pytest.param("A", Reply(tc=True), ["a. 60 IN CNAME b."], True, id="target-is-cut"),
+        pytest.param("CNAME", None, ["a. 60 IN CNAME b."], False, id="asked-for-the-cname"),
+        pytest.param("MX", None, ["a. 60 IN CNAME b."], False, id="other-type"),
+    ],
+)
+def test_cname(qtype: str, target: Reply | None, answers: list[str], is_cut: bool) -> None:
+    resolver = None if target is None else lambda request: target
+    asked = Asked('template IN ANY {\n answer "a. 60 IN CNAME b."\n}', resolver)
+    found = asked.ask("a.", qtype)
+    assert (section(found.answer), found.tc, found.rcode) == (answers, is_cut, 0)
+    assert [(each.query.qname.to_text(), each.depth) for each in asked.lookups] == (
+        [] if target is None else [("b.", 1)]
+    )
+
+
+def test_metrics() -> None:
+    asked = Asked("""template IN ANY example {
+ match ^good
+ answer "{{ .Name }} A 192.0.2.1"
+ fallthrough
+}
+template IN ANY example {
+ match ^index
+ answer "{{ index  .Match 9 }}"
+ fallthrough
+}
+template IN ANY example {
+ match ^text
+ additional "{{ .Name }} x"
+ fallthrough
+}""")
+    for qname in ("good.example.", "good.example.", "other.example."):
+        asked.ask(qname)
+    assert asked.ask("index.example.").error == (
+        "plugin/template: index 9 is out of range, there are 1"
+    )
+    assert asked.ask("text.example.", "MX", server="dns://:5353").rcode == 2
+    matches, templates, records = asked.counted
+    server, kind = "dns://:53", ("example.", "", "IN", "A")
+    assert matches == {
+        (server, *kind): 3,
+        ("dns://:5353", "example.", "", "IN", "MX"): 1,
+    }
+    assert templates == {(server, *kind, "answer", "{{index .Match 9}}"): 1}
+    assert records == {("dns://:5353", "example.", "", "IN", "MX", "additional", "{{.Name}} x"): 1}
+
+
+def test_metadata_and_view() -> None:
+    asked = Asked('template IN TXT {\n answer "{{ .Name }} TXT \\"{{ .Meta \\"a/b\\" }}\\""\n}')
+    request = make_request("a.", "TXT").replace(metadata={"a/b": lambda: "x"}, view="inside")
+    found = finish(asked.plugin.handle(request, next_with(PASSED)))
+    assert section(found.answer) == ['a. 3600 IN TXT "x"']
+    assert asked.counted[0] == {("dns://:53", ".", "inside", "IN", "TXT"): 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "cacheable"),
+    [
+        ("template IN A", True),
+        ("template IN A {\n match ^a\n answer x\n fallthrough\n}", True),
+        ("template IN A {\n var a 1\n}", False),
+        ("template IN A\ntemplate IN AAAA {\n expr true\n}", False),
+    ],
+)
+def test_cacheable(text: str, cacheable: bool) -> None:
+    assert set_up(Template, text).cacheable is cacheable
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "claimed"),
+    [
+        ("template IN A", "cluster.local.", None),
+        ("template IN A cluster.local", "cluster.local.", None),
+        ("template IN A a.cluster.local b.net", "cluster.local.", ("a.cluster.local.",)),
+        ("template IN A example.org", "cluster.local.", ()),
+    ],
+)
+def test_claimed(text: str, zone: str, claimed: tuple[str, ...] | None) -> None:
+    found = set_up(Template, text).claimed(Name.from_text(zone))
+    assert (None if found is None else tuple(name.to_text() for name in found)) == claimed
+
+
+def test_upstream_has_no_effect() -> None:
+    warnings: list[str] = []
+    set_up(Template, "template IN A {\n upstream 192.0.2.1\n}", warnings=warnings)
+    assert warnings == ['Corefile:3:2: "upstream" of template has no effect, as in CoreDNS 1.14.7']
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("template IN", "Corefile:2:1: template takes CLASS TYPE [ZONES...], found 1 arguments"),
+        ("template XX A", 'Corefile:2:10: "XX" is not a class'),
+        ("template IN XX", 'Corefile:2:13: "XX" is not a record type'),
+        (
+            "template IN A {\n match (\n}",
+            'Corefile:3:8: "(" is not a regular expression: missing ): (',
+        ),
+        (
+            "template IN A {\n match\n}",
+            'Corefile:3:2: property "match" takes at least 1 argument, found 0',
+        ),
+        (
+            'template IN A {\n answer "{{ .Name"\n}',
+            "Corefile:3:9: template: the action has no end (at character 1)",
+        ),
+        (
+            'template IN A {\n answer ok "a {{ prnt 1 }}"\n}',
+            'Corefile:3:12: template: function "prnt" is not known; did you mean "print"? (at character 6)',
+        ),
+        ("template IN A {\n rcode OK\n}", 'Corefile:3:8: "OK" is not a response code'),
+        (
+            "template IN A {\n ederror\n}",
+            'Corefile:3:2: property "ederror" takes CODE [REASON], found 0 arguments',
+        ),
+        (
+            "template IN A {\n ederror 70000\n}",
+            "Corefile:3:10: 70000 is out of range, allowed is 0 to 65535",
+        ),
+        (
+            "template IN A {\n var a\n}",
+            'Corefile:3:2: property "var" takes NAME EXPRESSION, found 1 arguments',
+        ),
+        ("template IN A {\n var 1a 1\n}", 'Corefile:3:6: "1a" cannot be a variable\'s name'),
+        (
+            "template IN A {\n var name 1\n}",
+            'Corefile:3:6: "name" has a meaning already; choose another name',
+        ),
+        (
+            "template IN A {\n var len 1\n}",
+            'Corefile:3:6: "len" has a meaning already; choose another name',
+        ),
+        (
+            "template IN A {\n var true 1\n}",
+            'Corefile:3:6: "true" has a meaning already; choose another name',
+        ),
+        (
+            "template IN A {\n var a 1\n var a 2\n}",
+            'Corefile:4:6: "a" has a meaning already; choose another name',
+        ),
+        (
+            "template IN A {\n expr a == 1\n var a 1\n}",
+            'Corefile:3:7: expression: "a" is not known',
+        ),
+        (
+            "template IN A {\n var a 'x'\n expr a == 1\n}",
+            'Corefile:4:9: expression: "==" does not take string and int',
+        ),
+        (
+            "template IN A {\n anwser x\n}",
+            'Corefile:3:2: unknown property "anwser" of template; did you mean "answer"?',
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert setup_error(Template, text) == error

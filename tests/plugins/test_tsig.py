@@ -1,0 +1,214 @@
+"""The plugin's decisions; the record itself is tested in tests/wire/test_tsig.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dns.message
+import dns.tsigkeyring
+import pytest
+
+from hsdns.chain import Request
+from hsdns.plugins.tsig import Tsig
+from hsdns.wire.decode import decode
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.tsig import ReplySigner
+from tests.support.drive import finish
+from tests.support.requests import FakeRuntime, make_request, next_with, reply
+from tests.support.setup import set_up, setup_error
+
+SECRET = "X28hl0BOfAL5G0jsmJWSacrwn7YRm2f6U5brnzwWEus="
+BELOW = reply(["below. 1 IN A 192.0.2.1"])
+KEY_LINE = f"secret key.example. {SECRET}"
+
+
+def started(body: str, zones: str = "") -> Tsig:
+    plugin = set_up(Tsig, f"tsig {zones} {{\n{KEY_LINE}\n{body}\n}}", ["example.org."])
+    finish(plugin.start(FakeRuntime()))
+    return plugin
+
+
+def signed(
+    monkeypatch: pytest.MonkeyPatch, qname: str = "www.example.org.", key: str = "key.example."
+) -> Request:
+    monkeypatch.setattr("time.time", lambda: FakeRuntime().wall_time)
+    message = dns.message.make_query(qname, "A")
+    message.use_tsig(dns.tsigkeyring.from_text({key: SECRET}), key)
+    return make_request(qname).replace(query=decode(message.to_wire()))
+
+
+@pytest.mark.parametrize(
+    ("body", "qname", "qtype", "flags", "expected"),
+    [
+        pytest.param("", "www.example.org.", "A", 0x100, BELOW, id="nothing-required"),
+        pytest.param(
+            "require A", "www.example.org.", "A", 0x100, Reply(rcode=Rcode.REFUSED), id="type"
+        ),
+        pytest.param("require AXFR ixfr", "www.example.org.", "A", 0x100, BELOW, id="other-types"),
+        pytest.param(
+            "require all",
+            "www.example.org.",
+            "TYPE65280",
+            0x100,
+            Reply(rcode=Rcode.REFUSED),
+            id="all",
+        ),
+        pytest.param(
+            "require all\nrequire none", "www.example.org.", "A", 0x100, BELOW, id="the-last-counts"
+        ),
+        pytest.param("require all", "www.example.net.", "A", 0x100, BELOW, id="other-zone"),
+        pytest.param(
+            "require_opcode NOTIFY",
+            "www.example.org.",
+            "A",
+            4 << 11,
+            Reply(rcode=Rcode.REFUSED),
+            id="opcode",
+        ),
+        pytest.param(
+            "require_opcode NOTIFY UPDATE", "www.example.org.", "A", 0x100, BELOW, id="other-opcode"
+        ),
+        pytest.param(
+            "require_opcode all",
+            "www.example.org.",
+            "A",
+            0x100,
+            Reply(rcode=Rcode.REFUSED),
+            id="all-opcodes",
+        ),
+        pytest.param("require_opcode none", "www.example.org.", "A", 0x100, BELOW, id="no-opcode"),
+    ],
+)
+def test_unsigned(body: str, qname: str, qtype: str, flags: int, expected: Reply) -> None:
+    assert (
+        finish(started(body).handle(make_request(qname, qtype, flags=flags), next_with(BELOW)))
+        == expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        pytest.param(BELOW, BELOW, id="answer"),
+        pytest.param(
+            unwritten(Rcode.SERVFAIL, "why"), Reply(rcode=Rcode.SERVFAIL, error="why"), id="failure"
+        ),
+    ],
+)
+def test_a_reply_is_signed(below: Reply, expected: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = finish(started("require all").handle(signed(monkeypatch), next_with(below)))
+    assert isinstance(found.sign, ReplySigner)
+    assert found.replace(sign=None) == expected
+
+
+def test_silence_stays_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = finish(started("").handle(signed(monkeypatch), next_with(Reply(dropped=True))))
+    assert found == Reply(dropped=True)
+
+
+def test_a_wrong_signature_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    below = next_with(BELOW)
+    found = finish(started("").handle(signed(monkeypatch, key="other."), below))
+    assert found.replace(sign=None) == Reply(rcode=Rcode.NOTAUTH)
+    assert isinstance(found.sign, ReplySigner)
+    assert below.requests == []
+
+
+def test_another_zone_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = signed(monkeypatch, "www.example.net.", key="other.")
+    assert finish(started("", "example.org").handle(request, next_with(BELOW))) is BELOW
+
+
+def test_a_record_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = signed(monkeypatch)
+    whole = request.query.whole
+    broken = request.replace(query=request.query.replace(whole=whole[:-30]))
+    found = finish(started("").handle(broken, next_with(BELOW)))
+    assert found.rcode == Rcode.FORMERR
+    assert found.error is not None
+    assert found.error.startswith("its TSIG record cannot be read: ")
+
+
+FILES = {
+    "lines": 'key "a.example." {\n    algorithm hmac-sha256;\n    secret "{}";\n};\n\nkey b.example {\n secret {};\n}\n',
+    "one-line": 'key "a.example." {{ secret "{}"; }}; key b.example. {{ algorithm hmac-sha256; secret {}; }};',
+    "comments": '# one\nkey a.example { // two\n /* three */ secret "{}"; };\nkey "b.example." { secret "{}"; };',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_secrets(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys"
+    path.write_text(FILES[name].replace("{{", "{").replace("}}", "}").replace("{}", SECRET))
+    plugin = started(f"secrets {path}")
+    for key in ("a.example.", "B.example.", "key.example."):
+        found = finish(plugin.handle(signed(monkeypatch, key=key), next_with(BELOW)))
+        assert found.rcode == Rcode.NOERROR
+
+
+def test_without_a_secret() -> None:
+    warnings: list[str] = []
+    set_up(Tsig, "tsig", warnings=warnings)
+    assert warnings == ["Corefile:2:1: tsig has no secret, so no signed query can be verified here"]
+
+
+@pytest.mark.parametrize(
+    ("content", "near"),
+    [
+        pytest.param("secret x;", "", id="no-key"),
+        pytest.param("key a { }", "a", id="no-secret"),
+        pytest.param("key a { secret", "a", id="cut"),
+        pytest.param('key a { secret "AAAA"; what; };', "a", id="unknown-word"),
+        pytest.param("key a secret", "a", id="no-brace"),
+    ],
+)
+def test_a_file_that_is_not_understood(content: str, near: str, tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(content)
+    assert setup_error(Tsig, f"tsig {{\n secrets {path}\n}}") == (
+        f'Corefile:3:10: "{path}" is not understood near key "{near}"; expected: key "NAME" {{ secret "KEY"; }};'
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        pytest.param(
+            "secret a", 'Corefile:3:1: property "secret" takes 2 arguments, found 1', id="secret"
+        ),
+        pytest.param(
+            "secret a =",
+            'Corefile:3:8: the secret of key "a" is not base64; make one with tsig-keygen',
+            id="base64",
+        ),
+        pytest.param(
+            "secret a..b AAAA",
+            "Corefile:3:8: \"a..b\" is no name of a key: label b'' has 0 octets, allowed are 1 to 63",
+            id="name",
+        ),
+        pytest.param(
+            "secret a AAAA\nsecret A. AAAA",
+            'Corefile:4:8: key "a." has a secret already',
+            id="twice",
+        ),
+        pytest.param(
+            "secrets /none",
+            'Corefile:3:9: cannot read secrets of "/none": No such file or directory',
+            id="no-file",
+        ),
+        pytest.param(
+            "require",
+            'Corefile:3:1: property "require" takes at least 1 argument, found 0',
+            id="require",
+        ),
+        pytest.param("require WHAT", 'Corefile:3:9: "WHAT" is not a record type', id="type"),
+        pytest.param(
+            "require_opcode QUERRY",
+            'Corefile:3:16: "QUERRY" is not one of: QUERY, IQUERY, STATUS, NOTIFY, UPDATE; did you mean "QUERY"?',
+            id="opcode",
+        ),
+    ],
+)
+def test_setup_errors(body: str, error: str) -> None:
+    assert setup_error(Tsig, f"tsig {{\n{body}\n}}") == error

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from hsdns.assemble import assemble
+from hsdns.corefile.parser import parse
+from hsdns.corefile.tree import CorefileError
+from hsdns.keeper import Policy
+from hsdns.plugins import ORDER
+from hsdns.plugins.view import View
+from hsdns.wire.message import Reply
+from tests.support.drive import finish
+from tests.support.requests import make_request, next_with
+from tests.support.setup import set_up, setup_error
+
+
+@pytest.mark.parametrize(
+    ("lines", "question", "taken"),
+    [
+        pytest.param("", {"qname": "a."}, True, id="no-expression"),
+        pytest.param("expr true", {"qname": "a."}, True, id="true"),
+        pytest.param("expr 1", {"qname": "a."}, False, id="not-bool"),
+        pytest.param(
+            "expr incidr(client_ip(), '192.0.2.0/24')",
+            {"qname": "a.", "client": "192.0.2.77"},
+            True,
+            id="network",
+        ),
+        pytest.param(
+            "expr incidr(client_ip(), '2001:db8::/32')",
+            {"qname": "a.", "client": "2001:db8::7"},
+            True,
+            id="network-v6",
+        ),
+        pytest.param(
+            "expr incidr('x', '192.0.2.0/24')", {"qname": "a."}, False, id="fails-is-false"
+        ),
+        pytest.param(
+            "expr type() in ['A', 'AAAA']\n expr name() matches '^a[.]'",
+            {"qname": "A.example.", "qtype": "AAAA"},
+            True,
+            id="all-hold",
+        ),
+        pytest.param(
+            "expr type() in ['A', 'AAAA']\n expr name() matches '^a[.]'",
+            {"qname": "b.example.", "qtype": "AAAA"},
+            False,
+            id="one-does-not",
+        ),
+        pytest.param(
+            "expr name() matches '^abc\\\\..*\\\\.example\\\\.com\\\\.$'",
+            {"qname": "abc.x.example.com."},
+            True,
+            id="escaped-backslashes",
+        ),
+        pytest.param("expr proto() == 'tcp'", {"qname": "a.", "protocol": "tcp"}, True, id="tcp"),
+    ],
+)
+def test_enter(lines: str, question: dict[str, str], taken: bool) -> None:
+    plugin = set_up(View, f"view inside {{\n {lines}\n}}")
+    entered = plugin.enter(make_request(**question))  # type: ignore[arg-type]  # all values of these rows are str
+    assert (entered is not None) is taken
+    if entered is not None:
+        assert entered.view == "inside"
+
+
+def test_expressions_see_metadata() -> None:
+    plugin = set_up(View, "view inside {\n expr metadata('a/b') == 'x'\n}")
+    assert plugin.enter(make_request("a.")) is None
+    assert plugin.enter(make_request("a.").replace(metadata={"a/b": lambda: "x"})) is not None
+
+
+def test_a_failing_expression_is_shown_to_who_debugs(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "hsdns.plugin.view")
+    plugin = set_up(View, "view inside {\n expr incidr('x', '192.0.2.0/24')\n}")
+    assert plugin.enter(make_request("a.")) is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "plugin/view: inside: incidr('x', '192.0.2.0/24'): incidr: \"x\" is not an address"
+    ]
+
+
+def test_names_its_view_and_passes_everything_on() -> None:
+    plugin = set_up(View, "view inside")
+    values = plugin.metadata(make_request("a."))
+    assert {label: value() for label, value in values.items()} == {"view/name": "inside"}
+    reply = Reply(aa=True)
+    assert finish(plugin.handle(make_request("a."), next_with(reply))) is reply
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("view", "Corefile:2:1: view takes a name, found 0 arguments"),
+        ("view a b", "Corefile:2:1: view takes a name, found 2 arguments"),
+        ('view ""', "Corefile:2:6: the name of a view cannot be empty"),
+        (
+            "view a\nview b",
+            'Corefile:3:1: "view" may stand only once in a server block; merge it with the first',
+        ),
+        (
+            "view a {\n expr\n}",
+            'Corefile:3:2: property "expr" needs an expression, found nothing',
+        ),
+        (
+            "view a {\n expr nam() == 'x'\n}",
+            'Corefile:3:7: expression: function "nam" is not known; did you mean "name"?',
+        ),
+        (
+            "view a {\n expr name() ==  5\n}",
+            'Corefile:3:14: expression: "==" does not take string and int',
+        ),
+        (
+            "view a {\n exp true\n}",
+            'Corefile:3:2: unknown property "exp" of view; did you mean "expr"?',
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert setup_error(View, text) == error
+
+
+VIEW = "    view v {\n        expr true\n    }\n"
+
+
+def listeners(*blocks: tuple[str, bool]) -> list[tuple[str, dict[str, list[str]]]]:
+    """Assemble blocks of a key each, with a view or without; say each listener's zones and views."""
+    text = "".join(
+        f"{key} {{\n{VIEW.replace('view v', f'view v{at}') if view else ''}    whoami\n}}\n"
+        for at, (key, view) in enumerate(blocks)
+    )
+    corefile = parse("Corefile", text=text, environ={}, known_directives=frozenset(ORDER))
+    found = assemble(corefile, warn=lambda sentence: None)
+    return [
+        (
+            listener.listen.server,
+            {
+                zone.to_text(): [block.view for block in blocks]
+                for zone, blocks in listener.served.items()
+            },
+        )
+        for listener in found.listeners
+    ]
+
+
+def test_blocks_of_one_zone() -> None:
+    assert listeners(("a.", True), ("a.", False), ("a.", True), ("b.", False)) == [
+        ("dns://:53", {"a.": ["v0", "", "v2"], "b.": [""]})
+    ]
+
+
+@pytest.mark.parametrize(
+    "blocks", [[("a.", False), ("a.", False)], [("a.", False), ("a.", True), ("a.", False)]]
+)
+def test_two_blocks_without_a_view_exclude_each_other(blocks: list[tuple[str, bool]]) -> None:
+    with pytest.raises(CorefileError, match=r"dns://a\.:53 is already served by the block at"):
+        listeners(*blocks)
+
+
+def test_a_block_with_a_view_has_no_answer_table() -> None:
+    policy = Policy([set_up(View, "view a")])
+    assert policy.reason
+    assert not View.cacheable

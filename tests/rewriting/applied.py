@@ -1,0 +1,29 @@
+"""What becomes of a reply under one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hsdns.rewriting.draft import Draft, rewrite
+from hsdns.rewriting.rule import Rule
+from hsdns.wire.message import Reply
+from hsdns.wire.name import Name
+from tests.support.requests import make_request
+
+
+def reply_after(
+    rule: Rule,
+    qname: str,
+    below: Reply,
+    lookup: Callable[[Name], Reply | None] = lambda qname: None,
+) -> Reply:
+    """Ask for a name, and let the rule change the reply that comes from below."""
+    request = make_request(qname)
+    draft = Draft(below)
+    steps = rewrite(draft, rule.apply(request.query, request).undo)
+    try:
+        wanted = steps.send(None)
+        while True:
+            wanted = steps.send(lookup(wanted))
+    except StopIteration:
+        return draft.to_reply()

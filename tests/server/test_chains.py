@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hsdns.assemble import Configuration, assemble
+from hsdns.chain import Endpoint, Next, Request
+from hsdns.corefile.parser import parse
+from hsdns.fastpath import Versions
+from hsdns.metrics import Registry
+from hsdns.plugins import ORDER
+from hsdns.plugins.prometheus import Prometheus, QueryCounts
+from hsdns.plugins.whoami import Whoami
+from hsdns.server.chains import has_debug, make_processors
+from hsdns.server.runtime import ServerRuntime
+from hsdns.wire.message import Reply
+from tests.support.drive import finish
+from tests.support.sockets import query, summary
+
+CLIENT, LOCAL = Endpoint("192.0.2.1", 5), Endpoint("127.0.0.1", 53)
+
+
+async def never() -> None:
+    """What no test here calls."""
+
+
+def configured(text: str) -> Configuration:
+    corefile = parse("Corefile", text=text, environ={}, known_directives=ORDER)
+    return assemble(corefile, warn=pytest.fail)
+
+
+class Made:
+    """The processors of a Corefile, and what they report."""
+
+    def __init__(self, text: str) -> None:
+        self.metrics = Registry()
+        self.failures: list[str] = []
+        self.configuration = configured(text)
+        versions = Versions()
+        self.runtime = ServerRuntime(
+            self.metrics, versions, reload_if_changed=never, fail=self.failures.append
+        )
+        self.processors = make_processors(
+            self.configuration,
+            self.runtime,
+            versions,
+            QueryCounts(self.metrics),
+            self.failures.append,
+        )
+
+    async def ask(self, server: str, qname: str, rdclass: str = "IN") -> str:
+        """The reply, on one line."""
+        wire = query(qname, rdclass=rdclass).to_wire()
+        out = await self.processors[server].answer(wire, CLIENT, LOCAL, "tcp", 0.0)
+        assert out is not None
+        return summary(out)
+
+
+def test_a_processor_for_each_listener() -> None:
+    made = Made("a.org:53 b.org:53 a.org:54 {\nwhoami\n}\ntls://c.org {\nwhoami\n}\n")
+    assert list(made.processors) == ["dns://:53", "dns://:54", "tls://:853"]
+    assert finish(made.ask("dns://:53", "x.a.org")).startswith("1 NOERROR")
+    assert finish(made.ask("dns://:54", "b.org")) == "1 REFUSED qr rd |  |  | "
+    assert finish(made.ask("tls://:853", "c.org")).startswith("1 NOERROR")
+
+
+def test_what_no_block_answers_is_counted() -> None:
+    made = Made("a.org {\nwhoami\n}\n")
+    assert finish(made.ask("dns://:53", "b.org")) == "1 REFUSED qr rd |  |  | "
+    assert finish(made.ask("dns://:53", "a.org", "CH")) == "1 REFUSED qr rd |  |  | "
+    responses = made.metrics.counter("coredns_dns_responses_total", "").values
+    assert responses == {("dns://:53", "dropped", "", "REFUSED", ""): 2}
+
+
+def test_block_without_handlers_refuses() -> None:
+    made = Made(". {\nreload\n}\n")
+    assert finish(made.ask("dns://:53", "a.org")) == "1 REFUSED qr rd |  |  | "
+
+
+def test_prometheus_is_told_who_follows() -> None:
+    made = Made(". {\nwhoami\nerrors\nprometheus\n}\n")
+    (plugin,) = [each for each in made.configuration.plugins if isinstance(each, Prometheus)]
+    assert plugin.following == "errors"
+
+
+@pytest.mark.parametrize("debugs", [False, True])
+def test_handler_that_raises(debugs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(self: Whoami, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(Whoami, "handle", broken)
+    made = Made(". {\ndebug\nwhoami\n}\n" if debugs else ". {\nwhoami\n}\n")
+    assert has_debug(made.configuration) is debugs
+    assert finish(made.ask("dns://:53", "a.org")) == "1 SERVFAIL qr rd |  |  | "
+    assert made.metrics.counter("coredns_panics_total", "").values == {(): 1}
+    assert len(made.failures) == (1 if debugs else 0)
+
+
+def test_what_waits_does_so_in_the_configurations_own_tasks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that a reload knows when nobody needs the old plugins any more."""
+    go_on = asyncio.Event()
+
+    async def wait(self: Any, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        await go_on.wait()
+        return Reply(aa=True)
+
+    monkeypatch.setattr(Whoami, "handle", wait)
+    monkeypatch.setattr(Whoami, "waits", True)
+
+    async def test() -> None:
+        made = Made(". {\nwhoami\n}\n")
+        asking = asyncio.create_task(made.ask("dns://:53", "a.org"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(made.runtime.queries) == 1
+        go_on.set()
+        assert (await asking).startswith("1 NOERROR")
+        assert len(made.runtime.queries) == 0
+
+    asyncio.run(test())

@@ -1,0 +1,483 @@
+"""DNS over HTTPS on loopback: both HTTPs, in both event loops, and every bound."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded
+
+from hsdns.assemble import Listen
+from hsdns.chain import Request
+from hsdns.metrics import Counter
+from hsdns.server.doh import DohConnection, DohServer
+from hsdns.server.listener import open_tcp
+from hsdns.server.runtime import Tasks
+from hsdns.server.settings import DEFAULT_LIMITS, Settings
+from hsdns.wire.message import Reply
+from tests.support.cluster import service
+from tests.support.cluster_server import ClusterServer
+from tests.support.kept import KUBERNETES, ask, cluster_objects
+from tests.support.sockets import (
+    LOOPS,
+    Answer,
+    asked_address,
+    processor,
+    query,
+    run,
+    summary,
+    until,
+)
+from tests.support.udp_listeners import KINDS, serving_with
+
+pytestmark = pytest.mark.sockets
+
+DATA = Path(__file__).parents[1] / "data" / "tls"
+ADDRESS = "127.0.0.1"
+SERVER = "https://:443"
+ANSWER = "0 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | "
+
+
+def get(number: int = 0) -> str:
+    wire = query(number=number).to_wire()
+    return f"/dns-query?dns={urlsafe_b64encode(wire).decode().rstrip('=')}"
+
+
+class Serving:
+    """A server and the clock that it reads."""
+
+    def __init__(self, answer: Answer, *, tls: bool, most: int) -> None:
+        context = None
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(DATA / "server.pem", DATA / "server.key")
+        self.now = 100.0
+        self.tasks = Tasks()
+        self.rejected = Counter("rejected", "Rejected.")
+        self.responses = Counter("responses", "Responses.", ("server", "status"))
+        sock = open_tcp(Listen(ADDRESS, 0, "https"))
+        self.port: int = sock.getsockname()[1]
+        self.server = DohServer(
+            sock,
+            processor(answer, SERVER),
+            self.tasks.spawn,
+            lambda: self.now,
+            self.rejected,
+            None,
+            Settings(tls=context, max_connections=most),
+            responses=self.responses,
+        )
+
+    async def connection(self) -> DohConnection:
+        """The only connection, as the server sees it."""
+        await until(lambda: len(self.server.connections) == 1, "a connection")
+        (found,) = self.server.connections
+        assert isinstance(found, DohConnection)
+        return found
+
+    @property
+    def statuses(self) -> dict[str, float]:
+        """How many replies had each status."""
+        assert all(server == SERVER for server, _ in self.responses.values)
+        return {status: count for (_, status), count in self.responses.values.items()}
+
+
+@asynccontextmanager
+async def serving(
+    answer: Answer = asked_address, *, tls: bool = True, most: int = 0
+) -> AsyncIterator[Serving]:
+    found = Serving(answer, tls=tls, most=most)
+    await found.server.start()
+    try:
+        yield found
+    finally:
+        found.server.close()
+        await until(lambda: not found.server.connections, "all closed")
+        await found.tasks.cancel()
+
+
+class Answered(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Http1Client:
+    """A connection that speaks HTTP/1.1; an asynchronous context."""
+
+    def __init__(self, it: Serving | ClusterServer, *, tls: bool = True) -> None:
+        self._port = it.port
+        self._options: dict[str, Any] = {}
+        if tls:
+            self._options = {"ssl": client_context("http/1.1"), "server_hostname": ADDRESS}
+
+    async def __aenter__(self) -> Http1Client:
+        self.reader, self.writer = await asyncio.open_connection(
+            ADDRESS, self._port, **self._options
+        )
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.writer.close()
+
+    async def ask(self, method: str, target: str, body: bytes = b"") -> Answered:
+        """Send a request and take its reply."""
+        length = f"Content-Length: {len(body)}\r\n" if body else ""
+        self.writer.write(f"{method} {target} HTTP/1.1\r\nHost: x\r\n{length}\r\n".encode() + body)
+        async with asyncio.timeout(5):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+            size = 0 if method == "HEAD" else int(headers["content-length"])
+            return Answered(int(head[0].split()[1]), headers, await self.reader.readexactly(size))
+
+    async def has_ended(self) -> bool:
+        """Whether the server has closed."""
+        async with asyncio.timeout(5):
+            try:
+                return await self.reader.read(1) == b""
+            except ConnectionError:
+                return True
+
+
+def client_context(*alpn: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(DATA / "ca.pem")
+    context.set_alpn_protocols(list(alpn))
+    return context
+
+
+class Http2Client:
+    """A connection that speaks HTTP/2; an asynchronous context."""
+
+    def __init__(self, it: Serving) -> None:
+        self._port = it.port
+        self.h2 = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+        self.events: list[Any] = []
+        self.has_ended = False
+
+    async def __aenter__(self) -> Http2Client:
+        self.reader, self.writer = await asyncio.open_connection(
+            ADDRESS, self._port, ssl=client_context("h2", "http/1.1"), server_hostname=ADDRESS
+        )
+        self.h2.initiate_connection()
+        self.flush()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.writer.close()
+
+    def flush(self) -> None:
+        """Send what is to go out."""
+        self.writer.write(self.h2.data_to_send())
+
+    def send(self, method: str, target: str, body: bytes = b"") -> int:
+        """Send a request; return its stream."""
+        stream = self.h2.get_next_available_stream_id()
+        headers = [
+            (":method", method), (":path", target), (":scheme", "https"), (":authority", "x"),
+        ]  # fmt: skip
+        self.h2.send_headers(stream, headers, end_stream=not body)
+        if body:
+            self.h2.send_data(stream, body, end_stream=True)
+        self.flush()
+        return stream
+
+    async def receive(self, stream: int) -> Answered:
+        """The reply on a stream."""
+
+        def found(kind: type[Any]) -> list[Any]:
+            return [
+                event
+                for event in self.events
+                if isinstance(event, kind) and event.stream_id == stream
+            ]
+
+        async with asyncio.timeout(5):
+            while not found(StreamEnded):
+                await self.read()
+                assert found(StreamEnded) or not self.has_ended
+        headers = dict(found(ResponseReceived)[0].headers)
+        body = b"".join(event.data for event in found(DataReceived))
+        return Answered(int(headers[":status"]), headers, body)
+
+    async def read(self) -> None:
+        """Take what comes next."""
+        data = await self.reader.read(65536)
+        self.has_ended = not data
+        self.events += self.h2.receive_data(data)
+        self.flush()
+
+    async def ask(self, method: str, target: str, body: bytes = b"") -> Answered:
+        """Send a request and take its reply."""
+        return await self.receive(self.send(method, target, body))
+
+
+def check(answered: Answered) -> None:
+    assert answered.status == 200
+    assert summary(answered.body) == ANSWER
+    assert answered.headers["content-type"] == "application/dns-message"
+    assert answered.headers["cache-control"] == "max-age=0"
+    assert answered.headers["content-length"] == str(len(answered.body))
+    assert "date" in answered.headers
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("client", [Http1Client, Http2Client])
+def test_queries(client: type[Http1Client] | type[Http2Client], loop: str) -> None:
+    """GET and POST, one after the other on one connection; what is wrong does not end it."""
+
+    async def test() -> None:
+        async with serving() as it, client(it) as connection:
+            check(await connection.ask("GET", get()))
+            check(await connection.ask("POST", "/dns-query", query(number=0).to_wire()))
+            found = await connection.ask("GET", "/other")
+            assert (found.status, found.body) == (404, b"\n")
+            found = await connection.ask("HEAD", get())
+            assert (found.status, found.body) == (400, b"")
+            found = await connection.ask("DELETE", get())
+            assert (found.status, found.body) == (400, b"invalid request\n")
+            check(await connection.ask("GET", get()))
+            assert it.statuses == {"200": 3, "404": 1, "400": 2}
+            assert len(it.server.connections) == 1
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_without_a_certificate_it_is_plain_http(loop: str) -> None:
+    """As with CoreDNS: for a proxy in front that ends TLS."""
+
+    async def test() -> None:
+        async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
+            found = await client.ask("GET", get())
+            check(found)
+            assert found.headers["server"] == "hsdns"
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("client", [Http1Client, Http2Client])
+def test_body_that_is_too_long(client: type[Http1Client] | type[Http2Client]) -> None:
+    async def test() -> None:
+        async with serving() as it, client(it) as connection:
+            if isinstance(connection, Http1Client):
+                found = await connection.ask("POST", "/dns-query", bytes(70_000))
+            else:
+                found = await connection.ask("POST", "/dns-query", bytes(16_000))
+            assert (found.status, found.body) == (400, b"invalid request\n")
+
+    run(test())
+
+
+@pytest.mark.parametrize("client", [Http1Client, Http2Client])
+def test_silence_is_status_500(client: type[Http1Client] | type[Http2Client]) -> None:
+    async def drop(request: Request) -> Reply:
+        return Reply(dropped=True)
+
+    async def test() -> None:
+        async with serving(drop) as it, client(it) as connection:
+            found = await connection.ask("GET", get())
+            assert (found.status, found.body) == (500, b"No response\n")
+            assert it.statuses == {"500": 1}
+
+    run(test())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_replies_may_overtake_each_other(loop: str) -> None:
+    async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def answer(request: Request) -> Reply:
+            assert (request.protocol, request.server) == ("tcp", SERVER)
+            if request.query.id == 1:
+                await go_on.wait()
+            return Reply(rcode=3)
+
+        async with serving(answer) as it, Http2Client(it) as client:
+            held, other = client.send("GET", get(1)), client.send("GET", get(2))
+            assert summary((await client.receive(other)).body).startswith("2 NXDOMAIN")
+            assert it.server.pending == 1
+            go_on.set()
+            assert summary((await client.receive(held)).body).startswith("1 NXDOMAIN")
+            assert it.server.pending == 0
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("client", [Http1Client, Http2Client])
+def test_end_lets_what_is_in_work_be_answered(
+    client: type[Http1Client] | type[Http2Client], loop: str
+) -> None:
+    async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def answer(request: Request) -> Reply:
+            await go_on.wait()
+            return Reply(rcode=3)
+
+        async with serving(answer) as it, client(it) as connection:
+            asking = asyncio.create_task(connection.ask("GET", get()))
+            await until(lambda: it.server.pending == 1, "a query in work")
+            it.server.end()
+            go_on.set()
+            assert summary((await asking).body).startswith("0 NXDOMAIN")
+            await until(lambda: not it.server.connections, "it closed")
+            if isinstance(connection, Http2Client):
+                assert any(isinstance(event, ConnectionTerminated) for event in connection.events)
+
+    run(test(), loop)
+
+
+def test_end_of_a_connection_that_said_nothing() -> None:
+    async def test() -> None:
+        async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
+            await it.connection()
+            it.server.end()
+            assert await client.has_ended()
+
+    run(test())
+
+
+def test_one_connection_too_many_is_closed() -> None:
+    async def test() -> None:
+        async with serving(tls=False, most=1) as it, Http1Client(it, tls=False) as first:
+            await it.connection()
+            async with Http1Client(it, tls=False) as second:
+                assert await second.has_ended()
+            assert it.rejected.values == {(): 1}
+            check(await first.ask("GET", get()))
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit"),
+    [
+        pytest.param(False, DEFAULT_LIMITS.read, id="before-the-first-request"),
+        pytest.param(True, DEFAULT_LIMITS.idle, id="between-requests"),
+    ],
+)
+def test_silence_ends_the_connection(asked: bool, limit: float) -> None:
+    async def test() -> None:
+        async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
+            if asked:
+                await client.ask("GET", get())
+            connection = await it.connection()
+            connection.expire(it.now + limit)
+            assert it.server.connections
+            connection.expire(it.now + limit + 0.1)
+            assert await client.has_ended()
+
+    run(test())
+
+
+def test_client_that_trickles_gains_nothing() -> None:
+    async def test() -> None:
+        async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
+            connection = await it.connection()
+            it.now += DEFAULT_LIMITS.read + 0.1
+            client.writer.write(b"GET /dns")
+            await until(lambda: connection._http1 is not None, "octets")
+            connection.expire(it.now)
+            assert await client.has_ended()
+
+    run(test())
+
+
+def test_what_is_in_work_is_waited_for() -> None:
+    async def test() -> None:
+        async def answer(request: Request) -> Reply:
+            await asyncio.Event().wait()
+            return Reply()
+
+        async with serving(answer) as it, Http2Client(it) as client:
+            client.send("GET", get())
+            await until(lambda: it.server.pending == 1, "a query in work")
+            connection = await it.connection()
+            connection.expire(it.now + 1000)
+            assert it.server.connections
+
+    run(test())
+
+
+def test_deaf_client() -> None:
+    """One whose window is shut does not hold its connection for good."""
+
+    async def test() -> None:
+        async with serving() as it, Http2Client(it) as client:
+            client.h2.update_settings({4: 0})  # INITIAL_WINDOW_SIZE
+            client.send("GET", get())
+            connection = await it.connection()
+            await until(lambda: it.statuses == {"200": 1}, "a reply made")
+            connection.expire(it.now + DEFAULT_LIMITS.write)
+            assert it.server.connections
+            connection.expire(it.now + DEFAULT_LIMITS.write + 0.1)
+            await until(lambda: not it.server.connections, "it closed")
+
+    run(test())
+
+
+def test_reading_pauses_while_writing_does() -> None:
+    async def test() -> None:
+        async with serving() as it, Http2Client(it) as client:
+            await client.ask("GET", get())
+            connection = await it.connection()
+            connection.pause_writing()
+            stream = client.send("GET", get())
+            connection.expire(it.now + DEFAULT_LIMITS.write + 0.1)
+            assert it.server.connections  # nothing waits to be taken
+            assert it.statuses == {"200": 1}
+            connection.resume_writing()
+            check(await client.receive(stream))
+
+    run(test())
+
+
+def test_what_is_no_http2_ends_the_connection() -> None:
+    async def test() -> None:
+        async with serving() as it, Http2Client(it) as client:
+            client.writer.write(bytes(100))
+            async with asyncio.timeout(5):
+                while not client.has_ended:
+                    await client.read()
+            assert any(isinstance(event, ConnectionTerminated) for event in client.events)
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_table_answers(kind: str, tmp_path: Path) -> None:
+    """Queries over HTTPS are counted alike, whoever answers them."""
+    text = f"https://.:PORT {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\n{KUBERNETES}}}\n"
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+
+    async def test() -> None:
+        async with ClusterServer(tmp_path, text, objects) as site:
+            client = Http1Client(site, tls=False)
+            async with client:
+                for number in range(5):
+                    found = await client.ask(
+                        "POST", "/dns-query", ask("web.default.svc.cluster.local.", query_id=number)
+                    )
+                    assert summary(found.body) == (
+                        f"{number} NOERROR qr aa rd | web.default.svc.cluster.local. 5 IN A 10.96.0.1 |  | "
+                    )
+                    assert found.headers["cache-control"] == "max-age=5"
+            assert site.hits() == 4
+            server = f"https://127.0.0.1:{site.port}"
+            requests = site.value("coredns_dns_requests_total")
+            assert requests == {(server, ".", "", "tcp", "1", "A"): 5}
+            assert site.value("coredns_dns_https_responses_total") == {(server, "200"): 5}
+
+    with serving_with(kind):
+        run(test())

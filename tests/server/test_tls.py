@@ -1,0 +1,434 @@
+"""TLS on loopback and in memory: handshakes, ends, certificates exchanged under open connections."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsdns.assemble import Listen
+from hsdns.metrics import Counter
+from hsdns.server.listener import open_tcp
+from hsdns.server.runtime import Tasks
+from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
+from hsdns.server.tcp import TcpServer
+from hsdns.server.tls import PLAIN_HTTP, TlsConnection, TlsTransport
+from tests.support.sockets import (
+    LOOPS,
+    Answer,
+    TcpClient,
+    asked_address,
+    processor,
+    query,
+    run,
+    summary,
+    until,
+)
+
+DATA = Path(__file__).parents[1] / "data" / "tls"
+ADDRESS = "127.0.0.1"
+
+
+def server_context(name: str = "server", clients: bool = False) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(DATA / f"{name}.pem", DATA / f"{name}.key")
+    if clients:
+        context.load_verify_locations(DATA / "ca.pem")
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def client_context(authority: str = "ca", version: str = "TLSv1_3") -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(DATA / f"{authority}.pem")
+    context.maximum_version = ssl.TLSVersion[version]
+    return context
+
+
+class Serving:
+    """A server over TLS and the clock that it reads."""
+
+    def __init__(self, answer: Answer, context: ssl.SSLContext, limits: Limits) -> None:
+        self.now = 100.0
+        self.tasks = Tasks()
+        self.rejected = Counter("rejected", "Rejected.")
+        sock = open_tcp(Listen(ADDRESS, 0))
+        self.port: int = sock.getsockname()[1]
+        self.server = TcpServer(
+            sock,
+            processor(answer, "tls://:853"),
+            self.tasks.spawn,
+            lambda: self.now,
+            self.rejected,
+            settings=Settings(limits, context),
+        )
+
+    async def connect(
+        self, context: ssl.SSLContext
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect and shake hands."""
+        return await asyncio.open_connection(
+            ADDRESS, self.port, ssl=context, server_hostname=ADDRESS
+        )
+
+
+@asynccontextmanager
+async def serving(
+    answer: Answer = asked_address,
+    context: ssl.SSLContext | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> AsyncIterator[Serving]:
+    found = Serving(answer, context or server_context(), limits)
+    await found.server.start()
+    try:
+        yield found
+    finally:
+        found.server.close()
+        await until(lambda: not found.server.connections, "all closed")
+        await found.tasks.cancel()
+
+
+def framed(*numbers: int) -> bytes:
+    wires = [query(number=number).to_wire() for number in numbers]
+    return b"".join(len(wire).to_bytes(2, "big") + wire for wire in wires)
+
+
+async def receive(reader: asyncio.StreamReader) -> str:
+    async with asyncio.timeout(5):
+        size = int.from_bytes(await reader.readexactly(2), "big")
+        return summary(await reader.readexactly(size))
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+def test_queries_and_replies(version: str, loop: str) -> None:
+    async def test() -> None:
+        async with serving() as it:
+            reader, writer = await it.connect(client_context(version=version))
+            writer.write(framed(1, 2))
+            assert (
+                await receive(reader) == "1 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | "
+            )
+            assert (await receive(reader)).startswith("2 NOERROR")
+            tls: ssl.SSLObject = writer.get_extra_info("ssl_object")
+            assert tls.version() == version.replace("_", ".")
+            writer.close()
+            await until(lambda: not it.server.connections, "the connection closed")
+
+    run(test(), loop)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("loop", LOOPS)
+def test_long_replies(loop: str) -> None:
+    """More than a TLS record holds, both ways."""
+
+    async def test() -> None:
+        async with serving() as it:
+            reader, writer = await it.connect(client_context())
+            writer.write(framed(*range(1, 1001)))
+            for number in range(1, 1001):
+                assert (await receive(reader)).startswith(f"{number} NOERROR")
+            writer.close()
+
+    run(test(), loop)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("loop", LOOPS)
+def test_context_is_exchanged_between_connections(loop: str) -> None:
+    async def test() -> None:
+        async with serving() as it:
+            reader, writer = await it.connect(client_context())
+            it.server.settings = Settings(tls=server_context("other-server"))
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await it.connect(client_context())
+            _, other = await it.connect(client_context("other-ca"))
+            writer.write(framed(7))  # what is open goes on with what it began with
+            assert (await receive(reader)).startswith("7 NOERROR")
+            writer.close()
+            other.close()
+
+    run(test(), loop)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("loop", LOOPS)
+def test_client_certificates(loop: str) -> None:
+    async def test() -> None:
+        async with serving(context=server_context(clients=True)) as it:
+            known = client_context()
+            known.load_cert_chain(DATA / "client.pem", DATA / "client.key")
+            reader, writer = await it.connect(known)
+            writer.write(framed(1))
+            assert (await receive(reader)).startswith("1 NOERROR")
+            writer.close()
+            # With TLS 1.3 the client's handshake ends before the server has looked.
+            reader, writer = await it.connect(client_context())
+            writer.write(framed(1))
+            with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+                await receive(reader)
+            writer.close()
+            await until(lambda: not it.server.connections, "the stranger's connection closed")
+
+    run(test(), loop)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("loop", LOOPS)
+def test_old_versions_and_plain_text_are_refused(loop: str) -> None:
+    async def test() -> None:
+        async with serving() as it:
+            async with TcpClient((ADDRESS, it.port)) as plain:
+                plain.send(query().to_wire())
+                alert = await plain.reader.read(7)
+                assert alert[:1] in (b"\x15", b"")  # an alert, no DNS
+                assert await plain.has_ended()
+            await until(lambda: not it.server.connections, "the connection closed")
+
+    run(test(), loop)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("loop", LOOPS)
+def test_client_that_shakes_no_hands_counts_and_ends(loop: str) -> None:
+    async def test() -> None:
+        async with serving() as it:
+            with socket.create_connection((ADDRESS, it.port)) as silent:
+                silent.setblocking(False)
+                await until(lambda: len(it.server.connections) == 1, "a connection")
+                (connection,) = it.server.connections
+                connection.expire(it.now + DEFAULT_LIMITS.read)
+                assert len(it.server.connections) == 1
+                connection.expire(it.now + DEFAULT_LIMITS.read + 0.1)
+                await until(lambda: not it.server.connections, "it closed")
+
+    run(test(), loop)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("loop", LOOPS)
+def test_end_of_the_server_is_said(loop: str) -> None:
+    """close_notify, not a cut: the client reads an end of file, no error."""
+
+    async def test() -> None:
+        async with serving() as it:
+            reader, writer = await it.connect(client_context())
+            writer.write(framed(1))
+            assert (await receive(reader)).startswith("1 NOERROR")
+            it.server.end()
+            async with asyncio.timeout(5):
+                assert await reader.read() == b""
+            writer.close()
+            await until(lambda: not it.server.connections, "it closed")
+
+    run(test(), loop)
+
+
+# --- in memory ---
+
+
+class Outside(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = bytearray()
+        self.calls: list[str] = []
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {"peername": ("192.0.2.1", 5)}.get(name, default)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.out += data
+
+    def get_write_buffer_size(self) -> int:
+        return 42
+
+    def is_closing(self) -> bool:
+        return "close" in self.calls
+
+    def is_reading(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+
+    def write_eof(self) -> None:
+        self.calls.append("write_eof")
+
+    def pause_reading(self) -> None:
+        self.calls.append("pause_reading")
+
+    def resume_reading(self) -> None:
+        self.calls.append("resume_reading")
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.calls.append(f"limits {high} {low}")
+
+
+class Inside(asyncio.Protocol):
+    """Keeps what it is told."""
+
+    def __init__(self, stays: bool = False) -> None:
+        self.heard: list[Any] = []
+        self.stays = stays
+        self.transport: TlsTransport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, TlsTransport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.heard.append(data)
+
+    def eof_received(self) -> bool:
+        self.heard.append("eof")
+        return self.stays
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.heard.append("lost")
+
+    def pause_writing(self) -> None:
+        self.heard.append("pause")
+
+    def resume_writing(self) -> None:
+        self.heard.append("resume")
+
+
+class Pair:
+    """A client and a server that hand each other octets, all at once or one by one."""
+
+    def __init__(self, *, stays: bool = False, is_http: bool = False) -> None:
+        self.inside, self.outside = Inside(stays), Outside()
+        self.server = TlsConnection(self.inside, server_context(), is_http=is_http)
+        self.server.connection_made(self.outside)
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.client = client_context().wrap_bio(
+            self.incoming, self.outgoing, server_hostname=ADDRESS
+        )
+
+    def exchange(self, step: int | None = None) -> None:
+        """Hand over what either has to say."""
+        while self.outgoing.pending or self.outside.out:
+            data = self.outgoing.read()
+            for at in range(0, len(data), step or len(data) or 1):
+                self.server.data_received(data[at : at + step] if step else data)
+            self.incoming.write(self.outside.out)
+            self.outside.out.clear()
+            with suppress(ssl.SSLWantReadError):
+                self.client.do_handshake()
+
+    def shake(self, step: int | None = None) -> None:
+        """Shake hands."""
+        with pytest.raises(ssl.SSLWantReadError):
+            self.client.do_handshake()
+        self.exchange(step)
+
+
+@pytest.mark.parametrize("step", [None, 1, 7])
+def test_octets_come_however_they_are_cut(step: int | None) -> None:
+    pair = Pair()
+    pair.shake(step)
+    pair.client.write(b"question")
+    pair.exchange(step)
+    assert b"".join(pair.inside.heard) == b"question"
+    pair.inside.transport.write(b"answer")
+    pair.incoming.write(pair.outside.out)
+    assert pair.client.read(100) == b"answer"
+
+
+def test_nothing_is_said_before_the_handshake() -> None:
+    pair = Pair()
+    pair.inside.transport.write(b"answer")
+    assert pair.outside.out == b""
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_end_of_the_client(stays: bool) -> None:
+    pair = Pair(stays=stays)
+    pair.shake()
+    with pytest.raises(ssl.SSLWantReadError):
+        pair.client.unwrap()
+    pair.server.data_received(pair.outgoing.read())
+    assert pair.inside.heard == ["eof"]
+    assert pair.outside.calls == ([] if stays else ["close"])
+    assert bool(pair.outside.out) is not stays  # the server's own close_notify
+    if stays:
+        pair.inside.transport.write(b"late answer")
+        assert pair.outside.out
+        pair.inside.transport.close()
+        assert pair.outside.calls == ["close"]
+
+
+def test_after_its_end_nothing_is_heard() -> None:
+    pair = Pair()
+    pair.shake()
+    pair.inside.transport.write_eof()
+    said = bytes(pair.outside.out)
+    pair.client.write(b"late")
+    pair.server.data_received(pair.outgoing.read())
+    pair.inside.transport.write(b"later")
+    pair.inside.transport.close()
+    assert pair.inside.heard == []
+    assert bytes(pair.outside.out) == said
+    assert pair.outside.calls == ["write_eof", "close"]
+
+
+@pytest.mark.parametrize(("is_http", "said"), [(True, PLAIN_HTTP), (False, b"\x15\x03")])
+def test_plain_http(is_http: bool, said: bytes) -> None:
+    pair = Pair(is_http=is_http)
+    pair.server.data_received(b"GET /health HTTP/1.1\r\n\r\n")
+    assert bytes(pair.outside.out).startswith(said) or (not is_http and not pair.outside.out)
+    assert pair.outside.calls == ["close"]
+    assert pair.inside.heard == []
+
+
+def test_broken_records() -> None:
+    pair = Pair()
+    pair.shake()
+    pair.server.data_received(b"\x17\x03\x03\x00\x20" + bytes(32))
+    assert pair.outside.calls == ["close"]
+    pair.server.connection_lost(None)
+    assert pair.inside.heard == ["lost"]
+    pair.server.data_received(b"more")
+    pair.inside.transport.write(b"more")
+    assert pair.inside.heard == ["lost"]
+
+
+def test_cut_without_close_notify() -> None:
+    pair = Pair(stays=True)
+    pair.shake()
+    assert pair.server.eof_received()
+    assert pair.inside.heard == ["eof"]
+
+
+def test_transport_hands_on() -> None:
+    pair = Pair()
+    transport = pair.inside.transport
+    pair.server.pause_writing()
+    pair.server.resume_writing()
+    assert pair.inside.heard == ["pause", "resume"]
+    transport.pause_reading()
+    transport.resume_reading()
+    transport.set_write_buffer_limits(5, 3)
+    transport.abort()
+    assert pair.outside.calls == ["pause_reading", "resume_reading", "limits 5 3", "abort"]
+    assert transport.get_write_buffer_size() == 42
+    assert transport.get_extra_info("peername") == ("192.0.2.1", 5)
+    assert transport.get_extra_info("ssl_object") is pair.server.ssl
+    assert transport.can_write_eof()
+    assert transport.is_reading()
+    assert not transport.is_closing()
+    with pytest.raises(NotImplementedError):
+        transport.set_protocol(pair.inside)

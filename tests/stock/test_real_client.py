@@ -1,0 +1,104 @@
+"""The programs of a pod resolve cluster names through hsdns on port 53, with a pod's resolv.conf and no other help."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.stock.test_corefiles import SUBJECTS, files_of
+from tests.support.site import Site, open_site
+
+pytestmark = pytest.mark.sockets
+
+WEB, OUTSIDE = "10.96.0.80", "192.0.2.80"
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """A node with kubeadm's Corefile."""
+    found = open_site()
+    try:
+        found.start([*SUBJECTS["hsdns"], "-conf", "/etc/coredns/Corefile"], files_of("kubeadm"))
+        yield found
+    finally:
+        found.__exit__()
+
+
+def test_resolv_conf_is_that_of_a_pod(site: Site) -> None:
+    status, text = site.run("cat", "/etc/resolv.conf")
+    assert status == 0
+    assert text.splitlines() == [
+        "nameserver 10.96.0.10",
+        "search default.svc.cluster.local svc.cluster.local cluster.local",
+        "options ndots:5",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "printed"),
+    [
+        ("web", 0, [WEB, "web.default.svc.cluster.local"]),
+        ("web.default", 0, [WEB, "web.default.svc.cluster.local"]),
+        ("web.default.svc", 0, [WEB, "web.default.svc.cluster.local"]),
+        ("web.default.svc.cluster.local", 0, [WEB, "web.default.svc.cluster.local"]),
+        ("db-0.db", 0, ["10.244.1.6", "db-0.db.default.svc.cluster.local"]),
+        ("elsewhere", 0, [OUTSIDE, "www.example.org", "elsewhere.default.svc.cluster.local"]),
+        ("www.example.org", 0, [OUTSIDE, "www.example.org"]),
+        (WEB, 0, [WEB, "web.default.svc.cluster.local"]),
+        ("nope", 2, []),
+    ],
+)
+def test_getent(site: Site, name: str, status: int, printed: list[str]) -> None:
+    if shutil.which("getent") is None:
+        pytest.skip("there is no getent")
+    assert site.run("getent", "hosts", name) == (status, *_line(printed))
+
+
+def _line(words: list[str]) -> tuple[str]:
+    """What getent prints: the address, then names."""
+    return (f"{words[0]:<15} {' '.join(words[1:])}\n" if words else "",)
+
+
+RESOLVE = """\
+import json, socket, sys
+found = []
+for name in sys.argv[1:]:
+    try:
+        found.append(sorted({each[4][0] for each in socket.getaddrinfo(name, 80)}))
+    except socket.gaierror as error:
+        found.append(error.errno == socket.EAI_NONAME)
+found.append(socket.gethostbyaddr("10.244.1.7")[0])
+print(json.dumps(found))
+"""
+
+
+def test_python_resolver(site: Site) -> None:
+    names = ["web", "db", "web.default.svc.cluster.local", "www.example.org", "nope"]
+    status, printed = site.run(sys.executable, "-c", RESOLVE, *names)
+    assert status == 0, printed
+    assert json.loads(printed) == [
+        [WEB],
+        ["10.244.1.6", "10.244.1.7"],
+        [WEB],
+        [OUTSIDE],
+        True,
+        "db-1.db.default.svc.cluster.local",
+    ]
+
+
+@pytest.mark.parametrize("name", ["web", "web.default.svc.cluster.local"])
+def test_curl(site: Site, name: str) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl")
+    assert site.run("curl", "-sS", f"http://{name}/") == (0, f"served to {name}\n")
+
+
+def test_curl_of_a_name_that_is_not_there(site: Site) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl")
+    status, printed = site.run("curl", "-sS", "http://nope/")
+    assert (status, "Could not resolve host: nope" in printed) == (6, True)

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from collections.abc import Callable
+
+import h2.config
+import h2.connection
+import h2.errors
+import h2.events
+import h2.settings
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hsdns.upstream.doh import MAX_REPLY, DohSession
+from hsdns.upstream.faults import ConnectionClosed, Misbehaviour
+
+MESSAGE = b"\x12\x34" + b"question" * 4
+REPLY = b"\0\0" + b"answer" * 5
+GOOD = [(":status", "200"), ("content-type", "application/dns-message")]
+
+
+class Pair:
+    """A session and the server side that it talks to."""
+
+    def __init__(self, method: str = "POST", **server_settings: int) -> None:
+        self.session = DohSession("dns.example.net:443", method)
+        config = h2.config.H2Configuration(client_side=False, header_encoding="ascii")
+        self.server = h2.connection.H2Connection(config)
+        if server_settings:
+            self.server.local_settings = h2.settings.Settings(
+                client=False,
+                initial_values={
+                    h2.settings.SettingCodes[name]: value for name, value in server_settings.items()
+                },
+            )
+        self.server.initiate_connection()
+        self.events: list[h2.events.Event] = []
+        self.ended: dict[int, bytes | OSError] = {}
+        self.talk()
+
+    def talk(self) -> None:
+        """Let bytes flow until both are silent."""
+        while True:
+            to_server, to_client = self.session.outgoing(), self.server.data_to_send()
+            if not to_server and not to_client:
+                return
+            if to_server:
+                self.events += self.server.receive_data(to_server)
+            if to_client:
+                self.ended |= self.session.receive(to_client)
+
+    def ask(self, message: bytes = MESSAGE) -> int:
+        stream = self.session.ask(message)
+        self.talk()
+        return stream
+
+    def reply(
+        self, stream: int, body: bytes = REPLY, headers: list[tuple[str, str]] = GOOD
+    ) -> None:
+        self.server.send_headers(stream, headers)
+        self.server.send_data(stream, body, end_stream=True)
+        self.talk()
+
+    def requests(self) -> list[dict[str, str]]:
+        return [
+            {str(name): str(value) for name, value in event.headers}
+            for event in self.events
+            if isinstance(event, h2.events.RequestReceived)
+        ]
+
+    def body(self) -> bytes:
+        return b"".join(
+            event.data for event in self.events if isinstance(event, h2.events.DataReceived)
+        )
+
+
+def test_post() -> None:
+    pair = Pair()
+    stream = pair.ask()
+    assert pair.requests() == [
+        {
+            ":method": "POST",
+            ":scheme": "https",
+            ":authority": "dns.example.net:443",
+            ":path": "/dns-query",
+            "accept": "application/dns-message",
+            "content-type": "application/dns-message",
+            "content-length": str(len(MESSAGE)),
+        }
+    ]
+    assert pair.body() == b"\0\0" + MESSAGE[2:]
+    pair.reply(stream)
+    assert pair.ended == {stream: REPLY}
+
+
+def test_get() -> None:
+    pair = Pair("GET")
+    stream = pair.ask()
+    (request,) = pair.requests()
+    path, _, text = request.pop(":path").partition("?dns=")
+    assert request == {
+        ":method": "GET",
+        ":scheme": "https",
+        ":authority": "dns.example.net:443",
+        "accept": "application/dns-message",
+    }
+    assert path == "/dns-query"
+    assert "=" not in text
+    assert urlsafe_b64decode(text + "=" * (-len(text) % 4)) == b"\0\0" + MESSAGE[2:]
+    assert pair.body() == b""
+    pair.reply(stream)
+    assert pair.ended == {stream: REPLY}
+
+
+def test_replies_come_in_any_order() -> None:
+    pair = Pair()
+    streams = [pair.ask() for _ in range(3)]
+    for stream in reversed(streams):
+        pair.reply(stream, REPLY + bytes([stream]))
+    assert list(pair.ended.items()) == [
+        (stream, REPLY + bytes([stream])) for stream in reversed(streams)
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000], ids=["byte-by-byte", "in-sevens", "whole"])
+def test_bytes_may_come_in_any_pieces(size: int) -> None:
+    pair = Pair()
+    stream = pair.ask()
+    pair.server.send_headers(stream, GOOD)
+    pair.server.send_data(stream, REPLY, end_stream=True)
+    wire = pair.server.data_to_send()
+    ended: dict[int, bytes | OSError] = {}
+    for at in range(0, len(wire), size):
+        ended |= pair.session.receive(wire[at : at + size])
+    assert ended == {stream: REPLY}
+
+
+@pytest.mark.parametrize(
+    ("headers", "sentence"),
+    [
+        pytest.param([(":status", "404")], "answers with HTTP status 404", id="status"),
+        pytest.param([(":status", "301"), ("location", "/x")], "answers with HTTP status 301", id="elsewhere"),
+        pytest.param(
+            [(":status", "200"), ("content-type", "text/html; charset=utf-8")],
+            'answers with "text/html" in place of "application/dns-message"',
+            id="type",
+        ),
+        pytest.param(
+            [(":status", "200")], 'answers with "" in place of "application/dns-message"', id="no-type"
+        ),
+    ],
+)  # fmt: skip
+def test_answers_that_are_no_dns(headers: list[tuple[str, str]], sentence: str) -> None:
+    pair = Pair()
+    stream = pair.ask()
+    pair.reply(stream, b"<html>", headers)
+    (error,) = pair.ended.values()
+    assert isinstance(error, Misbehaviour)
+    assert str(error) == sentence
+    again = pair.ask()
+    pair.reply(again)
+    assert pair.ended[again] == REPLY
+
+
+def test_a_content_type_may_have_parameters_and_any_case() -> None:
+    pair = Pair()
+    stream = pair.ask()
+    pair.reply(
+        stream, REPLY, [(":status", "200"), ("content-type", "Application/DNS-Message; a=b")]
+    )
+    assert pair.ended == {stream: REPLY}
+
+
+def test_a_long_answer_is_dropped() -> None:
+    pair = Pair()
+    stream = pair.ask()
+    pair.server.send_headers(stream, GOOD)
+    for _ in range(MAX_REPLY // 16000 + 1):
+        if not any(isinstance(event, h2.events.StreamReset) for event in pair.events):
+            pair.server.send_data(stream, bytes(16000))
+            pair.talk()
+    assert str(pair.ended[stream]) == "answers more than 65535 octets"
+    assert any(isinstance(event, h2.events.StreamReset) for event in pair.events)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "sentence"),
+    [
+        (h2.errors.ErrorCodes.INTERNAL_ERROR, Misbehaviour, "drops the query (INTERNAL_ERROR)"),
+        (4711, Misbehaviour, "drops the query (4711)"),
+        (h2.errors.ErrorCodes.REFUSED_STREAM, ConnectionClosed, "refuses the query on this connection"),
+    ],
+    ids=["error", "unknown", "refused"],
+)  # fmt: skip
+def test_reset_by_the_server(code: int, kind: type[OSError], sentence: str) -> None:
+    pair = Pair()
+    stream = pair.ask()
+    pair.server.reset_stream(stream, code)
+    pair.talk()
+    error = pair.ended[stream]
+    assert type(error) is kind
+    assert str(error) == sentence
+    assert pair.session.is_open
+
+
+def test_goodbye_ends_all_queries() -> None:
+    pair = Pair()
+    streams = [pair.ask() for _ in range(2)]
+    pair.server.close_connection(last_stream_id=streams[0])
+    pair.talk()
+    assert [type(pair.ended[stream]) for stream in streams] == [ConnectionClosed] * 2
+    assert not pair.session.is_open
+    with pytest.raises(ConnectionClosed, match="takes no more queries"):
+        pair.session.ask(MESSAGE)
+
+
+def test_the_server_s_limit_of_streams() -> None:
+    pair = Pair(MAX_CONCURRENT_STREAMS=2)
+    first, _ = pair.ask(), pair.ask()
+    assert not pair.session.has_room
+    with pytest.raises(ConnectionClosed):
+        pair.session.ask(MESSAGE)
+    pair.reply(first)
+    assert pair.session.has_room
+
+
+def test_giving_up_makes_room_and_drops_the_reply() -> None:
+    pair = Pair(MAX_CONCURRENT_STREAMS=1)
+    stream = pair.ask()
+    pair.server.send_headers(stream, GOOD)
+    pair.server.send_data(stream, REPLY, end_stream=True)
+    late = pair.server.data_to_send()
+    pair.session.give_up(stream)
+    pair.session.give_up(stream)
+    assert pair.session.receive(late) == {}
+    assert pair.session.has_room
+
+
+def test_a_body_waits_for_the_server_s_window() -> None:
+    pair = Pair(INITIAL_WINDOW_SIZE=10)
+    message = b"\0\0" + bytes(range(100))
+    stream = pair.ask(message)
+    assert pair.body() == message[:10]
+    while len(pair.body()) < len(message):
+        pair.server.increment_flow_control_window(30, stream)
+        pair.talk()
+    assert pair.body() == message
+    pair.reply(stream)
+    assert pair.ended == {stream: REPLY}
+
+
+def test_a_reply_may_come_before_all_of_the_body_went() -> None:
+    pair = Pair(INITIAL_WINDOW_SIZE=10)
+    stream = pair.ask(bytes(100))
+    pair.reply(stream)
+    assert pair.ended == {stream: REPLY}
+    pair.server.reset_stream(stream)
+    pair.talk()
+    assert pair.session._unsent == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        pytest.param(b"HTTP/1.1 400 Bad Request", "does not speak HTTP/2", id="http-1"),
+        pytest.param(b"\0\0\4\3\0\0\0\0\1", "does not speak HTTP/2", id="other-frame-first"),
+        pytest.param(
+            b"\0\0\0\4\0\0\0\0\0" + b"\0\0\4\3\0\0\0\0\0\0\0\0\0",
+            "does not keep to HTTP/2",
+            id="stream-0",
+        ),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 100], ids=["byte-by-byte", "whole"])
+def test_what_is_no_http2(data: bytes, sentence: str, size: int) -> None:
+    session = DohSession("a")
+    session.outgoing()
+
+    def receive() -> None:
+        for at in range(0, len(data), size):
+            session.receive(data[at : at + size])
+
+    with pytest.raises(ConnectionClosed, match=sentence):
+        receive()
+    assert not session.has_room
+
+
+def test_settings_are_waited_for() -> None:
+    session = DohSession("a")
+    assert not session.has_settings
+    session.receive(b"\0\0\0\4\0\0\0\0")
+    assert not session.has_settings
+    session.receive(b"\0")
+    assert session.has_settings
+
+
+def test_close_says_goodbye_once() -> None:
+    pair = Pair()
+    pair.session.close()
+    pair.talk()
+    assert any(isinstance(event, h2.events.ConnectionTerminated) for event in pair.events)
+    pair.session.close()
+    assert pair.session.outgoing() == b""
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=200), st.booleans())
+def test_any_bytes_end_well(noise: bytes, after_settings: bool) -> None:
+    pair = Pair()
+    pair.session.ask(MESSAGE)
+    receive: Callable[[bytes], object] = pair.session.receive
+    try:
+        receive(noise if after_settings else b"\0\0\0\4\0\0\0\0\0" + noise)
+    except ConnectionClosed:
+        assert not pair.session.is_open

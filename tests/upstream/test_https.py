@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import dns.message
+import pytest
+
+from hsdns.upstream.faults import Misbehaviour
+from hsdns.upstream.https import HttpsLine, connect_https
+from hsdns.upstream.target import Target
+from hsdns.upstream.tls import HTTP2
+from tests.support import sockets
+from tests.support.doh_upstream import Asked, DohUpstream, serve_doh
+from tests.support.sockets import LOOPS
+from tests.support.upstreams import Answer, Certificate, answer, make_certificate, silence
+
+NAME = "dns.example.net"
+FOUND = answer("www.example.org. 5 IN A 192.0.2.1")
+WIRE = dns.message.make_query("www.example.org", "A", id=0x1234).to_wire()
+QUERY = b"\0\0" + WIRE[2:]
+
+
+@pytest.fixture(params=sorted(LOOPS), autouse=True)
+def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Play each test on both event loops, whose transports are not alike."""
+    monkeypatch.setattr(asyncio, "run", partial(sockets.run, loop=request.param))
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return make_certificate(tmp_path_factory.mktemp("tls"), NAME)
+
+
+def context(certificate: Certificate) -> ssl.SSLContext:
+    made = ssl.create_default_context(cafile=certificate.cert)
+    made.set_alpn_protocols(list(HTTP2))
+    return made
+
+
+class Line:
+    """A line to a scripted server, with its clock and what it counted."""
+
+    def __init__(
+        self, server: DohUpstream, certificate: Certificate, expire: float, max_age: float
+    ) -> None:
+        self.server, self.now = server, 100.0
+        self.opened: list[bool] = []
+        target, tls = Target("https", "127.0.0.1", server.port, NAME), context(certificate)
+
+        def connect() -> asyncio.Future[object]:
+            return asyncio.get_running_loop().create_task(connect_https(target, tls, "POST"))
+
+        self.line = HttpsLine(connect, lambda: self.now, expire=expire, max_age=max_age)  # type: ignore[arg-type]  # a task is a future
+
+    async def ask(self) -> bytes:
+        return await self.line.ask(WIRE, lambda was_open: self.opened.append(not was_open))
+
+
+@asynccontextmanager
+async def line_to(
+    certificate: Certificate,
+    script: Answer = FOUND,
+    *,
+    expire: float = 10.0,
+    max_age: float = 0.0,
+    at_most: int = 100,
+) -> AsyncIterator[Line]:
+    async with asyncio.timeout(10), serve_doh(script, certificate, at_most=at_most) as server:
+        line = Line(server, certificate, expire, max_age)
+        yield line
+        line.line.close()
+
+
+def is_reply(wire: bytes) -> bool:
+    return dns.message.from_wire(wire).answer[0].to_text() == "www.example.org. 5 IN A 192.0.2.1"
+
+
+@pytest.mark.parametrize(
+    ("method", "server_name", "content_type"),
+    [
+        pytest.param("POST", NAME, "application/dns-message", id="post"),
+        pytest.param("GET", NAME, None, id="get"),
+    ],
+)
+def test_one_connection(
+    method: str, server_name: str, content_type: str | None, certificate: Certificate
+) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(10), serve_doh(FOUND, certificate) as server:
+            target = Target("https", "127.0.0.1", server.port, server_name)
+            connection = await connect_https(target, context(certificate), method, "127.0.0.1")
+            assert is_reply(await connection.ask(WIRE))
+            authority = f"{NAME}:{server.port}"
+            assert server.asked == [Asked(method, "/dns-query", authority, content_type, QUERY)]
+            assert connection.is_usable
+            assert connection.is_idle
+            connection.close()
+            assert not connection.is_usable
+
+    asyncio.run(run())
+
+
+def test_without_a_name_the_address_is_the_authority(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path, NAME)
+    tls = context(certificate)
+    tls.check_hostname = False
+
+    async def run() -> None:
+        async with asyncio.timeout(10), serve_doh(FOUND, certificate) as server:
+            connection = await connect_https(Target("https", "127.0.0.1", server.port), tls, "POST")
+            await connection.ask(WIRE)
+            assert server.asked[0].authority == f"127.0.0.1:{server.port}"
+            connection.close()
+
+    asyncio.run(run())
+
+
+def test_a_server_without_http2(certificate: Certificate) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(10), serve_doh(FOUND, certificate, alpn="http/1.1") as server:
+            target = Target("https", "127.0.0.1", server.port, NAME)
+            with pytest.raises(OSError, match="does not offer HTTP/2"):
+                await connect_https(target, context(certificate), "POST")
+
+    asyncio.run(run())
+
+
+def test_all_queries_share_a_connection(certificate: Certificate) -> None:
+    async def run() -> None:
+        async with line_to(certificate) as line:
+            replies = await asyncio.gather(*(line.ask() for _ in range(20)))
+            assert all(map(is_reply, replies))
+            assert (len(line.server.connections), len(line.server.asked)) == (1, 20)
+            assert line.opened == [True] * 20  # none was open when they came
+            await line.ask()
+            assert line.opened[20:] == [False]
+
+    asyncio.run(run())
+
+
+def test_more_queries_than_the_server_takes_at_a_time(certificate: Certificate) -> None:
+    async def run() -> None:
+        async with line_to(certificate, at_most=3) as line:
+            await line.ask()
+            replies = await asyncio.gather(*(line.ask() for _ in range(30)))
+            assert all(map(is_reply, replies))
+            assert 1 < len(line.server.connections) <= 11
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("expire", "max_age", "seconds", "connections"),
+    [
+        pytest.param(10.0, 0.0, 9.0, 1, id="kept"),
+        pytest.param(10.0, 0.0, 11.0, 3, id="expired"),
+        pytest.param(10.0, 15.0, 9.0, 2, id="old"),
+    ],
+)
+def test_how_long_a_connection_is_kept(
+    expire: float, max_age: float, seconds: float, connections: int, certificate: Certificate
+) -> None:
+    async def run() -> None:
+        async with line_to(certificate, expire=expire, max_age=max_age) as line:
+            for _ in range(3):
+                assert is_reply(await line.ask())
+                line.now += seconds
+            assert len(line.server.connections) == connections
+
+    asyncio.run(run())
+
+
+def test_sweep_closes_what_is_idle(certificate: Certificate) -> None:
+    async def run() -> None:
+        async with line_to(certificate) as line:
+            line.line.sweep()
+            await line.ask()
+            line.now += 9.0
+            line.line.sweep()
+            assert len(line.line) == 1
+            line.now += 1.0
+            line.line.sweep()
+            assert len(line.line) == 0
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_says_goodbye_under_a_query_is_no_failure(
+    certificate: Certificate,
+) -> None:
+    async def run() -> None:
+        def leave_once(wire: bytes) -> list[bytes]:
+            if len(line.server.asked) == 2:
+                line.server.say(0, goodbye=True)
+                return []
+            return FOUND(wire)
+
+        async with line_to(certificate, leave_once) as line:
+            for _ in range(2):
+                assert is_reply(await line.ask())
+            assert line.opened == [True, False, True]
+            assert len(line.server.connections) == 2
+
+    asyncio.run(run())
+
+
+def test_a_server_that_always_closes(certificate: Certificate) -> None:
+    async def run() -> None:
+        def leave(wire: bytes) -> list[bytes]:
+            line.server.connections[-1].close()
+            return []
+
+        async with line_to(certificate, leave) as line:
+            with pytest.raises(ConnectionError):
+                await line.ask()
+            assert len(line.server.connections) == 3
+
+    asyncio.run(run())
+
+
+def test_after_silence_another_connection_is_used(certificate: Certificate) -> None:
+    async def run() -> None:
+        script = [silence, FOUND]
+
+        async with line_to(certificate, lambda wire: script.pop(0)(wire)) as line:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await line.ask()
+            assert len(line.line) == 0
+            assert is_reply(await line.ask())
+            assert len(line.server.connections) == 2
+
+    asyncio.run(run())
+
+
+def test_one_bad_answer_closes_nothing(certificate: Certificate) -> None:
+    async def run() -> None:
+        async with line_to(certificate) as line:
+            line.server.status = 503
+            with pytest.raises(Misbehaviour, match="answers with HTTP status 503"):
+                await line.ask()
+            line.server.status = 200
+            assert is_reply(await line.ask())
+            assert len(line.server.connections) == 1
+
+    asyncio.run(run())
+
+
+def test_closed_in_between_queries_are_answered_and_nothing_is_kept(
+    certificate: Certificate,
+) -> None:
+    async def run() -> None:
+        async with line_to(certificate) as line:
+            asking = asyncio.create_task(line.ask())
+            await asyncio.sleep(0)
+            line.line.close()
+            assert is_reply(await asking)
+            assert len(line.line) == 0
+            assert is_reply(await line.ask())
+            assert len(line.line) == 0
+
+    asyncio.run(run())
+
+
+def test_nobody_listens(certificate: Certificate) -> None:
+    async def run() -> None:
+        async with serve_doh(FOUND, certificate) as server:
+            pass
+        line = Line(server, certificate, 10.0, 0.0)
+        outcomes = await asyncio.gather(*(line.ask() for _ in range(3)), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [ConnectionRefusedError] * 3
+
+    asyncio.run(run())

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import dns.flags
+import pytest
+
+from hsdns.corefile.tree import CorefileError, Position
+from hsdns.upstream import lookup
+from hsdns.upstream.lookup import find_targets
+from hsdns.upstream.target import HostTarget, Target
+from hsdns.wire.iana import Rcode
+from tests.support.upstreams import Answer, answer, serve, silence
+
+HOST = HostTarget("dns", "dns.example.net", 5353, None, Position("Corefile", 2, 11))
+V4 = "dns.example.net. 5 IN A 192.0.2.1"
+V6 = "dns.example.net. 5 IN AAAA 2001:db8::1"
+ALIAS = "dns.example.net. 5 IN CNAME a.example.net."
+
+
+def by_type(a: Answer, aaaa: Answer) -> Answer:
+    return lambda wire: (aaaa if wire.endswith(b"\0\x1c\0\1") else a)(wire)
+
+
+def find(*scripts: Answer, tcp: Answer = silence, host: HostTarget = HOST) -> list[str]:
+    """Look a host up through resolvers with these scripts."""
+
+    async def run() -> list[str]:
+        async with asyncio.timeout(10):
+            servers = [serve(script, tcp) for script in scripts]
+            resolvers = [
+                Target("dns", "127.0.0.1", (await server.__aenter__()).port) for server in servers
+            ]
+            try:
+                return [str(target) for target in await find_targets([host], resolvers)]
+            finally:
+                for server in servers:
+                    await server.__aexit__(None, None, None)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("scripts", "found"),
+    [
+        pytest.param([by_type(answer(V4), answer(V6))], ["192.0.2.1:5353", "[2001:db8::1]:5353"], id="both"),
+        pytest.param([by_type(answer(V4), answer())], ["192.0.2.1:5353"], id="v4"),
+        pytest.param([by_type(answer(), answer(V6))], ["[2001:db8::1]:5353"], id="v6"),
+        pytest.param([by_type(answer(V4), silence)], ["192.0.2.1:5353"], id="silent-about-v6"),
+        pytest.param(
+            [by_type(answer(ALIAS, "a.example.net. 5 IN A 192.0.2.7"), answer(ALIAS))],
+            ["192.0.2.7:5353"],
+            id="alias",
+        ),
+        pytest.param([silence, by_type(answer(V4), answer())], ["192.0.2.1:5353"], id="second-resolver"),
+        pytest.param([answer(rcode=3), by_type(answer(V4), answer())], ["192.0.2.1:5353"], id="first-knows-nothing"),
+        pytest.param(
+            [by_type(answer(V4, V4.replace("0.2.1", "0.2.2")), answer())],
+            ["192.0.2.1:5353", "192.0.2.2:5353"],
+            id="several",
+        ),
+    ],
+)  # fmt: skip
+def test_resolvers(
+    scripts: list[Answer], found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "ASK_TIMEOUT", 0.1)
+    assert find(*scripts) == found
+
+
+def test_a_cut_reply_is_asked_for_over_tcp() -> None:
+    cut = answer(flags=dns.flags.TC | dns.flags.RA)
+    assert find(cut, tcp=by_type(answer(V4), answer())) == ["192.0.2.1:5353"]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        pytest.param(answer(), "127.0.0.1:* knows none (NOERROR)", id="nodata"),
+        pytest.param(answer(rcode=Rcode.NXDOMAIN), "127.0.0.1:* knows none (NXDOMAIN)", id="nxdomain"),
+        pytest.param(silence, "127.0.0.1:* did not reply within 0.1s", id="silence"),
+        pytest.param(
+            lambda wire: [wire],
+            "127.0.0.1:* sent what cannot be read: reply is itself a query",
+            id="nonsense",
+        ),
+    ],
+)  # fmt: skip
+def test_nothing_found(script: Answer, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "ASK_TIMEOUT", 0.1 if script is silence else 5.0)
+    with pytest.raises(CorefileError) as caught:
+        find(script)
+    before, _, after = reason.partition("*")
+    sentence = str(caught.value)
+    assert sentence.startswith(
+        f'Corefile:2:11: cannot find the address of "dns.example.net": {before}'
+    )
+    assert sentence.endswith(f"{after}; name an address, or another resolver")
+
+
+def test_nobody_listens_at_the_resolver() -> None:
+    async def run() -> None:
+        async with serve() as server:
+            port = server.port
+        with pytest.raises(CorefileError, match="refuses connections; does a DNS server listen"):
+            await find_targets([HOST], [Target("dns", "127.0.0.1", port)])
+
+    asyncio.run(run())
+
+
+class Resolver:
+    """In place of the loop's getaddrinfo()."""
+
+    def __init__(self, found: list[str] | OSError) -> None:
+        self.found, self.asked = found, list[tuple[str, int]]()
+
+    async def __call__(self, host: str, port: int, **options: Any) -> list[Any]:
+        self.asked.append((host, port))
+        if isinstance(self.found, OSError):
+            raise self.found
+        return [(2, 2, 17, "", (address, port)) for address in self.found]
+
+
+def find_here(resolver: Resolver, *targets: Target | HostTarget) -> list[Target]:
+    async def run() -> list[Target]:
+        loop = asyncio.get_running_loop()
+        loop.getaddrinfo = resolver  # type: ignore[assignment,method-assign]  # what this host knows is not for a test
+        return await find_targets(targets)
+
+    return asyncio.run(run())
+
+
+def test_without_resolvers_this_host_is_asked() -> None:
+    resolver = Resolver(["192.0.2.1", "2001:db8::1"])
+    assert find_here(resolver, HOST) == [
+        Target("dns", "192.0.2.1", 5353),
+        Target("dns", "2001:db8::1", 5353),
+    ]
+    assert resolver.asked == [("dns.example.net", 0)]
+
+
+def test_an_upstream_is_there_once_and_in_the_order_of_the_words() -> None:
+    resolver = Resolver(["192.0.2.2", "192.0.2.1", "192.0.2.2"])
+    tls = HOST._replace(transport="tls")
+    first = Target("dns", "192.0.2.1", 5353)
+    assert find_here(resolver, first, tls, HOST) == [
+        first,
+        Target("tls", "192.0.2.2", 5353, "dns.example.net"),
+    ]
+
+
+def test_an_unknown_host() -> None:
+    resolver = Resolver(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+    with pytest.raises(CorefileError) as caught:
+        find_here(resolver, HOST)
+    assert str(caught.value) == (
+        'Corefile:2:11: cannot find the address of "dns.example.net": Name or service not known; name an address, or '
+        "another resolver"
+    )
+
+
+def test_a_host_resolver_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "SYSTEM_TIMEOUT", 0.01)
+
+    class Silent(Resolver):
+        async def __call__(self, host: str, port: int, **options: Any) -> list[Any]:
+            await asyncio.Event().wait()
+            return []
+
+    with pytest.raises(CorefileError, match=r"this host's resolver says nothing for 0\.01s"):
+        find_here(Silent([]), HOST)
+
+
+def test_addresses_need_no_resolver() -> None:
+    resolver = Resolver(OSError("not asked"))
+    targets = [Target("dns", "192.0.2.1", 53), Target("tls", "192.0.2.1", 53)]
+    assert find_here(resolver, *targets) == targets[:1]
+    assert resolver.asked == []

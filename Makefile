@@ -40,14 +40,14 @@ check: format-check lint types contracts docs docs-examples  ## Check format, li
 
 .PHONY: format-check
 format-check: $(VENV)/test
-	$(BIN)/ruff format --check hsdns tests loadtest
+	$(BIN)/ruff format --check hsdns tests loadtest deploy
 
 format: $(VENV)/test  ## Format the code and sort its imports
-	$(BIN)/ruff format hsdns tests loadtest
-	$(BIN)/ruff check --fix-only --quiet hsdns tests loadtest
+	$(BIN)/ruff format hsdns tests loadtest deploy
+	$(BIN)/ruff check --fix-only --quiet hsdns tests loadtest deploy
 
 lint: $(VENV)/test  ## Check the code with ruff
-	$(BIN)/ruff check hsdns tests loadtest
+	$(BIN)/ruff check hsdns tests loadtest deploy
 
 types: $(VENV)/test  ## Check the types of code and tests
 	$(BIN)/mypy

@@ -47,6 +47,12 @@ WHOLE = {
     "tests/support/test_scenario.py": "the reading of scenarios",
     "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",
     "tests/docs/test_examples.py": "the documentation",
+    "tests/deploy/test_helm.py": "deploy/helm: values, schema and templates",
+    "tests/deploy/test_image.py": "the image's root, in namespaces",
+    "tests/deploy/test_kind.py": "deploy/kind/try",
+    "tests/deploy/test_manifests.py": "deploy/: what kubectl applies",
+    "tests/deploy/test_metrics.py": "what dashboards and alerts read",
+    "tests/deploy/test_sidecar.py": "the Corefile of deploy/components/sidecar",
     "tests/cluster/test_reference.py": "store, schema and plugin against a second reading of the specification",
 }
 FORBIDDEN_NAMES = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
@@ -162,6 +168,7 @@ def texts() -> Iterator[Path]:
         "docs",
         "changes",
         "requirements",
+        "deploy",
         ".ci",
     ):
         for path in (ROOT / folder).rglob("*"):

@@ -1,0 +1,252 @@
+"""Put together the root of the image: an interpreter, what it needs, hsdns, and nothing else.
+
+    python deploy/image/assemble.py [--final] FOLDER
+
+Path: the Dockerfile's last stage but one, and tests/deploy/test_image.py -> here -> FOLDER.
+Rule 1: the interpreter that runs this is the one that is copied, with the packages that it would import.
+Rule 2: shared libraries all go to the folder of libc.  An interpreter with a capability in its file runs in the
+        loader's secure mode, where $ORIGIN and LD_LIBRARY_PATH do not count and only the system's folders do.
+Rule 3: nothing is written when the image runs, so with `--final` bytecode is made here and never checked again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import importlib.metadata
+import importlib.util
+import py_compile
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).resolve().parent
+PYPROJECT: Final = HERE.parents[1] / "pyproject.toml"
+USER: Final = 65532  # the number that distroless images use for "nonroot"
+VERSION: Final = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+
+# Of the standard library: what needs a screen, a terminal or a database, makes packages, or tests.
+WITHOUT: Final = frozenset(
+    "test tests idlelib tkinter turtledemo turtle.py ensurepip lib2to3 venv pydoc_data distutils msilib sqlite3 curses "
+    "dbm site-packages dist-packages __phello__ EXTERNALLY-MANAGED sitecustomize.py".split()
+)
+WITHOUT_MODULES: Final = re.compile(
+    r"(_tkinter|_curses(_panel)?|_dbm|_gdbm|_sqlite3|readline|nis|_?xx\w+|_test\w+|_ctypes_test)\."
+)
+# Of the packages: sources of what is compiled, tests, and the models of an API that nothing here imports.
+WITHOUT_FILES: Final = re.compile(
+    r"\.(pyx|pxd|pxi|pyi|c|h|cc|hash)$|_test\.py$|/tests?/"
+    r"|^kubernetes_asyncio/(client|dynamic|stream|watch|leaderelection|e2e_test)/"
+)
+
+PASSWD: Final = f"root:x:0:0:root:/:/none\nnonroot:x:{USER}:{USER}:nonroot:/:/none\n"
+GROUP: Final = f"root:x:0:\nnonroot:x:{USER}:\n"
+
+
+class CannotAssemble(Exception):
+    """Something that the image needs is not here; the message says what to do."""
+
+
+def assemble(root: Path, *, final: bool = False) -> None:
+    """Fill an empty folder; raise CannotAssemble."""
+    library = root / "usr/lib" / VERSION
+    interpreter = root / "usr/bin/python3"
+    interpreter.parent.mkdir(parents=True)
+    shutil.copy2(Path(sys.executable).resolve(), interpreter)
+    copy_standard_library(library)
+    # Debian's interpreter looks into another folder than all others.
+    packages = library / ("dist-packages" if is_debians() else "site-packages")
+    copy_packages(packages)
+    copy_shared_libraries(root)
+    write_etc(root)
+    shutil.copy2(HERE / "coredns", root / "coredns")
+    (root / "usr/bin/hsdns").symlink_to("/coredns")
+    if final:
+        strip(root)
+        compile_all(library)
+    run(
+        "setcap", "cap_net_bind_service=p", str(interpreter)
+    )  # last: writing to a file takes it away
+
+
+def is_debians() -> bool:
+    """Whether the interpreter is that of a Debian package."""
+    return "deb_system" in sysconfig.get_scheme_names()
+
+
+def copy_standard_library(library: Path) -> None:
+    """Copy it without WITHOUT, compiled modules included."""
+
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        return [
+            name
+            for name in names
+            if name in WITHOUT or name.startswith("config-") or WITHOUT_MODULES.match(name)
+        ]
+
+    shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=left_out)
+    # In a virtual environment sysconfig does not know where the compiled half stands; the path does.
+    (compiled,) = (Path(folder) for folder in sys.path if folder.endswith("/lib-dynload"))
+    shutil.copytree(compiled, library / "lib-dynload", ignore=left_out, dirs_exist_ok=True)
+
+
+def copy_packages(folder: Path) -> None:
+    """Copy hsdns and all that it requires."""
+    found = importlib.util.find_spec("hsdns")
+    if found is None or found.origin is None:
+        raise CannotAssemble("this interpreter does not find hsdns; install it, or set PYTHONPATH")
+    shutil.copytree(
+        Path(found.origin).parent, folder / "hsdns", ignore=shutil.ignore_patterns("*.pyi")
+    )
+    for distribution in required():
+        if distribution.files is None:
+            raise CannotAssemble(
+                f"{distribution.name} has no list of its files; install it with pip"
+            )
+        for file in distribution.files:
+            if file.parts[0] != ".." and not WITHOUT_FILES.search(file.as_posix()):
+                target = folder / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if (
+                    source := Path(str(file.locate()))
+                ).is_file():  # bytecode may have been left out
+                    shutil.copy2(source, target)
+
+
+def required() -> Iterator[importlib.metadata.Distribution]:
+    """What hsdns requires, and what that requires in turn; raise CannotAssemble if something is missing."""
+    waiting: list[str] = tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
+    seen = set()
+    while waiting:
+        requirement, _, marker = waiting.pop().partition(";")
+        named = re.match(r"[\w.-]+", requirement)
+        assert named, requirement
+        name = re.sub(r"[-_.]+", "-", named[0]).lower()
+        if name in seen or "extra" in marker:
+            continue
+        seen.add(name)
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            if marker:  # not on this version of Python, or it would be here
+                continue
+            raise CannotAssemble(
+                f"{name} is not installed; requirements/run.txt lists it"
+            ) from None
+        yield distribution
+        waiting += distribution.requires or []
+
+
+def copy_shared_libraries(root: Path) -> None:
+    """Copy the loader and the libraries of everything that is in the root."""
+    found: dict[str, Path] = {}
+    for program in executables(root):
+        for line in run("ldd", str(program)).splitlines():
+            if "not found" in line:
+                raise CannotAssemble(f"{program.relative_to(root)} lacks a library: {line.strip()}")
+            if named := re.search(r"(?:=> |^\s*)(/\S+) \(0x", line):
+                found[Path(named[1]).name] = Path(named[1])
+    libc = found.get("libc.so.6")
+    if libc is None:
+        raise CannotAssemble("this interpreter does not use glibc; build on a Debian image")
+    for name, path in found.items():
+        # The loader stands where the programs say, all others beside libc.
+        target = root / (path if name.startswith("ld-") else libc.parent / name).relative_to("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+
+
+def executables(root: Path) -> Iterator[Path]:
+    """The interpreter and all shared objects."""
+    yield root / "usr/bin/python3"
+    yield from (path for path in root.rglob("*.so*") if path.is_file() and is_elf(path))
+
+
+def is_elf(path: Path) -> bool:
+    """Whether a file is a program or a library."""
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def write_etc(root: Path) -> None:
+    """Write what libc, OpenSSL and the kubelet expect."""
+    etc = root / "etc"
+    (etc / "coredns").mkdir(parents=True)  # where the Corefile is mounted
+    (etc / "passwd").write_text(PASSWD)
+    (etc / "group").write_text(GROUP)
+    (etc / "nsswitch.conf").write_text("hosts: files dns\n")
+    # The kubelet mounts its own; without one, `localhost` would be asked of a name server.
+    (etc / "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
+    (root / "tmp").mkdir(mode=0o1777)
+    authorities = Path("/etc/ssl/certs/ca-certificates.crt")
+    if not authorities.is_file():
+        certifi = importlib.metadata.distribution("certifi")
+        authorities = Path(str(certifi.locate_file("certifi/cacert.pem")))
+    for path in (Path("/etc/ssl/certs/ca-certificates.crt"), openssl_cafile()):
+        target = root / path.relative_to("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(authorities, target)
+
+
+def openssl_cafile() -> Path:
+    """Where the OpenSSL of this interpreter looks for authorities."""
+    return Path(ssl.get_default_verify_paths().openssl_cafile)
+
+
+def strip(root: Path) -> None:
+    """Take out symbols that nothing needs."""
+    run("strip", "--strip-unneeded", *(str(path) for path in executables(root)))
+
+
+def compile_all(library: Path) -> None:
+    """Make bytecode that is used without a look at the source."""
+    for cache in list(library.rglob("__pycache__")):
+        shutil.rmtree(cache)
+    inside = f"/usr/lib/{VERSION}"
+    compileall.compile_dir(
+        str(library),
+        maxlevels=20,
+        ddir=inside,
+        quiet=2,
+        workers=0,
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
+
+
+def run(*words: str) -> str:
+    """Run a program and return its output; raise CannotAssemble."""
+    try:
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        raise CannotAssemble(f"{words[0]} is not installed") from None
+    except subprocess.CalledProcessError as error:
+        raise CannotAssemble(f"{' '.join(words)[:200]}: {error.stderr.strip()}") from None
+
+
+def main(words: Iterable[str]) -> int:
+    """Read the command line, return the exit status."""
+    parser = argparse.ArgumentParser(description="Put together the root of the image.")
+    parser.add_argument(
+        "--final", action="store_true", help="strip symbols and compile all modules"
+    )
+    parser.add_argument("folder", type=Path, help="what to fill; must be empty or absent")
+    found = parser.parse_args(list(words))
+    if found.folder.exists() and any(found.folder.iterdir()):
+        parser.error(f"{found.folder} is not empty")
+    try:
+        assemble(found.folder, final=found.final)
+    except CannotAssemble as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,224 @@
+"""The image without a registry: its root from this machine's interpreter, started as a container's runtime does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import dns.flags
+import dns.message
+import dns.rcode
+import pytest
+
+from hsdns import __version__
+from hsdns.plugins import ORDER
+from tests.support import container
+from tests.support.container import USER, Ran
+
+ROOT = Path(__file__).resolve().parents[2]
+COREFILE = """
+.:{port} {{
+    errors
+    health
+    ready
+    kubernetes cluster.local {{
+        source manifests /etc/coredns/web.yaml
+    }}
+    prometheus :9153
+    cache 30
+    reload
+    loadbalance
+}}
+"""
+WEB = """
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.7.7, ports: [{port: 80}]}
+"""
+REFUSAL = "cannot listen on UDP :53: ports below 1024 need a right; grant CAP_NET_BIND_SERVICE"
+CAPABLE = f"{1 << container.NET_BIND_SERVICE:016x}"
+
+REFUSED = container.refused()
+LACKING = [name for name in ("setcap", "ldd") if shutil.which(name) is None]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.sockets,
+    pytest.mark.skipif(bool(REFUSED), reason=REFUSED or "namespaces can be made"),
+    pytest.mark.skipif(bool(LACKING), reason=f"{' and '.join(LACKING)} not installed"),
+    pytest.mark.skipif(sys.platform != "linux", reason="an image is for Linux"),
+]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The root of the image, made once: it takes longer than all that is done with it."""
+    folder = tmp_path_factory.mktemp("image") / "root"
+    container.with_root_rights(
+        [sys.executable, str(ROOT / "deploy/image/assemble.py"), str(folder)],
+        {"PYTHONPATH": str(ROOT)},
+    )
+    for above in folder.parents:  # the user of the container must reach it
+        if above.stat().st_uid == folder.stat().st_uid and not above.stat().st_mode & 1:
+            above.chmod(0o755)
+    (folder / "etc/coredns/web.yaml").write_text(WEB)
+    for port in (53, 1053):
+        (folder / f"etc/coredns/Corefile.{port}").write_text(COREFILE.format(port=port))
+    # Copying a file leaves its capabilities behind: this is the interpreter as a distribution has it.
+    shutil.copyfile(folder / "usr/bin/python3", folder / "usr/bin/stock")
+    (folder / "usr/bin/stock").chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def serve(
+    root: Path,
+    *command: str,
+    port: int = 53,
+    no_new_privs: bool = True,
+    may_bind: bool = True,
+) -> Ran:
+    queries = [
+        dns.message.make_query(name, "A", id=number).to_wire()
+        for number, name in enumerate(("web.shop.svc.cluster.local", "none.shop.svc.cluster.local"))
+    ]
+    return container.run(
+        root,
+        [*(command or ("/coredns",)), "-conf", f"/etc/coredns/Corefile.{port}", "-v"],
+        no_new_privs=no_new_privs,
+        may_bind=may_bind,
+        queries=queries,
+        port=port,
+        pages=[(8080, "/health"), (8181, "/ready"), (9153, "/metrics")],
+    )
+
+
+def shown(wire: str) -> list[str]:
+    """A reply's rcode, flags and records."""
+    message = dns.message.from_wire(bytes.fromhex(wire))
+    records = [rrset.to_text() for section in message.sections[1:] for rrset in section]
+    return [f"{dns.rcode.to_text(message.rcode())} {dns.flags.to_text(message.flags)}", *records]
+
+
+def check_served(found: Ran) -> None:
+    assert found.status == 0, found.output
+    positive, negative = (shown(wire) for wire in found.replies)
+    assert positive == ["NOERROR QR AA RD", "web.shop.svc.cluster.local. 5 IN A 10.96.7.7"]
+    assert negative[0] == "NXDOMAIN QR AA RD"
+    assert len(negative) == 2
+    assert " 5 IN SOA ns.dns.cluster.local. hostmaster.cluster.local. " in negative[1]
+    health, ready, metrics = found.pages
+    assert (health, ready) == ("OK", "OK")
+    assert "coredns_build_info{" in metrics
+    assert "coredns_dns_requests_total{" in metrics
+    assert f"hsdns-{__version__}" in found.output
+    assert "Traceback" not in found.output
+
+
+@pytest.mark.parametrize("no_new_privs", [True, False])
+def test_port_53_as_a_user(root: Path, no_new_privs: bool) -> None:
+    found = serve(root, no_new_privs=no_new_privs)
+    check_served(found)
+    assert found.process["CapEff"] == found.process["CapPrm"] == CAPABLE
+    assert found.process["NoNewPrivs"] == str(int(no_new_privs))
+    assert set(found.process["Uid"].split()) <= {str(USER), "0"}
+
+
+def test_the_interpreter_of_a_distribution_may_not_listen(root: Path) -> None:
+    found = serve(root, "/usr/bin/stock", "-IB", "/coredns")
+    assert found.status == 1
+    assert REFUSAL in found.output
+
+
+def test_without_the_capability_on_another_port(root: Path) -> None:
+    found = serve(root, port=1053, may_bind=False)
+    check_served(found)
+    assert found.process["CapPrm"] == "0" * 16
+
+
+def test_without_the_capability_on_port_53(root: Path) -> None:
+    found = serve(root, may_bind=False)
+    assert found.status == 1
+    assert REFUSAL in found.output
+
+
+def test_another_program_before_it_costs_the_capability(root: Path) -> None:
+    """The reason why /coredns is a script whose interpreter has the capability, and no program that starts it."""
+    start = "import os, sys; os.execv('/coredns', ['/coredns', *sys.argv[1:]])"
+    command = ("/usr/bin/stock", "-c", start)
+    assert serve(root, *command, no_new_privs=True).status == 1
+    check_served(serve(root, *command, no_new_privs=False))
+
+
+def test_flags(root: Path) -> None:
+    for name in ("/coredns", "/usr/bin/hsdns"):
+        version = container.run(root, [name, "-version"])
+        assert (version.status, version.output.split()[0]) == (0, f"hsdns-{__version__}")
+    plugins = container.run(root, ["/coredns", "--plugins"])
+    assert plugins.output.split() == sorted(f"dns.{name}" for name in ORDER)
+    valid = container.run(root, ["/coredns", "-conf", "/etc/coredns/Corefile.53", "-validate"])
+    assert valid.output == "/etc/coredns/Corefile.53: valid, 1 server block\n"
+
+
+def test_everything_in_it_can_be_imported(root: Path) -> None:
+    """Each module of hsdns and the part of kubernetes_asyncio that kubeconfigs need, in the loader's secure mode."""
+    words = (
+        "import importlib, pkgutil, hsdns\n"
+        "for found in pkgutil.walk_packages(hsdns.__path__, 'hsdns.'):\n"
+        "    if found.name != 'hsdns.__main__': importlib.import_module(found.name)\n"
+        "from hsdns.apiserver.kubeconfig_process import load_package\n"
+        "print(load_package('x').__name__)\n"
+    )
+    found = container.run(root, ["/usr/bin/python3", "-IBc", words])
+    assert (found.status, found.output.strip()) == (0, "kubernetes_asyncio.config.kube_config"), (
+        found.output
+    )
+
+
+def test_nothing_is_left_in_it_that_could_start_a_shell(root: Path) -> None:
+    programs = {path.name for path in root.glob("**/bin/*")}
+    assert programs == {"python3", "hsdns", "stock"}
+    assert not list(root.glob("**/pip"))
+
+
+def test_its_files_may_be_read_by_any_user(root: Path) -> None:
+    unreadable = [
+        path
+        for path in root.rglob("*")
+        if not path.is_symlink() and path.stat().st_mode & 0o444 != 0o444
+    ]
+    assert unreadable == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "environment", "status", "reason"),
+    [
+        pytest.param(
+            "new",
+            {},
+            1,
+            "this interpreter does not find hsdns; install it, or set PYTHONPATH\n",
+            id="no-hsdns",
+        ),
+        pytest.param(".", {"PYTHONPATH": str(ROOT)}, 2, " is not empty\n", id="not-empty"),
+    ],
+)
+def test_why_it_cannot_be_assembled(
+    tmp_path: Path, folder: str, environment: dict[str, str], status: int, reason: str
+) -> None:
+    (tmp_path / "file").touch()
+    found = subprocess.run(
+        # Without site-packages, where a hsdns may be installed.
+        [sys.executable, "-S", str(ROOT / "deploy/image/assemble.py"), str(tmp_path / folder)],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd="/",
+        timeout=30,
+    )
+    assert found.returncode == status
+    assert found.stderr.endswith(reason)

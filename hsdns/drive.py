@@ -14,10 +14,11 @@ T = TypeVar("T")
 Spawn = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 
 
-def start(coro: Coroutine[Any, Any, T], deliver: Callable[[T], None], spawn: Spawn) -> None:
+def start(coro: Coroutine[Any, Any, T], deliver: Callable[[T | None], None], spawn: Spawn) -> None:
     """Run `coro`; give its result to `deliver`, at once if it never waits, else from a task made by `spawn`.
 
-    What the coroutine raises before it waits is raised here; afterwards it is the task's.
+    What the coroutine raises before it waits is raised here; afterwards it is the task's, and `deliver` is given None,
+    so that whoever counts what is in work counts right: a reload cancels what waits for too long.
     """
     try:
         waiting_for = coro.send(None)
@@ -28,9 +29,14 @@ def start(coro: Coroutine[Any, Any, T], deliver: Callable[[T], None], spawn: Spa
 
 
 async def _go_on(
-    coro: Coroutine[Any, Any, T], waiting_for: Any, deliver: Callable[[T], None]
+    coro: Coroutine[Any, Any, T], waiting_for: Any, deliver: Callable[[T | None], None]
 ) -> None:
-    deliver(await _resume(coro, waiting_for))
+    try:
+        result = await _resume(coro, waiting_for)
+    except BaseException:
+        deliver(None)
+        raise
+    deliver(result)
 
 
 @types.coroutine

@@ -27,13 +27,13 @@ async def fails() -> str:
 
 
 def test_what_never_waits_needs_no_loop() -> None:
-    found: list[str] = []
+    found: list[str | None] = []
     start(at_once(), found.append, refuse)
     assert found == ["done"]
 
 
 def test_what_is_raised_before_waiting_is_raised_by_start() -> None:
-    found: list[str] = []
+    found: list[str | None] = []
     with pytest.raises(LookupError, match="at once"):
         start(fails(), found.append, refuse)
     assert found == []
@@ -151,7 +151,7 @@ def test_errors_after_waiting_are_the_tasks() -> None:
         wait.set_exception(LookupError("late"))
 
     driver = run(scenario)
-    assert driver.delivered == []
+    assert driver.delivered == [None]
     assert isinstance(driver.tasks[0].exception(), LookupError)
 
 
@@ -165,7 +165,7 @@ def test_cancelling_the_task_cancels_the_coroutine() -> None:
 
     driver = run(scenario)
     assert driver.tasks[0].cancelled()
-    assert (driver.delivered, log) == ([], ["cleaned up"])
+    assert (driver.delivered, log) == ([None], ["cleaned up"])
 
 
 def test_timeouts_work_once_a_task_drives() -> None:

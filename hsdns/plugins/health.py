@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
@@ -66,8 +67,9 @@ class Health(Plugin):
         runtime.serve_http(self.address, {"/health": self.answer})
         host, port = split_host_port(self.address) or HostPort("", 0)
         if port:  # the kernel chooses for port 0, and only the listener knows what
-            # Of all the addresses that it listens on, one has to be asked.
-            runtime.spawn(self._watch(HostPort(host or "localhost", port)), "health")
+            # Of all the addresses that it listens on, one has to be asked; the name of it would be looked up, and that
+            # fails where the file of hosts or the resolver is not there.
+            runtime.spawn(self._watch(HostPort(host or "127.0.0.1", port)), "health")
 
     def answer(self, path: str) -> tuple[int, str, bytes]:
         """Answer a request for /health."""
@@ -103,7 +105,10 @@ class Health(Plugin):
 
 async def _ask(host: str, port: int) -> None:
     """Send a GET and wait for the whole answer; raise OSError, or ValueError where it is none."""
-    reader, writer = await asyncio.open_connection(host, port)
+    # uvloop's connect would go on with a lookup that is cancelled, and complain that nobody hears of its failure.
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    address = min(found, key=lambda each: each[0] != socket.AF_INET)[4]  # as the listener chose
+    reader, writer = await asyncio.open_connection(*address[:2])
     try:
         writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         answer = await reader.read(65536)

@@ -212,8 +212,14 @@ class _Guard:
         if not self._began:
             return
         self._began = False
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task is not None else 0
         try:
             await self.user.stop()
+        except asyncio.CancelledError:
+            if task is not None and task.cancelling() > cancelled:
+                raise
+            # Nobody has cancelled us: it has cancelled a task of its own and waited for it.
         except (Exception, SystemExit) as error:
             _log.error("plugin/python: %s does not stop cleanly: %s", self.shown, describe(error))
 

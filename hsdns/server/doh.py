@@ -4,7 +4,9 @@ Path: steps 1 and 7 for https:// keys (RFC 8484), in place of tcp.py's connectio
 Source: CoreDNS 1.14.7 core/dnsserver server_https.go.
 Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, metrics, log.
 Rule 2: time limits count from the last request, not from the last octet, so a client that trickles gains nothing.
-Rule 3: aiohttp is imported when the first client speaks HTTP/1.1: it takes 0.14 s.
+Rule 3: a request that the client takes back is in work until it is answered, so they are bounded by themselves: at
+        MAX_STREAMS reading pauses, at MAX_IN_WORK the connection ends (CVE-2023-44487).
+Rule 4: aiohttp is imported when the first client speaks HTTP/1.1: it takes 0.14 s.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from h2.errors import ErrorCodes
+
 from hsdns import drive
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
-from hsdns.server.doh_http2 import Http2, HttpRequest
+from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
 from hsdns.server.listener import endpoint_of
 from hsdns.server.tcp import TcpServer
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 ALPN: Final = ["h2", "http/1.1"]
+MAX_IN_WORK: Final = 4 * MAX_STREAMS  # as in Go: what one read may bring beyond what may be open
 _TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
 
 
@@ -68,7 +73,7 @@ class DohConnection(asyncio.Protocol):
         self._last_asked = server.clock()
         self._asked_before = False
         self._blocked_since: float | None = None
-        self._is_ending = False
+        self._is_ending = self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection in."""
@@ -90,6 +95,11 @@ class DohConnection(asyncio.Protocol):
             self._http1.data_received(data)
         elif self._http2 is not None:
             for request in self._http2.receive(data):
+                if self.pending >= MAX_IN_WORK:
+                    self._http2.end(ErrorCodes.ENHANCE_YOUR_CALM)
+                    self._flush()
+                    self._transport.close()
+                    return
                 self._ask(
                     request.method,
                     request.target,
@@ -97,6 +107,7 @@ class DohConnection(asyncio.Protocol):
                     functools.partial(self._reply_http2, request),
                 )
             self._flush()
+            self._read_or_pause()
 
     def eof_received(self) -> bool:
         """Half-closed by the client: HTTP has no use for the other half."""
@@ -107,16 +118,29 @@ class DohConnection(asyncio.Protocol):
         self._blocked_since = self._server.clock()
         if self._http1 is not None:
             self._http1.pause_writing()
-        elif self._transport is not None:
-            self._transport.pause_reading()
+        else:
+            self._read_or_pause()
 
     def resume_writing(self) -> None:
         """Go on once it does."""
         self._blocked_since = None
         if self._http1 is not None:
             self._http1.resume_writing()
-        elif self._transport is not None:
-            self._transport.resume_reading()
+        else:
+            self._read_or_pause()
+
+    def _read_or_pause(self) -> None:
+        """Read HTTP/2 while replies are taken, and not too much is in work."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        is_busy = self._blocked_since is not None or self.pending >= MAX_STREAMS
+        if is_busy != self._is_paused:
+            self._is_paused = is_busy
+            if is_busy:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -162,7 +186,7 @@ class DohConnection(asyncio.Protocol):
         if tls is not None and tls.selected_alpn_protocol() == "h2":
             self._http2 = Http2()
             return
-        from aiohttp import web  # noqa: PLC0415 - Rule 3
+        from aiohttp import web  # noqa: PLC0415 - Rule 4
 
         limits = self._server.settings.limits
         self._http1 = web.Server(
@@ -207,6 +231,8 @@ class DohConnection(asyncio.Protocol):
         self._last_asked = self._server.clock()
         self._wrap(query, wire, deliver)
         self._server.processor.study()
+        if self._is_paused and self._http1 is None:
+            self._read_or_pause()
 
     def _wrap(self, query: Query, wire: bytes | None, deliver: Callable[[HttpReply], None]) -> None:
         reply = make_reply(query, wire)
@@ -232,7 +258,7 @@ class DohConnection(asyncio.Protocol):
             transport.close()
 
     async def _answer_http1(self, request: web.BaseRequest) -> web.StreamResponse:
-        from aiohttp import web  # noqa: PLC0415 - Rule 3
+        from aiohttp import web  # noqa: PLC0415 - Rule 4
 
         body = bytearray()
         while len(body) <= MAX_BODY_LEN and (chunk := await request.content.readany()):

@@ -93,6 +93,7 @@ class Http2:
                         )
                     )
             elif isinstance(event, StreamReset):
+                requests = [each for each in requests if each.stream != event.stream_id]
                 self._arriving.pop(event.stream_id, None)
                 self._unsent.pop(event.stream_id, None)
             elif isinstance(event, WindowUpdated):
@@ -115,11 +116,11 @@ class Http2:
             self._unsent[stream] = reply.body
             self._send(stream)
 
-    def end(self) -> None:
+    def end(self, reason: ErrorCodes = ErrorCodes.NO_ERROR) -> None:
         """Tell the client that no more requests are taken."""
         if not self.is_over:
             self.is_over = True
-            self._h2.close_connection(ErrorCodes.NO_ERROR)
+            self._h2.close_connection(reason)
 
     def to_send(self) -> bytes:
         """Take what is to go out."""

@@ -17,7 +17,7 @@ import errno
 import logging
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hsdns.chain import HttpHandler
 from hsdns.corefile.arguments import split_host_port
@@ -26,7 +26,7 @@ from hsdns.server.tls import TlsConnection
 if TYPE_CHECKING:
     from aiohttp import web
 
-TIMEOUT: Final = 5.0  # seconds to send a request in, and to stay idle
+TIMEOUT: Final = 5.0  # seconds to send a request in, to stay idle, and to take an answer
 BACKLOG: Final = 128
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 # The directive behind a path where it is not the path's own word.
@@ -63,7 +63,48 @@ class _Listener:
         found = [getattr(handler, "tls", None) for handler in self.paths.values()]
         context = next((each for each in found if each is not None), None)
         inside = self.server()
-        return inside if context is None else TlsConnection(inside, context, is_http=True)
+        return _Impatient(
+            inside if context is None else TlsConnection(inside, context, is_http=True)
+        )
+
+
+class _Impatient(asyncio.Protocol):
+    """Hands everything on, but ends the connection of a client that does not take what it has asked for."""
+
+    def __init__(self, inside: asyncio.Protocol) -> None:
+        self._inside = inside
+        self._transport: asyncio.Transport | None = None
+        self._abort: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        self._transport.set_write_buffer_limits(0)  # whatever waits to be sent is too much
+        self._inside.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._inside.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inside.eof_received()
+
+    def pause_writing(self) -> None:
+        if self._transport is not None:
+            loop = asyncio.get_running_loop()
+            self._abort = loop.call_later(TIMEOUT, self._transport.abort)
+        self._inside.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._be_patient()
+        self._inside.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._be_patient()
+        self._inside.connection_lost(exc)
+
+    def _be_patient(self) -> None:
+        if self._abort is not None:
+            self._abort.cancel()
+            self._abort = None
 
 
 class HttpListeners:

@@ -1,7 +1,8 @@
 """The answer tables of all listeners: made with the chains, exchanged with them, counted at every scrape.
 
 Path: lifecycle.py, beside the sockets; plugins/prometheus.py has fold() called before it shows the metrics.
-Rule 1: a table that was exchanged is counted once more at the next scrape, since a worker may have been amid a batch.
+Rule 1: a table that was exchanged is counted once more a little later, at the latest at the next scrape, since a
+        worker may have been amid a batch.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ class Keepers:
         for keeper in (*self._old, *self._keepers):
             keeper.fold()
             self._fold_log(keeper)
+        for keeper in self._old:
+            self._seen.pop(("log", keeper), None)
         self._old.clear()
         for keeper in self._keepers:
             self._fold_statistics(keeper)
@@ -118,12 +121,15 @@ class Keepers:
             self._unlogged.inc((), amount)
 
     async def write_logs(self) -> None:
-        """Write the lines about what the tables have answered, until cancelled."""
+        """Write the lines about what the tables have answered, and let go of old tables, until cancelled."""
         while True:
             # A server that logs nothing is not woken for it.
             logs = any(keeper.logs for keeper in self._keepers)
+            aged = self._old
             await sleep(LOG_INTERVAL if logs else IDLE_INTERVAL)
             self._write_logs(LOG_LINES)
+            if aged and aged is self._old:  # nobody scrapes, and a table is many octets
+                self.fold()
 
     def _write_logs(self, most: int) -> None:
         for keeper in (*self._old, *self._keepers):

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from hsdns.assemble import Configuration, Listen
 from hsdns.chain import Endpoint, Plugin, hand_over
@@ -70,6 +71,7 @@ class Server:
         self._at_once = False
         self._tried = ""  # digest of the Corefile that was put to use, or tried, last; or why it could not be read
         self._reloading = asyncio.Lock()
+        self._starting: asyncio.Task[Any] | None = None  # a reload whose plugins are being started
         self._counts = QueryCounts(self.metrics)
         self._keepers = Keepers(self.metrics)
 
@@ -115,6 +117,7 @@ class Server:
         async with self._reloading:
             if self.stopping:
                 return False
+            self._starting = asyncio.current_task()
             try:
                 corefile = self._read(only_if_changed)
                 if corefile is None:
@@ -130,6 +133,8 @@ class Server:
                 failures(self.metrics).inc()
                 log.exception("Restart failed; serving goes on as before")
                 return False
+            finally:
+                self._starting = None
             log.info("Reloading complete")
             return True
 
@@ -162,7 +167,7 @@ class Server:
                 default=0.0,
             )
             if lameduck:
-                log.info("Going into lameduck mode for %gs", lameduck)
+                log.info("plugin/health: Going into lameduck mode for %gs", lameduck)
                 await asyncio.sleep(lameduck)
         self._end(status)
 
@@ -208,8 +213,12 @@ class Server:
             runtime.processors = self._processors(configuration, runtime)
         except BaseException:
             self.listeners.give_back(opened)
+            if self._runtime is not None:  # its pages may have been exchanged already
+                await self._http.open(self._runtime.pages)
+                await self._http.keep_only(self._runtime.pages)
             await _stop(runtime, started)
             raise
+        self._starting = None  # from here on there is no way back
         runtime.stopping = self.stopping  # SIGTERM may have come meanwhile
         old, self._runtime = self._runtime, runtime
         self._keepers.fold()  # while all that counts is there
@@ -274,6 +283,11 @@ class Server:
 
     async def close(self) -> None:
         """Close the sockets, give what is in work a moment, stop the plugins."""
+        self.stopping = True
+        if self._starting is not None:
+            self._starting.cancel()
+        async with self._reloading:  # one that has changed over stops the old plugins first
+            pass
         await asyncio.gather(self.listeners.close(lambda: self._at_once), self._retiring.wait())
         self._keepers.finish()
         if self._runtime is not None:
@@ -318,10 +332,18 @@ async def _stop(runtime: ServerRuntime, started: Sequence[Plugin] | None = None)
     """Stop the plugins of a configuration, or those of them that have started."""
     if started is None:
         started = runtime.configuration.plugins if runtime.configuration is not None else ()
+    task = asyncio.current_task()
+    cancelled = task.cancelling() if task is not None else 0
     for plugin in started:
         try:
             await plugin.stop()
         except Exception:
             log.exception("plugin/%s did not stop cleanly", plugin.name)
+        except asyncio.CancelledError:
+            if task is not None and task.cancelling() > cancelled:
+                raise
+            # Nobody has cancelled us: so ends what a stop() has cancelled and waits for.
     await runtime.tasks.cancel()
     await runtime.queries.cancel()
+    # The tables go now: what was frozen after the start (cli/launch.py) is in circles that no collection looks at.
+    runtime.processors = {}

@@ -83,6 +83,7 @@ class TcpServer:
         self._max_connections = max(16, soft - RESERVED_DESCRIPTORS)
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     async def start(self) -> None:
         """Begin to accept."""
@@ -102,12 +103,13 @@ class TcpServer:
             connection.end()
 
     def close(self) -> None:
-        """End everything."""
+        """End everything; clients that do not take what they were sent have their time, and no more."""
         self.stop_accepting()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
         for connection in tuple(self.connections):
             connection.close()
+        self._is_closed = True
+        if not self.connections and self._sweeper is not None:
+            self._sweeper.cancel()
 
     @property
     def sock(self) -> socket.socket:
@@ -141,6 +143,8 @@ class TcpServer:
         now = self.clock()
         for connection in tuple(self.connections):
             connection.expire(now)
+        if self._is_closed and not self.connections:
+            return
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL, self._sweep)
 
 

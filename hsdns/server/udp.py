@@ -84,6 +84,9 @@ class UdpListener:
         """Begin to read."""
         raise NotImplementedError
 
+    def leave_to(self, heir: UdpListener) -> None:
+        """Let another one at the same address answer what this one would begin from now on, where it can."""
+
     def stop_reading(self) -> None:
         """Take what has already arrived, and no more; replies still go out."""
         raise NotImplementedError

@@ -5,6 +5,8 @@ Rule 1: a thread is one call into compiled code that needs no Python: it receive
 Rule 2: what a thread does not know waits in one queue, bounded; the loop takes it from there, BATCH_LEN a turn, so that
         timers and TCP get theirs.  What comes while the queue is full is dropped and counted, as the network would.
 Rule 3: the table can be exchanged between two batches (a reload); sockets and threads stay.
+Rule 4: workers whose number changes leave an heir at their address: it answers what they do not know, so that they are
+        done when what they have in work is, and lose nothing when they close.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ class UdpWorkers(UdpListener):
         clock: Callable[[], float],
     ) -> None:
         super().__init__(sockets[0], processor, spawn, clock)
+        self.heir: UdpWorkers | None = None
         self._sockets = list(sockets)
         self._queue = MissQueue()
         self._workers = [
@@ -60,6 +63,11 @@ class UdpWorkers(UdpListener):
         for thread in self._threads:
             thread.start()
         asyncio.get_running_loop().add_reader(self._queue.fileno(), self._take)
+
+    def leave_to(self, heir: UdpListener) -> None:
+        """Let other workers at the same address answer what these would begin from now on."""
+        assert isinstance(heir, UdpWorkers), "there is one kind in a process"
+        self.heir = heir
 
     def stop_reading(self) -> None:
         """End the threads, take what has already arrived, and no more; replies still go out."""
@@ -126,7 +134,11 @@ class UdpWorkers(UdpListener):
         return bool(taken)
 
     def _ask(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
-        if address:  # without one it is how the kernel says that the socket was shut down
+        if not address:  # that is how the kernel says that the socket was shut down
+            return
+        if self.heir is not None:
+            self.heir._ask(0, wire, address, control)
+        else:
             deliver = functools.partial(self._answered, index, address, control)
             self._answer(wire, address, control, deliver)
 

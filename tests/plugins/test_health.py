@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import logging
 import socket
 from collections.abc import Awaitable, Callable
@@ -14,6 +16,7 @@ from hsdns.plugins.health import Health
 from tests.support.drive import finish
 from tests.support.requests import FakeRuntime
 from tests.support.setup import set_up, setup_error
+from tests.support.sockets import LOOPS, run
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -50,7 +53,7 @@ def test_answer() -> None:
 @pytest.mark.parametrize(
     ("address", "target"),
     [
-        (":8080", ("localhost", 8080)),
+        (":8080", ("127.0.0.1", 8080)),
         ("127.0.0.2:81", ("127.0.0.2", 81)),
         ("[::1]:8080", ("::1", 8080)),
     ],
@@ -193,6 +196,32 @@ def test_a_check_that_takes_too_long_fails(
         asyncio.run(run(HostPort(*silent.getsockname())))
     assert measured(runtime)[1] == 1
     assert caplog.records[0].getMessage().endswith("failed: no answer within 10ms")
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_check_that_is_cancelled_amid_a_lookup_leaves_nothing(loop: str) -> None:
+    """The lookup fails later, and then nobody is there to hear of it."""
+    complaints: list[str] = []
+
+    async def case() -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda loop, context: complaints.append(context["message"])
+        )
+        plugin = Health("127.0.0.1:0")
+        await plugin.start(FakeRuntime())
+        check = asyncio.create_task(plugin.check(HostPort("no such host", 8080)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        check.cancel()
+        await asyncio.gather(check, return_exceptions=True)
+        for _ in range(8):  # more than there are threads that look up
+            with contextlib.suppress(OSError):
+                await asyncio.get_running_loop().getaddrinfo("no other", 8080)
+
+    run(case(), loop)
+    gc.collect()
+    assert complaints == []
 
 
 @pytest.mark.parametrize(

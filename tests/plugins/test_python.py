@@ -506,6 +506,45 @@ def test_start_and_stop_reach_those_that_began(caplog: pytest.LogCaptureFixture)
     assert caplog.text.count("mine:Mine does not stop cleanly: ValueError: cannot") == 2
 
 
+def test_a_stop_that_waits_for_what_it_cancelled_stops_the_next_too() -> None:
+    body = """\
+stopped = False
+async def start(self, runtime):
+    self.task = asyncio.create_task(asyncio.Event().wait())
+async def stop(self):
+    self.stopped = True
+    self.task.cancel()
+    await self.task
+async def handle(self, request, next): return Reply()
+"""
+    plugin = handler(body, "python mine:Mine one\npython mine:Mine two")
+
+    async def test() -> None:
+        await plugin.start(FakeRuntime())
+        await plugin.stop()
+        assert len(asyncio.all_tasks()) == 1
+
+    run(test())
+    assert [getattr(guard.user, "stopped", None) for guard in plugin._guards] == [True, True]
+
+
+def test_a_stop_can_be_cancelled() -> None:
+    plugin = handler(
+        "async def stop(self): await asyncio.Event().wait()\n"
+        "async def handle(self, request, next): return Reply()"
+    )
+
+    async def test() -> None:
+        await plugin.start(FakeRuntime())
+        stopping = asyncio.create_task(plugin.stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+
+    run(test())
+
+
 @pytest.mark.parametrize(
     ("body", "ready"),
     [("", True), ("def ready(self): return False", False), ("def ready(self): raise ValueError('?')", False)],

@@ -18,7 +18,8 @@ from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, Stre
 from hsdns.assemble import Listen
 from hsdns.chain import Request
 from hsdns.metrics import Counter
-from hsdns.server.doh import DohConnection, DohServer
+from hsdns.server.doh import MAX_IN_WORK, DohConnection, DohServer
+from hsdns.server.doh_http2 import MAX_STREAMS
 from hsdns.server.listener import open_tcp
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Settings
@@ -406,6 +407,63 @@ def test_what_is_in_work_is_waited_for() -> None:
             connection = await it.connection()
             connection.expire(it.now + 1000)
             assert it.server.connections
+
+    run(test())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_requests_taken_back_stay_bounded(at_once: bool, loop: str) -> None:
+    """Rapid reset (CVE-2023-44487): streams that are closed again do not count, but the work for them does."""
+
+    async def test() -> None:
+        asked = 0
+        go_on = asyncio.Event()
+
+        async def answer(request: Request) -> Reply:
+            nonlocal asked
+            asked += 1
+            await go_on.wait()
+            return Reply(rcode=3)
+
+        async with serving(answer) as it, Http2Client(it) as client:
+            sent = 0
+            while sent < 20 * MAX_STREAMS and not client.writer.is_closing():
+                streams = [client.send("GET", get()) for _ in range(MAX_STREAMS)]
+                sent += len(streams)
+                if not at_once:
+                    await asyncio.sleep(0)
+                for stream in streams:
+                    client.h2.reset_stream(stream)
+                client.flush()
+            connection = await it.connection()
+            await until(
+                lambda: connection._is_paused or not it.server.connections, "too much in work"
+            )
+            assert connection.pending == asked <= MAX_IN_WORK
+            go_on.set()
+            await until(lambda: not connection.pending, "all answered")
+
+    run(test(), loop)
+
+
+def test_reading_goes_on_when_less_is_in_work() -> None:
+    async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def answer(request: Request) -> Reply:
+            await go_on.wait()
+            return Reply(rcode=3)
+
+        async with serving(answer) as it, Http2Client(it) as client:
+            streams = [client.send("GET", get()) for _ in range(MAX_STREAMS)]
+            connection = await it.connection()
+            await until(lambda: connection._is_paused, "as many as may be open")
+            go_on.set()
+            for stream in streams:
+                assert (await client.receive(stream)).status == 200
+            assert not connection._is_paused
+            assert (await client.ask("GET", get())).status == 200
 
     run(test())
 

@@ -202,3 +202,15 @@ def test_end_said_by_the_client() -> None:
     client.h2.close_connection()
     client.exchange()
     assert client.server.is_over
+
+
+def test_a_request_that_is_taken_back_with_it_is_none() -> None:
+    client = Client()
+    client.h2.send_headers(
+        1,
+        [(":method", "GET"), (":path", "/"), (":scheme", "https"), (":authority", "x")],
+        end_stream=True,
+    )
+    client.h2.reset_stream(1)
+    stream = client.ask(path="/other")
+    assert client.requests == [HttpRequest(stream, "GET", "/other", b"")]

@@ -16,6 +16,7 @@ import pytest
 from hsdns.chain import HttpHandler
 from hsdns.server import http
 from hsdns.server.http import HttpError, HttpListeners, HttpPages
+from tests.support import sockets
 
 pytestmark = pytest.mark.sockets
 LOCAL = "127.0.0.1:0"
@@ -398,3 +399,23 @@ def test_page_that_ends_in_a_slash_has_all_below(path: str, status: int) -> None
         assert found.body == (path.encode() if status == 200 else b"404 page not found\n")
 
     run(case())
+
+
+@pytest.mark.parametrize("loop", sockets.LOOPS)
+def test_a_client_that_takes_nothing_is_left(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or it would hold its connection, and the page made for it, for good."""
+    monkeypatch.setattr(http, "TIMEOUT", 0.05)
+
+    async def case() -> None:
+        listeners = HttpListeners()
+        await listeners.open(pages(metrics=page("x" * 20_000_000)))
+        server = listeners._open[LOCAL].server
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect(listeners.bound[LOCAL])
+            deaf.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            await sockets.until(lambda: len(server.connections) == 1, "a connection")
+            await sockets.until(lambda: not server.connections, "it closed")
+        await listeners.close()
+
+    sockets.run(case(), loop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 from typing import Any
@@ -180,3 +181,26 @@ def test_implementation_is_shown(implementation: str, monkeypatch: pytest.Monkey
     metrics = Registry()
     Keepers(metrics)
     assert values(metrics, "hsdns_fastpath_info", "gauge") == {(implementation,): 1}
+
+
+def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = make_kept("loop")
+    keepers = Keepers(Registry())
+    keepers.use({LISTEN: kept.keeper}, {})
+    turns = 0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal turns
+        turns += 1
+        if turns == 1:
+            keepers.use({LISTEN: None}, {})  # a worker may still be amid a batch
+        if turns == 2:
+            assert keepers._old == [kept.keeper]
+        if turns == 3:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(keepers_module, "sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(keepers.write_logs())
+    assert keepers._old == []
+    assert all(source is not kept.keeper for _, source in keepers._seen)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
 import socket
 import ssl
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest.mock import patch
@@ -28,7 +30,7 @@ from hsdns.plugins.debug import Debug
 from hsdns.plugins.errors import Errors
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
-from hsdns.server import listeners
+from hsdns.server import lifecycle, listeners
 from hsdns.server.lifecycle import Server, StartError
 from hsdns.server.listener import ListenError, open_both
 from hsdns.server.tcp import TcpServer
@@ -39,7 +41,7 @@ from tests.support.cluster_server import Asker, ClusterServer
 from tests.support.kept import KUBERNETES, ask, cluster_objects
 from tests.support.peer import free_port
 from tests.support.sockets import LOOPS, TcpClient, UdpClient, query, run, summary, until
-from tests.support.udp_listeners import KINDS, serving_with
+from tests.support.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
 
 pytestmark = pytest.mark.sockets
 
@@ -511,6 +513,79 @@ def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
     run(test())
 
 
+def test_reload_that_fails_late_gives_the_pages_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new pages are served before the tables are made; the stopped plugins must not go on answering them."""
+
+    async def test() -> None:
+        http, other = free_port(), free_port()
+        text = f". {{\nbind 127.0.0.1\nready 127.0.0.1:{http}\nwhoami\n}}\n"
+        async with running(Site(tmp_path, text)) as site:
+            (ready,) = [each for each in site.server.configuration.plugins if each.name == "ready"]
+
+            def fail(*args: object) -> None:
+                raise RuntimeError("a fault of the server")
+
+            site.write(text.replace("whoami", f"health 127.0.0.1:{other}\nwhoami"))
+            with monkeypatch.context() as patched:
+                patched.setattr(lifecycle, "make_processors", fail)
+                assert not await site.server.reload()
+            assert is_free(other)
+            with monkeypatch.context() as patched:
+                patched.setattr(ready, "answer", None)
+                patched.setattr(ready, "_runtime", None)
+                assert await fetch(http, "/ready") == "HTTP/1.1 503 Service Unavailable"
+            assert site.failures == 1
+
+    run(test())
+
+
+def test_a_stop_that_ends_as_cancelled_stops_the_next_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has waited for what it cancelled itself; nobody has cancelled the reload."""
+    stopped: list[str] = []
+
+    async def cancelled(self: Plugin) -> None:
+        raise asyncio.CancelledError
+
+    async def stop(self: Plugin) -> None:
+        stopped.append(self.name)
+
+    monkeypatch.setattr(Debug, "stop", cancelled)
+    monkeypatch.setattr(Whoami, "stop", stop)
+
+    async def test() -> None:
+        async with running(Site(tmp_path, WHOAMI.replace("whoami", "debug\nwhoami"))) as site:
+            assert await site.server.reload()
+            assert stopped == ["whoami"]
+
+    run(test())
+
+
+def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
+    """Though nothing collects what cli/launch.py froze after the start, and nobody scrapes."""
+    text = f". {{\nbind 127.0.0.1\nprometheus 127.0.0.1:0\n{KUBERNETES}\n}}\n"
+
+    async def test() -> None:
+        site = ClusterServer(tmp_path, text, cluster_objects(service("default/web", "10.96.0.1")))
+        async with site:
+            assert site.server._runtime is not None
+            (processor,) = site.server._runtime.processors.values()
+            keeper = weakref.ref(processor.keeper)
+            del processor
+            gc.disable()
+            try:
+                assert await site.server.reload()
+                site.server.metrics.fold()  # a little later write_logs() does it
+                await until(lambda: keeper() is None, "the table given back")
+            finally:
+                gc.enable()
+
+    run(test())
+
+
 # --- stop ---
 
 
@@ -549,7 +624,9 @@ def default_signals(server: Server) -> Any:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_sigterm(loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sigterm(
+    loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """/ready says no at once, answers go on, then the process ends with 0."""
 
     async def test() -> None:
@@ -562,6 +639,7 @@ def test_sigterm(loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             ),
         )
         lameduck = Lameduck(monkeypatch)
+        caplog.set_level(logging.INFO, "hsdns")
         monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
         with default_signals(site.server):
             await site.server.start()
@@ -570,6 +648,7 @@ def test_sigterm(loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             os.kill(os.getpid(), signal.SIGTERM)
             await until(lambda: bool(lameduck.seconds), "the lameduck period")
             assert lameduck.seconds == [30]
+            assert "plugin/health: Going into lameduck mode for 30s" in caplog.messages
             assert await fetch(http, "/ready") == "HTTP/1.1 503 Service Unavailable"
             assert await fetch(http, "/health") == "HTTP/1.1 200 OK"
             assert (await site.ask()).startswith(NOERROR)
@@ -695,6 +774,84 @@ def test_what_is_in_work_is_answered_before_the_end(
         assert await served == 0
 
     run(test())
+
+
+def test_reload_cancels_what_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And neither the count of what is in work nor the connection goes on as if it were awaited."""
+    monkeypatch.setattr(lifecycle, "DRAIN_TIMEOUT", 0.0)
+
+    async def test() -> None:
+        async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+            await asyncio.Event().wait()
+            return Reply()
+
+        monkeypatch.setattr(Whoami, "handle", wait)
+        monkeypatch.setattr(Whoami, "waits", True)
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            (listener,) = site.server.listeners
+            with UdpClient() as udp:
+                async with TcpClient(("127.0.0.1", site.port)) as tcp:
+                    udp.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
+                    tcp.send(query().to_wire())
+                    await until(lambda: listener.pending == 2, "queries in work")
+                    assert await site.server.reload()
+                    await until(lambda: listener.pending == 0, "no query in work")
+
+    run(test())
+
+
+class Gated:
+    """Takes the place of whoami's start() and stop(): the second start waits until it is let on."""
+
+    def __init__(self) -> None:
+        self.entered, self.go_on = asyncio.Event(), asyncio.Event()
+        self.started: list[Plugin] = []
+        self.stopped: list[Plugin] = []
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def start(plugin: Plugin, runtime: Runtime) -> None:
+            self.started.append(plugin)
+            if len(self.started) == 2:
+                self.entered.set()
+                await self.go_on.wait()
+
+        async def stop(plugin: Plugin) -> None:
+            self.stopped.append(plugin)
+
+        monkeypatch.setattr(Whoami, "start", start)
+        monkeypatch.setattr(Whoami, "stop", stop)
+
+
+@pytest.mark.parametrize("has_changed_over", [False, True])
+@pytest.mark.parametrize("loop", LOOPS)
+def test_sigterm_during_a_reload(
+    loop: str, has_changed_over: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reload ends first, one way or the other; nothing of either configuration is left."""
+
+    async def test() -> None:
+        gate = Gated()
+        gate.install(monkeypatch)
+        site, other = Site(tmp_path, WHOAMI), free_port()
+        await site.server.start()
+        served = asyncio.create_task(site.server.run())
+        site.write(WHOAMI.replace(". {", f". .:{other} {{"))
+        reloading = asyncio.create_task(site.server.reload())
+        await gate.entered.wait()
+        if has_changed_over:
+            gate.go_on.set()
+            await until(lambda: site.server.configuration.plugins[-1] in gate.started[1:], "new")
+        await site.server.shut_down()
+        assert await served == 0
+        gate.go_on.set()
+        (ended,) = await asyncio.gather(reloading, return_exceptions=True)
+        assert ended is True if has_changed_over else isinstance(ended, asyncio.CancelledError)
+        assert sorted(map(id, gate.stopped)) == sorted(map(id, gate.started))
+        assert other_tasks() == set()
+        assert is_free(site.port)
+        assert is_free(other)
+
+    run(test(), loop)
 
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["time-is-over", "second-interrupt"])
@@ -969,6 +1126,50 @@ def test_workers_share_a_port(kind: str, tmp_path: Path) -> None:
             assert labels == ("python" if kind == "loop" else "rust",)
 
     with serving_with(kind):
+        run(test())
+
+
+@NEEDS_NATIVE
+@pytest.mark.parametrize("is_patient", [True, False])
+def test_another_number_of_workers_loses_no_query(
+    is_patient: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel gives datagrams to the old sockets, too, until they close; the new ones' loop answers these."""
+    monkeypatch.setattr(listeners, "DRAIN_TIMEOUT", 20.0 if is_patient else 0.0)
+    monkeypatch.setattr(listeners, "LINGER_TIMEOUT", 20.0)
+    text = WHOAMI.replace("whoami", "multisocket 2\nwhoami")
+
+    async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+            await go_on.wait()
+            return Reply(rcode=3)
+
+        monkeypatch.setattr(Whoami, "handle", wait)
+        monkeypatch.setattr(Whoami, "waits", True)
+        async with running(Site(tmp_path, text)) as site:
+            with ExitStack() as stack:
+                held, *others = [stack.enter_context(UdpClient()) for _ in range(33)]
+                held.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
+                (old,) = site.server.listeners.udp.values()
+                await until(lambda: old.pending == 1, "a query in work")
+                site.write(text.replace("multisocket 2", "multisocket 3"))
+                assert await site.server.reload()
+                (new,) = site.server.listeners.udp.values()
+                assert new is not old
+                for client in others:  # from many ports, so each socket gets some
+                    client.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
+                if is_patient:
+                    await until(lambda: new.pending == len(others), "the heir asked")
+                assert old.pending == 1
+                go_on.set()
+                for client in (held, *others):
+                    reply = summary((await client.receive())[0])
+                    assert reply == "1 NXDOMAIN qr rd |  |  | "
+                await until(lambda: old.sock.fileno() == -1, "the old sockets closed")
+
+    with serving_with("workers"):
         run(test())
 
 

@@ -600,6 +600,26 @@ def test_sweeper_looks_at_every_connection(loop: str, monkeypatch: pytest.Monkey
     run(test(), loop)
 
 
+@pytest.mark.parametrize("loop", LOOPS)
+def test_deaf_client_of_a_server_that_has_closed_is_left(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reload took the address away; the connection must not stay for good."""
+    monkeypatch.setattr(tcp, "SWEEP_INTERVAL", 0.001)
+
+    async def test() -> None:
+        async with serving(large) as it, Deaf(it.address) as sock:
+            connection = await it.connection()
+            await ask_deaf(sock, 500)
+            await until(lambda: connection._blocked_since is not None, "a blocked connection")
+            it.server.close()
+            assert it.server.connections
+            it.now += DEFAULT_LIMITS.write + 0.1
+            await until(lambda: not it.server.connections, "no connection")
+
+    run(test(), loop)
+
+
 # --- how many connections ---
 
 

@@ -37,6 +37,7 @@ WHOLE = {
     "tests/test_same_metrics.py": "what is counted with the answer table and without it",
     "tests/test_scenarios.py": "the server as a client sees it",
     "tests/test_staleness.py": "what is answered after an event",
+    "tests/test_staleness_kinds.py": "the same for topology zones, imports and external addresses",
     "tests/apiserver/test_contract.py": "the watch of an API server, in-test and real",
     "tests/apiserver/test_histories.py": "the reflector and the store, under any history of cluster and connection",
     "tests/loadtest/watch/test_figures.py": "the benchmark's statistics",
@@ -270,6 +271,19 @@ def test_plugin_page(name: str) -> None:
     assert MANDATORY - set(sections) == set()
     assert list(sections) == [title for title in SECTIONS if title in sections]
     assert [title for title, text in sections.items() if not text.strip()] == []
+
+
+def test_index_of_plugins() -> None:
+    index = DOCS / "plugins" / "index.md"
+    rows = re.findall(r"^\| \[(\w+)\]\((\w+)\.md\) \| (.+?) \|", index.read_text(), re.MULTILINE)
+    assert [name for name, page, _ in rows if name == page] == list(ORDER)
+    for name, _, purpose in rows:
+        said = sections_of(DOCS / "plugins" / f"{name}.md")["Name"].strip().replace("\n", " ")
+        assert said == f"*{name}* - {purpose[0].lower()}{purpose[1:]}"
+    missing = sections_of(index)["Plugins of CoreDNS that are not here"].partition(" are refused ")[
+        0
+    ]
+    assert set(re.findall(r"`(\w+)`", missing)) == NOT_YET
 
 
 @pytest.mark.parametrize("name", ORDER)

@@ -1,6 +1,8 @@
 """The reply of a zone, with what only the rest of the server knows.
 
 Path: plugins/file.py, auto.py and secondary.py -> here -> lookup.py.
+Rule 1: what an alias leads to in the cluster is as `fresh` in the reply as it would be by itself, so no cache keeps it
+        past an event.
 Source: CoreDNS 1.14.7 plugin/file file.go.
 """
 
@@ -31,7 +33,10 @@ async def answer(zone: Zone, request: Request, resolve: Resolve) -> tuple[Reply,
     """
     query = request.query
     found = find(zone, query.qname, query.qtype, query.do)
+    outside: Reply | None = None
     if found.target is not None:
+        if request.reads is not None:
+            request.reads.spoil()  # the zone itself changes without telling
         asked = Query.ask(
             found.target, query.qtype, query_id=query.id, flags=query.flags, edns=query.edns
         )
@@ -50,7 +55,7 @@ async def answer(zone: Zone, request: Request, resolve: Resolve) -> tuple[Reply,
         additional=found.additional,
         aa=found.result != Result.DELEGATION or bool(found.answer),
     )
-    return reply, unknown
+    return reply if outside is None else reply.leading_to(outside), unknown
 
 
 def longest(qname: Name, zones: Container[Name]) -> Name | None:

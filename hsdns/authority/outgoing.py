@@ -12,6 +12,7 @@ from typing import Final
 from hsdns.chain import Transfer
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Query
+from hsdns.wire.name import after_name
 
 BATCH_LEN: Final = 16_384  # octets; pointers reach no farther (RFC 1035 section 4.1.4)
 MAX_RECORD_LEN: Final = (
@@ -45,21 +46,13 @@ def asked_serial(query: Query) -> int | None:
     if not wire or wire[6:8] != b"\0\0" or wire[8:10] != b"\0\1":
         return None
     try:
-        at = _after_name(wire, 12 + len(query.question_wire))
+        at = after_name(wire, 12 + len(query.question_wire))
         end = at + 10 + int.from_bytes(wire[at + 8 : at + 10], "big")
         if int.from_bytes(wire[at : at + 2], "big") != RRType.SOA or end - at < 32:
             return None
     except IndexError:
         return None
     return int.from_bytes(wire[end - 20 : end - 16], "big")
-
-
-def _after_name(wire: bytes, at: int) -> int:
-    while length := wire[at]:
-        if length >= 0xC0:
-            return at + 2
-        at += 1 + length
-    return at + 1
 
 
 def _length(record: RR) -> int:

@@ -198,8 +198,8 @@ class ClusterAnswers:
         for target in node.targets:
             more, cut = await self._follow(qname, target, qtype, zone, following, before)
             records, truncated = records + more, truncated or cut
-        # Several targets can lead to one record; a set holds it once (RFC 2181 section 5).
-        return (tuple(dict.fromkeys(records)) if len(node.targets) > 1 else records), truncated
+        # Several targets, or a way back here, can lead to one record; a set holds it once (RFC 2181 section 5).
+        return (tuple(dict.fromkeys(records)) if node.targets else records), truncated
 
     async def _follow(
         self,
@@ -215,7 +215,7 @@ class ClusterAnswers:
         following.left -= 1
         if target.is_at_or_below(qname) or len(before) > MAX_CHAIN or following.left < 0:
             return (), False
-        if any(known.owner == cname.owner and known.rdata == cname.rdata for known in before):
+        if any(known.rdata == cname.rdata for known in before):  # followed already, from wherever
             return (), False
         if target.is_at_or_below(zone):
             try:

@@ -21,7 +21,7 @@ from hsdns.cluster.answer import ClusterAnswers, NoSuchName
 from hsdns.cluster.freshness import Reads, address_counter, service_counter
 from hsdns.cluster.question import SVC, Asked
 from hsdns.cluster.schema import address_type
-from hsdns.cluster.value import HEADLESS, NO_PORT, Entry, ServiceValue
+from hsdns.cluster.value import HEADLESS, NO_PORT, Entry, Key, ServiceValue
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
@@ -64,30 +64,32 @@ class ExternalNames:
     def records(self, zone: Name, ttl: int, srv_ttl: int) -> Iterator[RR]:
         """What all names below a zone are answered at this moment, each record once: for a zone transfer.
 
-        A load balancer's name is not followed.  CoreDNS leaves out all but the first SRV record of a name, repeats
-        others, and cuts the names of load balancers.
+        The values are held on to now, the records made as they are taken.  A load balancer's name is not followed.
+        CoreDNS leaves out all but the first SRV record of a name, repeats others, and cuts the names of load balancers.
         """
-        services = self._answers.store.services
-        for namespace, name in sorted(services, key=lambda key: (key[1], key[0])):
-            value = services[namespace, name]
-            lefts: list[tuple[bytes, ...]] = [()]
-            if value.external:
-                ports = value.ports
-            else:
-                ports = tuple(dict.fromkeys(port for part in value.slices for port in part.ports))
-                if value.kind == HEADLESS:
-                    lefts += [(label,) for label in value.labels]
-            lefts += dict.fromkeys(
-                (b"_" + port.name, b"_" + port.protocol)
-                for port in ports
-                if port.name and port.protocol
-            )
-            for left in lefts:
+        values = sorted(
+            (
+                (key, value)
+                for key, value in self._answers.store.services.items()
+                if value.kind and self._answers.is_exposed(key[0], None)
+            ),
+            key=lambda item: (item[0][1], item[0][0]),
+        )
+        return self._walk(values, zone, ttl, srv_ttl)
+
+    def _walk(
+        self, values: Sequence[tuple[Key, ServiceValue]], zone: Name, ttl: int, srv_ttl: int
+    ) -> Iterator[RR]:
+        for (namespace, name), value in values:
+            for left in _lefts(value):
+                asked = parse((*left, name, namespace))
                 try:
-                    entries, asked = self.find((*left, name, namespace), None)
                     owner = Name.from_labels((*left, name, namespace, *zone.labels))
-                except (NoSuchName, ValueError):
+                except ValueError:
                     continue
+                if asked is None:
+                    continue
+                entries = tuple(self._entries(value, asked))
                 if len(left) < 2:
                     yield from dict.fromkeys(_host(owner, each, ttl, srv_ttl) for each in entries)
                 yield from dict.fromkeys(srv_records(entries, asked, owner, zone, srv_ttl))
@@ -103,6 +105,21 @@ class ExternalNames:
                     not asked.protocol or port.protocol == asked.protocol
                 ):
                     yield Entry(host, None, port.number)
+
+
+def _lefts(value: ServiceValue) -> list[tuple[bytes, ...]]:
+    """What stands left of a Service in its names: nothing, endpoints, ports with their protocols."""
+    found: list[tuple[bytes, ...]] = [()]
+    if value.external:
+        ports = value.ports
+    else:
+        ports = tuple(dict.fromkeys(port for part in value.slices for port in part.ports))
+        if value.kind == HEADLESS:
+            found += [(label,) for label in value.labels]
+    found += dict.fromkeys(
+        (b"_" + port.name, b"_" + port.protocol) for port in ports if port.name and port.protocol
+    )
+    return found
 
 
 def parse(labels: tuple[bytes, ...]) -> Asked | None:

@@ -216,7 +216,8 @@ def pack_slice(
                     complain("address", f"{shown(text)} is no address; it is left out")
                 else:
                     targets.append(target)
-                    of_targets.add(b"", label, zones.get(text, b""))
+                    dashed = pack_label(text.replace(".", "-")) if label is None else label
+                    of_targets.add(b"", dashed, zones.get(text, b""))
                 continue
             packed, usual = read
             width = len(packed) if usual else -len(packed)

@@ -53,7 +53,8 @@ def find(value: ServiceValue, asked: Asked, qname: Name, ttl: int) -> Node | Non
     if value.kind is None:
         return None
     if value.kind == EXTERNAL_NAME:
-        if asked.endpoint or asked.port or asked.protocol or value.external_name is None:
+        is_plain = not (asked.endpoint or asked.port or asked.protocol or asked.topology_zone)
+        if not is_plain or value.external_name is None:
             return None
         node = Node((), (), 1, value.external_name, (value.external_name,))
     else:

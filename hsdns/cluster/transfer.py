@@ -37,7 +37,7 @@ def zone_records(answers: ClusterAnswers, zone: Name) -> Iterator[RR]:
         (
             (key, value)
             for key, value in answers.values(zone).items()
-            if value.kind is not None and answers.is_allowed(key[0])
+            if value.kind is not None and answers.is_exposed(key[0], None)
         ),
         key=lambda item: (item[0][1], item[0][0]),
     )

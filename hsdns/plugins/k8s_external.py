@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Block, Handler, Next, Request, Transfer
@@ -135,7 +136,7 @@ class K8sExternal(Handler):
             pass
         if any(qname.is_at_or_below(through) for through in self._fallthrough):
             reply = await next(request)
-            return reply.replace(still_holds=partial(self._is_missing, request, zone))
+            return reply.held(partial(self._is_missing, request, zone))
         return self._finish(request, nxdomain(self._soa(zone)))
 
     def transfer(self, zone: Name) -> Transfer | None:
@@ -146,9 +147,8 @@ class K8sExternal(Handler):
             raise LookupError(f"zone {zone.to_text()}: the cluster has not been read yet")
         zone = zone.lowered()
         servers, glue = self._servers(zone)
-        # All of it now, so that what is sent is one moment's state.
-        named = tuple(self._names.records(zone, self._ttl, self.kubernetes.answers.ttl))
-        return Transfer(self._soa(zone), iter((*servers, *glue, *named)))
+        named = self._names.records(zone, self._ttl, self.kubernetes.answers.ttl)
+        return Transfer(self._soa(zone), chain(servers, glue, named))
 
     def _at_apex(self, request: Request, zone: Name) -> Reply:
         qtype = request.query.qtype

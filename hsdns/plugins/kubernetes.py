@@ -262,7 +262,7 @@ class Kubernetes(Handler):
             reply = await next(request)
             # A cache in front keeps it only as long as the cluster does not know the name either.
             still_missing = partial(self.answers.is_missing, query.qname, query.qtype, zone)
-            return reply.replace(still_holds=still_missing)
+            return reply.held(still_missing)
         if shared and request.reads is not None:
             request.reads.spoil()
         soa = self.answers.soa(zone)

@@ -5,9 +5,10 @@ Source: CoreDNS 1.14.7 plugin/template.
 Rule 1: the rules of a block are asked in file order; one whose zone fits but whose pattern does not ends with SERVFAIL,
         unless its `fallthrough` goes on to the next rule and, behind the last one, to the next plugin.
 Rule 2: a template that fails, and a text that is no record, is SERVFAIL, an error in the log and a count.
-Rule 3: a CNAME record that answers A or AAAA is completed by asking the whole server for its target.
+Rule 3: a CNAME record that answers A or AAAA is completed by asking the whole server for its target.  If that is the
+        cluster's, the reply is as `fresh` as it.
 Cacheable: unless a rule has `var` or `expr`, whether it answers depends on the question alone; what it answers is not
-        `fresh`, so the fast path keeps none of it.
+        `fresh`, or else its reads are spoilt, so the fast path keeps none of it.
 """
 
 from __future__ import annotations
@@ -143,6 +144,7 @@ class Template(Handler):
         self, request: Request, rule: Rule, hit: Hit, labels: tuple[str, ...]
     ) -> Reply:
         sections: dict[str, list[RR]] = {section: [] for section in SECTIONS}
+        targets: list[Reply] = []
         is_cut = False
         for section in SECTIONS:
             for text in rule.sections[section]:
@@ -152,6 +154,7 @@ class Template(Handler):
                     target = await self._lookup(request, record)
                     sections[section] += target.answer
                     is_cut = target.tc
+                    targets.append(target)
         reply = Reply(
             rcode=rule.rcode,
             answer=tuple(sections["answer"]),
@@ -160,6 +163,8 @@ class Template(Handler):
             aa=True,
             tc=is_cut,
         )
+        for target in targets:
+            reply = reply.leading_to(target)
         if rule.error is None:
             return reply
         return with_extended_error(request.query, reply, *rule.error)
@@ -179,6 +184,8 @@ class Template(Handler):
     async def _lookup(self, request: Request, alias: RR) -> Reply:
         """Ask this server for the target of a CNAME record, as the client asked."""
         query = request.query
+        if request.reads is not None:
+            request.reads.spoil()  # what the rules read is no cluster's
         asked = Query.ask(
             Name(alias.rdata), query.qtype, query_id=query.id, flags=query.flags, edns=query.edns
         )

@@ -115,8 +115,12 @@ def type_from_text(text: str) -> int:
 
 
 def class_to_text(number: int) -> str:
-    """Spell a class; unknown ones as CLASS123 (RFC 3597 section 5)."""
-    return _CLASSES.get(number) or f"CLASS{number}"
+    """Spell a class; unknown ones as CLASS123 (RFC 3597 section 5).
+
+    So is ANY, whose mnemonic is a record type as well (CoreDNS 1.14.7 in logs and expressions).
+    """
+    text = _CLASSES.get(number)
+    return f"CLASS{number}" if text is None or text in _TYPE_NUMBERS else text
 
 
 def class_from_text(text: str) -> int:

@@ -140,6 +140,16 @@ class Reply(msgspec.Struct, frozen=True):
         """Copy with some fields changed."""
         return msgspec.structs.replace(self, **changes)
 
+    def held(self, holds: Callable[[], bool]) -> Reply:
+        """Copy that holds only as long as this does too."""
+        before = self.still_holds
+        return self.replace(still_holds=holds if before is None else lambda: before() and holds())
+
+    def leading_to(self, target: Reply) -> Reply:
+        """Copy with what says how long the reply for its alias's target holds; that one's records are in it."""
+        reply = self.replace(fresh=True) if target.fresh else self
+        return reply if target.still_holds is None else reply.held(target.still_holds)
+
 
 def unwritten(rcode: int, error: str | None = None) -> Reply:
     """A reply that the server makes because no handler did: no AA, no SOA (CoreDNS plugin.ClientWrite)."""

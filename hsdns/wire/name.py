@@ -158,3 +158,12 @@ def _unescape(text: str) -> list[bytes]:
     if label:
         labels.append(bytes(label))
     return labels
+
+
+def after_name(wire: bytes, at: int) -> int:
+    """Return the offset after a name of a message, not following pointers; raise IndexError where it runs out."""
+    while length := wire[at]:
+        if length >= 0xC0:
+            return at + 2
+        at += 1 + length
+    return at + 1

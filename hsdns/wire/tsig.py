@@ -24,7 +24,7 @@ import dns.tsig
 from dns.rdtypes.ANY.TSIG import TSIG
 
 from hsdns.wire.iana import RRClass, RRType
-from hsdns.wire.name import Name
+from hsdns.wire.name import Name, after_name
 
 FUDGE: Final = 300  # seconds that clocks may differ (section 10)
 NO_ERROR: Final = 0
@@ -155,21 +155,13 @@ class ReplySigner:
 
 def _last_record(wire: bytes) -> int:
     """Where the last record of a message begins; raise IndexError."""
-    at, start = _after_name(wire, 12) + 4, 0
+    at, start = after_name(wire, 12) + 4, 0
     for _ in range(sum(wire[cell] << 8 | wire[cell + 1] for cell in (6, 8, 10))):
         if at >= len(wire):
             break
         start = at
-        at = _after_name(wire, at) + _FIXED.size
+        at = after_name(wire, at) + _FIXED.size
         at += wire[at - 2] << 8 | wire[at - 1]
     if not start:
         raise IndexError("the message has no records")
     return start
-
-
-def _after_name(wire: bytes, at: int) -> int:
-    while length := wire[at]:
-        if length >= 0xC0:
-            return at + 2
-        at += 1 + length
-    return at + 1

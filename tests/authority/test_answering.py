@@ -7,6 +7,7 @@ import pytest
 from hsdns.authority.answering import answer, longest
 from hsdns.authority.zone import Zone
 from hsdns.chain import Request
+from hsdns.cluster.freshness import NoCounters, Reads
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
@@ -123,6 +124,20 @@ def test_the_outside_is_asked_with_the_clients_edns() -> None:
         edns,
         3,
     )
+
+
+def test_what_an_alias_leads_to_in_the_cluster_stays_fresh() -> None:
+    is_held = True
+    target = reply(["www.example.net. 5 IN A 192.0.2.9"], fresh=True).held(lambda: is_held)
+    reads = Reads(NoCounters())
+    request = make_request("away.example.org.").replace(reads=reads)
+    found, _ = finish(answer(ZONE, request, Outside(target)))
+    assert found.fresh
+    assert not reads.is_whole
+    assert found.still_holds is not None
+    assert found.still_holds()
+    is_held = False
+    assert not found.still_holds()
 
 
 def test_the_wildcard_is_metadata() -> None:

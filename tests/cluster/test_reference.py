@@ -267,6 +267,53 @@ def test_chains_of_external_names(length: int, cnames: int) -> None:
     check(plugin, Reference(cluster, options), qname, RRType.A)
 
 
+def circle(*with_address: str) -> list[Object]:
+    """Headless Services f and h that lead to each other by FQDN slices, and g that leads to f."""
+
+    def leading(name: str, target: str) -> list[Object]:
+        meta = ObjectMeta(name=name, namespace="default")
+        labels = {SERVICE_NAME_LABEL: name}
+        slices = [("FQDN", f"{target}.default.svc.cluster.local")]
+        if name in with_address:
+            slices.append(("IPv4", f"10.0.0.{ord(name)}"))
+        return [
+            Service(meta, ServiceSpec(cluster_ip="None")),
+            *(
+                EndpointSlice(
+                    ObjectMeta(name=f"{name}-{kind}", namespace="default", labels=labels),
+                    kind,
+                    [Endpoint(addresses=[address])],
+                    [EndpointPort(name="sql", protocol="TCP", port=5432)],
+                )
+                for kind, address in slices
+            ),
+        ]
+
+    leads_in = external("g", "f.default.svc.cluster.local")
+    return [Namespace(ObjectMeta(name="default")), *leading("f", "h"), *leading("h", "f"), leads_in]
+
+
+@pytest.mark.parametrize(
+    ("with_address", "name", "cnames", "addresses"),
+    [
+        ("fh", "g", 2, 2),  # the way from h back to f has been gone
+        ("fh", "f", 2, 2),
+        ("f", "g", 1, 1),
+        ("h", "g", 2, 1),
+        ("", "g", 0, 0),
+    ],
+    ids=["led-into-it", "from-within", "the-first-alone", "the-second-alone", "no-address"],
+)
+def test_circles_of_endpoints(with_address: str, name: str, cnames: int, addresses: int) -> None:
+    cluster, options = circle(*with_address), Options()
+    plugin = serve(options, with_sync(options, cluster))
+    qname = Name.from_text(f"{name}.default.svc.cluster.local.")
+    reply = ask(plugin, qname, RRType.A)
+    found = [rr.rrtype for rr in reply.answer]
+    assert (found.count(RRType.CNAME), found.count(RRType.A)) == (cnames, addresses)
+    check(plugin, Reference(cluster, options), qname, RRType.A)
+
+
 def headless(entries: int, families: int = 1) -> list[Object]:
     """A headless Service with `entries` (address, port) pairs a family."""
     meta = ObjectMeta(name="db", namespace="default")

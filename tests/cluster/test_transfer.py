@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hsdns.chain import Transfer
+from hsdns.cluster.selector import Selector
 from hsdns.cluster.transfer import has_records
 from hsdns.wire.name import Name
-from tests.support.cluster import Cluster, deletes, endpoint_slice, service, upserts
+from tests.support.cluster import Cluster, deletes, endpoint_slice, namespace, service, upserts
 from tests.support.requests import section
 
 ZONE = Name.from_text("cluster.local.")
@@ -107,12 +108,29 @@ WEB = service("testns/web", "10.0.0.1", "2001:db8::1", ports=["http/TCP/80", "/U
     ],
 )
 def test_records(objects: list[object], expected: list[str]) -> None:
-    assert lines(Cluster(*objects)) == expected  # type: ignore[arg-type]  # a table of objects of several kinds
+    existing = ("testns", "other")
+    assert lines(Cluster(*objects, existing=existing)) == expected  # type: ignore[arg-type]  # a table of objects of several kinds
 
 
 def test_namespaces_count() -> None:
-    cluster = Cluster(WEB, service("other/b", "10.0.0.2", ports=[]), namespaces=("other",))
+    hidden, shown = WEB, service("other/b", "10.0.0.2", ports=[])
+    cluster = Cluster(hidden, shown, existing=("testns", "other"), namespaces=("other",))
     assert [line.split()[0] for line in lines(cluster)] == ["b.other.svc.cluster.local."] * 2
+
+
+def test_namespaces_that_are_not_there_are_left_out() -> None:
+    """What `namespace_labels` hides is no secondary's either."""
+    labels = Selector.from_text("team=a")
+    cluster = Cluster(
+        namespace("testns", {"team": "a"}),
+        namespace("other", {"team": "b"}),
+        WEB,
+        service("other/b", "10.0.0.2", ports=[]),
+        service("gone/c", "10.0.0.3", ports=[]),
+        existing=(),
+        namespace_labels=labels,
+    )
+    assert {line.split()[0] for line in lines(cluster)} == {"web.@", "_http._tcp.web.@"}
 
 
 def test_name_servers_come_first_and_their_addresses_have_no_ttl() -> None:

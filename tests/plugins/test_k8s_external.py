@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from hsdns.cluster.external import srv_records
 from hsdns.cluster.freshness import NoCounters, Reads
 from hsdns.cluster.objects import (
     LoadBalancerIngress,
@@ -19,8 +21,8 @@ from hsdns.cluster.objects import (
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.k8s_external import K8sExternal
 from hsdns.plugins.whoami import Whoami
-from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.cluster import Cluster, deletes, endpoint_slice, meta, service, upserts
 from tests.support.drive import finish
@@ -212,6 +214,17 @@ def test_what_falls_through_holds_until_the_cluster_has_it() -> None:
     assert not address.still_holds()
 
 
+def test_what_two_plugins_pass_on_holds_for_both() -> None:
+    outside = Outside("k8s_external example.org {\nfallthrough\n}")
+    is_held = True
+    below = reply(rcode=Rcode.NXDOMAIN).held(lambda: is_held)  # as `kubernetes` behind it says
+    found = outside.ask("web.testns.example.org.", below)
+    assert found.still_holds is not None
+    assert found.still_holds()
+    is_held = False
+    assert not found.still_holds()
+
+
 def test_the_option_namespaces_hides_names_and_addresses() -> None:
     outside = Outside(
         "k8s_external example.org 2.0.192.in-addr.arpa",
@@ -324,6 +337,25 @@ def test_a_transfer_is_of_one_moment() -> None:
         "web.testns.example.org. 5 IN SRV 0 100 80 web.testns.example.org.",
         "_http._tcp.web.testns.example.org. 5 IN SRV 0 100 80 web.testns.example.org.",
     ]
+
+
+def test_a_transfer_is_made_as_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A big zone would stop the server for seconds otherwise."""
+    made: list[bytes] = []
+
+    def counted(*args: Any) -> Iterator[RR]:
+        made.append(args[2].lower)
+        return srv_records(*args)
+
+    monkeypatch.setattr("hsdns.cluster.external.srv_records", counted)
+    services = [external(f"testns/web-{number}", "192.0.2.1") for number in range(9)]
+    found = Outside("k8s_external example.org", *services).plugin.transfer(
+        Name.from_text("example.org")
+    )
+    assert found is not None
+    records = iter(found.records)
+    assert [next(records).rrtype for _ in range(3)] == [RRType.NS, RRType.A, RRType.SRV]
+    assert len(made) == 1
 
 
 def test_names_that_are_too_long_and_namespaces_that_are_hidden_are_not_transferred() -> None:

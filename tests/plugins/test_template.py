@@ -187,6 +187,15 @@ def test_cname(qtype: str, target: Reply | None, answers: list[str], is_cut: boo
     )
 
 
+def test_a_target_in_the_cluster_stays_fresh() -> None:
+    target = reply(["b. 5 IN A 192.0.2.1"], fresh=True).held(lambda: False)
+    asked = Asked('template IN ANY {\n answer "a. 60 IN CNAME b."\n}', lambda request: target)
+    found = asked.ask("a.", "A")
+    assert found.fresh
+    assert found.still_holds is not None
+    assert not found.still_holds()
+
+
 def test_metrics() -> None:
     asked = Asked("""template IN ANY example {
  match ^good

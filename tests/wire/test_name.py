@@ -4,7 +4,7 @@ import dns.name
 import pytest
 from hypothesis import given
 
-from hsdns.wire.name import ROOT, Name
+from hsdns.wire.name import ROOT, Name, after_name
 from tests import strategies
 
 LONGEST = ".".join(["x" * 63] * 3 + ["x" * 61])
@@ -132,3 +132,17 @@ def test_from_labels() -> None:
         Name.from_labels([b""])
     with pytest.raises(ValueError, match="allowed are 255"):
         Name.from_labels([b"x" * 63] * 4)
+
+
+@pytest.mark.parametrize(
+    ("wire", "end"),
+    [(b"??\0", 3), (b"??\3org\0rest", 7), (b"??\1a\xc0\0rest", 6), (b"??\xc1\2", 4)],
+)
+def test_after_name(wire: bytes, end: int) -> None:
+    assert after_name(wire, 2) == end
+
+
+@pytest.mark.parametrize("wire", [b"??", b"??\3or", b"??\3org"])
+def test_after_a_name_that_runs_out_is_nothing(wire: bytes) -> None:
+    with pytest.raises(IndexError):
+        after_name(wire, 2)

@@ -72,6 +72,7 @@ def test_mnemonics_are_dnspythons() -> None:
     for number in (1, 3, 4, 254, 255, 7):
         assert class_from_text(class_to_text(number)) == number
         assert dns.rdataclass.from_text(class_to_text(number)) == number
+    assert class_to_text(255) == "CLASS255"  # ANY is a type
     for number in (*range(11), 16, 23, 3000):
         assert rcode_from_text(rcode_to_text(number)) == number
 

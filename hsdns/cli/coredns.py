@@ -55,7 +55,7 @@ def run(words: list[str]) -> int:
     if flags.get("plugins"):
         from hsdns.plugins import ORDER
 
-        print("\n".join(sorted(f"dns.{name}" for name in ORDER)))
+        print("\n".join(sorted(ORDER)))
         return 0
 
     from hsdns.cli import launch

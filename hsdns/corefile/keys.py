@@ -138,6 +138,8 @@ def _expand(token: Token, text: str) -> list[Name]:
 def _reason(error: ValueError, text: str) -> str:
     if isinstance(error, UnicodeError):
         return "it holds characters that are no text"
+    if text.endswith("{"):
+        return 'put a space before the "{"'
     if ".." in text or text.startswith("."):
         return "a label is empty; remove a dot"
     return str(error)

@@ -197,7 +197,7 @@ class _Parser:
             if lexeme.text == "import":
                 stream.expand_import()
             else:
-                directives.append(self._directive(braced))
+                directives.append(self._directive(braced, directives))
         if braced and opening is not None:
             # CoreDNS takes the last body's `}` for the block's.
             if stream.last is None or stream.last.text != "}":
@@ -208,12 +208,12 @@ class _Parser:
             )
         return tuple(directives)
 
-    def _directive(self, braced: bool) -> Directive:
+    def _directive(self, braced: bool, before: Sequence[Directive]) -> Directive:
         stream = self._stream
         lexeme = stream.take()
         name = stream.fill_in(lexeme)
         if name.text not in self._known:
-            raise CorefileError(name.position, self._unknown(lexeme, name, braced))
+            raise CorefileError(name.position, self._unknown(lexeme, name, braced, before))
         args = list[Token]()
         while (lexeme_ := stream.peek()) is not None:
             if lexeme_.text == "{":
@@ -262,7 +262,9 @@ class _Parser:
             )
         return tuple(Line(row[0], tuple(row[1:])) for row in rows)
 
-    def _unknown(self, lexeme: Lexeme, name: Token, braced: bool) -> str:
+    def _unknown(
+        self, lexeme: Lexeme, name: Token, braced: bool, before: Sequence[Directive]
+    ) -> str:
         word = name.text
         if word in self._not_yet:
             return f'directive "{word}" exists in CoreDNS but not in hsdns yet; remove it'
@@ -275,6 +277,9 @@ class _Parser:
             return f'{message}; put a space before the "{{"'
         if word.startswith("}"):
             return f'{message}; put a space after the "}}"'
+        above = before[-1].args[-1] if before and before[-1].args else None
+        if above is not None and len(above.text) > 1 and above.text.endswith("{"):
+            return f'{message}; put a space before the "{{" of "{above.text}" at {above.position}'
         guess = did_you_mean(word.lower(), self._known)
         if guess or not ("." in word or ":" in word):
             return message + guess

@@ -3,7 +3,7 @@
 Path: the last step; plugins/template.py calls Template.render() for each record of a reply.
 Source: Go's text/template/exec.go.
 Rule 1: an error ends the rendering; what was made until then is not used.
-Rule 2: MAX_STEPS nodes and MAX_OUTPUT characters, then it is cut off with an error.
+Rule 2: MAX_STEPS nodes, MAX_OUTPUT characters and MAX_GIVEN of them on the way there, then it is cut off with an error.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from hsdns.gotemplate.values import MISSING, Method, Missing, field_of, is_true,
 
 MAX_STEPS: Final = 10_000
 MAX_OUTPUT: Final = 65_536
+MAX_GIVEN: Final = (
+    1_000_000  # characters given to functions in all; a text doubled 30 times is a gigabyte
+)
 MAX_CALLS: Final = 40  # templates within templates
 _NOTHING: Final = object()  # no value comes from the left of a pipe
 
@@ -65,6 +68,7 @@ class _Run:
         self._variables: list[tuple[str, Any]] = [("$", data)]
         self._steps = MAX_STEPS
         self._room = MAX_OUTPUT
+        self._given = MAX_GIVEN
         self._calls = 0
 
     def walk(self, node: Node, dot: Any) -> None:
@@ -201,6 +205,9 @@ class _Run:
         arguments = [self._argument(other, dot) for other in others]
         if final is not _NOTHING:
             arguments.append(final)
+        self._given -= sum(len(each) for each in arguments if isinstance(each, str))
+        if self._given < 0:
+            raise TemplateError(f"the template works on more than {MAX_GIVEN} characters", node.at)
         return _call(node.name, fewest, most, call, arguments, node.at)
 
     def _lazy(self, node: tree.Function, others: list[Node], dot: Any, final: Any) -> Any:

@@ -22,6 +22,7 @@ from hsdns.corefile.tree import Directive, Token
 from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS, Counter, Labels, Registry
 from hsdns.plugins.prometheus_runtime import show_runtime
 from hsdns.plugins.prometheus_web import TlsContext, read_web_config
+from hsdns.wire.edns import OPT_FIXED_LEN
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
@@ -115,8 +116,14 @@ class QueryCounts:
         self._add(request, zone, rcode, size, seconds, plugin if written else "")
 
     def count_dropped(self, request: Request, reply: Reply, seconds: float) -> None:
-        """Count a query that no chain answered: no block for its name, a class that is refused, a fault caught."""
-        self._add(request, DROPPED, reply.rcode, reply_size(request.query, reply), seconds, "")
+        """Count a query that no chain answered: no block for its name, a class that is refused, a fault caught.
+
+        The server's own OPT record counts here, as in CoreDNS, which puts it in before it measures.
+        """
+        size, edns = reply_size(request.query, reply), request.query.edns
+        if edns is not None:
+            size += OPT_FIXED_LEN + len(edns.echoed_options())
+        self._add(request, DROPPED, reply.rcode, size, seconds, "")
 
     def _add(
         self, request: Request, zone: str, rcode: int, size: int, seconds: float, plugin: str

@@ -83,7 +83,8 @@ class Rewrite(Handler):
             below = request if query is request.query else request.replace(query=query)
             reply = await next(below)
             if not reply.written and (undo or stopped):
-                reply = reply.replace(written=True)
+                # With its OPT record, as in CoreDNS: `nsid` writes into that, and `log` counts it.
+                reply = reply.replace(written=True, edns_options=_shown_options(query))
             if undo and reply.written and not reply.dropped:
                 reply = await self._undo(below, reply, undo)
         except BadName as bad:
@@ -123,6 +124,14 @@ class Rewrite(Handler):
         asked = Query.ask(qname, query.qtype, query_id=query.id, flags=query.flags, edns=query.edns)
         found = await self._runtime.resolve(below.replace(query=asked, depth=below.depth + 1))
         return None if found.dropped else found
+
+
+def _shown_options(query: Query) -> tuple[tuple[int, bytes], ...] | None:
+    """The options that a reply sends back; None where the query has no OPT record."""
+    edns = query.edns
+    if edns is None:
+        return None
+    return tuple(option for option in edns.options if option[0] in edns.echoed)
 
 
 def _rewritten(

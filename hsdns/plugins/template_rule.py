@@ -189,6 +189,8 @@ def _meta(request: Request, label: object) -> str:
 
 def _class_text(number: int) -> str:
     """A class's mnemonic, nothing for numbers without one; so labels of metrics stay few."""
+    if number == RRClass.ANY:
+        return "ANY"  # where class_to_text() avoids it
     text = class_to_text(number)
     return "" if text == f"CLASS{number}" else text
 

@@ -127,6 +127,9 @@ def test_parse_key(text: str, expected: list[str]) -> None:
             id="long text",
         ),
         pytest.param(
+            ".:53{", '".:53{" is not a domain name: put a space before the "{"', id="glued brace"
+        ),
+        pytest.param(
             "a\\", '"a\\" is not a domain name: "a\\" ends in a backslash', id="backslash"
         ),
         pytest.param(

@@ -195,6 +195,11 @@ ERRORS = [
         id="glued brace",
     ),
     pytest.param(
+        ". {\n log example.org{\n  class all\n }\n}\n",
+        '3:3: unknown directive "class"; put a space before the "{" of "example.org{" at Corefile:2:6',
+        id="brace glued to an argument",
+    ),
+    pytest.param(
         "a {\n log\n}b {\n}\n",
         '3:1: unknown directive "}b"; put a space after the "}"',
         id="glued closing brace",

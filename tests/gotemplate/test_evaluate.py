@@ -179,6 +179,11 @@ def test_render(text: str, made: str) -> None:
             "the template makes more than 65536 characters",
         ),
         (
+            "{{ $x := `a` }}{{ range 60 }}{{ $x = print $x $x }}{{ end }}",
+            37,
+            "the template works on more than 1000000 characters",
+        ),
+        (
             "{{ define `t` }}{{ template `t` }}{{ end }}{{ template `t` }}",
             16,
             "templates include each other more than 40 deep",

@@ -35,8 +35,13 @@ def ask(below: Reply, qtype: str = "A", **options: Any) -> Reply:
         pytest.param(reply((), (), GLUE, aa=True), reply(aa=True), id="empty-answer"),
         pytest.param(
             reply(A, NS, fresh=True, edns_options=((10, b"x"),)),
-            reply(A, fresh=True, edns_options=((10, b"x"),)),
-            id="what-is-no-record",
+            reply(A, fresh=True),
+            id="options-of-an-upstream",
+        ),
+        pytest.param(
+            reply(A, edns=Edns(4096, do=True), edns_options=((15, b"\0\x0f"),)),
+            reply(A),
+            id="opt-of-a-handler",
         ),
     ],
 )

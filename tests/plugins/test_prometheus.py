@@ -183,6 +183,18 @@ def test_dropped_queries_are_counted_apart() -> None:
     )
 
 
+def test_the_size_of_a_dropped_query_has_the_servers_opt_record() -> None:
+    metrics = Registry()
+    edns = Edns(1232, options=((10, b"12345678"), (8, b"not sent back")))
+    QueryCounts(metrics).count_dropped(
+        make_request("a.example.org.", edns=edns), unwritten(Rcode.REFUSED), 0.5
+    )
+    lines = [line for line in shown(metrics) if line.startswith("coredns_dns_response_size_")]
+    assert [line for line in lines if "_sum" in line] == [
+        'coredns_dns_response_size_bytes_sum{proto="udp",server="dns://:53",view="",zone="dropped"} 54.0'
+    ]  # 31 octets, the OPT record 11, the cookie 12
+
+
 def test_buckets() -> None:
     runtime = FakeRuntime()
     plugin = Prometheus()

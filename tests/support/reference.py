@@ -345,10 +345,11 @@ class Reference:
             name = endpoint.target_ref.name or ""
             if 0 < len(_encode(name)) < 64:
                 return _fold(name)
+        if "." in text:
+            label = _fold(text.replace(".", "-"))
+            return label if len(_encode(label)) <= 63 else ""
         if _ip(text) is None:
             return ""
-        if "." in text:
-            return _fold(text.replace(".", "-"))
         dashed = _fold(text.replace(":", "-"))
         return dashed + "0" if dashed.endswith("-") else dashed
 

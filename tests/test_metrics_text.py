@@ -22,9 +22,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hsdns.plugins import ORDER
+from loadtest.ports import free_port
 from tests.support.client import PROBE, PROBE_IDS, ask_tcp, ask_udp
 from tests.support.fake_api import FakeApi
-from tests.support.peer import free_port
 from tests.support.sockets import DEADLINE, query, run
 from tests.support.upstreams import answer, serve
 

@@ -12,9 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from loadtest.ports import free_port
 from loadtest.watch.access import Access
 from loadtest.watch.objects import SERVICES_PER_NAMESPACE
-from loadtest.watch.process import Failed, Process, free_port
+from loadtest.watch.process import Failed, Process
 from loadtest.watch.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,15 +9,12 @@ Source: proc(5): stat fields 14 to 17, status VmRSS and VmHWM.
 from __future__ import annotations
 
 import os
-import secrets
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-SERVER_PORTS = range(20000, 32000)  # below Linux's default ip_local_port_range, 32768 to 60999
 _GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -142,22 +139,3 @@ def memory_of(status: str) -> Memory:
     values = dict(line.split(":", 1) for line in status.splitlines() if line.startswith("Vm"))
     now, peak = (int(values.get(name, "0 kB").split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
     return Memory(now, peak)
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that is free for TCP and UDP now.
-
-    It is not one that the kernel gives to clients, which might take it before the server does.
-    """
-    while True:
-        port = secrets.choice(SERVER_PORTS)
-        with (
-            socket.socket(type=socket.SOCK_STREAM) as tcp,
-            socket.socket(type=socket.SOCK_DGRAM) as udp,
-        ):
-            try:
-                tcp.bind(("127.0.0.1", port))
-                udp.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port

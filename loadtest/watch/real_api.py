@@ -15,8 +15,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from loadtest.ports import free_port
 from loadtest.watch.access import Access, Certificates
-from loadtest.watch.process import Failed, Process, free_port
+from loadtest.watch.process import Failed, Process
 
 START_DEADLINE = 60.0  # seconds; a start takes five on an idle machine
 _PAUSE = 0.1

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from loadtest.corefile import COREFILE
+from loadtest.ports import free_port
 from loadtest.watch.access import Access
 from loadtest.watch.dns import ZONE, question
-from loadtest.watch.process import Failed, Memory, Process, free_port
+from loadtest.watch.process import Failed, Memory, Process
 
 POLL = 0.005  # seconds between two questions for /ready
 START_DEADLINE = 90.0

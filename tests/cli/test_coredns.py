@@ -20,7 +20,7 @@ from hsdns import __version__
 from hsdns.cli import coredns, launch
 from hsdns.plugins import ORDER
 from hsdns.server import interfaces
-from tests.support.peer import free_port
+from loadtest.ports import free_port
 from tests.support.sockets import query, summary
 from tests.support.stock import KUBEADM
 

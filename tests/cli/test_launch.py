@@ -23,7 +23,7 @@ from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
-from tests.support.peer import free_port
+from loadtest.ports import free_port
 
 FALLBACK = ". {\n    whoami\n    log\n}\n"
 

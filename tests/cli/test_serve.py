@@ -19,7 +19,7 @@ from hsdns.cli import launch, serve
 from hsdns.cli.coredns import version_text
 from hsdns.corefile.parser import parse
 from hsdns.server.cpus import usable_cpus
-from tests.support.peer import free_port
+from loadtest.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 

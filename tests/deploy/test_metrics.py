@@ -22,8 +22,8 @@ from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.server.lifecycle import Server
+from loadtest.ports import free_port
 from tests.support.fake_api import FakeApi
-from tests.support.peer import free_port
 from tests.support.sockets import UdpClient, query, run, until
 
 ROOT = Path(__file__).resolve().parents[2]

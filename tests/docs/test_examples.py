@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile, Directive, Line, ServerBlock, Token
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.server.lifecycle import Server
+from loadtest.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "hsdns" / "demo"
@@ -93,22 +93,6 @@ def read(fence: Fence) -> Corefile:
 
 
 # --- Corefiles ---
-
-
-def free_port() -> int:
-    """A port of loopback that is free for UDP and TCP."""
-    while True:
-        with (
-            socket.socket(type=socket.SOCK_STREAM) as tcp,
-            socket.socket(type=socket.SOCK_DGRAM) as udp,
-        ):
-            tcp.bind(("127.0.0.1", 0))
-            port: int = tcp.getsockname()[1]
-            try:
-                udp.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 class Loopback:

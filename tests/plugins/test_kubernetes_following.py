@@ -24,8 +24,8 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.server.lifecycle import Server
 from hsdns.sources.synthetic import Synthetic
 from hsdns.sources.synthetic_cluster import Shape
+from loadtest.ports import free_port
 from tests.support.fake_api import FakeApi
-from tests.support.peer import free_port
 from tests.support.requests import FakeRuntime
 from tests.support.setup import set_up
 from tests.support.sockets import UdpClient, query, run, summary, until

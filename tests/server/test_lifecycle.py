@@ -36,10 +36,10 @@ from hsdns.server.listener import ListenError, open_both
 from hsdns.server.tcp import TcpServer
 from hsdns.server.udp import UdpListener
 from hsdns.wire.message import Reply
+from loadtest.ports import free_port
 from tests.support.cluster import service
 from tests.support.cluster_server import Asker, ClusterServer
 from tests.support.kept import KUBERNETES, ask, cluster_objects
-from tests.support.peer import free_port
 from tests.support.sockets import LOOPS, TcpClient, UdpClient, query, run, summary, until
 from tests.support.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
 

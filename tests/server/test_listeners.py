@@ -22,7 +22,7 @@ from hsdns.server.listener import ListenError, Opened
 from hsdns.server.listeners import Leaving, Listeners
 from hsdns.server.runtime import ServerRuntime, Tasks
 from hsdns.wire.message import Reply
-from tests.support.peer import free_port
+from loadtest.ports import free_port
 from tests.support.sockets import Answer, TcpClient, UdpClient, processor, query, run, until
 from tests.support.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
 

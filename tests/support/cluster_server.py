@@ -17,8 +17,8 @@ from hsdns.corefile.tree import Corefile
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.lifecycle import Server
+from loadtest.ports import free_port
 from tests.support.kept import ask
-from tests.support.peer import free_port
 from tests.support.sockets import DEADLINE
 from tests.support.subject import FedSource
 

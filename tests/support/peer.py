@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
-import socket
 import tempfile
 import time
 from collections.abc import Mapping
@@ -19,12 +17,12 @@ from typing import IO
 
 import aiohttp
 
+from loadtest.ports import free_port
 from tests.support.client import PROBE, PROBE_IDS, ask_tcp, ask_udp
 from tests.support.fake_api import FakeApi
 from tests.support.scenario import Event, Scenario
 
 START_DEADLINE = 20.0  # seconds; a start takes 0.2 on an idle machine
-SERVER_PORTS = range(20000, 32000)  # below Linux's default ip_local_port_range, 32768 to 60999
 _PAUSE = 0.01
 _PROBE_TIMEOUT = 0.5
 _DIRECTIVE = re.compile(r"^(\s+)(\w+)(.*)$")
@@ -32,25 +30,6 @@ _DIRECTIVE = re.compile(r"^(\s+)(\w+)(.*)$")
 
 class PeerError(RuntimeError):
     """The process did not come up; the message ends with what it printed."""
-
-
-def free_port() -> int:
-    """Find a port of 127.0.0.1 that is free for UDP and TCP.
-
-    It is not one that the kernel gives to clients, which might take it before the server does.
-    """
-    while True:
-        port = secrets.choice(SERVER_PORTS)
-        with (
-            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp,
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
-        ):
-            try:
-                tcp.bind(("127.0.0.1", port))
-                udp.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 def prepare_corefile(

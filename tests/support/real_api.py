@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from loadtest.ports import free_port
 from tests.support.collection import KINDS, Kind, Manifest
-from tests.support.peer import free_port
 
 ASSETS: Final = "KUBEBUILDER_ASSETS"
 PROGRAMS: Final = ("etcd", "kube-apiserver")

@@ -32,7 +32,8 @@ from hsdns.server.interfaces import own_addresses
 from hsdns.server.lifecycle import Server
 from hsdns.wire.message import Reply
 from hsdns.zones import Zones
-from tests.support.peer import free_port, prepare_corefile
+from loadtest.ports import free_port
+from tests.support.peer import prepare_corefile
 from tests.support.scenario import Event, Manifest, Scenario
 
 CLIENT = Endpoint("127.0.0.1", 40000)

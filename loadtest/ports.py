@@ -1,0 +1,77 @@
+"""Ports of loopback for servers that are started here: each given once, to one process.
+
+Path: a test or a benchmark that starts a server -> free_port -> the server's Corefile.
+Rule 1: none is one that the kernel gives to clients, which might take it before the server does.
+Rule 2: a process takes a run of ports for itself, so that two that look for a port at once find two.  It holds the
+first of the run open as the sign; the kernel frees it however the process ends.
+Rule 3: the ports of a run are given in turn.  Drawn at random, two of a Corefile's five are equal often enough to see.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import socket
+
+SERVER_PORTS = range(20000, 32000)  # below Linux's default ip_local_port_range, 32768 to 60999
+_RUN = 200
+_HOST = "127.0.0.1"
+
+
+class Run:
+    """The ports after one that this process holds open; `sign` is that socket."""
+
+    def __init__(self, sign: socket.socket) -> None:
+        self._sign = sign
+        self._first = sign.getsockname()[1]
+        self._given = 0
+
+    def next(self) -> int:
+        """Give the next port that is free for UDP and TCP now; raise RuntimeError if none of the run is."""
+        for _ in range(1, _RUN):
+            port: int = self._first + 1 + self._given % (_RUN - 1)
+            self._given += 1
+            if _is_free(port):
+                return port
+        raise RuntimeError(
+            f"no port from {self._first + 1} to {self._first + _RUN - 1} of {_HOST} is free"
+        )
+
+
+def free_port() -> int:
+    """Give a port of 127.0.0.1 that is free for UDP and TCP, and that this process was not given lately.
+
+    Raises RuntimeError where none is left.
+    """
+    return _run().next()
+
+
+@functools.cache
+def _run() -> Run:
+    starts = list(SERVER_PORTS[::_RUN])
+    random.shuffle(starts)
+    for start in starts:
+        sign = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            sign.bind((_HOST, start))
+            sign.listen()  # a socket that only is bound may share its port with another that sets SO_REUSEADDR
+        except OSError:
+            sign.close()
+            continue
+        return Run(sign)
+    raise RuntimeError(
+        f"other processes hold all runs of ports from {SERVER_PORTS.start} to {SERVER_PORTS.stop}"
+    )
+
+
+def _is_free(port: int) -> bool:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+    ):
+        try:
+            tcp.bind((_HOST, port))
+            udp.bind((_HOST, port))
+        except OSError:
+            return False
+        return True

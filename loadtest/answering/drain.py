@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 from loadtest.answering.usage import Measured
 
 QUERIES: Final = 2000
-SOCKETS: Final = 20
 _LOOK_EVERY = 0.002  # seconds
 _PATIENCE = 0.05  # seconds without a new reply until the rest counts as lost
 _START_PATIENCE = 1.0
@@ -36,14 +35,20 @@ class Drained(NamedTuple):
 
 
 class Filler:
-    """The sockets that ask; a context."""
+    """So many sockets that ask in turn; a context.  Raises OSError where the process may not open as many."""
 
-    def __init__(self) -> None:
-        self._socks = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(SOCKETS)]
-        for sock in self._socks:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-            sock.bind(("127.0.0.1", 0))
-            sock.setblocking(False)
+    def __init__(self, ports: int) -> None:
+        self._socks: list[socket.socket] = []
+        try:
+            for _ in range(ports):
+                sock = socket.socket(type=socket.SOCK_DGRAM)
+                self._socks.append(sock)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+                sock.bind(("127.0.0.1", 0))
+                sock.setblocking(False)
+        except OSError:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Filler:
         return self
@@ -60,7 +65,7 @@ class Filler:
         try:
             before = process.cpu_ns()
             for index, message in enumerate(messages):
-                self._socks[index % SOCKETS].sendto(message, ("127.0.0.1", port))
+                self._socks[index % len(self._socks)].sendto(message, ("127.0.0.1", port))
         finally:
             process.go_on()
         after, answered = before, 0

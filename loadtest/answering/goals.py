@@ -29,6 +29,8 @@ GOALS: Final = (
     Goal("compiled, a hit: C echo of equal reply size", ("hot", NATIVE), ("hot", ECHO), 1.25, 1.10),
     Goal("compiled, a hit: Knot DNS", ("hot", NATIVE), ("hot", KNOT), 0.8, 0.7),
     Goal("compiled, a hit: CoreDNS", ("hot", NATIVE), ("hot", COREDNS), None, 1 / 20),
+    Goal("compiled, from many ports: C echo", ("ports", NATIVE), ("ports", ECHO), 1.25, 1.1),
+    Goal("compiled, from many ports: Knot DNS", ("ports", NATIVE), ("ports", KNOT), None, 0.8),
     Goal("compiled, search path: its hit", ("search", NATIVE), ("hot", NATIVE), 1.25, 1.15),
     Goal("compiled, random names: its hit", ("random", NATIVE), ("hot", NATIVE), 1.25, 1.15),
     Goal("compiled, cookies and mixed case: its hit", ("cookies", NATIVE), ("hot", NATIVE), None, 1.2),

@@ -14,6 +14,10 @@ from typing import Final, NamedTuple
 from loadtest.answering.cluster import SERVICES_ZONE, ZONE, Cluster, Question
 
 HOT = 1_000  # names
+FEW_PORTS: Final = 20
+MANY_PORTS: Final = (
+    900  # more than any server takes at once; fewer than the files that a process may open
+)
 CLUSTER_QUESTIONS = 50_000
 FRESH_FIRST: Final = 2_000  # questions of a fresh mix that warm a server up
 EXTERNAL = 100  # names that are not of the cluster and go through the search path
@@ -31,7 +35,7 @@ class Mix(NamedTuple):
     """A kind of traffic.
 
     `fresh`: each round asks other names.  `spoilt`: each query has a cookie and a case of its own.  `changes`: events a
-    second in the cluster meanwhile.
+    second in the cluster meanwhile.  `ports`: from how many ports drain asks, in turn.
     """
 
     key: str
@@ -42,6 +46,7 @@ class Mix(NamedTuple):
     spoilt: bool = False
     tcp: bool = False
     changes: int = 0
+    ports: int = FEW_PORTS
     methods: tuple[str, ...] = (DRAIN, DNSPERF)
 
     @property
@@ -116,6 +121,7 @@ def _label(random: Random, length: int) -> str:
 
 MIXES: Final = (
     Mix("hot", "1,000 headless names, A of 10 endpoints", _hot),
+    Mix("ports", "the 1,000 names, asked from 900 ports instead of 20", _hot, ports=MANY_PORTS, methods=(DRAIN,)),
     Mix("cluster", "the whole cluster: A, A of a pod, SRV, AAAA, absent names", _whole, edns=True),
     Mix("search", "search path of a pod with ndots:5, A and AAAA, none exists", _search_path),
     Mix("random", "random names, none exists, none is asked twice", _random_names, fresh=True),

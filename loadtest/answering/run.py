@@ -114,7 +114,11 @@ class Run:
             raise Failed("; ".join(["no server can be measured", *self.missing]))
         self._stand_still()
         self._bar.begin(sum(weight for *_, weight in self._plan(effort)))
-        with Filler() as filler:
+        with ExitStack() as stack:
+            fillers = {
+                ports: stack.enter_context(Filler(ports))
+                for ports in {mix.ports for mix in self._mixes if DRAIN in mix.methods}
+            }
             for number, mix, server, method, weight in self._plan(effort):
                 self._bar.step(
                     f"{mix.key}, {server.program.title}, {method}, round {number + 1}", weight
@@ -123,7 +127,7 @@ class Run:
                     server.go_on()
                     time.sleep(_CATCH_UP)
                 if method == DRAIN:
-                    self._drain(filler, number, mix, server)
+                    self._drain(fillers[mix.ports], number, mix, server)
                 else:
                     self._load(number, mix, server, effort)
                 if mix.changes:

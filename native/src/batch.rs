@@ -5,7 +5,8 @@
 //! Rule 2: a reply leaves from the address that was asked (RFC 2181 section 4.1): a wildcard socket receives
 //!         IP_PKTINFO or IPV6_PKTINFO with each query, and gives it back without the interface, so that routing is
 //!         free; a link-local address keeps its own, without it it means nothing.
-//! Rule 3: replies stand one after another in one buffer; a reply that cannot be sent is counted and dropped.
+//! Rule 3: replies stand one after another in one buffer; those of one client and length leave together (trains.rs); one
+//!         that cannot be sent is counted and dropped.
 //! Rule 4: what is to be logged is handed over after the replies have gone (log.rs).
 
 use std::collections::BTreeMap;

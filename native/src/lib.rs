@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! --> worker.rs           a thread that never touches Python, or Batch.serve() called from Python
-//!     --> batch.rs        recvmmsg: up to 64 datagrams                        (system.rs: the only unsafe code)
+//!     --> batch.rs        recvmmsg: up to 64 datagrams                        (system/: the only unsafe code)
 //!         --> key.rs      is the query usual? its key                          else: a miss
 //!             --> table.rs    key -> entry.rs, all versions still equal        (index.rs, versions.rs, s3fifo.rs)
 //!             --> region.rs   no entry: a name that cannot exist?              (names.rs)
 //!         <-- reply.rs    ID, flags, question, OPT, serial, cut to the client's size
-//!     <-- batch.rs        sendmmsg
+//!     <-- batch.rs        sendmmsg, what goes to one client as one message           (trains.rs)
 //!     --> queue.rs        what nobody knew: a miss, answered by the asyncio side, which may teach the table
 //! counters.rs             what was counted on the way, added up once a batch, drained by /metrics
 //! log.rs                  hits of logging blocks, for the asyncio side to write
@@ -33,6 +33,7 @@ pub mod reply;
 pub mod s3fifo;
 pub mod system;
 pub mod table;
+pub mod trains;
 pub mod versions;
 pub mod worker;
 

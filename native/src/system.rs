@@ -1,37 +1,32 @@
-//! The kernel's calls that Rust's library lacks, behind safe functions: the only file with unsafe code.
+//! The kernel's calls that Rust's library lacks, behind safe functions: the only place with unsafe code.
 //!
 //! Rule 1: a file descriptor is lent, never closed here; its owner keeps it open for as long as it is used.
-//! Rule 2: what the kernel writes to is one allocation that does not move, reached through one pointer; how much of
-//!         it is read is bounded by what the kernel said and by the room that there is.
-//! Rule 3: what the kernel reads from is borrowed for the length of the call.
 
 #![allow(unsafe_code)] // system calls take pointers
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::time::Duration;
 
-use libc::{c_int, c_void, iovec, mmsghdr, msghdr};
+use libc::c_int;
+
+pub use receiver::{Packet, QUERY_LEN, Receiver};
+pub use sender::{Message, Sender};
+
+mod receiver;
+mod sender;
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("recvmmsg and sendmmsg are Linux calls; elsewhere hsdns uses its Python twin");
 
 /// How many datagrams a call takes: more of them gain nothing, for the time per datagram is the kernel's.
 pub const BATCH_LEN: usize = 64;
-/// Octets that are kept of a query: one more than the longest that is answered.
-pub const QUERY_LEN: usize = 4097;
-
-/// Room for a query: whole cache lines, and not a power of two, or all would fall into the same sets of the cache.
-const STRIDE: usize = 65 * 64;
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE_LEN: usize = 64;
 /// Ten addresses with their versions and key; the processor itself looks after what is longer.
 #[cfg(target_arch = "x86_64")]
 const MOST_PREFETCHED: usize = 5 * CACHE_LINE_LEN;
-const ADDRESS_LEN: usize = 32; // a sockaddr_in6 has 28
-const CONTROL_WORDS: usize = 16; // an IPV6_PKTINFO message has 40 octets
 
 /// Nanoseconds of the monotonic clock, the one of Python's time.monotonic().
 #[must_use]
@@ -61,279 +56,6 @@ pub fn prefetch<T: ?Sized>(value: &T) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = value;
-}
-
-//----- Receiver --------------------------------------------------------------
-
-#[repr(C)]
-struct Buffers {
-    octets: [[u8; STRIDE]; BATCH_LEN],
-    addresses: [[u8; ADDRESS_LEN]; BATCH_LEN],
-    controls: [[u64; CONTROL_WORDS]; BATCH_LEN],
-    iovecs: [iovec; BATCH_LEN],
-    headers: [mmsghdr; BATCH_LEN],
-}
-
-/// Receives datagrams in batches.
-pub struct Receiver {
-    buffers: NonNull<Buffers>,
-    wants_control: bool,
-    received: usize,
-}
-
-// SAFETY: the pointers lead to an allocation that this value owns alone.
-unsafe impl Send for Receiver {}
-
-/// A datagram as the kernel gave it.
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<'a> {
-    /// Its octets, the first `QUERY_LEN` at most.
-    pub query: &'a [u8],
-    /// The client's sockaddr.
-    pub address: &'a [u8],
-    /// Control messages.
-    pub control: &'a [u8],
-    /// Whether there were more octets.
-    pub is_cut: bool,
-}
-
-impl Receiver {
-    /// Make the buffers; with `wants_control` for control messages, too.
-    #[must_use]
-    pub fn new(wants_control: bool) -> Self {
-        let layout = Layout::new::<Buffers>();
-        // SAFETY: the layout is not empty; all-zero octets are a valid Buffers, null pointers included.
-        let Some(buffers) = NonNull::new(unsafe { alloc_zeroed(layout) }.cast::<Buffers>()) else {
-            handle_alloc_error(layout)
-        };
-        let all = buffers.as_ptr();
-        for index in 0..BATCH_LEN {
-            // SAFETY: `index` is inside of all arrays, and nothing else refers to them yet.
-            unsafe {
-                let vector = &raw mut (*all).iovecs[index];
-                (*vector).iov_base = (&raw mut (*all).octets[index]).cast::<c_void>();
-                (*vector).iov_len = QUERY_LEN;
-                let header = &raw mut (*all).headers[index].msg_hdr;
-                (*header).msg_name = (&raw mut (*all).addresses[index]).cast::<c_void>();
-                (*header).msg_iov = vector;
-                (*header).msg_iovlen = 1;
-                if wants_control {
-                    (*header).msg_control = (&raw mut (*all).controls[index]).cast::<c_void>();
-                }
-            }
-        }
-        Self {
-            buffers,
-            wants_control,
-            received: BATCH_LEN,
-        }
-    }
-
-    /// Receive what is there, return how many datagrams; with `wait` wait for the first one.
-    ///
-    /// # Errors
-    /// The kernel's error; the datagrams of the call before are gone in any case.
-    pub fn receive(&mut self, fd: RawFd, wait: bool) -> io::Result<usize> {
-        let all = self.buffers.as_ptr();
-        let control_len = if self.wants_control {
-            CONTROL_WORDS * size_of::<u64>()
-        } else {
-            0
-        };
-        for index in 0..self.received {
-            // SAFETY: `index` is inside of the array; the kernel left its lengths there, all else stands.
-            unsafe {
-                let header = &raw mut (*all).headers[index].msg_hdr;
-                (*header).msg_namelen = ADDRESS_LEN as libc::socklen_t;
-                (*header).msg_controllen = control_len as _;
-                (*header).msg_flags = 0;
-            }
-        }
-        self.received = 0;
-        let flags = if wait {
-            libc::MSG_WAITFORONE
-        } else {
-            libc::MSG_DONTWAIT
-        };
-        // SAFETY: the headers lead to buffers of the lengths that they say, all alive and written by the kernel alone.
-        let received = unsafe {
-            let headers = (&raw mut (*all).headers).cast::<mmsghdr>();
-            libc::recvmmsg(fd, headers, BATCH_LEN as _, flags as _, ptr::null_mut())
-        };
-        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
-        self.received = received.min(BATCH_LEN);
-        Ok(self.received)
-    }
-
-    /// A datagram of the last call.
-    ///
-    /// # Panics
-    /// Where there were not so many.
-    #[must_use]
-    #[allow(clippy::unnecessary_cast)] // with musl msg_controllen has 32 bits
-    pub fn packet(&self, index: usize) -> Packet<'_> {
-        assert!(index < self.received, "no such datagram");
-        // SAFETY: the kernel wrote this header and these buffers, and writes again only under `&mut self`.
-        unsafe {
-            let all = self.buffers.as_ref();
-            let header = &all.headers[index];
-            let address_len = (header.msg_hdr.msg_namelen as usize).min(ADDRESS_LEN);
-            let control_len = header.msg_hdr.msg_controllen as usize;
-            let words = &all.controls[index];
-            let controls = std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words));
-            let has_control =
-                self.wants_control && header.msg_hdr.msg_flags & libc::MSG_CTRUNC == 0;
-            Packet {
-                query: &all.octets[index][..(header.msg_len as usize).min(QUERY_LEN)],
-                address: &all.addresses[index][..address_len],
-                control: if has_control {
-                    &controls[..control_len.min(controls.len())]
-                } else {
-                    &[]
-                },
-                is_cut: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-            }
-        }
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        // SAFETY: allocated in new() with this layout, and no reference outlives `self`.
-        unsafe {
-            dealloc(self.buffers.as_ptr().cast::<u8>(), Layout::new::<Buffers>());
-        }
-    }
-}
-
-//----- Sender ----------------------------------------------------------------
-
-/// A datagram to send.
-#[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
-    /// Its octets.
-    pub reply: &'a [u8],
-    /// The client's sockaddr.
-    pub address: &'a [u8],
-    /// Control messages.
-    pub control: &'a [u8],
-}
-
-/// Sends datagrams in batches.
-#[derive(Default)]
-pub struct Sender {
-    iovecs: Vec<iovec>,
-    headers: Vec<mmsghdr>,
-}
-
-// SAFETY: the pointers are only looked at within send(), which fills them anew.
-unsafe impl Send for Sender {}
-
-impl Sender {
-    /// Send so many messages without waiting; return how many went.  What does not go is lost and told: errno, count.
-    pub fn send<'a>(
-        &mut self,
-        fd: RawFd,
-        count: usize,
-        message: impl Fn(usize) -> Message<'a>,
-        mut lost: impl FnMut(i32, usize),
-    ) -> usize {
-        let mut sent = 0;
-        for start in (0..count).step_by(BATCH_LEN) {
-            let len = (count - start).min(BATCH_LEN);
-            self.fill((start..start + len).map(&message));
-            sent += self.send_filled(fd, &mut lost);
-        }
-        self.headers.clear();
-        self.iovecs.clear();
-        sent
-    }
-
-    fn fill<'a>(&mut self, messages: impl Iterator<Item = Message<'a>>) {
-        self.iovecs.clear();
-        self.headers.clear();
-        for message in messages {
-            self.iovecs.push(iovec {
-                iov_base: message.reply.as_ptr().cast_mut().cast(),
-                iov_len: message.reply.len(),
-            });
-            // SAFETY: all-zero octets are a valid header without anything.
-            let mut header: msghdr = unsafe { std::mem::zeroed() };
-            header.msg_name = message.address.as_ptr().cast_mut().cast();
-            header.msg_namelen = message.address.len() as libc::socklen_t;
-            header.msg_iovlen = 1;
-            if !message.control.is_empty() {
-                header.msg_control = message.control.as_ptr().cast_mut().cast();
-                header.msg_controllen = message.control.len() as _;
-            }
-            self.headers.push(mmsghdr {
-                msg_hdr: header,
-                msg_len: 0,
-            });
-        }
-        // The vector of iovecs moves no more.
-        for (header, vector) in self.headers.iter_mut().zip(&mut self.iovecs) {
-            header.msg_hdr.msg_iov = vector;
-        }
-    }
-
-    fn send_filled(&mut self, fd: RawFd, lost: &mut impl FnMut(i32, usize)) -> usize {
-        let (mut at, mut sent) = (0, 0);
-        while at < self.headers.len() {
-            let rest = &mut self.headers[at..];
-            // SAFETY: the headers lead to what send()'s caller lends until it returns; the kernel only reads there.
-            let went = unsafe {
-                let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-                libc::sendmmsg(fd, rest.as_mut_ptr(), rest.len() as _, flags as _)
-            };
-            if let Ok(went @ 1..) = usize::try_from(went) {
-                at += went;
-                sent += went;
-                continue;
-            }
-            match io::Error::last_os_error().raw_os_error().unwrap_or(0) {
-                libc::EINTR => {}
-                // The kernel has no room: the others would not go either.
-                errno @ (libc::EAGAIN | libc::ENOBUFS | libc::EBADF) => {
-                    lost(errno, rest.len());
-                    break;
-                }
-                libc::EMSGSIZE if send_in_fragments(fd, &rest[0].msg_hdr) => {
-                    at += 1;
-                    sent += 1;
-                }
-                errno => {
-                    lost(errno, 1);
-                    at += 1;
-                }
-            }
-        }
-        sent
-    }
-}
-
-/// Send what is longer than the path's MTU from a socket that forbids fragments (server/listener.py); tell whether it
-/// went.  Another thread's replies may be sent meanwhile: they are allowed fragments and need none.
-fn send_in_fragments(fd: RawFd, message: &msghdr) -> bool {
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    set_mtu_discovery(fd, libc::IP_PMTUDISC_WANT);
-    // SAFETY: the header leads to what send()'s caller lends until it returns; the kernel only reads there.
-    let went = unsafe { libc::sendmsg(fd, message, flags as _) };
-    set_mtu_discovery(fd, libc::IP_PMTUDISC_DO);
-    went >= 0
-}
-
-fn set_mtu_discovery(fd: RawFd, value: c_int) {
-    // SAFETY: the value lives through the call, which is told its size.
-    unsafe {
-        libc::setsockopt(
-            fd,
-            libc::IPPROTO_IP,
-            libc::IP_MTU_DISCOVER,
-            (&raw const value).cast(),
-            size_of::<c_int>() as libc::socklen_t,
-        );
-    }
 }
 
 //----- Signals, sockets, events ----------------------------------------------

@@ -17,8 +17,11 @@ import sys
 from hsdns.fastpath.fragments import IP_MTU_DISCOVER, IP_PMTUDISC_DO, forbid_fragments
 from tests.fastpath.servers import Server
 
-MTU = 1400
+MTU = 600
 LONG = bytes(range(250)) * 16
+# What would go together is refused together: first for its length, then no more.
+TWINS = [bytes([letter]) * length for length in (1000, 500) for letter in b"ab"]
+REPLIES = [b"before", LONG, *TWINS, *(b"after" for _ in range(10))]
 SIOCSIFMTU, SIOCSIFFLAGS, IFF_UP = 0x8922, 0x8914, 1  # netdevice(7)
 
 
@@ -36,13 +39,11 @@ def main(module: str, batch: str) -> None:
         client = server.client("127.0.0.1")
         client.send(b"unusual")
         [(_, address, control)] = server.serve()
-        server.batch.send(
-            [(reply, address, control) for reply in (b"before", LONG, b"after", bytes(70_000))]
-        )
-        came = [client.recv(65535) for _ in range(3)]
+        server.batch.send([(reply, address, control) for reply in (*REPLIES, bytes(70_000))])
+        came = [client.recv(65535) for _ in REPLIES]
         statistics = server.batch.statistics()
         is_forbidden = server.sock.getsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER) == IP_PMTUDISC_DO
-        came_whole = came == [b"before", LONG, b"after"]
+        came_whole = came == REPLIES
         sys.stdout.write(
             f"{host} {came_whole} {statistics.sent} {statistics.send_errors} {is_forbidden}\n"
         )

@@ -1,4 +1,4 @@
-"""Replies that are longer than the path's MTU: sent in fragments, and only they."""
+"""Replies that are longer than the path's MTU go in fragments, and only they, also where several go together."""
 
 import errno
 import importlib.util
@@ -62,4 +62,4 @@ def test_a_reply_longer_than_the_path_allows_goes_in_fragments(kind: str) -> Non
     )
     assert done.stderr == ""
     lost = {errno.EMSGSIZE: 1}
-    assert done.stdout.splitlines() == [f"127.0.0.1 True 3 {lost} True", f":: True 3 {lost} True"]
+    assert done.stdout.splitlines() == [f"127.0.0.1 True 16 {lost} True", f":: True 16 {lost} True"]

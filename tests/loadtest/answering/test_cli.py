@@ -6,7 +6,7 @@ from loadtest.answering.cli import main
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--only", "hot,warm"], "warm is not known; write one or more of hot, cluster,"),
+        (["--only", "hot,warm"], "warm is not known; write one or more of hot, ports, cluster,"),
         (["--servers", ","], "write one or more of echo, hsdns,"),
         (["--rounds", "0"], "0 is out of range, allowed is 1 and above"),
     ],

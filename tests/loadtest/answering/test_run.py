@@ -38,10 +38,10 @@ def test_a_small_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("server", "mixes"),
     [
-        (DICT, "hot cluster search names-1k names-100k"),
-        (KNOT, "hot cluster search random cookies names-1k names-100k tcp"),
-        (ECHO, "hot cluster search random cookies names-1k names-100k changes tcp"),
-        (PURE, "hot cluster search random cookies names-1k names-100k changes tcp"),
+        (DICT, "hot ports cluster search names-1k names-100k"),
+        (KNOT, "hot ports cluster search random cookies names-1k names-100k tcp"),
+        (ECHO, "hot ports cluster search random cookies names-1k names-100k changes tcp"),
+        (PURE, "hot ports cluster search random cookies names-1k names-100k changes tcp"),
     ],
     ids=str,
 )

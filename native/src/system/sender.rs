@@ -1,0 +1,286 @@
+//! sendmmsg: replies in batches, those of one client and one length as one message (trains.rs).
+//!
+//! Rule 1: what the kernel reads from is borrowed for the length of the call.
+//! Rule 2: a train that the kernel refuses goes in single datagrams.  If they go, trains of that length are not tried
+//!         again on this socket: a device without checksums or a short path refuses them (EIO, EINVAL, EMSGSIZE).
+//! Rule 3: only a kernel that knows UDP_SEGMENT is given any: others overlook it, and send one long datagram.
+
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::RawFd;
+use std::ptr;
+
+use libc::{c_int, iovec, mmsghdr, msghdr};
+
+use super::BATCH_LEN;
+use crate::trains::{MAX_DATAGRAM_LEN, Trains};
+
+/// In a smaller batch each reply goes alone: nothing is to be saved, and a packet capture on the way, which shows a
+/// train as one datagram, shows the two replies of a resolver that asks for A and AAAA.
+const LEAST_FOR_TRAINS: usize = 16;
+const CMSG_HEADER_LEN: usize = size_of::<libc::cmsghdr>();
+const WORD_LEN: usize = size_of::<usize>();
+const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// A datagram to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Its octets.
+    pub reply: &'a [u8],
+    /// The client's sockaddr.
+    pub address: &'a [u8],
+    /// Control messages.
+    pub control: &'a [u8],
+}
+
+impl Message<'_> {
+    /// Tell whether another one goes the same way.
+    #[must_use]
+    pub fn has_way_of(&self, other: &Message<'_>) -> bool {
+        self.address == other.address && self.control == other.control
+    }
+}
+
+/// Sends datagrams in batches.
+#[derive(Default)]
+pub struct Sender {
+    iovecs: Vec<iovec>,
+    headers: Vec<mmsghdr>,
+    controls: Vec<TrainControl>,
+    trains: Trains,
+    /// Octets of the longest datagram that may be part of a train; None until the kernel was asked.
+    longest: Option<usize>,
+}
+
+// SAFETY: the pointers are only looked at within send(), which fills them anew.
+unsafe impl Send for Sender {}
+
+impl Sender {
+    /// Send so many messages without waiting; return how many went.  What does not go is lost and told: errno, count.
+    pub fn send<'a>(
+        &mut self,
+        fd: RawFd,
+        count: usize,
+        message: impl Fn(usize) -> Message<'a>,
+        mut lost: impl FnMut(i32, usize),
+    ) -> usize {
+        let mut sent = 0;
+        for start in (0..count).step_by(BATCH_LEN) {
+            let len = (count - start).min(BATCH_LEN);
+            self.fill(fd, len, |index| message(start + index));
+            sent += self.send_filled(fd, &mut lost);
+        }
+        self.headers.clear();
+        self.iovecs.clear();
+        self.controls.clear();
+        sent
+    }
+
+    fn fill<'a>(&mut self, fd: RawFd, count: usize, message: impl Fn(usize) -> Message<'a>) {
+        let known = || {
+            if knows_segments(fd) {
+                MAX_DATAGRAM_LEN
+            } else {
+                0
+            }
+        };
+        let longest = *self.longest.get_or_insert_with(known);
+        let longest = if count < LEAST_FOR_TRAINS { 0 } else { longest };
+        self.trains.make(count, longest, &message);
+        self.iovecs.clear();
+        self.headers.clear();
+        self.controls.clear();
+        // The headers point to both, so that these may not move.
+        self.iovecs.reserve(count);
+        self.controls.reserve(count);
+        for train in self.trains.iter() {
+            let start = self.iovecs.len();
+            let replies = self.trains.replies(train).map(&message);
+            self.iovecs.extend(replies.map(|message| iovec {
+                iov_base: message.reply.as_ptr().cast_mut().cast(),
+                iov_len: message.reply.len(),
+            }));
+            let Message {
+                address,
+                mut control,
+                ..
+            } = message(train.first());
+            if self.iovecs.len() - start > 1 {
+                self.controls
+                    .push(TrainControl::new(control, train.datagram_len()));
+                control = self.controls.last().map_or(control, TrainControl::octets);
+            }
+            // SAFETY: all-zero octets are a valid header without anything.
+            let mut header: msghdr = unsafe { zeroed() };
+            header.msg_name = address.as_ptr().cast_mut().cast();
+            header.msg_namelen = address.len() as libc::socklen_t;
+            header.msg_iovlen = (self.iovecs.len() - start) as _;
+            set_control(&mut header, control);
+            self.headers.push(mmsghdr {
+                msg_hdr: header,
+                msg_len: 0,
+            });
+        }
+        let mut vector = self.iovecs.as_mut_ptr();
+        for header in &mut self.headers {
+            header.msg_hdr.msg_iov = vector;
+            vector = vector.wrapping_add(replies_of(header));
+        }
+    }
+
+    fn send_filled(&mut self, fd: RawFd, lost: &mut impl FnMut(i32, usize)) -> usize {
+        let (mut at, mut sent) = (0, 0);
+        while at < self.headers.len() {
+            let rest = &mut self.headers[at..];
+            // SAFETY: the headers lead to what send()'s caller lends until it returns; the kernel only reads there.
+            let went =
+                unsafe { libc::sendmmsg(fd, rest.as_mut_ptr(), rest.len() as _, FLAGS as _) };
+            if let Ok(went @ 1..) = usize::try_from(went) {
+                at += went;
+                sent += rest[..went].iter().map(replies_of).sum::<usize>();
+                continue;
+            }
+            match errno_now() {
+                libc::EINTR => {}
+                // The kernel has no room: the others would not go either.
+                errno @ (libc::EAGAIN | libc::ENOBUFS | libc::EBADF) => {
+                    lost(errno, rest.iter().map(replies_of).sum());
+                    break;
+                }
+                errno => {
+                    sent += self.send_singly(fd, at, errno, lost);
+                    at += 1;
+                }
+            }
+        }
+        sent
+    }
+
+    /// Send the replies of a message that the kernel refused, one by one; return how many went.
+    fn send_singly(
+        &mut self,
+        fd: RawFd,
+        at: usize,
+        errno: i32,
+        lost: &mut impl FnMut(i32, usize),
+    ) -> usize {
+        let (before, header) = (&self.headers[..at], &self.headers[at]);
+        let mut message = header.msg_hdr;
+        if replies_of(header) == 1 {
+            return usize::from(send_refused(fd, &message, errno, lost));
+        }
+        let trains = before.iter().filter(|each| replies_of(each) > 1).count();
+        set_control(&mut message, self.controls[trains].without_segment());
+        message.msg_iovlen = 1;
+        let mut sent = 0;
+        for _ in 0..replies_of(header) {
+            // SAFETY: as in send_filled(); there are so many vectors, one behind the other.
+            let went = unsafe { libc::sendmsg(fd, &raw const message, FLAGS) } >= 0;
+            sent += usize::from(went || send_refused(fd, &message, errno_now(), lost));
+            message.msg_iov = message.msg_iov.wrapping_add(1);
+        }
+        if sent > 0 {
+            let train = self.trains.iter().nth(at);
+            self.longest = train.map(|train| usize::from(train.datagram_len()) - 1);
+        }
+        sent
+    }
+}
+
+/// The control messages of a train: those of its replies, at most an IPV6_PKTINFO, then UDP_SEGMENT.
+#[repr(align(8))]
+struct TrainControl {
+    octets: [u8; 64],
+    before_len: usize,
+    len: usize,
+}
+
+impl TrainControl {
+    fn new(before: &[u8], datagram_len: u16) -> Self {
+        let mut octets = [0; 64];
+        let start = before.len().next_multiple_of(WORD_LEN);
+        let len = CMSG_HEADER_LEN + size_of_val(&datagram_len);
+        octets[..before.len()].copy_from_slice(before);
+        let message = &mut octets[start..start + len];
+        message[..WORD_LEN].copy_from_slice(&len.to_ne_bytes());
+        message[WORD_LEN..WORD_LEN + 4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
+        message[WORD_LEN + 4..CMSG_HEADER_LEN].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
+        message[CMSG_HEADER_LEN..].copy_from_slice(&datagram_len.to_ne_bytes());
+        Self {
+            octets,
+            before_len: before.len(),
+            len: start + len,
+        }
+    }
+
+    fn octets(&self) -> &[u8] {
+        &self.octets[..self.len]
+    }
+
+    fn without_segment(&self) -> &[u8] {
+        &self.octets[..self.before_len]
+    }
+}
+
+/// How many replies a message holds.
+#[allow(clippy::unnecessary_cast)] // with musl msg_iovlen has 32 bits
+fn replies_of(header: &mmsghdr) -> usize {
+    header.msg_hdr.msg_iovlen as usize
+}
+
+fn set_control(header: &mut msghdr, control: &[u8]) {
+    header.msg_control = match control {
+        [] => ptr::null_mut(),
+        control => control.as_ptr().cast_mut().cast(),
+    };
+    header.msg_controllen = control.len() as _;
+}
+
+fn knows_segments(fd: RawFd) -> bool {
+    let mut value: c_int = 0;
+    let mut len = size_of_val(&value) as libc::socklen_t;
+    let place = (&raw mut value).cast();
+    // SAFETY: the value and its length live through the call.
+    unsafe { libc::getsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, place, &raw mut len) == 0 }
+}
+
+/// Send one reply that the kernel refused, if fragments are all that it wants; tell whether it went.
+fn send_refused(
+    fd: RawFd,
+    message: &msghdr,
+    errno: i32,
+    lost: &mut impl FnMut(i32, usize),
+) -> bool {
+    let went = errno == libc::EMSGSIZE && send_in_fragments(fd, message);
+    if !went {
+        lost(errno, 1);
+    }
+    went
+}
+
+fn errno_now() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Send what is longer than the path's MTU from a socket that forbids fragments (server/listener.py); tell whether it
+/// went.  Another thread's replies may be sent meanwhile: they are allowed fragments and need none.
+fn send_in_fragments(fd: RawFd, message: &msghdr) -> bool {
+    set_mtu_discovery(fd, libc::IP_PMTUDISC_WANT);
+    // SAFETY: the header leads to what send()'s caller lends until it returns; the kernel only reads there.
+    let went = unsafe { libc::sendmsg(fd, message, FLAGS) };
+    set_mtu_discovery(fd, libc::IP_PMTUDISC_DO);
+    went >= 0
+}
+
+fn set_mtu_discovery(fd: RawFd, value: c_int) {
+    // SAFETY: the value lives through the call, which is told its size.
+    unsafe {
+        libc::setsockopt(
+            fd,
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            (&raw const value).cast(),
+            size_of::<c_int>() as libc::socklen_t,
+        );
+    }
+}

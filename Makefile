@@ -24,8 +24,9 @@ NATIVE := $(if $(CARGO),native/Cargo.toml native/Cargo.lock $(shell find native/
 HSDNS_ARGS ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+FUZZ_SECONDS ?= 20
 
-.PHONY: help serve test check format lint types native contracts docs docs-examples scenarios peer bench bench-watch bench-reload ci clean
+.PHONY: help serve test check format lint types native fuzz contracts docs docs-examples scenarios peer bench bench-watch bench-reload ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +63,21 @@ native: $(VENV)/run  ## Check and test the compiled fast path (needs cargo), and
 	cd native && cargo test --quiet --locked --no-default-features
 	$(BIN)/python -c 'import hsdns.fastpath._native'
 
+# The compiler's own coverage counters are all that libFuzzer needs, so no nightly toolchain is: a panic is the find.
+FUZZ_FLAGS := -Cpasses=sancov-module --cfg=fuzzing $(addprefix -Cllvm-args=-sanitizer-coverage-,\
+    level=4 inline-8bit-counters pc-table trace-compares)
+FUZZ_TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
+
+fuzz:  ## Fuzz the compiled parser for FUZZ_SECONDS (needs cargo and c++), from the inputs in the tree
+	cd native/fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --release --locked --target $(FUZZ_TARGET)
+	@mkdir -p native/fuzz/found
+	@cd native/fuzz && if target/$(FUZZ_TARGET)/release/query found corpus/query -artifact_prefix=found/ \
+	    -max_len=700 -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 >found/log 2>&1; \
+	then grep -E '^(Done|stat::number_of_executed)' found/log; \
+	else tail -n 40 found/log; \
+	    echo 'make fuzz: an input broke what tests/exercise/mod.rs demands; it is in native/fuzz/found, a file crash-*' >&2; \
+	    exit 1; fi
+
 contracts: $(VENV)/test  ## Check which part imports which
 	$(BIN)/lint-imports --no-cache
 
@@ -92,7 +108,7 @@ ci:  ## What CI runs, word for word
 
 clean:  ## Remove everything that make made
 	rm -rf $(VENV) site build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf native/target native/fuzz/target hsdns/fastpath/*.so
+	rm -rf native/target native/fuzz/target native/fuzz/found hsdns/fastpath/*.so
 	find hsdns tests loadtest -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment: a file in .venv marks each step that is done ---------------------------------------------------

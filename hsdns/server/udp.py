@@ -25,6 +25,7 @@ from hsdns.server.datagram import asked_endpoint, client_endpoint
 log = logging.getLogger("hsdns.server")
 
 BATCH_LEN: Final = 64
+_LEAST_TRUE_SIZE: Final = 512  # octets; Linux counts more of its buffer for any datagram
 
 
 class UdpListener:
@@ -146,9 +147,10 @@ class UdpServer(UdpListener):
     def stop_reading(self) -> None:
         """Take what has already arrived, and no more; replies still go out."""
         asyncio.get_running_loop().remove_reader(self._sock.fileno())
-        while not self._is_closed:
+        for _ in range(batches_in(self._sock)):
             before = self._batch.statistics().received
-            self._read_batch()
+            if not self._is_closed:
+                self._read_batch()
             if self._batch.statistics().received == before:
                 break
 
@@ -185,6 +187,15 @@ class UdpServer(UdpListener):
             self._batch.send(self._out)
             self._out.clear()
         self._processor.study()
+
+
+def batches_in(sock: socket.socket) -> int:
+    """How many batches may lie in a socket's receive buffer, at most, with one more that shows the end.
+
+    Who closes a port takes no more than these, or a client that goes on asking could keep it open.
+    """
+    size = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    return size // (_LEAST_TRUE_SIZE * BATCH_LEN) + 2
 
 
 def make_udp(

@@ -17,14 +17,12 @@ import functools
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from hsdns import drive
 from hsdns.fastpath._native import Batch, MissQueue, Worker
 from hsdns.query import QueryProcessor
-from hsdns.server.udp import BATCH_LEN, UdpListener
-
-MAX_BATCHES: Final = 4096  # when a port closes; more than a receive buffer holds
+from hsdns.server.udp import BATCH_LEN, UdpListener, batches_in
 
 
 class UdpWorkers(UdpListener):
@@ -101,7 +99,7 @@ class UdpWorkers(UdpListener):
         """Answer on the loop what lies in a socket that no thread reads any more."""
         sock.setblocking(False)
         batch = Batch(sock.fileno(), self.is_wildcard)
-        for _ in range(MAX_BATCHES):
+        for _ in range(batches_in(sock)):
             received = batch.statistics().received
             for wire, address, control in batch.serve(self.processor.table):  # type: ignore[arg-type]  # as in _exchange
                 self._ask(index, wire, address, control)

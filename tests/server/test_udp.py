@@ -229,6 +229,30 @@ def test_burst_is_answered_whole(kind: str, loop: str) -> None:
     assert run(test(), loop) == set(range(count))
 
 
+@each_place
+def test_who_goes_on_asking_keeps_no_port_open(kind: str, loop: str) -> None:
+    """Each answer is followed by another query: what arrives while the port closes is not waited for."""
+    asked = 0
+
+    async def test() -> None:
+        with UdpClient() as client:
+
+            async def answer(request: Request) -> Reply:
+                nonlocal asked
+                asked += 1
+                assert asked < 100_000, "the port does not close"
+                client.sock.sendto(query(number=asked % 65536).to_wire(), server.local[:2])
+                return await asked_address(request)
+
+            async with serving(answer, kind=kind) as server:
+                client.sock.sendto(query().to_wire(), server.local[:2])
+                await until(lambda: asked > 0, "a query answered")
+                server.stop_reading()
+
+    run(test(), loop)
+    assert 0 < asked < 10_000
+
+
 @each_kind
 @pytest.mark.parametrize(
     ("payload", "fits"),

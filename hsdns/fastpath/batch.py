@@ -13,24 +13,24 @@ Rule 4: the address that was asked is that which answers: on wildcard sockets th
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 from itertools import accumulate, repeat
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from hsdns.fastpath.control import (
     MAPPED,
     SOCKADDR_IN6_LEN,
     SOCKADDR_IN_LEN,
-    reply_control,
 )
+from hsdns.fastpath.descriptor import family_of
 from hsdns.fastpath.entry import FREQUENCY
-from hsdns.fastpath.fragments import fragments_allowed
 from hsdns.fastpath.mmsg import (
     CALLS,
     CONTROL,
@@ -45,6 +45,7 @@ from hsdns.fastpath.mmsg import (
     places,
     to_words,
 )
+from hsdns.fastpath.sender import Sender
 from hsdns.fastpath.table import Table
 from hsdns.fastpath.tally import IPV6
 from hsdns.fastpath.versions import CHANGES
@@ -53,12 +54,12 @@ from hsdns.wire.decode import MAX_QUERY_LEN
 BATCH_LEN: Final = 64
 SLOT_LEN: Final = MAX_QUERY_LEN + 1  # one more, so that a longer query shows
 CONTROL_ROOM: Final = 128
-MAX_CONTROLS: Final = 256
 NOT_A_SOCKET: Final = frozenset({errno.EBADF, errno.ENOTSOCK})
 
 # Of slots: a power of two would put all of them into the same lines of the cache.
 _STRIDE: Final = 4160
 _NAME_STRIDE: Final = 32
+_WAY: Final = itemgetter(1, 2)  # of a reply to a miss: address and control data
 _INDEXES: Final = range(BATCH_LEN)
 _STARTS: Final = range(0, BATCH_LEN * _STRIDE, _STRIDE)
 
@@ -85,7 +86,7 @@ class Batch:
 
     def __init__(self, fd: int, wildcard: bool) -> None:
         assert CALLS is not None, "Batch needs recvmmsg; portable_batch.py does without"
-        self._receive, self._send = CALLS
+        self._receive, _ = CALLS
         self._fd = fd
         self._wildcard = wildcard
         is_ipv4 = family_of(fd) == socket.AF_INET
@@ -94,31 +95,23 @@ class Batch:
         self._inbox = Memory(BATCH_LEN * _STRIDE)
         self._names = Memory(BATCH_LEN * _NAME_STRIDE)
         self._controls = Memory(BATCH_LEN * CONTROL_ROOM)
-        self._in_vectors = Memory(BATCH_LEN * 16)
-        self._out_vectors = Memory(BATCH_LEN * 16)
-        self._in_headers = Memory(BATCH_LEN * WORDS * 8)
-        self._out_headers = Memory(BATCH_LEN * WORDS * 8)
-        self._in_vectors.words[0::2] = self._inbox.addresses(_STRIDE)
-        self._in_vectors.words[1::2] = to_words(repeat(SLOT_LEN, BATCH_LEN))
+        self._vectors = Memory(BATCH_LEN * 16)
+        self._headers = Memory(BATCH_LEN * WORDS * 8)
+        self._vectors.words[0::2] = self._inbox.addresses(_STRIDE)
+        self._vectors.words[1::2] = to_words(repeat(SLOT_LEN, BATCH_LEN))
         self._name_addresses = self._names.addresses(_NAME_STRIDE)
-        for headers, vectors in (
-            (self._in_headers, self._in_vectors),
-            (self._out_headers, self._out_vectors),
-        ):
-            words = headers.words
-            words[NAME::WORDS] = self._name_addresses
-            words[NAME_LEN::WORDS] = to_words(repeat(self._name_len, BATCH_LEN))
-            words[IOVEC::WORDS] = vectors.addresses(16)
-            words[IOVEC_COUNT::WORDS] = to_words(repeat(1, BATCH_LEN))
+        words = self._headers.words
+        words[NAME::WORDS] = self._name_addresses
+        words[NAME_LEN::WORDS] = to_words(repeat(self._name_len, BATCH_LEN))
+        words[IOVEC::WORDS] = self._vectors.addresses(16)
+        words[IOVEC_COUNT::WORDS] = to_words(repeat(1, BATCH_LEN))
         if wildcard:
-            self._in_headers.words[CONTROL::WORDS] = self._controls.addresses(CONTROL_ROOM)
-        self._control_lens = self._in_headers.words[CONTROL_LEN::WORDS]
+            self._headers.words[CONTROL::WORDS] = self._controls.addresses(CONTROL_ROOM)
+        self._control_lens = self._headers.words[CONTROL_LEN::WORDS]
         self._full_control_lens = to_words(repeat(CONTROL_ROOM, BATCH_LEN))
-        self._lengths = self._in_headers.words[LENGTH::WORDS]
-        # Control data of queries -> the octets that a reply takes, kept where the kernel finds them.
-        self._reply_controls: dict[bytes, ctypes.Array[ctypes.c_char]] = {}
-        self._received = self._sent = self._batches = 0
-        self._send_errors: dict[int, int] = {}
+        self._lengths = self._headers.words[LENGTH::WORDS]
+        self._sender = Sender(fd, BATCH_LEN, self._name_len)
+        self._received = self._batches = 0
 
     def serve(self, table: Table | None) -> list[Miss]:
         """Take the datagrams that are there, answer those that the table knows, return the others.
@@ -127,9 +120,7 @@ class Batch:
         """
         if self._wildcard:
             self._control_lens[:] = self._full_control_lens
-        count = self._receive(
-            self._fd, self._in_headers.address, BATCH_LEN, socket.MSG_DONTWAIT, None
-        )
+        count = self._receive(self._fd, self._headers.address, BATCH_LEN, socket.MSG_DONTWAIT, None)
         if count <= 0:
             error = ctypes.get_errno()
             if error in NOT_A_SOCKET:
@@ -207,24 +198,19 @@ class Batch:
         """Send the replies to misses: each with the address and control data that its query came with."""
         for start in range(0, len(replies), BATCH_LEN):
             some = replies[start : start + BATCH_LEN]
-            addresses = b"".join(address for _, address, _ in some)
-            name_lens = [len(address) for _, address, _ in some]
-            words = self._out_headers.words
-            end = len(some) * WORDS
-            words[NAME:end:WORDS] = places(addresses, name_lens)
-            words[NAME_LEN:end:WORDS] = to_words(name_lens)
-            controls = (
-                [self._reply_control(control) for _, _, control in some] if self._wildcard else []
+            names = b"".join(address for _, address, _ in some)
+            self._sender.send(
+                b"".join(wire for wire, _, _ in some),
+                [len(wire) for wire, _, _ in some],
+                places(names, [len(address) for _, address, _ in some]),
+                [control for *_, control in some] if self._wildcard else [],
+                partial(map, _WAY, some),
             )
-            self._transmit(
-                b"".join(wire for wire, _, _ in some), [len(wire) for wire, _, _ in some], controls
-            )
-            # Hits write all of this but the length of names.
-            words[NAME_LEN:end:WORDS] = to_words(repeat(self._name_len, len(some)))
 
     def statistics(self) -> BatchStatistics:
         """What was received and sent so far."""
-        return BatchStatistics(self._received, self._sent, self._batches, dict(self._send_errors))
+        sender = self._sender
+        return BatchStatistics(self._received, sender.sent, self._batches, dict(sender.errors))
 
     def _to_log(
         self, hits: list[int], lengths: list[int], arena: bytes, sizes: list[int]
@@ -253,87 +239,26 @@ class Batch:
 
     def _send_hits(self, hits: list[int], arena: bytes, sizes: list[int]) -> None:
         addresses = self._name_addresses
-        self._out_headers.words[NAME : len(hits) * WORDS : WORDS] = (
+        controls = [self._control(index) for index in hits] if self._wildcard else []
+        self._sender.send(
+            arena,
+            sizes,
             addresses[: len(hits)]
             if hits[-1] + 1 == len(hits)
-            else to_words(addresses[index] for index in hits)
+            else to_words([addresses[index] for index in hits]),
+            controls,
+            lambda: self._clients(hits, controls),
         )
-        controls = (
-            [self._reply_control(self._control(index)) for index in hits] if self._wildcard else []
-        )
-        self._transmit(arena, sizes, controls)
 
-    def _reply_control(self, control: bytes) -> ctypes.Array[ctypes.c_char] | None:
-        if not control:
-            return None
-        found = self._reply_controls.get(control)
-        if found is None:
-            if len(self._reply_controls) == MAX_CONTROLS:
-                self._reply_controls = {}
-            octets = reply_control(control)
-            found = self._reply_controls[control] = ctypes.create_string_buffer(octets, len(octets))
-        return found
-
-    def _transmit(
-        self,
-        arena: bytes,
-        sizes: list[int],
-        controls: Sequence[ctypes.Array[ctypes.c_char] | None],
-    ) -> None:
-        """Send messages that lie one after another in `arena`, their names being set; `controls` are for wildcards."""
-        count = len(sizes)
-        self._out_vectors.words[0 : 2 * count : 2] = places(arena, sizes)
-        self._out_vectors.words[1 : 2 * count : 2] = to_words(sizes)
-        if self._wildcard:
-            words, end = self._out_headers.words, count * WORDS
-            words[CONTROL:end:WORDS] = to_words(
-                0 if each is None else ctypes.addressof(each) for each in controls
-            )
-            words[CONTROL_LEN:end:WORDS] = to_words(
-                0 if each is None else len(each) for each in controls
-            )
-        done = 0
-        while done < count:
-            sent = self._send(
-                self._fd,
-                self._out_headers.address + done * WORDS * 8,
-                count - done,
-                socket.MSG_DONTWAIT,
-            )
-            if sent > 0:
-                self._sent += sent
-                done += sent
-                continue
-            error = ctypes.get_errno()
-            if error == errno.EINTR:
-                continue
-            if error == errno.EMSGSIZE and self._send_in_fragments(done):
-                self._sent += 1
-                done += 1
-                continue
-            # What does not fit into the socket's buffer now is lost with all that follows; other errors are of one.
-            lost = count - done if error in (errno.EAGAIN, errno.ENOBUFS) else 1
-            self._send_errors[error] = self._send_errors.get(error, 0) + lost
-            done += lost
-
-    def _send_in_fragments(self, index: int) -> bool:
-        """Send one message of those set that is longer than the path's MTU; tell whether it went."""
-        header = self._out_headers.address + index * WORDS * 8
-        with _lent(self._fd) as sock, fragments_allowed(sock):
-            return bool(self._send(self._fd, header, 1, socket.MSG_DONTWAIT) == 1)
-
-
-def family_of(fd: int) -> socket.AddressFamily:
-    """The address family of an open socket."""
-    with _lent(fd) as sock:
-        return socket.AddressFamily(sock.family)
-
-
-@contextlib.contextmanager
-def _lent(fd: int) -> Iterator[socket.socket]:
-    """A socket object around a descriptor that stays its owner's."""
-    sock = socket.socket(fileno=fd)
-    try:
-        yield sock
-    finally:
-        sock.detach()
+    def _clients(self, hits: list[int], controls: list[bytes]) -> Iterable[Hashable]:
+        """For each hit what is equal where replies go the same way."""
+        words, each = self._names.words, _NAME_STRIDE // 8
+        names: Iterable[Hashable]
+        if self._name_len == SOCKADDR_IN_LEN:
+            names = [
+                words[index * each] for index in hits
+            ]  # family, port, address; the rest is empty
+        else:
+            octets, length = self._names.octets, self._name_len
+            names = [octets[at : at + length] for at in (index * _NAME_STRIDE for index in hits)]
+        return zip(names, controls, strict=True) if controls else names

@@ -58,11 +58,6 @@ def reply_messages(control: bytes) -> list[tuple[int, int, bytes]]:
     return found
 
 
-def reply_control(control: bytes) -> bytes:
-    """The control data with which a reply leaves from the address that was asked."""
-    return write_messages(reply_messages(control))
-
-
 def read_address(address: bytes) -> tuple[Any, ...]:
     """A socket address as the socket module has it: (host, port), for IPv6 with flowinfo and scope behind."""
     if len(address) == _SOCKADDR_IN6.size:

@@ -19,7 +19,6 @@ from hsdns.fastpath.batch import (
     SLOT_LEN,
     BatchStatistics,
     Miss,
-    family_of,
 )
 from hsdns.fastpath.control import (
     is_ipv6,
@@ -28,6 +27,7 @@ from hsdns.fastpath.control import (
     write_address,
     write_messages,
 )
+from hsdns.fastpath.descriptor import family_of
 from hsdns.fastpath.fragments import fragments_allowed
 from hsdns.fastpath.table import Table
 from hsdns.fastpath.tally import IPV6

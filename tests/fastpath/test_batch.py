@@ -6,7 +6,6 @@ import socket
 
 import pytest
 
-from hsdns.fastpath import batch as batch_module
 from hsdns.fastpath.control import write_address
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import TC, nodata, nxdomain
@@ -257,12 +256,3 @@ def test_many_addresses_that_were_asked(server: Server) -> None:
             client.sendto(query, (host, server.port))
         assert server.serve() == []
         assert [client.recvfrom(65535)[1][0] for _ in asked] == asked
-
-
-def test_the_family_of_a_socket_that_stays_open() -> None:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.bind(("127.0.0.1", 0))
-    assert batch_module.family_of(sock.fileno()) == socket.AF_INET
-    assert sock.fileno() >= 0
-    sock.getsockname()
-    sock.close()

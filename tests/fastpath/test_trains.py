@@ -1,19 +1,20 @@
 """Many replies to few clients: sent together where the kernel cuts them, and each as if it had been alone."""
 
-import importlib
 import socket
+from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hsdns.fastpath.mmsg import IS_AVAILABLE
+from hsdns.fastpath.trains import LEAST_FOR_TRAINS, MAX_DATAGRAM_LEN, make
 from tests.fastpath.servers import Server
-from tests.fastpath.twins import HAS_NATIVE, NATIVE, addresses, ask, to_wire
+from tests.fastpath.twins import PYTHON, addresses, ask, to_wire
 
 pytestmark = pytest.mark.sockets
 
 UDP_GRO = 104  # udp(7): the receiver takes a train uncut
-LEAST = 16  # in a smaller batch each goes alone
 LENGTHS = st.sampled_from((12, 90, 91, 208, 512, 1232, 1233, 4000))
 HOSTS = [("127.0.0.1", False), ("127.0.0.1", True), ("::1", False), ("::1", True), ("::", True)]
 
@@ -48,24 +49,55 @@ def test_each_client_gets_its_replies_in_order(
     assert (after.sent - before.sent, after.send_errors) == (len(replies), {})
 
 
-@pytest.mark.skipif(not HAS_NATIVE, reason=f"{NATIVE} is not built, and only it sends trains")
 @pytest.mark.parametrize(("host", "wildcard"), HOSTS)
 def test_hits_of_one_client_leave_as_one_message_if_there_are_many(
-    host: str, wildcard: bool
+    twin: ModuleType, host: str, wildcard: bool
 ) -> None:
-    native = importlib.import_module(NATIVE)
-    server = Server(native, native.Batch)
+    if twin.__name__ == PYTHON and not IS_AVAILABLE:
+        pytest.skip("this host has no sendmmsg, so each reply is a message")
+    server = Server(twin, twin.Batch)
     try:
         server.bind(host, wildcard)
         server.subject.learn(ask(), addresses(ask()))
         client = server.client(host if host != "::" else "127.0.0.1")
         client.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
-        for count in (LEAST, LEAST - 1):
+        for count in (LEAST_FOR_TRAINS, LEAST_FOR_TRAINS - 1, 2 * LEAST_FOR_TRAINS):
             for number in range(count):
                 client.send(ask(query_id=number))
             assert server.serve() == []
             replies = [to_wire(ask(query_id=number), addresses(ask())) for number in range(count)]
-            together = [b"".join(replies)] if count == LEAST else replies
+            together = [b"".join(replies)] if count >= LEAST_FOR_TRAINS else replies
             assert [client.recv(65535) for _ in together] == together
     finally:
         server.close()
+
+
+SENT_TOGETHER = [
+    ("nothing", [], []),
+    ("one", [(7, 90)], [[0]]),
+    ("equal", [(7, 90), (7, 90), (7, 90)], [[0, 1, 2]]),
+    ("two clients", [(7, 90), (8, 90), (7, 90), (8, 90)], [[0, 2], [1, 3]]),
+    ("a shorter one is the last", [(7, 90), (7, 80), (7, 80)], [[0, 1], [2]]),
+    ("a longer one is the first", [(7, 80), (7, 90), (7, 90)], [[0], [1, 2]]),
+    ("too long", [(7, 1233), (7, 1233)], [[0], [1]]),
+    ("a short one after that", [(7, 90), (7, 1233), (7, 90), (7, 90)], [[0], [1], [2, 3]]),
+    ("empty", [(7, 0), (7, 0)], [[0], [1]]),
+    ("an empty one at the end", [(7, 9), (7, 0), (7, 0)], [[0, 1], [2]]),
+]
+
+
+@pytest.mark.parametrize(
+    ("replies", "wanted"), [row[1:] for row in SENT_TOGETHER], ids=[row[0] for row in SENT_TOGETHER]
+)
+def test_what_goes_to_one_client_in_one_length_goes_together(
+    replies: list[tuple[int, int]], wanted: list[list[int]]
+) -> None:
+    assert make(replies, MAX_DATAGRAM_LEN) == wanted
+
+
+def test_where_the_kernel_cuts_nothing_each_goes_alone() -> None:
+    assert make([(7, 90), (7, 90)], 0) == [[0], [1]]
+
+
+def test_a_train_is_no_longer_than_a_packet() -> None:
+    assert [len(each) for each in make([(7, MAX_DATAGRAM_LEN)] * 64, MAX_DATAGRAM_LEN)] == [52, 12]

@@ -20,6 +20,7 @@ from hsdns.cluster.freshness import Counters, Reads
 from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import Directive, Token
 from hsdns.metrics import Registry
+from hsdns.wire.edns import MAX_PAYLOAD_SIZE
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import Name
@@ -208,6 +209,7 @@ class Handler(Plugin):
     rotates: ClassVar[bool] = False  # whether it puts addresses in another order each time
     counts: ClassVar[bool] = False  # whether it counts what passes
     guards: ClassVar[bool] = False  # whether enter() is to be asked
+    max_payload: int = MAX_PAYLOAD_SIZE  # the largest EDNS payload size that it lets through
     view: str = ""  # the view that it makes of its block
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface

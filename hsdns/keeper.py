@@ -23,6 +23,7 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.log import Kept, Log
 from hsdns.plugins.prometheus import TYPES, Counted, QueryCounts
 from hsdns.wire.decode import decode
+from hsdns.wire.edns import MAX_PAYLOAD_SIZE
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
 from hsdns.wire.message import TC, Query, Reply
@@ -65,6 +66,7 @@ class Policy:
         self.cache = next((each for each in handlers if isinstance(each, Cache)), None)
         self.log = next((each for each in handlers if isinstance(each, Log)), None)
         self.rotates = any(each.rotates for each in handlers)
+        self.max_payload = min((each.max_payload for each in handlers), default=MAX_PAYLOAD_SIZE)
         counting = next((at for at, each in enumerate(handlers) if each.counts), None)
         following = handlers[counting + 1 : counting + 2] if counting is not None else ()
         self.plugin = "".join(each.name for each in following)
@@ -73,6 +75,13 @@ class Policy:
         self.reason = f"{', '.join(must_see)} must see every query" if must_see else ""
         if self.kubernetes is None:
             self.reason = "it has no kubernetes plugin"
+
+    def lower(self, query: Query) -> Query:
+        """The query as handlers see it, who let no larger payload size through than `max_payload`."""
+        edns = query.edns
+        if edns is None or edns.payload_size <= self.max_payload:
+            return query
+        return query.replace(edns=edns.lowered(self.max_payload))
 
 
 class Keeper:
@@ -132,7 +141,6 @@ class Keeper:
             not reply.fresh
             or not reads.is_whole
             or reply.tc
-            or reply.edns is not None  # the table's own OPT record says what the query's does
             or reply.rd is not None
             or reply.rcode not in (Rcode.NOERROR, Rcode.NXDOMAIN)
             or query.qtype not in TYPES
@@ -143,6 +151,9 @@ class Keeper:
             return
         zone, policy = found
         if policy.reason or policy.kubernetes is None:
+            return
+        # The table's own OPT record says what the query's does, but for a size that is lowered.
+        if reply.edns is not None and reply.edns != policy.lower(query).edns:
             return
         size = reply_size(query, reply)
         if out[2] << 8 & TC:  # cut for this client; the table has all of it, and cuts for each
@@ -168,6 +179,7 @@ class Keeper:
             names=policy.kubernetes.names,
             mark_ttl=mark[1] if mark else -1,
             log=policy.log is not None,
+            max_payload=policy.max_payload,
         )
 
     @property
@@ -188,7 +200,7 @@ class Keeper:
             assert policy.log is not None, "asked just now"
             nobody = Endpoint("", 0)  # a format that shows it is not kept
             client = endpoint(record.address)
-            request = Request(query, client, nobody, "udp", self.server, zone, 0.0)
+            request = Request(policy.lower(query), client, nobody, "udp", self.server, zone, 0.0)
             kept = Kept(record.flags, record.size, record.answers)
             policy.log.write_kept(request, kept, record.seconds)
 
@@ -226,6 +238,7 @@ class Keeper:
                 groups,
                 -1 if kind is None else 0,
                 policy.log is not None,
+                policy.max_payload,
             )
             self._regions.append(Region(region, zone, number, tuple(holes)))
 

@@ -12,13 +12,15 @@ import pytest
 
 from hsdns.cluster.objects import Deleted, EndpointSlice, Upserted
 from hsdns.keeper import REGION_TYPES, Policy
+from hsdns.server.datagram import client_endpoint
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, type_to_text
-from hsdns.wire.message import CD, RR, Reply
+from hsdns.wire.message import CD, RR, TC, Reply
 from tests.fastpath.twins import BOTH
 from tests.support.cluster import endpoint_slice, service
+from tests.support.datagrams import Datagrams
 from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
 from tests.support.stock import KUBEADM
 
@@ -56,11 +58,11 @@ def block(text: str, key: str = ".:53") -> str:
         pytest.param("forward . 192.0.2.1", "it has no kubernetes plugin", id="forward"),
         pytest.param(f"whoami\n{KUBERNETES}", "whoami must see every query", id="whoami"),
         pytest.param(f"log\n{KUBERNETES}", "", id="log"),
-        pytest.param(f"acl\nbufsize\nnsid\n{KUBERNETES}", "nsid, bufsize, acl must see every query", id="clients-differ"),
+        pytest.param(f"acl\nbufsize\nnsid\n{KUBERNETES}", "nsid, acl must see every query", id="clients-differ"),
         pytest.param(f"rewrite edns0 nsid set\n{KUBERNETES}", "rewrite must see every query", id="rewrite-of-options"),
         pytest.param(f"header {{\nresponse set rd\n}}\n{KUBERNETES}", "header must see every query", id="header-of-rd"),
         pytest.param(
-            f"any\ncancel\nchaos\nminimal\nheader {{\nresponse set ra\n}}\nrewrite name a b\n{KUBERNETES}",
+            f"any\nbufsize\ncancel\nchaos\nminimal\nheader {{\nresponse set ra\n}}\nrewrite name a b\n{KUBERNETES}",
             "",
             id="what-depends-on-the-question",
         ),
@@ -372,6 +374,80 @@ def test_what_is_cut_for_a_client_is_learned_whole(twin: ModuleType) -> None:
             assert found == kept.slow(wire, protocol, learns=False)
 
 
+SIZES = (
+    block(f"bufsize 600\n{KUBERNETES}")
+    + block("bufsize 900\nkubernetes sub.cluster.local", "sub.cluster.local:53")
+    + block("bufsize 700\ncache\nkubernetes cached.test", "cached.test:53")
+)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("learned", "left", "most"),
+    [
+        pytest.param("db.default.svc.cluster.local.", "", 600, id="addresses"),
+        pytest.param("nope.default.svc.cluster.local.", "other.", 600, id="region"),
+        pytest.param("db.default.svc.sub.cluster.local.", "", 900, id="addresses-of-another-block"),
+        pytest.param(
+            "nope.default.svc.sub.cluster.local.", "other.", 900, id="region-of-another-block"
+        ),
+        pytest.param("nope.default.svc.cached.test.", "", 700, id="no-region"),
+    ],
+)
+@pytest.mark.parametrize("taught_over", ["udp", "tcp"])
+def test_sizes_are_lowered_as_in_the_chain(
+    twin: ModuleType, learned: str, left: str, most: int, taught_over: str
+) -> None:
+    """Each block has its own size, whatever the size and the way of the query that was learned."""
+    kept = Kept(SIZES, twin, [*OBJECTS, *many_endpoints(1)])
+    sizes = [0, 300, 512, 513, 599, 600, 601, 899, 900, 901, 1232, 4096, 65535]
+    forms = [
+        Edns(size, options=options)
+        for size in sizes
+        for options in ((), ((10, b"12345678"),), ((3, bytes(200)), (8, b"away"), (12, bytes(99))))
+    ]
+    for form in (None, forms[-3]):
+        kept.slow(ask(learned, edns=form), taught_over)
+    with Datagrams(twin) as datagrams:
+        for form in (None, *forms, *forms):  # the second time over UDP what is prepared
+            wire = ask(f"{left}{learned}", edns=form)
+            fast, slow = datagrams.ask(kept.keeper.table, wire), kept.slow(wire, learns=False)
+            assert fast == slow, form
+            assert fast is not None
+            assert len(fast) <= max(512, min(most, form.payload_size if form else 512))
+            if form is not None and form.options == ():
+                assert int.from_bytes(fast[-8:-6], "big") == min(most, form.payload_size)
+            over_tcp = kept.fast(wire, "tcp")
+            assert over_tcp is not None
+            assert over_tcp == kept.slow(wire, "tcp", learns=False)
+            assert not over_tcp[2] & TC >> 8
+    statistics = kept.keeper.table.statistics()
+    assert statistics.misses == 0
+    assert bool(statistics.region_hits) is bool(left)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    "question", ["web.default.svc.cluster.local.", "nope.default.svc.cluster.local."]
+)
+def test_log_shows_the_lowered_size(
+    twin: ModuleType, caplog: pytest.LogCaptureFixture, question: str
+) -> None:
+    kept = Kept(
+        block(f'bufsize 600\nlog . "{{>bufsize}} {{size}} {{rsize}}"\n{KUBERNETES}'), twin, OBJECTS
+    )
+    wires = [ask(question, edns=form) for form in (Edns(4096), Edns(550), Edns(300))]
+    with caplog.at_level("INFO", "hsdns.plugin.log"), Datagrams(twin) as datagrams:
+        for wire in wires:
+            kept.slow(wire)
+        assert [datagrams.ask(kept.keeper.table, wire) is None for wire in wires] == [False] * 3
+        keeper = kept.keeper
+        keeper.write_log(keeper.table.take_log(9), client_endpoint)
+    lines = caplog.messages
+    assert [line.partition(" ")[0] for line in lines] == ["600", "550", "512"] * 2
+    assert lines[:3] == lines[3:]
+
+
 def test_what_is_too_long_is_not_learned(twin: ModuleType) -> None:
     kept = Kept(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(6)])
     assert not kept.learns("db.default.svc.cluster.local.")
@@ -387,12 +463,14 @@ def test_what_is_too_long_is_not_learned(twin: ModuleType) -> None:
         pytest.param({"rcode": Rcode.REFUSED}, 0, id="refused"),
         pytest.param({"tc": True}, 0, id="cut-upstream"),
         pytest.param({"edns": Edns(512)}, 0, id="own-opt-record"),
+        pytest.param({"edns": Edns(600)}, 1, id="lowered-size"),
+        pytest.param({"edns": Edns(600, do=True)}, 0, id="lowered-size-and-more"),
         pytest.param({"rd": True}, 0, id="own-rd"),
     ],
 )
 def test_reply_that_may_be_kept(twin: ModuleType, changes: dict[str, Any], learned: int) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    wire = ask("web.default.svc.cluster.local.")
+    kept = Kept(block(f"bufsize 600\n{KUBERNETES}"), twin, OBJECTS)
+    wire = ask("web.default.svc.cluster.local.", edns=Edns(4096))
     query = decode(wire)
     reply = Reply(answer=(RR(query.qname, 1, 5, bytes(4)),), aa=True, fresh=True).replace(**changes)
     kept.keeper.note(wire, query, reply, encode(query, reply, 512), kept.keeper.reads())

@@ -1,12 +1,13 @@
 """The answer table says what the chain says, octet for octet, but for the order in which addresses take turns.
 
-Each question is put to the table as it would come over UDP and over TCP, and to the same chain without a table, in
+Each question is put to the table as it comes over UDP and over TCP, and to the same chain without a table, in
 every state of a cluster's history, for each combination of plugins around `kubernetes`.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -23,7 +24,10 @@ from hsdns.wire.message import AA, AD, CD, QR, RA, RD, TC
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.fastpath.twins import BOTH
+from tests.support.datagrams import Datagrams
 from tests.support.kept import Kept
+
+pytestmark = pytest.mark.sockets
 
 ZONES = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
 
@@ -32,6 +36,13 @@ ZONES = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
 def twin(request: pytest.FixtureRequest) -> ModuleType:
     """One of the twins: its module."""
     return importlib.import_module(request.param)
+
+
+@pytest.fixture
+def datagrams(twin: ModuleType) -> Iterator[Datagrams]:
+    """The door for UDP of the twin."""
+    with Datagrams(twin) as found:
+        yield found
 
 
 # --- what the table stands in front of ---
@@ -66,6 +77,13 @@ FRONTS = {
     "zones": f"transfer {{\nto *\n}}\nfile {ZONE_FILE} cluster.local nope.svc.cluster.local\n",
     "template-everywhere": "template ANY MX {\nmatch ^x\nfallthrough cluster.local\n}\n",
 }
+SIZES = {
+    "": "",
+    "bufsize": "bufsize\n",
+    "bufsize-512": "bufsize 512\n",
+    "bufsize-513": "bufsize 513\n",
+    "bufsize-4096": "bufsize 4096\n",
+}
 HOSTS = {
     "": "",
     "hosts": "hosts /nonexistent {\n192.0.2.9 hosted.cluster.local web.default.svc.cluster.local\nfallthrough\n}\n",
@@ -92,6 +110,8 @@ KUBERNETES = {
 SECOND_BLOCKS = {
     "": "",
     "whoami": "testns.svc.cluster.local:53 {\nwhoami\n}\n",
+    # Another size for another zone, with a region of its own.
+    "bufsize": "sub.cluster.local:53 {\nbufsize 600\nkubernetes sub.cluster.local\n}\n",
     # What the view does not take goes to the block above.
     "view": "testns.svc.cluster.local:53 {\nview v {\nexpr type() == 'AAAA' or proto() == 'tcp'\n}\nwhoami\n}\n",
 }
@@ -100,6 +120,7 @@ SECOND_BLOCKS = {
 class Surroundings(NamedTuple):
     """One combination, by the names above."""
 
+    size: str
     front: str
     hosts: str
     cache: str
@@ -111,13 +132,14 @@ class Surroundings(NamedTuple):
     def corefile(self) -> str:
         """The Corefile of it."""
         lines = "prometheus\n" + ("loadbalance\n" if self.loadbalance else "")
-        lines += FRONTS[self.front] + CACHES[self.cache] + HOSTS[self.hosts]
+        lines += SIZES[self.size] + FRONTS[self.front] + CACHES[self.cache] + HOSTS[self.hosts]
         lines += f"kubernetes {' '.join(ZONES)} {{\n{KUBERNETES[self.kubernetes]}}}\n"
         return f".:53 {{\n{lines}}}\n{SECOND_BLOCKS[self.second_block]}"
 
 
 surroundings = st.builds(
     Surroundings,
+    st.sampled_from(["", *SIZES]),
     st.sampled_from(["", "", *FRONTS]),
     st.sampled_from([*HOSTS]),
     st.sampled_from([*CACHES]),
@@ -136,8 +158,9 @@ def question_wire(qname: Name, qtype: int, chance: Random) -> bytes:
     flags = chance.choice([RD, RD, RD | AD, RD | CD, 0, AD | CD])
     if not usual:
         flags |= chance.choice([0, TC, AA, RA, 0x0040, 0x2000, QR])
+    mixed = chance.choice([0, 0, 0.2])  # what is asked in lower case is kept prepared
     name = bytes(
-        octet ^ 0x20 if 65 <= octet & 0xDF <= 90 and chance.random() < 0.2 else octet
+        octet ^ 0x20 if 65 <= octet & 0xDF <= 90 and chance.random() < mixed else octet
         for octet in qname.wire
     )
     tail = b""
@@ -208,11 +231,14 @@ class Seen:
         self.hits = self.questions = 0
 
 
-def compare(kept: Kept, wire: bytes, seen: Seen, *, rotates: bool) -> None:
+def compare(kept: Kept, datagrams: Datagrams, wire: bytes, seen: Seen, *, rotates: bool) -> None:
     for protocol in ("udp", "tcp"):
         for is_second in (False, True):
             seen.questions += 1
-            fast = kept.fast(wire, protocol)
+            if protocol == "udp":
+                fast = datagrams.ask(kept.keeper.table, wire)
+            else:
+                fast = kept.fast(wire, protocol)
             if fast is not None:
                 seen.hits += 1
                 slow = kept.slow(wire, protocol, learns=False)
@@ -222,7 +248,7 @@ def compare(kept: Kept, wire: bytes, seen: Seen, *, rotates: bool) -> None:
                 kept.slow(wire, protocol)
 
 
-def test_table_and_chain_say_the_same(twin: ModuleType) -> None:
+def test_table_and_chain_say_the_same(twin: ModuleType, datagrams: Datagrams) -> None:
     seen = Seen()
 
     @settings(
@@ -247,7 +273,7 @@ def test_table_and_chain_say_the_same(twin: ModuleType) -> None:
                 kept.apply(Synced())
             kept.runtime.now += 1.0  # the serial moves
             for wire in wires:
-                compare(kept, wire, seen, rotates=around.loadbalance)
+                compare(kept, datagrams, wire, seen, rotates=around.loadbalance)
 
     check()
     assert seen.hits * 10 > seen.questions, "most questions were not put to the table in vain"

@@ -199,6 +199,7 @@ COREFILES = [
         2_000,
         id="rewrite",
     ),
+    pytest.param(block(f"bufsize 512\nlog\n{STOCK_CACHE}{KUBERNETES}"), 2_000, id="bufsize"),
     pytest.param(block(f"cache\nk8s_external example.org\n{KUBERNETES}"), 2_000, id="k8s-external"),
     pytest.param(
         block(

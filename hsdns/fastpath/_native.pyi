@@ -141,6 +141,7 @@ class Table:
         names: ClusterNames | None,
         mark_ttl: int,
         log: bool = False,
+        max_payload: int = 65535,
     ) -> bool:
         """Keep the reply to a query; False where it may not be kept.
 
@@ -148,6 +149,8 @@ class Table:
         compression and without OPT.  `rotate`: its addresses take turns.  `names` has the serial of its SOA records.
         `mark_ttl`: for so many seconds after a mark (set now, and anew by a hit after that) a hit counts as one of
         `cache`; 0: each hit is a miss of `cache`; -1: `cache` does not count it.  `log`: its hits go to take_log().
+        `max_payload`: larger payload sizes of queries are lowered to it, in what a reply says and, over UDP, in how
+        long it may be.  It is 512 to 65,507, or 65,535 where none is lowered; raise ValueError for others.
         """
 
     def add_region(
@@ -158,11 +161,12 @@ class Table:
         groups: Mapping[int, int],
         mark_ttl: int,
         log: bool = False,
+        max_payload: int = 65535,
     ) -> int:
         """Answer the names below a zone that do not exist, once taught; return the region's number.
 
         `zone` and `holes` are lower-case wire names; `groups` maps each type that is answered to its group.
-        `mark_ttl` is 0 or -1, as in learn(); raise ValueError for others.  `log` as in learn().
+        `mark_ttl` is 0 or -1, as in learn(); raise ValueError for others.  `log`, `max_payload` as in learn().
         """
 
     def teach_region(self, region: int, query: bytes, reply: bytes, size: int) -> bool:

@@ -4,8 +4,9 @@ Path: step 2; table.py keeps entries.  Pure twin of native/src/entry.rs and repl
 Rule 1: from the query come the ID, RD, CD, the question as the client wrote it, and whether there is an OPT.
 Rule 2: owners may point into the question, which is as long for every query of the key; RDATA never does
         (hsdns/wire/encode.py, rule 2).
-Rule 3: the OPT says what the client's said: payload size, DO, and its options of the kinds that are echoed; where
-        those leave no room it goes without.  Records that do not fit are left out from the tail, and TC says so.
+Rule 3: the OPT says what the client's said: payload size (lowered before, where it is), DO, and its options of the
+        kinds that are echoed; where those leave no room it goes without.  Records that do not fit are left out from
+        the tail, and TC says so.
 Rule 4: an entry is small, for there may be 200,000: what others have too is in its shape, numbers are packed.
 """
 

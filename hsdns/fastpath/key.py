@@ -18,7 +18,8 @@ Rule 6: lower case of ASCII letters only (RFC 4343).  A label's length is below 
         lower-cased, or HTTPS (65, "A") and type 97 ("a") would be one.
 Rule 7: DO (1), CD (2) and whether there is an OPT (4) are in the key, for a chain may answer them differently.
 Rule 8: not in it: ID, RD, AD, case, payload size, options (cookies, padding).  They are copied, cut to or ignored when
-        the reply is written, so that a client that varies them still hits.  Class: it is always IN.
+        the reply is written, so that a client that varies them still hits.  Class: it is always IN.  A payload size
+        that is larger than what is known gives (`max_payload`) is lowered first, with lower_size().
 Rule 9: what stands around QNAME and QTYPE is the same in most queries: the ten octets behind the ID, the class, an OPT
         without options or with a cookie alone.  cut_query() knows them by their octets, so that such a query is looked
         up without a look at its labels: where the table has what is left, it is a question that was read in full once.
@@ -141,6 +142,13 @@ def cut_query(query: bytes) -> tuple[int, Form] | None:
             tail, variant, _, limit, do = form
             form = _new(Form, (tail, variant, query[_COOKIE_CUT + _CLASS_LEN :], limit, do))
     return None if form is None else (cut, form)
+
+
+def lower_size(form: Form, max_payload: int) -> Form:
+    """The form of the same query with a smaller payload size; for one whose `limit` is above it, so with EDNS."""
+    tail, variant, opt, _, do = form
+    opt = opt[:3] + max_payload.to_bytes(2, "big") + opt[5:]
+    return _new(Form, (tail, variant, opt, max_payload, do))
 
 
 def read_query(query: bytes) -> Usual | None:

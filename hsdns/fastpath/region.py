@@ -67,8 +67,10 @@ class Region:
         groups: Mapping[int, int],
         mark_ttl: int,
         log: bool,
+        max_payload: int,
     ) -> None:
         self.zone = zone
+        self.max_payload = max_payload
         self.template: Template | None = None
         self._groups = {
             qtype.to_bytes(2, "big"): kind_of(

@@ -18,12 +18,14 @@ from hsdns.fastpath.tally import CACHE_MISS, LOGGED, kind_of
 from hsdns.fastpath.versions import ClusterNames
 
 # What a shape costs beside its records: itself, eight headers, its place in the dictionary and the key there.
-SHAPE_LEN: Final = 1400
+SHAPE_LEN: Final = 1416
 _HEAD: Final = struct.Struct("!HHHHH")  # all of the header but the ID
 _NO_SERIAL: Final = bytes(4)
 
-# kind, flags, counts, step, mark_ttl, names, serials, records: as in Shape.
-Key = tuple[int, int, tuple[int, int, int], int, int, ClusterNames | None, tuple[int, ...], bytes]
+# kind, flags, counts, step, mark_ttl, names, serials, records, max_payload: as in Shape.
+Key = tuple[
+    int, int, tuple[int, int, int], int, int, ClusterNames | None, tuple[int, ...], bytes, int
+]
 
 
 class Shape:
@@ -32,18 +34,20 @@ class Shape:
     `heads` are the header after the ID for each variant of query (key.py).  `step` is the length of each record that
     rotates (0: nothing does), `count` how many there are, `block` their octets.  `kind` is what a hit counts as but
     for the query's length, DO, and the outcome of a mark.  `names` has the serial of `records`; where it is None,
-    each entry has records of its own.  `users` is how many entries have it.
+    each entry has records of its own.  `users` is how many entries have it.  `max_payload` is the largest size that a
+    reply says and, over UDP, has; larger ones of queries are lowered to it.
     """
 
     __slots__ = (
-        "block", "count", "counts", "flags", "heads", "is_logged", "key", "kind", "mark_ttl", "names", "octets",
-        "records", "serial", "serials", "step", "users",
+        "block", "count", "counts", "flags", "heads", "is_logged", "key", "kind", "mark_ttl", "max_payload", "names",
+        "octets", "records", "serial", "serials", "step", "users",
     )  # fmt: skip
 
     def __init__(self, key: Key) -> None:
         self.key = key
         (
             self.kind, self.flags, self.counts, self.step, self.mark_ttl, self.names, self.serials, self.records,
+            self.max_payload,
         ) = key  # fmt: skip
         self.heads = heads_of(self.flags, self.counts)
         self.count = self.counts[0]
@@ -108,6 +112,7 @@ def key_of(
     names: ClusterNames | None,
     mark_ttl: int,
     log: bool,
+    max_payload: int,
 ) -> Key:
     """Put together what makes a shape: what it is computed from but for the serial."""
     cache = CACHE_MISS if mark_ttl == 0 else 0
@@ -120,6 +125,7 @@ def key_of(
         names if outline.serials else None,
         outline.serials,
         _without_serials(outline) if outline.serials else b"",
+        max_payload,
     )
 
 

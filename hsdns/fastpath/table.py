@@ -27,7 +27,7 @@ from hsdns.fastpath.entry import (
     write,
 )
 from hsdns.fastpath.eviction import Queues
-from hsdns.fastpath.key import Form, cut_query, read_query
+from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
 from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.plan import Plan, Plans
 from hsdns.fastpath.records import read_outline
@@ -45,6 +45,8 @@ from hsdns.fastpath.tally import (
 )
 from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
 from hsdns.wire.decode import HEADER_LEN
+from hsdns.wire.edns import MAX_PAYLOAD_SIZE
+from hsdns.wire.encode import MAX_UDP_LEN, MIN_UDP_LEN
 
 MAX_PAIRS: Final = 8
 _MAX_SIZE: Final = (1 << 32) - 1
@@ -110,6 +112,7 @@ class Table:
         names: ClusterNames | None,
         mark_ttl: int,
         log: bool = False,
+        max_payload: int = MAX_PAYLOAD_SIZE,
     ) -> bool:
         """Keep the reply to a query; False where it may not be kept.
 
@@ -117,9 +120,12 @@ class Table:
         compression and without OPT.  `rotate`: its addresses take turns.  `names` has the serial of its SOA records.
         `mark_ttl`: for so many seconds after a mark (set now, and anew by a hit after that) a hit counts as one of
         `cache`; 0: each hit is a miss of `cache`; -1: `cache` does not count it.  `log`: hits over UDP are put into
-        the log ring, over TCP there are none.
+        the log ring, over TCP there are none.  `max_payload`: larger payload sizes of queries are
+        lowered to it, in what a reply says and, over UDP, in how long it may be.  It is 512 to 65,507, or 65,535 where
+        none is lowered; raise ValueError for others.
         """
         _refuse_numbers(group, size)
+        _refuse_payload(max_payload)
         pairs = tuple((index % Versions.SIZE, value) for index, value in pairs)
         usual = read_query(query)
         values = self._versions.values
@@ -141,6 +147,7 @@ class Table:
                 names=names,
                 mark_ttl=mark_ttl,
                 log=log,
+                max_payload=max_payload,
             )
         )
         now = time.monotonic()
@@ -179,11 +186,12 @@ class Table:
         groups: Mapping[int, int],
         mark_ttl: int,
         log: bool = False,
+        max_payload: int = MAX_PAYLOAD_SIZE,
     ) -> int:
         """Answer the names below a zone that do not exist, once taught; return the region's number.
 
         `zone` and `holes` are lower-case wire names; `groups` maps each type that is answered to its group.
-        `mark_ttl` is 0 or -1, as in learn(); raise ValueError for others.  `log` is as there.
+        `mark_ttl` is 0 or -1, as in learn(); raise ValueError for others.  `log` and `max_payload` are as there.
         """
         if mark_ttl not in (0, -1):
             raise ValueError(
@@ -191,7 +199,8 @@ class Table:
             )
         for group in groups.values():
             _refuse_numbers(group, 0)
-        region = Region(zone, names, holes, groups, mark_ttl, log)
+        _refuse_payload(max_payload)
+        region = Region(zone, names, holes, groups, mark_ttl, log, max_payload)
         self.logs |= log
         self.absences.clear()
         self._regions.append(region)
@@ -291,6 +300,8 @@ class Table:
             self._misses += 1
             return None
         _, variant, opt, most, do = form
+        if most > shape.max_payload:
+            _, _, opt, most, _ = form = lower_size(form, shape.max_payload)
         kind = shape.kind | len(query) << LENGTH_SHIFT | do
         state = entry.state
         if state & FREQUENCY:
@@ -346,6 +357,8 @@ class Table:
             else:
                 self._misses += 1
             return None
+        if form.limit > region.max_payload:
+            form = lower_size(form, region.max_payload)
         kind |= len(query) << LENGTH_SHIFT | form.do
         self.region_hits += 1
         self.absences.is_likely = True
@@ -381,6 +394,8 @@ class Table:
         self, key: bytes, entry: Entry, query: bytes, end: int, form: Form, room: int
     ) -> None:
         shape = entry.shape
+        if form.limit > shape.max_payload:
+            form = lower_size(form, shape.max_payload)
         kind = shape.kind | len(query) << LENGTH_SHIFT | form.do
         if shape.mark_ttl > 0:
             kind |= CACHE_HIT
@@ -397,3 +412,13 @@ class Table:
 def _refuse_numbers(group: int, size: int) -> None:
     if not 0 <= group <= _MAX_SIZE or not 0 <= size <= _MAX_SIZE:
         raise OverflowError(f"group and size have 32 bits, {group} and {size} do not fit")
+
+
+def _refuse_payload(max_payload: int) -> None:
+    if not 0 <= max_payload <= MAX_PAYLOAD_SIZE:
+        raise OverflowError(f"a payload size has 16 bits, {max_payload} does not fit")
+    if not MIN_UDP_LEN <= max_payload <= MAX_UDP_LEN and max_payload != MAX_PAYLOAD_SIZE:
+        raise ValueError(
+            f"max_payload is {MIN_UDP_LEN} to {MAX_UDP_LEN}, or {MAX_PAYLOAD_SIZE} where none is lowered,"
+            f" not {max_payload}"
+        )

@@ -3,13 +3,13 @@
 Path: step 5, above `log` and everything that answers: all of them see the lowered size.
 Source: CoreDNS 1.14.7 plugin/bufsize; RFC 6891 section 6.2.5, DNS flag day 2020.
 Rule 1: a size is lowered, never raised, and a query without EDNS stays without.  The reply shows the lowered size.
-Rule 2: not cacheable: the fast path writes into each reply the size that its own query says.
+Rule 2: cacheable: the size depends on nothing but the query's own; the fast path is told the most that a reply may say
+        and have, and lowers the size of each query that it answers in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, Final, Self
 
 from hsdns.chain import Block, Handler, Next, Request
@@ -27,9 +27,10 @@ class Bufsize(Handler):
     """Lowers the EDNS payload size."""
 
     name: ClassVar[str] = "bufsize"
+    cacheable = True
 
     def __init__(self, size: int = DEFAULT_SIZE) -> None:
-        self.size = size
+        self.max_payload = size
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -42,8 +43,8 @@ class Bufsize(Handler):
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass everything on, with the size lowered where it is larger."""
         query = request.query
-        if query.edns is None or query.edns.payload_size <= self.size:
+        if query.edns is None or query.edns.payload_size <= self.max_payload:
             return await next(request)
-        lowered = replace(query.edns, payload_size=self.size)
+        lowered = query.edns.lowered(self.max_payload)
         reply = await next(request.replace(query=query.replace(edns=lowered)))
         return reply if reply.edns is not None else reply.replace(edns=lowered)

@@ -9,7 +9,7 @@ Rule 2: of the options only those of ECHOED go back, as they came; client subnet
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hsdns.wire.iana import OptCode, RRType
@@ -18,6 +18,7 @@ DO: Final = 0x8000
 ECHOED: Final = frozenset(
     {OptCode.NSID, OptCode.EXPIRE, OptCode.COOKIE, OptCode.KEEPALIVE, OptCode.PADDING}
 )
+MAX_PAYLOAD_SIZE: Final = 65535  # what the field holds
 OPT_FIXED_LEN: Final = 11  # root owner 1, type 2, class 2, ttl 4, rdlength 2
 
 
@@ -30,6 +31,10 @@ class Edns:
     do: bool = False
     options: tuple[tuple[int, bytes], ...] = ()
     echoed: frozenset[int] = ECHOED
+
+    def lowered(self, most: int) -> Edns:
+        """The same with a payload size of at most so many octets."""
+        return self if self.payload_size <= most else replace(self, payload_size=most)
 
     def echoed_options(self) -> bytes:
         """The options that a reply sends back, in wire form."""

@@ -95,6 +95,7 @@ fn taught(count: usize) -> Table {
                 names: None,
                 mark_ttl: 0,
                 log: false,
+                max_payload: u16::MAX,
             };
             assert!(table.learn(&query, &reply(&query), terms));
         }

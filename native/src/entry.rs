@@ -37,6 +37,8 @@ pub struct Entry {
     mark_ttl: i32,
     /// Which row of counters its hits go to.
     pub group: u32,
+    /// The largest payload size of a query that its replies see.
+    pub max_payload: u16,
     size: u32,
     first_version: u16, // of its pairs, 0 where there are none
     pairs_len: u16,
@@ -68,6 +70,8 @@ pub struct Terms {
     pub mark_ttl: i32,
     /// Whether its hits are logged.
     pub log: bool,
+    /// Larger payload sizes of queries are lowered to this; 65,535 where none is.
+    pub max_payload: u16,
 }
 
 impl Entry {
@@ -90,6 +94,7 @@ impl Entry {
             turns: AtomicU32::new(0),
             mark_ttl: terms.mark_ttl,
             group: terms.group,
+            max_payload: terms.max_payload,
             size: terms.size,
             first_version: terms.pairs.first().map_or(0, |pair| pair.index),
             pairs_len: u16::try_from(pairs.len()).unwrap_or(0),

@@ -15,7 +15,8 @@
 //! Rule 6: lower case of ASCII letters only (RFC 4343).  A label's length is below 64 and so no letter.
 //! Rule 7: DO (1), CD (2) and whether there is an OPT (4) are in the key, for a chain may answer them differently.
 //! Rule 8: not in it: ID, RD, AD, case, payload size, options (cookies, padding).  They are copied, cut to or ignored
-//!         when the reply is written, so that a client that varies them still hits.  Class: it is always IN.
+//!         when the reply is written, so that a client that varies them still hits.  Class: it is always IN.  A payload
+//!         size that is larger than what is known gives (`max_payload`) is lowered first.
 
 use std::ops::Range;
 
@@ -42,8 +43,10 @@ const MAX_LABELS: usize = 127;
 const MAX_OPTIONS: usize = 16;
 const CLASS_IN: u16 = 1;
 const DO: u16 = 0x8000;
-const MIN_UDP_LEN: usize = 512;
-const MAX_UDP_LEN: usize = 65_507; // what an IPv4 datagram holds
+/// What every client takes over UDP.
+pub const MIN_UDP_LEN: usize = 512;
+/// What an IPv4 datagram holds.
+pub const MAX_UDP_LEN: usize = 65_507;
 
 const KEY_DO: u8 = 1;
 const KEY_CD: u8 = 2;
@@ -144,6 +147,25 @@ impl<'a> Query<'a> {
         self.edns.map_or(MIN_UDP_LEN, |edns| {
             usize::from(edns.payload_size).clamp(MIN_UDP_LEN, MAX_UDP_LEN)
         })
+    }
+
+    /// The payload size of its OPT record; 0 where it has none.
+    #[must_use]
+    pub fn payload_size(&self) -> u16 {
+        self.edns.map_or(0, |edns| edns.payload_size)
+    }
+
+    /// The same with a payload size of at most so many octets.
+    #[must_use]
+    pub fn lowered(&self, most: u16) -> Self {
+        let lower = |edns: Edns<'a>| Edns {
+            payload_size: edns.payload_size.min(most),
+            ..edns
+        };
+        Self {
+            edns: self.edns.map(lower),
+            ..*self
+        }
     }
 
     /// Tell whether the client set DO.

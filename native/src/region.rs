@@ -35,6 +35,8 @@ pub struct Region {
     groups: HashMap<u16, u32>,
     cache: Option<bool>,
     log: bool,
+    /// The largest payload size of a query that its replies see.
+    pub max_payload: u16,
     template: Option<Template>,
 }
 
@@ -76,6 +78,7 @@ impl Region {
             groups,
             cache: counts_as_miss.then_some(false),
             log: false,
+            max_payload: u16::MAX,
             template: None,
         }
     }
@@ -84,6 +87,15 @@ impl Region {
     #[must_use]
     pub fn logged(self, log: bool) -> Self {
         Self { log, ..self }
+    }
+
+    /// Lower larger payload sizes of queries to this.
+    #[must_use]
+    pub fn with_max_payload(self, max_payload: u16) -> Self {
+        Self {
+            max_payload,
+            ..self
+        }
     }
 
     /// Tell whether its hits are logged.

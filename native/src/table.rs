@@ -8,6 +8,8 @@
 //! Rule 4: a reply is learned only under the question that it answers, and only if nothing it was computed from has
 //!         changed since: versions are compared under the same lock that the readers use.
 //! Rule 5: over TCP nothing is answered that is to be logged: the ordinary way answers and logs it.
+//! Rule 6: a reply says, and over UDP has, no more octets than its block lets through: the larger size of a query is
+//!         lowered before the reply is written.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
@@ -304,6 +306,7 @@ impl Reading<'_> {
             reply_size: u64::from(known.size),
             cache,
         };
+        let mut lowered = None;
         if let Some(entry) = self.find(query.key(), place) {
             if entry.holds(&self.table.versions) {
                 let known = entry.known();
@@ -311,6 +314,7 @@ impl Reading<'_> {
                     tally.totals.misses += 1;
                     return None;
                 }
+                let (query, limit) = lower(query, limit, entry.max_payload, client, &mut lowered);
                 entry.write(query, limit, out);
                 entry.touch();
                 let cache = entry.cache_outcome(client.now);
@@ -323,7 +327,10 @@ impl Reading<'_> {
         let absence = nearest(&self.inner.regions, query)
             .map(|region| &self.inner.regions[region])
             .filter(|region| !(region.is_logged() && client.is_tcp))
-            .and_then(|region| region.answer(query, limit, out));
+            .and_then(|region| {
+                let (query, limit) = lower(query, limit, region.max_payload, client, &mut lowered);
+                region.answer(query, limit, out)
+            });
         let Some(absence) = absence else {
             tally.totals.misses += 1;
             return None;
@@ -340,6 +347,27 @@ impl Reading<'_> {
         let slot = likely.or_else(|| self.inner.index.find(place.hash, is_same))?;
         slots.entry(slot)
     }
+}
+
+/// A query as a block sees it that lets no larger payload size through, and what its reply may take; `room` keeps it.
+#[inline]
+fn lower<'a, 'w>(
+    query: &'a Query<'w>,
+    limit: usize,
+    max_payload: u16,
+    client: Client,
+    room: &'a mut Option<Query<'w>>,
+) -> (&'a Query<'w>, usize) {
+    if query.payload_size() <= max_payload {
+        return (query, limit);
+    }
+    let lowered = room.insert(query.lowered(max_payload));
+    let limit = if client.is_tcp {
+        limit
+    } else {
+        lowered.udp_limit()
+    };
+    (lowered, limit)
 }
 
 /// The region with the longest zone that a query's name is below.

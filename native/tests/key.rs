@@ -155,3 +155,21 @@ fn udp_limits() {
     }
     assert_eq!(Reader::default().read(&plain).unwrap().udp_limit(), 512);
 }
+
+#[test]
+fn lowered_sizes() {
+    let plain = query("example.org", A);
+    let mut reader = Reader::default();
+    let without = reader.read(&plain).unwrap();
+    assert_eq!(without.payload_size(), 0);
+    assert!(without.lowered(600).edns.is_none());
+    for (asked, lowered) in [(0, 0), (599, 599), (600, 600), (601, 600), (65_535, 600)] {
+        let wire = with_opt(plain.clone(), asked, true, &[0, 10, 0, 1, 7]);
+        let mut reader = Reader::default();
+        let found = reader.read(&wire).unwrap().lowered(600);
+        assert_eq!(found.payload_size(), lowered);
+        assert!(found.dnssec_ok(), "the rest stays");
+        assert_eq!(found.edns.unwrap().echoed_len, 5);
+        assert_eq!(found.wire, wire);
+    }
+}

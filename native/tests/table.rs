@@ -71,6 +71,55 @@ fn options_are_echoed_by_kind_and_left_out_where_they_leave_no_room() {
 }
 
 #[test]
+fn larger_sizes_are_lowered() {
+    let (_, table) = table();
+    let (plain, absent) = (
+        query("www.example.org", A),
+        query("nope.svc.cluster.local", A),
+    );
+    let learned = with_opt(plain.clone(), 0, false, &[]);
+    let answer = reply(&plain, 0, [&addresses(60), &[], &[]]);
+    let lowered = |max_payload| Terms {
+        max_payload,
+        ..terms()
+    };
+    assert!(table.learn(&learned, &answer, lowered(600)));
+    let names = cluster_names();
+    let number = table.add_region(region("cluster.local", &names, &[]).with_max_payload(700));
+    let lesson = nxdomain(&absent, "cluster.local");
+    assert_eq!(
+        table.teach_region(number, &absent, &lesson, 200),
+        Some(true)
+    );
+    for size in [0, 511, 512, 599, 600, 601, 699, 700, 701, 65_535] {
+        let asked = with_opt(plain.clone(), size, false, &[]);
+        let shown = opt(size.min(600), false, &[]);
+        let found = ask(&table, &asked).unwrap();
+        let limit = usize::from(size.clamp(512, 600));
+        assert_eq!((limit - found.len()) / 16, 0, "as many records as fit");
+        assert_eq!(found[2] & 2, 2, "TC");
+        assert_eq!(found[found.len() - 11..], shown);
+        let client = Client {
+            is_tcp: true,
+            ..CLIENT
+        };
+        let whole = table.lookup(&asked, 65_535, client).unwrap();
+        assert_eq!(whole.len(), answer.len() + 11);
+        assert_eq!(whole[whole.len() - 11..], shown);
+        let denied = ask(&table, &with_opt(absent.clone(), size, false, &[])).unwrap();
+        assert_eq!(
+            denied[denied.len() - 11..],
+            opt(size.min(700), false, &[]),
+            "of the region"
+        );
+    }
+    assert!(
+        table.learn(&plain, &answer, lowered(600)) && ask(&table, &plain).unwrap().len() <= 512,
+        "without EDNS nothing is lowered, and nothing raised"
+    );
+}
+
+#[test]
 fn records_are_left_out_from_the_tail() {
     let (_, table) = table();
     let asked = query("www.example.org", A);

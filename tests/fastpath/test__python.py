@@ -93,7 +93,7 @@ def operate(chance: Random, subject: Subject, start: float) -> Any:
         pairs = [(index, subject.versions.read(index) - (late and subject.versions.read(index) > 0)) for index in indexes]  # fmt: skip
         return subject.learn(
             query, reply, pairs=pairs, group=chance.randrange(4), rotate=chance.random() < 0.5,
-            mark_ttl=chance.choice([-1, 0, 1000]), names=chance.choice([subject.names] * 5 + [None]),
+            mark_ttl=chance.choice([-1, 0, 1000]), max_payload=chance.choice([512, 600, 65535]), names=chance.choice([subject.names] * 5 + [None]),
         )  # fmt: skip
     if what == "lookup":
         query = draw_query(chance)
@@ -140,7 +140,7 @@ def test_any_operations(seed: int) -> None:
     start = time.monotonic() + 1
     subjects = [Subject(twin) for twin in (_python, native)]
     for subject in subjects:
-        subject.region(holes=("hole.cluster.local.",), mark_ttl=0)
+        subject.region(holes=("hole.cluster.local.",), mark_ttl=0, max_payload=600)
         subject.region("sub.cluster.local.")
         subject.teach()
     chances = [Random(seed) for _ in subjects]

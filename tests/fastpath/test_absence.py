@@ -30,7 +30,8 @@ FORMS = (None, Edns(1232), Edns(512, do=True), Edns(1232, options=((10, b"123456
 def a_cluster(mark_ttl: int = 0, log: bool = False) -> Subject:
     """One Service, web in default; a namespace without any; a taught region and one below it."""
     subject = Subject(_python)
-    subject.region(holes=("hole.other.svc.cluster.local.", "hole.cluster.local."), mark_ttl=mark_ttl, log=log)  # fmt: skip
+    holes = ("hole.other.svc.cluster.local.", "hole.cluster.local.")
+    subject.region(holes=holes, mark_ttl=mark_ttl, log=log, max_payload=1000)
     subject.region("sub.cluster.local.")
     subject.names.add_namespace(b"default")
     subject.names.add_namespace(b"other")
@@ -112,6 +113,15 @@ def test_an_entry_comes_first() -> None:
     upper = ask("GONE.default.svc.cluster.local.")
     assert subject.table.absences.answer(upper) is None
     assert subject.lookup(upper) == to_wire(upper, addresses(upper))
+
+
+def test_a_size_is_lowered_when_it_is_prepared() -> None:
+    subject = a_cluster()
+    asked, lowered = (ask("gone.cluster.local.", edns=Edns(size)) for size in (4096, 1000))
+    for _ in range(2):
+        assert subject.lookup(asked) == to_wire(lowered, nxdomain(soa(0)))
+    head, question, tail, _, _ = subject.table.absences.answer(asked)
+    assert asked[:2] + head + question + tail == to_wire(lowered, nxdomain(soa(0)))
 
 
 def test_what_is_taught_anew_is_said_anew() -> None:

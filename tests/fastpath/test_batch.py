@@ -131,6 +131,35 @@ def test_everything_of_a_query_comes_back(server: Server) -> None:
             assert server.ask(client, form) == to_wire(form, addresses(form, 2))
 
 
+@pytest.mark.parametrize("count", [2, 33, 60], ids=["short", "over-512", "over-all"])
+def test_sizes_are_lowered(server: Server, count: int) -> None:
+    """In what is prepared, in what is not, with turns and in a region."""
+    server.bind()
+    client, subject = server.client(), server.subject
+    subject.region(max_payload=700)
+    assert subject.teach()
+    learned, turning = ask(edns=Edns(0)), ask("turns.org.", edns=Edns(0))
+    subject.learn(learned, addresses(learned, count), max_payload=600)
+    subject.learn(turning, addresses(turning, count), max_payload=600, rotate=True)
+    for _ in range(4):
+        for size in (0, 300, 512, 599, 600, 601, 700, 701, 4096, 65535):
+            for options in ((), ((10, b"12345678"),), ((3, b"x" * 40), (8, b"away"))):
+                edns = Edns(size, options=options)
+                lowered, limit = edns.lowered(600), max(512, min(600, size))
+                wanted = to_wire(ask(edns=lowered), addresses(learned, count), limit)
+                assert server.ask(client, ask(edns=edns)) == wanted
+                turned = server.ask(client, ask("turns.org.", edns=edns))
+                start = to_wire(ask("turns.org.", edns=lowered), addresses(turning, count), limit)
+                assert (len(turned), turned[:12]) == (len(start), start[:12])
+                assert turned.endswith(lowered.to_wire())
+                absent = ask("r.cluster.local.", edns=edns)
+                wanted = to_wire(ask("r.cluster.local.", edns=edns.lowered(700)), nxdomain(soa(0)))
+                assert server.ask(client, absent) == wanted
+    plain = ask()
+    subject.learn(plain, addresses(plain, count), max_payload=600)
+    assert server.ask(client, plain) == to_wire(plain, addresses(plain, count), 512)
+
+
 def test_turns_and_serials_and_events(server: Server) -> None:
     server.bind()
     client, subject = server.client(), server.subject

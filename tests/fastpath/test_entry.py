@@ -144,6 +144,19 @@ def test_options_that_leave_no_room_stay_away(twin: ModuleType, limit: int) -> N
     assert found == to_wire(query, addresses(query), limit)
 
 
+@pytest.mark.parametrize("size", [0, 511, 512, 599, 600, 601, 4096, 65535])
+@pytest.mark.parametrize("options", [(), BIG.options], ids=["bare", "options"])
+def test_a_lowered_size_is_shown_over_tcp_too(
+    twin: ModuleType, size: int, options: tuple[tuple[int, bytes], ...]
+) -> None:
+    query, edns = ask(edns=Edns(1232)), Edns(size, do=False, options=options)
+    subject = Subject(twin)
+    assert subject.learn(query, addresses(query, 60), max_payload=600)
+    asked = ask(edns=edns)
+    for _ in range(3):
+        assert subject.lookup(asked) == to_wire(ask(edns=edns.lowered(600)), addresses(query, 60))
+
+
 def test_serial_is_that_of_now_wherever_one_stands(twin: ModuleType) -> None:
     query = ask("cluster.local.", RRType.SOA)
     reply = Reply(answer=(soa(1),), authority=(soa(2),), additional=(soa(3),), aa=True)

@@ -7,7 +7,18 @@ from hsdns.fastpath.shape import Shape, key_of
 from hsdns.fastpath.versions import Versions
 
 OUTLINE = Outline(0, (0, 0, 0), b"", (), 0)
-SHAPE = Shape(key_of(OUTLINE, group=0, size=0, rotate=False, names=None, mark_ttl=-1, log=False))
+SHAPE = Shape(
+    key_of(
+        OUTLINE,
+        group=0,
+        size=0,
+        rotate=False,
+        names=None,
+        mark_ttl=-1,
+        log=False,
+        max_payload=65535,
+    )
+)
 
 
 def entry(records: bytes = b"", indexes: tuple[int, ...] = ()) -> Entry:

@@ -56,6 +56,19 @@ def test_what_is_cut_is_not_prepared() -> None:
     assert prepared(subject) == []
 
 
+@pytest.mark.parametrize(("count", "is_prepared"), [(20, True), (60, False)])
+def test_a_size_is_lowered_when_it_is_prepared(count: int, is_prepared: bool) -> None:
+    """What the client takes, and the block does not give, is not prepared either."""
+    subject, query = Subject(_python), ask(edns=Edns(4096))
+    assert subject.learn(query, addresses(query, count), max_payload=512)
+    for _ in range(3):
+        assert prepared(subject) == ([query[2:]] if is_prepared else [])
+        assert subject.lookup(query) == to_wire(ask(edns=Edns(512)), addresses(query, count))
+    other = ask(edns=Edns(1232))
+    assert subject.lookup(other) == to_wire(ask(edns=Edns(512)), addresses(query, count))
+    assert (other[2:] in prepared(subject)) is is_prepared
+
+
 def test_an_entry_has_few() -> None:
     subject = Subject(_python)
     forms = [ask(edns=Edns(512 + each)) for each in range(3 * MAX_PLANS)]

@@ -21,9 +21,11 @@ TERMS: dict[str, Any] = {
     "names": NAMES,
     "mark_ttl": -1,
     "log": False,
+    "max_payload": 65535,
 }
 OTHERS: list[dict[str, Any]] = [
     {"group": 2}, {"size": 91}, {"mark_ttl": 0}, {"mark_ttl": 30}, {"mark_ttl": 31}, {"log": True},
+    {"max_payload": 512},
 ]  # fmt: skip
 
 

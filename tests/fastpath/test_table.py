@@ -188,6 +188,28 @@ def test_numbers_have_32_bits(twin: ModuleType, number: int) -> None:
             subject.learn(query, addresses(query), **wrong)
 
 
+@pytest.mark.parametrize(
+    ("size", "error"),
+    [
+        (-1, OverflowError),
+        (511, ValueError),
+        (65508, ValueError),
+        (65534, ValueError),
+        (65536, OverflowError),
+    ],
+)
+def test_sizes_to_which_none_is_lowered(
+    twin: ModuleType, size: int, error: type[Exception]
+) -> None:
+    subject, query = Subject(twin), ask()
+    with pytest.raises(error):
+        subject.learn(query, addresses(query), max_payload=size)
+    with pytest.raises(error):
+        subject.region(max_payload=size)
+    for taken in (512, 65507, 65535):
+        assert subject.learn(query, addresses(query), max_payload=taken)
+
+
 def outcomes(subject: Subject) -> list[int]:
     rows = list(subject.cells().values())
     return [sum(cells[at] for cells in rows) for at in (53, 54)]

@@ -113,6 +113,7 @@ class Subject:
         groups: dict[int, int] | None = None,
         mark_ttl: int = -1,
         log: bool = False,
+        max_payload: int = 65535,
     ) -> int:
         """Add a region that is open but not taught."""
         self.names.open = True
@@ -123,6 +124,7 @@ class Subject:
             {1: 4, 28: 5} if groups is None else groups,
             mark_ttl,
             log,
+            max_payload,
         )
         assert isinstance(number, int)
         return number

@@ -74,8 +74,10 @@ def test_a_handler_gives_no_more_than_the_client_takes() -> None:
     assert udp_limit(make_request("x.").query, BELOW.replace(edns=Edns(4096))) == 512
 
 
-def test_block_keeps_no_answer_table() -> None:
-    assert not Bufsize.cacheable
+def test_block_keeps_its_answer_table() -> None:
+    """tests/test_keeper.py shows that the table lowers sizes as the chain does."""
+    assert Bufsize.cacheable
+    assert set_up(Bufsize, "bufsize 600").max_payload == 600
 
 
 @pytest.mark.parametrize(

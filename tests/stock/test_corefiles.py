@@ -23,7 +23,7 @@ pytestmark = pytest.mark.sockets
 STOCK = Path(__file__).parent
 PEER = os.environ.get("HSDNS_PEER")
 SUBJECTS = {
-    "hsdns": [sys.executable, "-m", "hsdns"],
+    "hsdns": [sys.executable, "-m", "hsdns", "-v"],
     "coredns": [PEER or ""],
 }
 
@@ -106,6 +106,7 @@ class Stock(NamedTuple):
     ready: str = f"http://{NODE}:8181/ready"
     metrics: str = f"http://{NODE}:9153/metrics"
     says: tuple[str, ...] = ()  # patterns of lines that it prints
+    keeps: bool = True  # whether hsdns has the answer table for the block of the cluster
 
 
 # Each server has its own words for a pattern that no file matches.
@@ -232,6 +233,24 @@ dig web.default.svc.cluster.local. A +bufsize=4096
 ;; ANSWER
 web.default.svc.cluster.local. 5 IN A 10.96.0.80
 
+dig web.default.svc.cluster.local. A +bufsize=1232
+;; NOERROR qr aa rd
+;; OPT size=512
+;; ANSWER
+web.default.svc.cluster.local. 5 IN A 10.96.0.80
+
+dig web.default.svc.cluster.local. A +tcp +bufsize=1232
+;; NOERROR qr aa rd
+;; OPT size=512
+;; ANSWER
+web.default.svc.cluster.local. 5 IN A 10.96.0.80
+
+dig nope.default.svc.cluster.local. A +bufsize=1232
+;; NXDOMAIN qr aa rd
+;; OPT size=512
+;; AUTHORITY
+cluster.local. 5 IN SOA ns.dns.cluster.local. hostmaster.cluster.local. * 7200 1800 86400 5
+
 dig hostname.bind. CH TXT
 ;; NOERROR qr rd
 ;; ANSWER
@@ -302,6 +321,7 @@ which.example.org. 30 IN TXT "192.0.2.53 udp"
         health="http://169.254.20.10:8080/health",
         ready="",
         metrics=f"http://{NODE}:9253/metrics",
+        keeps=False,  # it asks the cluster's DNS for all
     ),
 )  # fmt: skip
 
@@ -362,6 +382,9 @@ def test_starts_and_answers(site: Site, stock: Stock, subject: str) -> None:
         for line in stock.says
         if not re.search(line, printed, re.MULTILINE)
     ]
+    if subject == "hsdns":
+        is_kept = f".:{stock.port}: answers are kept in the table" in printed
+        found += [f"keeps answers: {is_kept}"] if is_kept is not stock.keeps else []
     found += [line for line in printed.splitlines() if line.startswith(("[ERROR]", "[FATAL]"))]
     assert not found, "\n".join(found)
     assert status == 0

@@ -139,7 +139,7 @@ class Kept:
             plugin.store.apply(events)
 
     def fast(self, wire: bytes, protocol: str = "udp", *, v6: bool = False) -> bytes | None:
-        """What the table says; over UDP cut to the client's size."""
+        """What the table says; over UDP cut to the client's size.  Datagrams has the door for UDP itself."""
         try:
             limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(decode(wire))
         except BadQuery:  # what cannot be decoded has no size of its own

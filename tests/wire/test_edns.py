@@ -31,6 +31,12 @@ def test_echoed_options(edns: Edns, echoed: bytes) -> None:
     assert edns.to_wire().endswith(len(echoed).to_bytes(2, "big") + echoed)
 
 
+@pytest.mark.parametrize(("size", "lowered"), [(0, 0), (599, 599), (600, 600), (601, 600)])
+def test_lowered(size: int, lowered: int) -> None:
+    edns = Edns(size, do=True, options=(COOKIE,))
+    assert edns.lowered(600) == Edns(lowered, do=True, options=(COOKIE,))
+
+
 @given(strategies.edns)
 def test_to_wire_is_read_by_dnspython(edns: Edns) -> None:
     found = with_header(edns.to_wire())

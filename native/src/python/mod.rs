@@ -15,6 +15,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping};
 
 use crate::entry::Terms;
+use crate::key::{MAX_UDP_LEN, MIN_UDP_LEN};
 use crate::region::Region;
 use crate::table::Client;
 use crate::versions::{Pair, SIZE};
@@ -235,6 +236,18 @@ impl ClusterNames {
     }
 }
 
+/// Sizes that an IPv4 datagram does not hold are no limit, and what every client takes cannot be lowered.
+fn refuse_payload(max_payload: u16) -> PyResult<()> {
+    let is_limit = (MIN_UDP_LEN..=MAX_UDP_LEN).contains(&usize::from(max_payload));
+    if !is_limit && max_payload != u16::MAX {
+        return Err(PyValueError::new_err(format!(
+            "max_payload is {MIN_UDP_LEN} to {MAX_UDP_LEN}, or {} where none is lowered, not {max_payload}",
+            u16::MAX
+        )));
+    }
+    Ok(())
+}
+
 //----- Table -----------------------------------------------------------------
 
 /// Questions as bytes to finished replies as bytes.
@@ -254,7 +267,7 @@ impl Table {
     }
 
     /// Store a reply; tell whether it was.
-    #[pyo3(signature = (query, reply, pairs, group, *, size, rotate, names, mark_ttl, log = false))]
+    #[pyo3(signature = (query, reply, pairs, group, *, size, rotate, names, mark_ttl, log = false, max_payload = u16::MAX))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn learn(
         &self,
@@ -267,7 +280,9 @@ impl Table {
         names: Option<&ClusterNames>,
         mark_ttl: i32,
         log: bool,
-    ) -> bool {
+        max_payload: u16,
+    ) -> PyResult<bool> {
+        refuse_payload(max_payload)?;
         let pairs = pairs.into_iter().map(|(index, value)| Pair {
             index: index.0,
             value,
@@ -280,12 +295,13 @@ impl Table {
             names: names.map(|names| Arc::clone(&names.inner)),
             mark_ttl,
             log,
+            max_payload,
         };
-        self.inner.learn(query, reply, terms)
+        Ok(self.inner.learn(query, reply, terms))
     }
 
     /// Declare a region; return its number.
-    #[pyo3(signature = (zone, names, holes, groups, mark_ttl, log = false))]
+    #[pyo3(signature = (zone, names, holes, groups, mark_ttl, log = false, max_payload = u16::MAX))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn add_region(
         &self,
@@ -295,7 +311,9 @@ impl Table {
         groups: &Bound<'_, PyMapping>,
         mark_ttl: i32,
         log: bool,
+        max_payload: u16,
     ) -> PyResult<usize> {
+        refuse_payload(max_payload)?;
         if !(-1..=0).contains(&mark_ttl) {
             return Err(PyValueError::new_err(
                 "a region has no entries to mark: mark_ttl is 0 or -1",
@@ -309,7 +327,8 @@ impl Table {
         let holes = holes.iter().map(|hole| Box::from(&hole[..]));
         let names = Arc::clone(&names.inner);
         let region = Region::new(zone, names, holes, by_type, mark_ttl == 0);
-        Ok(self.inner.add_region(region.logged(log)))
+        let region = region.logged(log).with_max_payload(max_payload);
+        Ok(self.inner.add_region(region))
     }
 
     /// Give a region its template; tell whether the reply is one.

@@ -116,6 +116,7 @@ pub fn terms() -> Terms {
         names: None,
         mark_ttl: -1,
         log: false,
+        max_payload: u16::MAX,
     }
 }
 

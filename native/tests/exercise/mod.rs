@@ -22,6 +22,7 @@ use hsdns_native::versions::Versions;
 
 const ZONE: &str = "cluster.local";
 const SMALL: usize = 300;
+const MAX_PAYLOAD: u16 = 600;
 
 /// A table that knows something, for any number of inputs.
 pub struct Subject {
@@ -43,7 +44,7 @@ impl Subject {
             table.teach_region(taught, &lesson, &answer, 150),
             Some(true)
         );
-        let region = table.add_region(region("org", &names, &[]));
+        let region = table.add_region(region("org", &names, &[]).with_max_payload(MAX_PAYLOAD));
         Self {
             table,
             names,
@@ -134,6 +135,7 @@ impl Subject {
         Terms {
             names: Some(Arc::clone(&self.names)),
             rotate: true,
+            max_payload: MAX_PAYLOAD,
             ..terms()
         }
     }

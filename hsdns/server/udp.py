@@ -107,6 +107,7 @@ class UdpListener:
         self, wire: bytes, address: bytes, control: bytes, deliver: Callable[[bytes | None], None]
     ) -> None:
         """Have a query answered that the table did not know; `deliver` takes the reply, now or later."""
+        before = self._pending
         self._pending += 1
         try:
             drive.start(
@@ -121,7 +122,7 @@ class UdpListener:
                 self._spawn,
             )
         except Exception:
-            self._pending -= 1
+            self._pending = before  # whether or not `deliver` has counted
             log.exception("a query over UDP is lost to an error outside of the handlers")
 
 

@@ -343,6 +343,26 @@ def test_processor_is_exchanged_between_two_datagrams(kind: str) -> None:
 
 
 @each_kind
+@pytest.mark.parametrize("has_counted", [True, False])
+def test_fault_beside_the_handlers_is_counted_once(
+    kind: str, has_counted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with serving(kind=kind) as server:
+
+            def fail(*args: object) -> None:
+                if has_counted:
+                    server._pending -= 1
+                raise RuntimeError("broken")
+
+            monkeypatch.setattr("hsdns.drive.start", fail)
+            server._answer(b"", b"", b"", lambda reply: None)
+            assert server.pending == 0
+
+    run(test())
+
+
+@each_kind
 def test_handler_that_raises_costs_one_query(kind: str) -> None:
     async def fail_first(request: Request) -> Reply:
         if request.query.id == 1:

@@ -6,16 +6,20 @@ Rule 1: pages belong to a configuration (HttpPages), sockets to the process (Htt
 Rule 2: a page is made on the event loop, so that /health proves that the loop turns; a handler with `slow = True` is
         given a thread.
 Rule 3: a handler with a `tls` context is answered over HTTPS; a reload exchanges that too.
-Rule 4: aiohttp is imported when the first socket is opened: it takes 0.14 s, and a Corefile may do without HTTP.
+Rule 4: connections are bounded over all sockets.  Where there are too many, the one that has been silent longest makes
+        room, so that whoever holds all of them keeps no probe out.
+Rule 5: aiohttp is imported when the first socket is opened: it takes 0.14 s, and a Corefile may do without HTTP.
 Source: CoreDNS 1.14.7 plugin/health, plugin/ready, plugin/metrics: time limits of 5 s, SO_REUSEPORT, other paths 404.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 TIMEOUT: Final = 5.0  # seconds to send a request in, to stay idle, and to take an answer
 BACKLOG: Final = 128
+MAX_CONNECTIONS: Final = 64  # half of the descriptors that tcp.py leaves to others
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 # The directive behind a path where it is not the path's own word.
 _DIRECTIVES: Final = {"/metrics": "prometheus"}
@@ -57,6 +62,7 @@ class _Listener:
     server: web.Server
     accepting: asyncio.Server
     bound: tuple[str, int]
+    connections: _Connections
 
     def connect(self) -> asyncio.Protocol:
         """Make what speaks with one client."""
@@ -64,42 +70,88 @@ class _Listener:
         context = next((each for each in found if each is not None), None)
         inside = self.server()
         return _Impatient(
-            inside if context is None else TlsConnection(inside, context, is_http=True)
+            inside if context is None else TlsConnection(inside, context, is_http=True),
+            inside,
+            self.connections,
         )
+
+
+class _Connections:
+    """The open connections of all sockets, by what aiohttp knows each as; who was answered last comes last."""
+
+    def __init__(self) -> None:
+        self._silent: dict[asyncio.Protocol, asyncio.Transport] = {}
+        self._asking: dict[asyncio.Protocol, asyncio.Transport] = {}
+
+    def add(self, protocol: asyncio.Protocol, transport: asyncio.Transport) -> None:
+        """Take a connection in; where there are too many, end the one that is waited for longest, or this one."""
+        self._silent[protocol] = transport
+        if len(self._silent) + len(self._asking) > MAX_CONNECTIONS:
+            self._silent.pop(next(iter(self._silent))).abort()
+
+    def discard(self, protocol: asyncio.Protocol) -> None:
+        """Forget a connection."""
+        self._silent.pop(protocol, None)
+        self._asking.pop(protocol, None)
+
+    @contextlib.contextmanager
+    def asking(self, protocol: asyncio.Protocol) -> Iterator[None]:
+        """Let a connection stay while its request is answered."""
+        _move(protocol, self._silent, self._asking)
+        try:
+            yield
+        finally:
+            _move(protocol, self._asking, self._silent)
+
+
+def _move(
+    protocol: asyncio.Protocol,
+    origin: dict[asyncio.Protocol, asyncio.Transport],
+    to: dict[asyncio.Protocol, asyncio.Transport],
+) -> None:
+    transport = origin.pop(protocol, None)
+    if transport is not None:  # else it was lost meanwhile
+        to[protocol] = transport
 
 
 class _Impatient(asyncio.Protocol):
     """Hands everything on, but ends the connection of a client that does not take what it has asked for."""
 
-    def __init__(self, inside: asyncio.Protocol) -> None:
+    def __init__(
+        self, following: asyncio.Protocol, inside: asyncio.Protocol, connections: _Connections
+    ) -> None:
+        self._next = following
         self._inside = inside
+        self._connections = connections
         self._transport: asyncio.Transport | None = None
         self._abort: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
         self._transport.set_write_buffer_limits(0)  # whatever waits to be sent is too much
-        self._inside.connection_made(transport)
+        self._connections.add(self._inside, self._transport)
+        self._next.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        self._inside.data_received(data)
+        self._next.data_received(data)
 
     def eof_received(self) -> bool | None:
-        return self._inside.eof_received()
+        return self._next.eof_received()
 
     def pause_writing(self) -> None:
         if self._transport is not None:
             loop = asyncio.get_running_loop()
             self._abort = loop.call_later(TIMEOUT, self._transport.abort)
-        self._inside.pause_writing()
+        self._next.pause_writing()
 
     def resume_writing(self) -> None:
         self._be_patient()
-        self._inside.resume_writing()
+        self._next.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._be_patient()
-        self._inside.connection_lost(exc)
+        self._connections.discard(self._inside)
+        self._next.connection_lost(exc)
 
     def _be_patient(self) -> None:
         if self._abort is not None:
@@ -112,6 +164,7 @@ class HttpListeners:
 
     def __init__(self) -> None:
         self._open: dict[str, _Listener] = {}
+        self._connections = _Connections()
 
     @property
     def bound(self) -> dict[str, tuple[str, int]]:
@@ -128,7 +181,7 @@ class HttpListeners:
         try:
             for address, paths in pages.by_address.items():
                 if address not in self._open:
-                    fresh[address] = await _listen(address, paths)
+                    fresh[address] = await _listen(address, paths, self._connections)
         except BaseException:
             for listener in fresh.values():
                 await _close(listener)
@@ -147,8 +200,10 @@ class HttpListeners:
         await self.keep_only(HttpPages())
 
 
-async def _listen(address: str, paths: dict[str, HttpHandler]) -> _Listener:
-    from aiohttp import web  # noqa: PLC0415 - Rule 4
+async def _listen(
+    address: str, paths: dict[str, HttpHandler], connections: _Connections
+) -> _Listener:
+    from aiohttp import web  # noqa: PLC0415 - Rule 5
 
     path = min(paths, default="/")
     directive = _DIRECTIVES.get(path, path.strip("/"))
@@ -162,7 +217,8 @@ async def _listen(address: str, paths: dict[str, HttpHandler]) -> _Listener:
         ) from error
 
     async def answer(request: web.BaseRequest) -> web.Response:
-        return await _answer(listener.paths, request)
+        with connections.asking(request.protocol):
+            return await _answer(listener.paths, request)
 
     listener: _Listener
     server = web.Server(answer, keepalive_timeout=TIMEOUT, access_log=None)
@@ -171,7 +227,8 @@ async def _listen(address: str, paths: dict[str, HttpHandler]) -> _Listener:
         accepting = await loop.create_server(
             lambda: listener.connect(), sock=sock, backlog=BACKLOG, start_serving=False
         )
-        listener = _Listener(dict(paths), server, accepting, sock.getsockname()[:2])
+        bound = sock.getsockname()[:2]
+        listener = _Listener(dict(paths), server, accepting, bound, connections)
         await accepting.start_serving()
     except BaseException:
         sock.close()
@@ -219,7 +276,7 @@ def _bound(family: int, where: Any, *, dual_stack: bool = False) -> socket.socke
 
 
 async def _answer(paths: dict[str, HttpHandler], request: web.BaseRequest) -> web.Response:
-    from aiohttp import web  # noqa: PLC0415 - Rule 4
+    from aiohttp import web  # noqa: PLC0415 - Rule 5
 
     folder = request.path.rpartition("/")[0]
     handler = paths.get(request.path) or paths.get(f"{folder}/")  # "/debug/pprof/" has all below

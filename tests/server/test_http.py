@@ -318,6 +318,68 @@ def test_a_client_that_does_not_ask_is_cut_off(
     run(case())
 
 
+async def connect(where: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Make one request, and stay connected."""
+    reader, writer = await asyncio.open_connection(*where)
+    writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\nOK")
+    return reader, writer
+
+
+def test_who_is_silent_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 3)
+
+    async def case() -> None:
+        listeners, wanted = HttpListeners(), pages(health=page("OK"))
+        wanted.serve("localhost:0", {"/health": page("OK")})
+        await listeners.open(wanted)
+        one, other = listeners.bound.values()
+        clients = [await connect(each) for each in (one, other, one)]
+        reader, writer = clients[0]  # the first to come, and the last to ask
+        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\nOK")
+        for gone in (1, 2, 0):
+            clients.append(await connect(other))
+            assert await clients[gone][0].read() == b""
+        for _, writer in clients:
+            writer.close()
+            await writer.wait_closed()
+        await listeners.close()
+
+    run(case())
+
+
+def test_who_is_being_answered_makes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 1)
+    go_on = threading.Event()
+
+    class Page:
+        slow = True
+
+        def prepare(self) -> None: ...
+
+        def __call__(self, path: str) -> tuple[int, str, bytes]:
+            assert go_on.wait(10)
+            return 200, "text/plain", b"OK"
+
+    async def case() -> None:
+        listeners = HttpListeners()
+        await listeners.open(pages(health=Page()))
+        first = asyncio.create_task(ask(listeners.bound[LOCAL]))
+        await sockets.until(lambda: bool(listeners._connections._asking), "a page being made")
+        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+        go_on.set()
+        assert (await first).body == b"OK"
+        await sockets.until(lambda: not listeners._connections._silent, "the connection's end")
+        assert (await ask(listeners.bound[LOCAL])).body == b"OK"
+        await listeners.close()
+
+    run(case())
+
+
 def test_two_directives_at_one_address_share_its_socket() -> None:
     shared = HttpPages()
     shared.serve(":8080", {"/health": page("OK")})

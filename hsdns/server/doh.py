@@ -23,7 +23,6 @@ from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
-from hsdns.server.listener import endpoint_of
 from hsdns.server.tcp import TcpServer
 from hsdns.server.tls import TlsConnection
 from hsdns.wire.encode import MAX_TCP_LEN
@@ -78,12 +77,9 @@ class DohConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection in."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
-        client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
-        has_left = client is None or local is None
-        if has_left or not self._server.admit(self):
-            self._transport.abort()
-        else:
-            self._client, self._local = endpoint_of(client), endpoint_of(local)
+        ends = self._server.admit(self, self._transport)
+        if ends is not None:
+            self._client, self._local = ends
 
     def data_received(self, data: bytes) -> None:
         """Hand the octets to the HTTP that was agreed on."""

@@ -121,14 +121,21 @@ class TcpServer:
         """How many queries have no answer yet."""
         return sum(connection.pending for connection in self.connections)
 
-    def admit(self, connection: Connection) -> bool:
-        """Take a new connection in, or say that there are too many."""
-        here = self.settings.max_connections
-        if self._open_in_all() >= self._max_connections or 0 < here <= len(self.connections):
+    def admit(
+        self, connection: Connection, transport: asyncio.Transport
+    ) -> tuple[Endpoint, Endpoint] | None:
+        """Take a new connection in and say who is at its ends; abort it where there are too many, or nobody is."""
+        client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
+        if client is not None and local is not None:
+            here = self.settings.max_connections
+            if self._open_in_all() < self._max_connections and not 0 < here <= len(
+                self.connections
+            ):
+                self.connections.add(connection)
+                return endpoint_of(client), endpoint_of(local)
             self._rejected.inc()
-            return False
-        self.connections.add(connection)
-        return True
+        transport.abort()
+        return None
 
     def make_connection(self) -> asyncio.Protocol:
         """Make what speaks with one client."""
@@ -175,12 +182,9 @@ class TcpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection in."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
-        client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
-        has_left = client is None or local is None
-        if has_left or not self._server.admit(self):
-            self._transport.abort()
-        else:
-            self._client, self._local = endpoint_of(client), endpoint_of(local)
+        ends = self._server.admit(self, self._transport)
+        if ends is not None:
+            self._client, self._local = ends
             self._is_v6 = ":" in self._client.address
 
     def data_received(self, data: bytes) -> None:

@@ -194,6 +194,7 @@ class Server:
         runtime.configuration = configuration
         if not first:
             hand_over(self.configuration.plugins, configuration.plugins)
+        old = self._runtime
         opened: dict[Listen, Opened] = {}
         started: list[Plugin] = []
         try:
@@ -209,22 +210,27 @@ class Server:
             if first:
                 runtime.bound = await self.listeners.open(configuration, opened)
             await self._http.open(runtime.pages)
-            # Now that the handlers know what they claim; nothing is awaited until the tables are in use.
+            # Now that the handlers know what they claim; when that changes from here on, the tables are made anew.
             runtime.processors = self._processors(configuration, runtime)
+            self._starting = None  # nobody cancels this any more
+            runtime.stopping = self.stopping  # SIGTERM may have come meanwhile
+            self._runtime = runtime
+            self._keepers.fold()  # while all that counts is there
+            left = await self.listeners.use(
+                configuration.listeners, lambda server: runtime.processors[server], opened
+            )
         except BaseException:
             self.listeners.give_back(opened)
+            if self._runtime is runtime:
+                self._runtime = old
+                if old is not None:
+                    old.stopping = self.stopping
+                self._renew_tables()  # what the old handlers claim may have changed meanwhile
             if self._runtime is not None:  # its pages may have been exchanged already
                 await self._http.open(self._runtime.pages)
                 await self._http.keep_only(self._runtime.pages)
             await _stop(runtime, started)
             raise
-        self._starting = None  # from here on there is no way back
-        runtime.stopping = self.stopping  # SIGTERM may have come meanwhile
-        old, self._runtime = self._runtime, runtime
-        self._keepers.fold()  # while all that counts is there
-        left = await self.listeners.use(
-            configuration.listeners, lambda server: runtime.processors[server], opened
-        )
         self._use_tables(configuration, runtime)
         enable(
             self.metrics,

@@ -159,28 +159,25 @@ class Listeners:
     ) -> list[Leaving]:
         """Put processors behind the sockets, and begin to read new ones; return what is no longer wanted.
 
-        That answers on until let_go() has been called with it.
+        That answers on until let_go() has been called with it.  Where something new does not start, it ends, this
+        raises, and what was open answers as before.
         """
+        wanted = {each.listen: settings_of(each) for each in listeners}
+        made = await self._start(wanted, processor_of, opened)
         left: list[Leaving] = []
-        kept = set()
-        for listener in listeners:
-            listen = listener.listen
-            processor, settings = processor_of(listen.server), settings_of(listener)
-            kept.add(listen)
-            if listen not in self._open:
-                self._open[listen] = self._make(opened[listen], processor, settings)
-                await self._open[listen].start()
-                continue
+        for listen, settings in wanted.items():  # nothing is awaited here, and nothing fails
+            processor, new = processor_of(listen.server), made.get(listen)
+            if isinstance(new, OpenListener):
+                self._open[listen] = new
             known = self._open[listen]
             known.tcp.settings = settings
             known.exchange(processor)
-            if listen in opened and known.udp is not None:  # another number of workers
+            if isinstance(new, UdpListener) and known.udp is not None:  # another number of workers
+                new.processor = processor
                 left.append(known.udp)
-                fewer_or_more = self._make_udp(opened[listen].udp, processor)
-                known.udp.leave_to(fewer_or_more)
-                known.udp = fewer_or_more
-                known.udp.start()
-        for listen in set(self._open) - kept:
+                known.udp.leave_to(new)
+                known.udp = new
+        for listen in set(self._open) - set(wanted):
             leaving = self._open.pop(listen)
             for (
                 heir
@@ -192,6 +189,30 @@ class Listeners:
         if left:
             self._is_clear.clear()
         return left
+
+    async def _start(
+        self,
+        wanted: Mapping[Listen, Settings],
+        processor_of: Callable[[str], QueryProcessor],
+        opened: Mapping[Listen, Opened],
+    ) -> dict[Listen, Leaving]:
+        """Begin to read what was opened; end all of it and raise where a part does not start."""
+        made: dict[Listen, Leaving] = {}
+        try:
+            for listen, settings in wanted.items():
+                if listen not in opened:
+                    continue
+                processor = processor_of(listen.server)
+                if listen in self._open:
+                    made[listen] = udp = self._make_udp(opened[listen].udp, processor)
+                    udp.start()
+                else:
+                    made[listen] = new = self._make(opened[listen], processor, settings)
+                    await new.start()
+        except BaseException:
+            await self._end(list(made.values()), lambda: False)
+            raise
+        return made
 
     def exchange(self, processors: Mapping[str, QueryProcessor]) -> None:
         """Put other processors behind the sockets; what is just being opened gets its own with use()."""

@@ -541,6 +541,51 @@ def test_reload_that_fails_late_gives_the_pages_back(
     run(test())
 
 
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        pytest.param("loop", "", id="loop"),
+        pytest.param("workers", "", id="workers", marks=NEEDS_NATIVE),
+        pytest.param("workers", "multisocket 3", id="more-workers", marks=NEEDS_NATIVE),
+    ],
+)
+@pytest.mark.parametrize("what", ["udp", "tcp"])
+def test_reload_whose_sockets_do_not_start_changes_nothing(
+    kind: str, change: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread too many, for one."""
+
+    async def test() -> None:
+        other = free_port()
+        async with running(Site(tmp_path, WHOAMI)) as site:
+            new = WHOAMI.replace(". {", "example.com {").replace("whoami", f"{change}\nwhoami")
+            site.write(new + f".:{other} {new[new.index('{') :]}")
+            (before,) = [each.sockets for each in site.server.listeners]
+            configuration = site.server.configuration
+            kinds: list[Any] = [TcpServer] if what == "tcp" else UdpListener.__subclasses__()
+
+            def fail(self: Any) -> None:
+                raise RuntimeError("can't start new thread")
+
+            with monkeypatch.context() as patched:
+                for each in kinds:
+                    patched.setattr(each, "start", fail)
+                assert not await site.server.reload()
+            assert site.failures == 1
+            assert site.server.configuration is configuration
+            assert [each.sockets for each in site.server.listeners] == [before]
+            assert is_free(other)
+            for _ in range(2):
+                for reply in (await site.ask(), await site.ask_tcp()):
+                    assert reply.startswith(NOERROR)
+            assert await site.server.reload()
+            assert [await site.ask(), await site.ask_tcp()] == [REFUSED, REFUSED]
+            assert (await site.ask(port=other)).startswith(NOERROR)
+
+    with serving_with(kind):
+        run(test())
+
+
 def test_a_stop_that_ends_as_cancelled_stops_the_next_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

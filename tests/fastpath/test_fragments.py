@@ -16,6 +16,7 @@ from hsdns.fastpath.fragments import (
     forbid_fragments,
     fragments_allowed,
 )
+from tests.fastpath.twins import HAS_NATIVE, NATIVE
 
 pytestmark = [
     pytest.mark.sockets,
@@ -44,22 +45,34 @@ def test_fragments_are_forbidden_but_for_a_moment(family: socket.AddressFamily) 
         assert sock.getsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER) == IP_PMTUDISC_DO
 
 
-@pytest.mark.parametrize("kind", BATCHES)
-def test_a_reply_longer_than_the_path_allows_goes_in_fragments(kind: str) -> None:
-    module, batch = BATCHES[kind]
-    if importlib.util.find_spec(module) is None:
-        pytest.skip("the compiled fast path is not built")
+def run_on_a_short_path(*args: str) -> list[str]:
+    """What short_path.py writes."""
     if shutil.which("unshare") is None or subprocess.run(
         [*UNSHARE, "true"], capture_output=True, check=False
     ).returncode:  # fmt: skip
         pytest.skip("unshare is not allowed here, so no interface can be given a short MTU")
     done = subprocess.run(
-        [*UNSHARE, sys.executable, "-m", "tests.fastpath.short_path", module, batch],
+        [*UNSHARE, sys.executable, "-m", "tests.fastpath.short_path", *args],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+def test_a_reply_longer_than_the_path_allows_goes_in_fragments(kind: str) -> None:
+    module, batch = BATCHES[kind]
+    if importlib.util.find_spec(module) is None:
+        pytest.skip("the compiled fast path is not built")
+    lines = run_on_a_short_path(module, batch)
     lost = {errno.EMSGSIZE: 1}
-    assert done.stdout.splitlines() == [f"127.0.0.1 True 16 {lost} True", f":: True 16 {lost} True"]
+    assert lines == [f"127.0.0.1 True 16 {lost} True", f":: True 16 {lost} True"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_NATIVE, reason=f"{NATIVE} is not built, and only it has workers")
+def test_fragments_that_two_threads_send_from_one_socket() -> None:
+    assert run_on_a_short_path(NATIVE) == ["True {}"]

@@ -9,10 +9,12 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::RawFd;
 use std::ptr;
+use std::sync::Mutex;
 
 use libc::{c_int, iovec, mmsghdr, msghdr};
 
 use super::BATCH_LEN;
+use crate::lock::lock;
 use crate::trains::{MAX_DATAGRAM_LEN, Trains};
 
 /// In a smaller batch each reply goes alone: nothing is to be saved, and a packet capture on the way, which shows a
@@ -262,9 +264,14 @@ fn errno_now() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
+/// Held while a socket allows fragments: another thread that sends such a reply from it, too, would forbid them too
+/// early.
+static IN_FRAGMENTS: Mutex<()> = Mutex::new(());
+
 /// Send what is longer than the path's MTU from a socket that forbids fragments (server/listener.py); tell whether it
 /// went.  Another thread's replies may be sent meanwhile: they are allowed fragments and need none.
 fn send_in_fragments(fd: RawFd, message: &msghdr) -> bool {
+    let _alone = lock(&IN_FRAGMENTS);
     set_mtu_discovery(fd, libc::IP_PMTUDISC_WANT);
     // SAFETY: the header leads to what send()'s caller lends until it returns; the kernel only reads there.
     let went = unsafe { libc::sendmsg(fd, message, FLAGS) };

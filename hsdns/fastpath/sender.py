@@ -5,7 +5,7 @@ Rule 1: the structures that the kernel reads lie in memory that is laid out once
         per batch.
 Rule 2: a datagram that cannot be sent is dropped and counted by errno, as the network would drop it.
 Rule 3: a train that the kernel refuses goes in single datagrams.  If they go, trains of that length are not tried again
-        on this socket: a device without checksums or a short path refuses them.
+        on this socket: a device without checksums or a short path refuses them.  What a firewall refuses (EPERM) is.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from hsdns.fastpath.mmsg import (
 MAX_CONTROLS: Final = 256
 _VECTOR_LEN: Final = 16
 _HEADER_LEN: Final = 8 * WORDS
+_REFUSES_TRAINS: Final = frozenset({errno.EIO, errno.EINVAL, errno.EMSGSIZE})
 _NO_ROOM: Final = frozenset({errno.EAGAIN, errno.ENOBUFS})
 
 
@@ -184,10 +185,10 @@ class Sender:
             if counts[done] == 1:
                 self._send_refused(place, error)
             else:
-                self._send_singly(messages, done)
+                self._send_singly(messages, done, error)
             done += 1
 
-    def _send_singly(self, messages: Messages, index: int) -> None:
+    def _send_singly(self, messages: Messages, index: int, error: int) -> None:
         """Send the replies of a train that the kernel refused one by one."""
         words, at = messages.headers.words, index * WORDS
         place = messages.headers.address + index * _HEADER_LEN
@@ -200,7 +201,7 @@ class Sender:
             else:
                 self._send_refused(place, ctypes.get_errno())
             words[at + IOVEC] += _VECTOR_LEN
-        if self.sent > before:
+        if self.sent > before and error in _REFUSES_TRAINS:
             self._longest = messages.lengths[index] - 1
 
     def _send_refused(self, place: int, error: int) -> None:

@@ -181,7 +181,7 @@ impl Sender {
             sent += usize::from(went || send_refused(fd, &message, errno_now(), lost));
             message.msg_iov = message.msg_iov.wrapping_add(1);
         }
-        if sent > 0 {
+        if sent > 0 && matches!(errno, libc::EIO | libc::EINVAL | libc::EMSGSIZE) {
             let train = self.trains.iter().nth(at);
             self.longest = train.map(|train| usize::from(train.datagram_len()) - 1);
         }

@@ -28,6 +28,7 @@ from hsdns.upstream.exchange import Upstream, UpstreamError
 from hsdns.upstream.lookup import find_targets
 from hsdns.upstream.policy import Policy
 from hsdns.wire.decode_reply import WrongQuestion
+from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 
@@ -168,7 +169,8 @@ class Forward(Handler):
         self, route: Route, upstream: Upstream, request: Request, deadline: float
     ) -> Reply:
         protocol, clock = route.protocol(request.protocol), self._runtime.clock
-        reply = await upstream.ask(request.query, protocol, deadline - clock())
+        limit = MAX_TCP_LEN if request.protocol == "tcp" else None
+        reply = await upstream.ask(request.query, protocol, deadline - clock(), limit)
         left = deadline - clock()
         if reply.tc and route.prefer_udp and protocol == "udp" and left > 0:
             reply = await upstream.ask(request.query, "tcp", left)

@@ -5,7 +5,7 @@ Source: CoreDNS 1.14.7 plugin/pkg/proxy connect.go.
 Rule 1: every query gets an ID nobody can guess (RFC 5452 section 9.2), on a socket with a port that the kernel chose.
 Rule 2: a kept TCP connection that the upstream has closed meanwhile is no failure: the next one is taken.
 Rule 3: a UDP reply that does not fit what the client takes, or ends too early, becomes an empty one with TC set, so
-        that the client asks again over TCP.
+        that the client asks again over TCP.  A client that asked over TCP takes all that fits a message.
 Rule 4: an error says which upstream did what, and after the first how often in a row and for how long.  Where Go has
         words for it they stand at the end, since patterns of `errors` and of log searches are written for them.
 """
@@ -116,15 +116,21 @@ class Upstream:
     def __str__(self) -> str:
         return self._name
 
-    async def ask(self, query: Query, protocol: str, budget: float) -> Reply:
-        """Ask over "udp" or "tcp", within `budget` seconds; raise UpstreamError, or WrongQuestion for a wrong reply."""
+    async def ask(
+        self, query: Query, protocol: str, budget: float, limit: int | None = None
+    ) -> Reply:
+        """Ask over "udp" or "tcp", within `budget` seconds; raise UpstreamError, or WrongQuestion for a wrong reply.
+
+        `limit` is how many octets of reply the client takes, where the query does not say it.
+        """
         proto = self._proto(protocol)
+        limit = udp_limit(query) if limit is None else limit
         message = encode_query(query, secrets.randbits(16))
         started = self._clock()
         seconds = min(self.manner.read_timeout, budget)
         try:
             async with asyncio.timeout(seconds):
-                reply = await self._exchange(proto, message, query)
+                reply = await self._exchange(proto, message, query, limit)
         except WrongQuestion:
             raise
         except TimeoutError:
@@ -163,7 +169,7 @@ class Upstream:
             sentence += f", {self._failed_in_a_row} failures in a row, the first {ago} ago"
         return UpstreamError(f"{sentence}: {words}" if words else sentence)
 
-    async def _exchange(self, proto: str, message: bytes, query: Query) -> Reply:
+    async def _exchange(self, proto: str, message: bytes, query: Query, limit: int) -> Reply:
         """Send a query, wait for its reply and read it; a connection whose query failed is closed."""
         labels = (PROXY_NAME, self._name, proto)
 
@@ -180,7 +186,7 @@ class Upstream:
                 connection = await connect(proto, self.target, self._tls, self.manner.source)
                 connection.opened = self._clock()
             try:
-                reply = self._read(await connection.ask(message), query, proto)
+                reply = self._read(await connection.ask(message), query, proto, limit)
             except ConnectionError:
                 connection.close()
                 if not (reused and proto != UDP):
@@ -193,8 +199,8 @@ class Upstream:
                 return reply
 
     @staticmethod
-    def _read(wire: bytes, query: Query, proto: str) -> Reply:
-        if proto == UDP and len(wire) > udp_limit(query):
+    def _read(wire: bytes, query: Query, proto: str, limit: int) -> Reply:
+        if proto == UDP and len(wire) > limit:
             return decode_header(wire)
         try:
             return decode_reply(wire, query)

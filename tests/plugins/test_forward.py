@@ -113,6 +113,22 @@ def test_protocols(
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(("protocol", "tcp"), [("tcp", 0), ("udp", 1)])
+def test_prefer_udp_takes_what_fits_the_client(protocol: str, tcp: int) -> None:
+    """A reply of 1,200 octets over UDP is good for a client on TCP, and cut for one that takes 512."""
+
+    async def run() -> None:
+        records = [f"www.example.org. 60 IN A 192.0.2.{host}" for host in range(70)]
+        script = answer(*records)
+        async with Forwarder("forward . {0} {{\nprefer_udp\n}}", (script, script)) as found:
+            got = await found.ask(protocol)
+            assert (got.rcode, got.ra, got.tc) == (Rcode.NOERROR, True, False)
+            assert section(got.answer) == section(reply(records).answer)
+            assert (found.asked("udp"), found.asked("tcp")) == ([1], [tcp])
+
+    asyncio.run(run())
+
+
 def test_the_upstream_s_reply_is_passed_through() -> None:
     async def run() -> None:
         script = answer(A, flags=dns.flags.AA | dns.flags.AD, rcode=Rcode.NXDOMAIN)

@@ -51,7 +51,7 @@ class FileZone:
             found = await asyncio.to_thread(self._read)
         except (OSError, ZoneError) as error:
             self._log.error(
-                "zone %s: %s; it is served as before",
+                "plugin/file: zone %s: %s; it is served as before",
                 self.origin.to_text(),
                 describe(error),
             )
@@ -60,7 +60,7 @@ class FileZone:
             return False
         self.current, self._mtime_ns = found
         self._log.info(
-            "Successfully reloaded zone %s in %s with %d SOA serial",
+            'plugin/file: Successfully reloaded zone "%s" in "%s" with %d SOA serial',
             self.origin.to_text(),
             self.path,
             self.current.serial,

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
+from hsdns.authority.address import endpoint_to_text
 from hsdns.authority.incoming import TransferError, fetch_zone, primary_serial
 from hsdns.authority.zone import Zone, is_newer, timers_of
 from hsdns.chain import Endpoint
@@ -72,7 +73,9 @@ class SecondaryZone:
             await self.refresh(clock, changed)
         while self.current is None and not await self._first(clock, changed):
             self._log.warning(
-                "zone %s: no primary gave it; next try in %gs", self.origin.to_text(), pause
+                "plugin/secondary: zone %s: no primary gave it; next try in %gs",
+                self.origin.to_text(),
+                pause,
             )
             await sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -116,7 +119,7 @@ class SecondaryZone:
             try:
                 return await primary_serial(self.origin, primary)
             except TransferError as error:
-                self._log.warning("zone %s: %s", self.origin.to_text(), error)
+                self._log.warning("plugin/file: zone %s: %s", self.origin.to_text(), error)
         return None
 
     async def _transfer(self, clock: Callable[[], float], changed: Callable[[Name], None]) -> bool:
@@ -125,14 +128,14 @@ class SecondaryZone:
                 zone, records = await fetch_zone(self.origin, primary)
                 self._accept(records)
             except TransferError as error:
-                self._log.error("zone %s: %s", self.origin.to_text(), error)
+                self._log.error("plugin/file: zone %s: %s", self.origin.to_text(), error)
                 continue
             self.current = zone
             self._confirmed, self._is_failing = clock(), False
             self._log.info(
-                "Transferred: %s from %s, serial %d",
+                "plugin/file: Transferred: %s from %s, serial %d",
                 self.origin.to_text(),
-                primary.address,
+                endpoint_to_text(primary),
                 zone.serial,
             )
             changed(self.origin)

@@ -125,7 +125,7 @@ class Auto(Handler):
         files = await asyncio.to_thread(self._list)
         for origin in [origin for origin in self.zones if origin not in files]:
             del self.zones[origin]
-            log.info("Deleting zone %s", origin.to_text())
+            log.info("plugin/auto: Deleting zone `%s'", origin.to_text())
         for origin, path in files.items():
             known = self.zones.get(origin)
             if known is not None:
@@ -134,7 +134,7 @@ class Auto(Handler):
                     self._notify(origin)
             elif (zone := await asyncio.to_thread(_read, origin, path)) is not None:
                 self.zones[origin] = zone
-                log.info("Inserting zone %s from: %s", origin.to_text(), path)
+                log.info("plugin/auto: Inserting zone `%s' from: %s", origin.to_text(), path)
                 self._notify(origin)
 
     def _list(self) -> dict[Name, str]:
@@ -146,7 +146,7 @@ class Auto(Handler):
         found: dict[Name, str] = {}
 
         def complain(error: OSError) -> None:
-            log.warning("error reading %s: %s", error.filename, error.strerror)
+            log.warning("plugin/auto: error reading %s: %s", error.filename, error.strerror)
 
         for folder, folders, names in os.walk(os.path.realpath(self._path), onerror=complain):
             folders[:] = sorted(name for name in folders if not name.startswith(".."))
@@ -157,7 +157,7 @@ class Auto(Handler):
                     continue
                 if origin in found:
                     log.warning(
-                        "Multiple zone files match origin %s: using %s instead of %s",
+                        'plugin/auto: Multiple zone files match origin "%s": using "%s" instead of "%s"',
                         origin.to_text(),
                         found[origin],
                         path,
@@ -198,6 +198,6 @@ def _read(origin: Name, path: str) -> FileZone | None:
     try:
         zone.load()
     except (OSError, ZoneError) as error:
-        log.warning("zone %s: %s", origin.to_text(), describe(error))
+        log.warning("plugin/auto: zone %s: %s", origin.to_text(), describe(error))
         return None
     return zone

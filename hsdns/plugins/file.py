@@ -113,7 +113,11 @@ class File(Handler):
         if query.qtype in (RRType.AXFR, RRType.IXFR):
             return unwritten(Rcode.REFUSED)
         if is_notify(query):
-            log.info("Dropping notify from %s for %s", request.client.address, origin.to_text())
+            log.info(
+                "plugin/file: Dropping notify from %s for %s",
+                request.client.address,
+                origin.to_text(),
+            )
             return Reply(dropped=True)
         zone = self.zones[origin][0].current
         if zone is None:

@@ -158,7 +158,7 @@ class Secondary(Handler):
         if is_notify(query):
             return self._take_notify(found, request.client)
         if found.is_expired(request.now):
-            log.error("Zone %s is expired", origin.to_text())
+            log.error("plugin/file: Zone %s is expired", origin.to_text())
             return unwritten(Rcode.SERVFAIL)
         zone = found.current
         if zone is None:
@@ -171,9 +171,9 @@ class Secondary(Handler):
     def _take_notify(self, zone: SecondaryZone, client: Endpoint) -> Reply:
         shown = zone.origin.to_text()
         if not is_from(client, [primary.address for primary in zone.primaries]):
-            log.info("Dropping notify from %s for %s", client.address, shown)
+            log.info("plugin/file: Dropping notify from %s for %s", client.address, shown)
             return Reply(dropped=True)
-        log.info("Notify from %s for %s: checking transfer", client.address, shown)
+        log.info("plugin/file: Notify from %s for %s: checking transfer", client.address, shown)
         refreshing = zone.refresh(self._runtime.clock, self._notify)
         self._runtime.spawn(refreshing, f"secondary {shown} after NOTIFY")
         return Reply(aa=True)
@@ -206,7 +206,7 @@ class Secondary(Handler):
         ]
         if len(allowed) < len(members):
             log.warning(
-                "Skipped %d member zones from catalog %s: outside configured member zones",
+                "plugin/secondary: Skipped %d member zones from catalog %s: outside configured member zones",
                 len(members) - len(allowed),
                 catalog.to_text(),
             )
@@ -217,7 +217,7 @@ class Secondary(Handler):
             if dynamic.catalog == catalog and zone not in listed:
                 self._drop(zone)
                 log.info(
-                    "Removed catalog member zone %s from catalog %s",
+                    "plugin/secondary: Removed catalog member zone %s from catalog %s",
                     zone.to_text(),
                     catalog.to_text(),
                 )
@@ -241,7 +241,7 @@ class Secondary(Handler):
                 kept = self.zones[zone]
         if dynamic is None and zone in self.zones:
             log.warning(
-                "Skipping catalog member zone %s from %s: zone already exists",
+                "plugin/secondary: Skipping catalog member zone %s from %s: zone already exists",
                 zone.to_text(),
                 catalog.to_text(),
             )
@@ -252,7 +252,11 @@ class Secondary(Handler):
         if kept is not None:
             found.take_over(kept)
         self._dynamic[zone] = Dynamic(catalog, member.label, self._keep(found))
-        log.info("Added catalog member zone %s from catalog %s", zone.to_text(), catalog.to_text())
+        log.info(
+            "plugin/secondary: Added catalog member zone %s from catalog %s",
+            zone.to_text(),
+            catalog.to_text(),
+        )
 
     def _drop(self, zone: Name) -> None:
         dynamic = self._dynamic.pop(zone)

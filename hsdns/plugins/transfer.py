@@ -112,9 +112,13 @@ class Transfer(Handler):
     async def _notify(self, zone: Name, secondary: Endpoint, source: str | None) -> None:
         reason = await send_notify(zone, secondary, source)
         if reason is not None:
-            log.warning("Failed sending notifies: %s", reason)
+            log.warning("plugin/transfer: Failed sending notifies: %s", reason)
         else:
-            log.debug("Sent notify for zone %s to %s", zone.to_text(), endpoint_to_text(secondary))
+            log.debug(
+                "plugin/transfer: Sent notify for zone %s to %s",
+                zone.to_text(),
+                endpoint_to_text(secondary),
+            )
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer AXFR and IXFR; everything else goes on."""
@@ -141,7 +145,7 @@ class Transfer(Handler):
             return await next(request)
         if serial and serial == serial_of(outgoing.soa):
             log.info(
-                "Outgoing noop, incremental transfer for up to date zone %s to %s for %d SOA serial",
+                'plugin/transfer: Outgoing noop, incremental transfer for up to date zone "%s" to %s for %d SOA serial',
                 query.qname.to_text(),
                 request.client.address,
                 serial,
@@ -173,7 +177,7 @@ class Transfer(Handler):
             count += len(batch)
             yield batch
         log.info(
-            "Outgoing transfer of %d records of zone %s to %s for %d SOA serial",
+            'plugin/transfer: Outgoing transfer of %d records of zone "%s" to %s for %d SOA serial',
             count,
             request.query.qname.to_text(),
             request.client.address,

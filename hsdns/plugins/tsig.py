@@ -161,14 +161,18 @@ class Tsig(Handler):
             return Reply(rcode=Rcode.FORMERR, error=f"its TSIG record cannot be read: {reason}")
         if found is None:
             if self._types.includes(query.qtype) or self._opcodes.includes(query.opcode):
-                log.debug("rejecting %s request without TSIG", type_to_text(query.qtype))
+                log.debug(
+                    "plugin/tsig: rejecting %s request without TSIG", type_to_text(query.qtype)
+                )
                 return Reply(rcode=Rcode.REFUSED)
             return await next(request)
         wall = self._runtime.wall
         error = verify(query.whole, found, self._secrets, int(wall()))
         signer = ReplySigner(found, self._secrets.get(found.key), error, wall)
         if error != NO_ERROR:
-            log.debug("TSIG validation failed: %s %d", type_to_text(query.qtype), error)
+            log.debug(
+                "plugin/tsig: TSIG validation failed: %s %d", type_to_text(query.qtype), error
+            )
             return Reply(rcode=Rcode.NOTAUTH, sign=signer)
         reply = await next(request)
         return reply if reply.dropped else reply.replace(sign=signer, written=True)

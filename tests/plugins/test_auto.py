@@ -136,8 +136,8 @@ def test_two_files_for_one_zone(tmp_path: Path, caplog: pytest.LogCaptureFixture
 
     run(plugin, script)
     assert (
-        f"Multiple zone files match origin example.org.: using {tmp_path}/a/db.example.org instead of "
-        f"{tmp_path}/b/db.example.org"
+        f'plugin/auto: Multiple zone files match origin "example.org.": using "{tmp_path}/a/db.example.org" instead of '
+        f'"{tmp_path}/b/db.example.org"'
     ) in caplog.messages
 
 

@@ -287,7 +287,7 @@ def test_members_may_be_restricted(primaries: Primaries, caplog: pytest.LogCaptu
 
     run(plugin, script)
     assert (
-        "Skipped 1 member zones from catalog cat.: outside configured member zones"
+        "plugin/secondary: Skipped 1 member zones from catalog cat.: outside configured member zones"
         in caplog.messages
     )
 
@@ -345,7 +345,9 @@ def test_a_member_of_two_catalogs(
         assert (ORG in plugin.zones) is moves
 
     run(plugin, script)
-    clash = "Skipping catalog member zone example.org. from two.: zone already exists"
+    clash = (
+        "plugin/secondary: Skipping catalog member zone example.org. from two.: zone already exists"
+    )
     assert (clash in caplog.messages) is not moves
 
 

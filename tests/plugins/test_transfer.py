@@ -127,8 +127,8 @@ def test_a_line_for_each_transfer(caplog: pytest.LogCaptureFixture) -> None:
     ask()
     ask(qtype="IXFR", serial=7)
     assert caplog.messages == [
-        "Outgoing transfer of 3 records of zone example.org. to 192.0.2.9 for 7 SOA serial",
-        "Outgoing noop, incremental transfer for up to date zone example.org. to 192.0.2.9 for 7 SOA serial",
+        'plugin/transfer: Outgoing transfer of 3 records of zone "example.org." to 192.0.2.9 for 7 SOA serial',
+        'plugin/transfer: Outgoing noop, incremental transfer for up to date zone "example.org." to 192.0.2.9 for 7 SOA serial',
     ]
 
 
@@ -184,7 +184,7 @@ def test_who_does_not_hear_is_logged(
         await asyncio.gather(*runtime.tasks.values())
 
     asyncio.run(run())
-    assert caplog.messages == ["Failed sending notifies: NOTIFY was not accepted"]
+    assert caplog.messages == ["plugin/transfer: Failed sending notifies: NOTIFY was not accepted"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hsdns.assemble import Configuration, Listen
+from hsdns.assemble import AssembledBlock, Configuration, Listen, Listener
 from hsdns.chain import Endpoint, Plugin, hand_over
 from hsdns.corefile.tree import Corefile, CorefileError
 from hsdns.fastpath import Versions
@@ -32,8 +32,11 @@ from hsdns.server.keepers import Keepers
 from hsdns.server.listener import ListenError, Opened
 from hsdns.server.listeners import DRAIN_TIMEOUT, Leaving, Listeners
 from hsdns.server.runtime import ServerRuntime, Tasks
+from hsdns.wire.name import Name
 
 log = logging.getLogger("hsdns.server")
+
+RELOAD_FAILED = "plugin/reload: Corefile changed but reload failed"
 
 StartFailures = (CorefileError, ListenError, HttpError, OSError)
 
@@ -128,6 +131,9 @@ class Server:
             except StartFailures as error:
                 failures(self.metrics).inc()
                 log.error("Restart failed: %s (serving goes on as before)", error)
+                # A second line with the same reason, for the searches and alerts that are written for CoreDNS's.
+                wanted = RELOAD_FAILED if only_if_changed else "SIGUSR1"
+                log.error("%s: %s", wanted, error)
                 return False
             except Exception:
                 failures(self.metrics).inc()
@@ -147,6 +153,7 @@ class Server:
             self._tried = str(error)
             if only_if_changed and self._tried == tried:
                 return None
+            log.info("Reloading")
             raise
         self._tried = corefile.digest
         return None if only_if_changed and self._tried == tried else corefile
@@ -241,6 +248,7 @@ class Server:
                 for listener in configuration.listeners
                 for zone, blocks in listener.served.items()
                 for block in blocks
+                if _is_first(block, listener, zone)
                 if any(isinstance(plugin, Prometheus) for plugin in block.plugins)
             },
         )
@@ -317,13 +325,17 @@ class Server:
             log.info("SIGINT: Shutting down")
             self._tasks.spawn(self.shut_down(), "shut down")
 
+        def leave() -> None:
+            log.info("SIGQUIT: Quitting process immediately")
+            self._end(0, at_once=True)
+
         def reload() -> None:
             log.info("SIGUSR1: Reloading")
             self._tasks.spawn(self.reload(), "reload")
 
         loop.add_signal_handler(signal.SIGTERM, terminate)
         loop.add_signal_handler(signal.SIGINT, interrupt)
-        loop.add_signal_handler(signal.SIGQUIT, lambda: self._end(0, at_once=True))
+        loop.add_signal_handler(signal.SIGQUIT, leave)
         loop.add_signal_handler(signal.SIGUSR1, reload)
         loop.add_signal_handler(signal.SIGHUP, lambda: None)
         loop.add_signal_handler(
@@ -332,6 +344,12 @@ class Server:
                 "SIGUSR2: hsdns does not exchange its binary while it runs; ignored"
             ),
         )
+
+
+def _is_first(block: AssembledBlock, listener: Listener, zone: Name) -> bool:
+    """Tell whether a block's first key stands for a zone there: as in CoreDNS, only that one is shown as enabled."""
+    key = block.keys[0]
+    return (key.zone, key.port, key.scheme) == (zone, listener.listen.port, listener.listen.scheme)
 
 
 async def _stop(runtime: ServerRuntime, started: Sequence[Plugin] | None = None) -> None:

@@ -391,20 +391,34 @@ BROKEN = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("by_itself", "who"),
+    [(True, "plugin/reload: Corefile changed but reload failed: "), (False, "SIGUSR1: ")],
+)
 @pytest.mark.parametrize(("text", "error"), BROKEN)
 def test_reload_of_a_broken_file_keeps_the_old_one(
-    text: str, error: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    text: str,
+    error: str,
+    by_itself: bool,
+    who: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
         async with running(Site(tmp_path, WHOAMI)) as site:
             tasks = other_tasks()
             site.write(text)
-            with caplog.at_level(logging.ERROR, "hsdns"):
-                assert not await site.server.reload()
-            (record,) = caplog.records
-            assert record.getMessage().startswith("Restart failed: ")
-            assert error in record.getMessage()
-            assert record.getMessage().endswith(" (serving goes on as before)")
+            caplog.clear()
+            with caplog.at_level(logging.INFO, "hsdns"):
+                assert not await site.server.reload(only_if_changed=by_itself)
+            said = [line for line in caplog.messages if not line.startswith("plugin/kubernetes: ")]
+            begun, failed, again = said
+            assert begun == "Reloading"
+            assert failed.startswith("Restart failed: ")
+            assert error in failed
+            assert failed.endswith(" (serving goes on as before)")
+            assert again.startswith(who)
+            assert error in again
             assert site.failures == 1
             assert (await site.ask()).startswith(NOERROR)
             assert list(site.server.addresses) == [Listen("127.0.0.1", site.port)]
@@ -722,10 +736,15 @@ def test_sigterm(
     ],
 )  # fmt: skip
 def test_signals(
-    numbers: list[signal.Signals], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    numbers: list[signal.Signals],
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
         http = free_port()
+        caplog.set_level(logging.INFO, "hsdns")
         corefile = WHOAMI.replace("whoami", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}\nwhoami")
         site = Site(tmp_path, corefile)
         lameduck = Lameduck(monkeypatch)
@@ -746,6 +765,8 @@ def test_signals(
             async with asyncio.timeout(5):
                 assert await served == status
         assert is_free(site.port)
+        quits = "SIGQUIT: Quitting process immediately" in caplog.messages
+        assert quits is (signal.SIGQUIT in numbers)
 
     run(test())
 
@@ -980,6 +1001,19 @@ def test_refused_queries_are_counted_as_dropped(tmp_path: Path) -> None:
                 "",
             ).values
             assert labels == (f"dns://127.0.0.1:{site.port}", "dropped", "", "udp", "1", "A")
+
+    run(test())
+
+
+def test_plugins_are_shown_for_a_block_s_first_key(tmp_path: Path) -> None:
+    async def test() -> None:
+        http = free_port()
+        block = f"10.0.0.0/15 b.org {{\nbind 127.0.0.1\nprometheus 127.0.0.1:{http}\nwhoami\n}}\n"
+        async with running(Site(tmp_path, block)) as site:
+            shown = site.server.metrics.gauge("coredns_plugin_enabled", "").values
+            server = f"dns://127.0.0.1:{site.port}"
+            names = ("prometheus", "whoami")
+            assert set(shown) == {(server, "0.10.in-addr.arpa.", "", name) for name in names}
 
     run(test())
 

@@ -134,6 +134,10 @@ def _load(zone: FileZone, directive: Directive, seconds: float, block: Block) ->
         zone.load()
     except ZoneError as error:
         raise CorefileError(token.position, f"cannot read the zone: {error}") from None
+    except IsADirectoryError as error:
+        raise CorefileError(
+            token.position, f"{describe(error)}; name a file, or use auto for a folder"
+        ) from None
     except OSError as error:
         if not seconds:
             raise CorefileError(

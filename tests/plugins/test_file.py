@@ -203,6 +203,11 @@ def test_a_file_with_a_fault_stops_the_start(db: Path) -> None:
             id="never-looked-for",
         ),
         pytest.param(
+            "file /",
+            "Corefile:2:6: cannot read /: Is a directory; name a file, or use auto for a folder",
+            id="folder",
+        ),
+        pytest.param(
             "file /none {\n transfer to *\n}",
             'Corefile:3:2: unknown property "transfer" of file',
             id="unknown",

@@ -238,12 +238,19 @@ def read_route(directive: Directive, block: Block) -> Route:
         next_rcodes=frozenset(rcode for line in options["next"] for rcode in line),
         next_on_nodata=options["next_on_nodata"],
         policy_name=options["policy"],
-        contexts={
-            transport: make_context(options["tls"], block.path, alpn)
-            for transport, alpn in _ALPN.items()
-            if any(target.transport == transport for target in targets)
-        },
+        contexts=_contexts(options["tls"], block, {target.transport for target in targets}),
     )
+
+
+def _contexts(files: TlsFiles, block: Block, transports: set[str]) -> dict[str, ssl.SSLContext]:
+    """Make what the transports need; the files are read where none needs them too, so that a wrong one is noticed."""
+    if files != TlsFiles():
+        make_context(files, block.path)
+    return {
+        transport: make_context(files, block.path, alpn)
+        for transport, alpn in _ALPN.items()
+        if transport in transports
+    }
 
 
 def _read_targets(tokens: list[Token]) -> list[Target | HostTarget]:

@@ -218,6 +218,11 @@ def test_a_reverse_zone_that_is_several_is_warned_about() -> None:
             "of them",
             id="two-server-names",
         ),
+        pytest.param(
+            "forward . 10.0.0.2 {\ntls /none/ca.pem\n}",
+            '3:5: cannot use "/none/ca.pem" for TLS: No such file or directory',
+            id="files-nobody-needs",
+        ),
     ],
 )
 def test_setup_errors(text: str, sentence: str) -> None:

@@ -83,6 +83,20 @@ def only_once(directives: Sequence[Directive]) -> Directive:
     return directives[0]
 
 
+def one_of(
+    directives: Sequence[Directive], warn: Callable[[str], None], *, last: bool = False
+) -> Directive:
+    """Choose the occurrence that counts where CoreDNS takes several, the first or the last; warn of the others."""
+    counts = directives[-1 if last else 0]
+    for directive in directives:
+        if directive is not counts:
+            warn(
+                f'{directive.name.position}: this "{directive.name.text}" has no effect, the one at '
+                f"{counts.name.position} counts, as in CoreDNS 1.14.7; remove one"
+            )
+    return counts
+
+
 def no_arguments(directive: Directive) -> None:
     """Refuse arguments on a directive's own line."""
     if directive.args:

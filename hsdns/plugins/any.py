@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
 from hsdns.chain import Block, Handler, Next, Request
-from hsdns.corefile.properties import no_arguments, no_body, only_once
+from hsdns.corefile.properties import no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
@@ -31,7 +31,7 @@ class Any(Handler):
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Take no options."""
-        directive = only_once(directives)
+        directive = one_of(directives, block.warn)
         no_arguments(directive)
         no_body(directive)
         return cls()

@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Self
 
 from hsdns.chain import Block, Handler, Next, Request
 from hsdns.corefile.arguments import optional_argument
-from hsdns.corefile.properties import integer, no_body, only_once
+from hsdns.corefile.properties import integer, no_body, one_of
 from hsdns.corefile.tree import Directive
 from hsdns.wire.encode import MIN_UDP_LEN
 from hsdns.wire.message import Reply
@@ -35,7 +35,7 @@ class Bufsize(Handler):
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read `bufsize [SIZE]`."""
-        directive = only_once(directives)
+        directive = one_of(directives, block.warn)
         no_body(directive)
         token = optional_argument(directive)
         return cls(integer(MIN_UDP_LEN, MAX_SIZE)(token) if token else DEFAULT_SIZE)

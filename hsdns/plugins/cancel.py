@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Self
 
 from hsdns.chain import Block, Handler, Next, Request
 from hsdns.corefile.arguments import optional_argument
-from hsdns.corefile.properties import duration, duration_to_text, no_body, only_once
+from hsdns.corefile.properties import duration, duration_to_text, no_body, one_of
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
@@ -37,7 +37,7 @@ class Cancel(Handler):
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read `cancel [TIMEOUT]`."""
-        directive = only_once(directives)
+        directive = one_of(directives, block.warn, last=True)
         no_body(directive)
         token = optional_argument(directive)
         if token is None:

@@ -17,7 +17,7 @@ from typing import ClassVar, Final, Self
 
 from hsdns import __version__
 from hsdns.chain import Block, Handler, Next, Request, Runtime
-from hsdns.corefile.properties import no_body, only_once
+from hsdns.corefile.properties import no_body, one_of
 from hsdns.corefile.tree import Directive
 from hsdns.wire.iana import RRClass, RRType
 from hsdns.wire.message import RR, Reply
@@ -46,7 +46,7 @@ class Chaos(Handler):
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read `chaos [VERSION [AUTHORS...]]`; an author who is named twice counts once."""
-        directive = only_once(directives)
+        directive = one_of(directives, block.warn)
         no_body(directive)
         words = [token.text for token in directive.args]
         version = words[0] if words else DEFAULT_VERSION

@@ -25,7 +25,7 @@ from hsdns.corefile.properties import (
     duration,
     many,
     one,
-    only_once,
+    one_of,
     read_properties,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Token, did_you_mean
@@ -88,7 +88,7 @@ class Loadbalance(Handler):
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read `loadbalance [round_robin]` or `loadbalance weighted FILE`."""
-        directive = only_once(directives)
+        directive = one_of(directives, block.warn, last=True)
         policy, file = _policy(directive)
         for line in directive.lines:
             belongs = _POLICY_OF.get(line.name.text, policy)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from hsdns.chain import Block, Handler, Next, Request, Runtime
-from hsdns.corefile.properties import no_arguments, no_body, only_once
+from hsdns.corefile.properties import no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive
 from hsdns.wire.message import Reply
 from hsdns.wire.outcome import Outcome, outcome
@@ -33,7 +33,7 @@ class Minimal(Handler):
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Take no options."""
-        directive = only_once(directives)
+        directive = one_of(directives, block.warn)
         no_arguments(directive)
         no_body(directive)
         return cls()

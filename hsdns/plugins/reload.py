@@ -16,7 +16,7 @@ from random import Random
 from typing import ClassVar, Final, Self
 
 from hsdns.chain import Block, Plugin, Runtime
-from hsdns.corefile.properties import duration, no_body, only_once
+from hsdns.corefile.properties import duration, no_body, one_of
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.metrics import Counter, Gauge, Registry
 
@@ -39,7 +39,7 @@ class Reload(Plugin):
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read `reload [INTERVAL] [JITTER]`."""
-        directive = only_once(directives)
+        directive = one_of(directives, block.warn)
         no_body(directive)
         if len(directive.args) > 2:
             raise CorefileError(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from hsdns.chain import Block, Handler, Next, Request
-from hsdns.corefile.properties import no_arguments, no_body, only_once
+from hsdns.corefile.properties import no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive
 from hsdns.wire import rdata
 from hsdns.wire.iana import RRType
@@ -27,7 +27,7 @@ class Whoami(Handler):
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Take no options."""
-        directive = only_once(directives)
+        directive = one_of(directives, block.warn)
         no_arguments(directive)
         no_body(directive)
         return cls()

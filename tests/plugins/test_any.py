@@ -35,11 +35,15 @@ def test_other_types_go_on(qtype: str) -> None:
     [
         ("any x", 'Corefile:2:5: "any" takes no argument, found "x"'),
         ("any {\n x\n}", 'Corefile:3:2: "any" has no properties, found "x"'),
-        (
-            "any\nany",
-            'Corefile:3:1: "any" may stand only once in a server block; merge it with the first',
-        ),
     ],
 )
 def test_setup_refuses(text: str, error: str) -> None:
     assert setup_error(Any, text) == error
+
+
+def test_first_of_several_counts() -> None:
+    warnings: list[str] = []
+    set_up(Any, "any\nany", warnings=warnings)
+    assert warnings == [
+        'Corefile:3:1: this "any" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
+    ]

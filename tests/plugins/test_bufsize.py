@@ -88,11 +88,16 @@ def test_block_keeps_its_answer_table() -> None:
         ("bufsize 1k", 'Corefile:2:9: "1k" is not a whole number'),
         ("bufsize 512 513", 'Corefile:2:13: "bufsize" takes at most 1 argument, found 2'),
         ("bufsize {\n x\n}", 'Corefile:3:2: "bufsize" has no properties, found "x"'),
-        (
-            "bufsize\nbufsize 600",
-            'Corefile:3:1: "bufsize" may stand only once in a server block; merge it with the first',
-        ),
     ],
 )
 def test_setup_refuses(text: str, error: str) -> None:
     assert setup_error(Bufsize, text) == error
+
+
+def test_first_of_several_counts() -> None:
+    warnings: list[str] = []
+    found = set_up(Bufsize, "bufsize 600\nbufsize 700", warnings=warnings)
+    assert found.size == 600
+    assert warnings == [
+        'Corefile:3:1: this "bufsize" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
+    ]

@@ -73,10 +73,6 @@ def test_it_waits_and_block_keeps_its_answer_table() -> None:
         ),
         ("cancel 1s 2s", 'Corefile:2:11: "cancel" takes at most 1 argument, found 2'),
         ("cancel {\n x\n}", 'Corefile:3:2: "cancel" has no properties, found "x"'),
-        (
-            "cancel\ncancel 2s",
-            'Corefile:3:1: "cancel" may stand only once in a server block; merge it with the first',
-        ),
     ],
 )
 def test_setup_refuses(text: str, error: str) -> None:
@@ -87,3 +83,12 @@ def test_what_it_answers_is_seen_by_those_who_log_and_count() -> None:
     assert all(
         ORDER.index(name) < ORDER.index("cancel") for name in ("prometheus", "errors", "log")
     )
+
+
+def test_last_of_several_counts() -> None:
+    warnings: list[str] = []
+    found = set_up(Cancel, "cancel 1s\ncancel 2s", warnings=warnings)
+    assert found.seconds == 2
+    assert warnings == [
+        'Corefile:2:1: this "cancel" has no effect, the one at Corefile:3:1 counts, as in CoreDNS 1.14.7; remove one'
+    ]

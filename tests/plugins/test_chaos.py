@@ -84,11 +84,16 @@ def test_listener_lets_other_classes_through() -> None:
     ("text", "error"),
     [
         ("chaos {\n x\n}", 'Corefile:3:2: "chaos" has no properties, found "x"'),
-        (
-            "chaos\nchaos v",
-            'Corefile:3:1: "chaos" may stand only once in a server block; merge it with the first',
-        ),
     ],
 )
 def test_setup_refuses(text: str, error: str) -> None:
     assert setup_error(Chaos, text) == error
+
+
+def test_first_of_several_counts() -> None:
+    warnings: list[str] = []
+    found = set_up(Chaos, "chaos one\nchaos two", warnings=warnings)
+    assert found.version == "one"
+    assert warnings == [
+        'Corefile:3:1: this "chaos" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
+    ]

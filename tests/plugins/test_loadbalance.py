@@ -98,11 +98,6 @@ def test_setup(text: str) -> None:
             'Corefile:2:25: policy "round_robin" takes no argument, found "w"',
             id="argument",
         ),
-        pytest.param(
-            "loadbalance\nloadbalance",
-            'Corefile:3:1: "loadbalance" may stand only once in a server block; merge it with the first',
-            id="twice",
-        ),
     ],
 )
 def test_setup_errors(text: str, sentence: str) -> None:
@@ -226,3 +221,11 @@ def test_what_weights_leave_as_it_is(qtype: str, records: list[str], tmp_path: P
 )
 def test_whether_the_table_may_answer(text: str, cacheable: bool) -> None:
     assert set_up(Loadbalance, text).cacheable is cacheable
+
+
+def test_last_of_several_counts() -> None:
+    warnings: list[str] = []
+    set_up(Loadbalance, "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance", warnings=warnings)
+    assert warnings == [
+        'Corefile:2:1: this "loadbalance" has no effect, the one at Corefile:5:1 counts, as in CoreDNS 1.14.7; remove one'
+    ]

@@ -83,11 +83,15 @@ def test_what_is_signed_for_another_time_stays() -> None:
     [
         ("minimal x", 'Corefile:2:9: "minimal" takes no argument, found "x"'),
         ("minimal {\n x\n}", 'Corefile:3:2: "minimal" has no properties, found "x"'),
-        (
-            "minimal\nminimal",
-            'Corefile:3:1: "minimal" may stand only once in a server block; merge it with the first',
-        ),
     ],
 )
 def test_setup_refuses(text: str, error: str) -> None:
     assert setup_error(Minimal, text) == error
+
+
+def test_first_of_several_counts() -> None:
+    warnings: list[str] = []
+    set_up(Minimal, "minimal\nminimal", warnings=warnings)
+    assert warnings == [
+        'Corefile:3:1: this "minimal" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
+    ]

@@ -92,11 +92,16 @@ def test_show_version_shows_one_version() -> None:
             'Corefile:2:14: "reload" takes at most 2 arguments, INTERVAL and JITTER, found 3',
         ),
         ("reload {\n x\n}", 'Corefile:3:2: "reload" has no properties, found "x"'),
-        (
-            "reload\nreload",
-            'Corefile:3:1: "reload" may stand only once in a server block; merge it with the first',
-        ),
     ],
 )
 def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Reload, text) == error
+
+
+def test_first_of_several_counts() -> None:
+    warnings: list[str] = []
+    found = set_up(Reload, "reload 10s 2s\nreload 20s", warnings=warnings)
+    assert found.interval == 10
+    assert warnings == [
+        'Corefile:3:1: this "reload" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
+    ]

@@ -56,11 +56,15 @@ def test_records_have_the_class_of_the_question() -> None:
     [
         ("whoami x", 'Corefile:2:8: "whoami" takes no argument, found "x"'),
         ("whoami {\n x\n}", 'Corefile:3:2: "whoami" has no properties, found "x"'),
-        (
-            "whoami\nwhoami",
-            'Corefile:3:1: "whoami" may stand only once in a server block; merge it with the first',
-        ),
     ],
 )
 def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Whoami, text) == error
+
+
+def test_first_of_several_counts() -> None:
+    warnings: list[str] = []
+    set_up(Whoami, "whoami\nwhoami", warnings=warnings)
+    assert warnings == [
+        'Corefile:3:1: this "whoami" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
+    ]

@@ -320,6 +320,7 @@ class Server:
 
         def interrupt() -> None:
             if self.stopping:
+                log.info("SIGINT: Force quit")
                 self._end(2, at_once=True)
                 return
             log.info("SIGINT: Shutting down")

@@ -767,6 +767,7 @@ def test_signals(
         assert is_free(site.port)
         quits = "SIGQUIT: Quitting process immediately" in caplog.messages
         assert quits is (signal.SIGQUIT in numbers)
+        assert ("SIGINT: Force quit" in caplog.messages) is (status == 2)
 
     run(test())
 

@@ -181,6 +181,9 @@ def _followed(zone: Zone, alias: tuple[RR, ...], qtype: int, do: bool) -> Found:
         seen.add(target)
         alias = node.rrset(RRType.CNAME, do)
         answer += alias
+    if qtype == RRType.NS and len(seen) == 1:
+        # CoreDNS asks for a target's NS anew, and hears that there are none, or a further alias.
+        return Found(Result.NODATA, answer, zone.soa_set(do))
     answer += node.rrset(qtype, do)
     return Found(Result.SUCCESS, answer, zone.ns_set(do), _additional(zone, answer, do))
 

@@ -156,7 +156,8 @@ class Cache(Handler):
         else:
             reply = await next(_below(request))
             if not reply.written or reply.dropped:
-                return reply
+                # The server writes it to the client's query, not to the one that a plugin below has changed.
+                return reply if reply.rd is None else reply.replace(rd=None)
             judgement = judge(query, reply, self._runtime.wall)
             reply, _ = self._remember(request, key, reply, judgement, is_marked=found is not None)
         if reply.fresh and request.reads is not None:

@@ -34,6 +34,7 @@ from hsdns.plugins.cache_options import (
     Prefetch,
     Stale,
     read_ttl,
+    warn_of_durations,
 )
 from hsdns.plugins.cache_refresh import wait_for
 from hsdns.plugins.cache_store import Entry, Key, Store, with_ttl
@@ -80,6 +81,7 @@ class Cache(Handler):
         args, ttl = directive.args, None
         if args and re.fullmatch(r"[+-]?[0-9]+", args[0].text):
             ttl, args = read_ttl(args[0]), args[1:]
+        warn_of_durations(args, block.warn)
         options = read_properties(directives, cls.PROPERTIES)
         if options["serve_stale_policy"] and options["serve_stale"] is None:
             line = next(each for each in directive.lines if each.name.text == "serve_stale_policy")

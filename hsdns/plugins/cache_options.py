@@ -7,6 +7,7 @@ Source: CoreDNS 1.14.7 plugin/cache setup.go.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from hsdns.corefile.keys import zones_from_args
@@ -21,6 +22,16 @@ LONGEST_TTL: Final = 2**31 - 1  # RFC 2181 section 8
 LONGEST_FAILURE: Final = 300.0  # seconds; RFC 2308 section 7.1, RFC 8767 section 5
 
 read_ttl = integer(1, LONGEST_TTL)
+
+
+def warn_of_durations(zones: Sequence[Token], warn: Callable[[str], None]) -> None:
+    """Say of `cache 30s` that it names a zone: nobody means that, and nothing would be kept."""
+    for token in zones:
+        if re.fullmatch(r"[0-9]{1,9}[smh]", token.text):
+            warn(
+                f'{token.position}: "{token.text}" is taken for a zone, as in CoreDNS; '
+                f'a TTL comes first and has no unit, as in "cache {int(duration()(token))}"'
+            )
 
 
 class Bounds(NamedTuple):

@@ -57,7 +57,7 @@ def check_together(
 
 
 def named_source(line: Line | None, block: Block) -> Source | None:
-    """The source that the command line or the block names; what it misses at the moment is a warning."""
+    """The source that the command line or the block names; -validate warns of what it misses at the moment."""
     words, base_dir = block.source, "."
     if words is None and line is not None:
         words, base_dir = line.args, block.corefile_dir
@@ -68,7 +68,7 @@ def named_source(line: Line | None, block: Block) -> Source | None:
     if words is None:
         return None
     source = source_from(words[0], words[1:], base_dir)
-    for sentence in source.check():
+    for sentence in source.check() if block.validating else ():  # load() says it when it starts
         block.warn(f"{words[0].position}: {sentence}")
     return source
 

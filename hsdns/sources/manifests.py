@@ -62,6 +62,13 @@ class _Reading(NamedTuple):
         return all(level < logging.ERROR for level, _ in self.sentences)
 
 
+def _nothing_in(paths: Sequence[str]) -> str:
+    return (
+        f"source manifests: {' '.join(paths)}: no object of a cluster is in it, so no name of the cluster exists; "
+        "is it the right path, and were the templates of a chart rendered?"
+    )
+
+
 class Manifests:
     """Files and folders of YAML and JSON, watched.
 
@@ -100,7 +107,7 @@ class Manifests:
         return cls([os.path.normpath(os.path.join(base_dir, token.text)) for token in args])
 
     def check(self) -> list[str]:
-        """Name the paths that are missing or hold nothing to read."""
+        """Name the paths that are missing or hold nothing to read; load() says so too."""
         return missing_paths(self.paths) + [
             f'source manifests: folder "{path}" holds no .yaml, .yml or .json file; add one or correct the path'
             for path in self.paths
@@ -194,6 +201,8 @@ class Manifests:
         objects = simulate(
             documents, lambda sentence: sentences.append((logging.WARNING, sentence))
         )
+        if not objects and not sentences:
+            sentences.append((logging.WARNING, _nothing_in(self.paths)))
         return _Reading(objects, sentences, state, frozenset(filled))
 
     def _difference(self, objects: Sequence[Object]) -> list[Event]:

@@ -19,6 +19,7 @@ from hsdns.plugins.kubernetes_options import (
     read_zones,
 )
 from hsdns.sources.api_server import ApiServer
+from hsdns.sources.manifests import Manifests
 from hsdns.sources.synthetic import Synthetic
 from hsdns.wire.name import Name
 from tests.support.setup import directives, make_block
@@ -116,6 +117,20 @@ def test_the_last_line_of_a_name_counts() -> None:
     (directive,) = directives("kubernetes {\nttl 5\nttl 6\n}")
     assert line_of(directive, "ttl").position.line == 4
     assert line_of(directive, "pods").position.line == 2
+
+
+@pytest.mark.parametrize("validating", [True, False])
+def test_a_missing_path_is_a_warning_of_validate_alone(validating: bool) -> None:
+    warnings: list[str] = []
+    found = named_source(
+        line("source manifests /no/such/path"), make_block(warnings=warnings, validating=validating)
+    )
+    assert isinstance(found, Manifests)
+    sentence = (
+        'Corefile:3:8: source manifests: there is no file or folder "/no/such/path"; '
+        "correct the path or create it"
+    )
+    assert warnings == ([sentence] if validating else [])
 
 
 def test_sources() -> None:

@@ -156,6 +156,20 @@ def test_load_serves_the_good_files_and_reports_the_broken_ones(tmp_path: Path) 
     ]
 
 
+@pytest.mark.parametrize("text", ["", "replicaCount: 2\nimage: {tag: a}\n"], ids=["empty", "values-of-a-chart"])  # fmt: skip
+def test_load_warns_where_nothing_is_served(text: str, tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(text)
+    objects, sentences = loaded(tmp_path)
+    assert objects == []
+    assert sentences == [
+        (
+            logging.WARNING,
+            f"source manifests: {tmp_path}: no object of a cluster is in it, so no name of the cluster exists; "
+            "is it the right path, and were the templates of a chart rendered?",
+        )
+    ]
+
+
 def test_load_warns_once_of_two_definitions(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(service("a"))
     (tmp_path / "b.yaml").write_text(service("a", "10.96.0.8"))

@@ -142,6 +142,8 @@ async def _serve(
     except (CorefileError, StartError) as error:
         print(error, file=sys.stderr)
         return 1
+    if not server.is_serving:
+        return await server.run()
     gc.collect()
     gc.freeze()  # what is there now stays; no collection needs to look at it again
     if pidfile is not None:

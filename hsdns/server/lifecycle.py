@@ -74,6 +74,7 @@ class Server:
         self._at_once = False
         self._tried = ""  # digest of the Corefile that was put to use, or tried, last; or why it could not be read
         self._reloading = asyncio.Lock()
+        self._beginning: asyncio.Task[None] | None = None  # the first start
         self._starting: asyncio.Task[Any] | None = None  # a reload whose plugins are being started
         self._counts = QueryCounts(self.metrics)
         self._keepers = Keepers(self.metrics)
@@ -90,17 +91,31 @@ class Server:
         """The address behind each listener, with the port that the kernel chose where it was 0."""
         return self.listeners.addresses
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether the start is over, and no signal came before that was."""
+        return self._runtime is not None
+
     async def start(self) -> None:
-        """Read the Corefile and serve it; raise CorefileError or StartError, leaving nothing behind."""
+        """Read the Corefile and serve it; raise CorefileError or StartError, leaving nothing behind.
+
+        A signal that ends the server ends this too, with nothing served; run() then tells the status.
+        """
         corefile = self._load()
         self._tried = corefile.digest
         try:
-            await self._change_over(self._build(corefile), first=True)
+            configuration = self._build(corefile)
+            self._beginning = asyncio.create_task(self._change_over(configuration, first=True))
+            await self._beginning
         except BaseException as error:
             await self.close()
+            if isinstance(error, asyncio.CancelledError) and self._ended.is_set():
+                return
             if isinstance(error, StartFailures) and not isinstance(error, CorefileError):
                 raise StartError(str(error)) from error
             raise
+        finally:
+            self._beginning = None
         self._tasks.spawn(self._keepers.write_logs(), "query log")
 
     def show_running(self) -> None:
@@ -183,6 +198,8 @@ class Server:
             self._status = status
         self._at_once |= at_once
         self._ended.set()
+        if self._beginning is not None:
+            self._beginning.cancel()
 
     def _fail(self, reason: str) -> None:
         log.critical(reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 import os
@@ -245,6 +246,20 @@ def test_serve_quietly(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
         "[INFO] SIGTERM: Shutting down servers then terminating\n",
         "",
     )
+
+
+@pytest.mark.sockets
+def test_a_signal_before_it_serves_shows_no_zones(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(self: Whoami, runtime: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Whoami, "start", start)
+    assert launch.serve(source_of(), free_port(), pidfile="pid", banner="a banner") == 0
+    assert capsys.readouterr() == ("[INFO] SIGTERM: Shutting down servers then terminating\n", "")
+    assert not Path("pid").exists()
 
 
 @pytest.mark.sockets

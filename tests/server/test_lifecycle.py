@@ -722,6 +722,39 @@ def test_sigterm(
     run(test(), loop)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_a_signal_ends_the_wait_for_the_cluster(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is served then, the lameduck period is for nobody, and what waited was told to stop."""
+    stopped: list[str] = []
+
+    async def start(self: Whoami, runtime: Any) -> None:
+        os.kill(os.getpid(), number)
+        await asyncio.Event().wait()
+
+    async def stop(self: Whoami) -> None:
+        stopped.append(self.name)
+
+    monkeypatch.setattr(Whoami, "start", start)
+    monkeypatch.setattr(Whoami, "stop", stop)
+
+    async def test() -> None:
+        http = free_port()
+        corefile = WHOAMI.replace("whoami", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}\nwhoami")
+        site = Site(tmp_path, corefile)
+        lameduck = Lameduck(monkeypatch)
+        with default_signals(site.server):
+            await site.server.start()
+            assert not site.server.is_serving
+            assert await site.server.run() == 0
+        assert (stopped, lameduck.seconds) == (["whoami"], [])
+        assert is_free(site.port)
+        assert is_free(http)
+
+    run(test())
+
+
 @pytest.mark.parametrize(
     ("numbers", "status"),
     [
@@ -781,30 +814,6 @@ def test_sigusr1_reloads(tmp_path: Path) -> None:
                 os.kill(os.getpid(), signal.SIGUSR1)
                 await until(lambda: site.server.configuration is not before, "a reload")
                 assert (await site.ask()).startswith(NOERROR)
-
-    run(test())
-
-
-def test_sigterm_during_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        starting, go_on = asyncio.Event(), asyncio.Event()
-
-        async def start(self: Plugin, runtime: Runtime) -> None:
-            starting.set()
-            await go_on.wait()
-
-        monkeypatch.setattr(Whoami, "start", start)
-        site = Site(tmp_path, WHOAMI)
-        with default_signals(site.server):
-            started = asyncio.create_task(site.server.start())
-            await starting.wait()
-            os.kill(os.getpid(), signal.SIGTERM)
-            await until(lambda: site.server.stopping, "SIGTERM seen")
-            go_on.set()
-            await started
-            assert site.server._runtime is not None
-            assert site.server._runtime.stopping
-            assert await site.server.run() == 0
 
     run(test())
 

@@ -6,6 +6,7 @@ Rule 1: no logic here; a subcommand imports what it needs when it runs.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -19,12 +20,15 @@ SUBCOMMANDS: Final = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words and words[0] in SUBCOMMANDS:
-        run: Callable[[list[str]], int] = import_module(f"hsdns.cli.{words[0]}").run
-        return run(words[1:])
-    from hsdns.cli import coredns
-
-    return coredns.run(words)
+    name = words.pop(0) if words and words[0] in SUBCOMMANDS else "coredns"
+    run: Callable[[list[str]], int] = import_module(f"hsdns.cli.{name}").run
+    try:
+        return run(words)
+    except (
+        BrokenPipeError
+    ):  # as with `hsdns -h | head -1`; a server that runs sees to its own lines
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
+        return 1
 
 
 if __name__ == "__main__":

@@ -12,12 +12,21 @@ from collections.abc import Mapping
 from typing import Final
 
 from hsdns import __version__
+from hsdns.cli import SUBCOMMANDS
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 
 PEER_VERSION: Final = "1.14.7"
 # What CoreDNS serves without a Corefile.
 FALLBACK: Final = ". {\n    whoami\n    log\n}\n"
 MAX_WORKERS: Final = 256
+WORKERS: Final = Flag(
+    int,
+    "threads that answer UDP queries (default: the CPUs that may be used)",
+    "N",
+    what="number",
+    low=1,
+    high=MAX_WORKERS,
+)
 FLAGS: Final = {
     "conf": Flag(str, 'Corefile to load, "stdin" for standard input (default "Corefile")', "FILE"),
     "dns.port": Flag(int, "port for keys of the Corefile that name none (default 53)", "PORT"),
@@ -25,9 +34,7 @@ FLAGS: Final = {
     "plugins": Flag(bool, "list the plugins that exist here"),
     "version": Flag(bool, "show the version"),
     "quiet": Flag(bool, "do not show the version and the zones at the start"),
-    "workers": Flag(
-        int, "threads that answer UDP queries (default: the CPUs that may be used)", "N"
-    ),
+    "workers": WORKERS,
     "v": Flag(bool, "show at the start which fast path runs and which blocks' answers it keeps"),
     "pidfile": Flag(str, "write the process's number to a file", "FILE"),
     "validate": Flag(
@@ -41,8 +48,7 @@ FLAGS: Final = {
 def run(words: list[str]) -> int:
     """Run CoreDNS's command line; return the exit status."""
     try:
-        flags = parse_flags(words, FLAGS)
-        workers = workers_of(flags)
+        flags = parse_flags(words, FLAGS, commands=SUBCOMMANDS)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
@@ -73,19 +79,15 @@ def run(words: list[str]) -> int:
         quiet=bool(flags.get("quiet")),
         pidfile=None if pidfile is None else str(pidfile),
         banner=version_text(),
-        workers=workers,
+        workers=workers_of(flags),
         verbose=bool(flags.get("v")),
     )
 
 
 def workers_of(flags: Mapping[str, object]) -> int | None:
-    """The number of workers that the flags say; raise FlagError."""
+    """The number of workers that the flags say, None where they say nothing."""
     found = flags.get("workers")
-    if found is None:
-        return None
-    assert isinstance(found, int)
-    if not 1 <= found <= MAX_WORKERS:
-        raise FlagError(f"-workers {found} is out of range, allowed is 1 to {MAX_WORKERS}")
+    assert found is None or isinstance(found, int)
     return found
 
 
@@ -99,8 +101,6 @@ def version_text() -> str:
 
 def help_text() -> str:
     """How to call hsdns."""
-    from hsdns.cli import SUBCOMMANDS
-
     commands = "\n".join(f"  hsdns {name:<8} {headline}" for name, headline in SUBCOMMANDS.items())
     return (
         f"hsdns {__version__}, a DNS server for Kubernetes clusters\n\n"

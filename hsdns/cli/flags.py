@@ -6,7 +6,7 @@ Source: Go's package flag, which CoreDNS uses; a Deployment's `args` must work u
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hsdns.corefile.tree import did_you_mean
@@ -22,20 +22,31 @@ class FlagError(Exception):
 
 
 class Flag(NamedTuple):
-    """One flag: `kind` is str, int (a port), bool, or list (takes all words up to the next flag)."""
+    """One flag: `kind` is str, int, bool, or list (takes all words up to the next flag).
+
+    `what` names the numbers that an int may be, from `low` to `high`.
+    """
 
     kind: type
     help: str
     argument: str = ""
     alias_of: str = ""
+    what: str = "port number"
+    low: int = 0
+    high: int = 65535
 
 
 def parse_flags(
-    words: Sequence[str], known: Mapping[str, Flag]
+    words: Sequence[str],
+    known: Mapping[str, Flag],
+    *,
+    command: str = "hsdns",
+    commands: Iterable[str] = (),
 ) -> dict[str, str | int | bool | list[str]]:
     """Read flags; raise FlagError for unknown ones, missing or wrong values and words that belong to none.
 
-    The last of several wins, also between a flag and its alias, which stands under the other's name.
+    The last of several wins, also between a flag and its alias, which stands under the other's name.  `command` is what
+    errors point to, and `commands` are words that may have been meant in the first place.
     """
     found: dict[str, str | int | bool | list[str]] = {}
     at = 0
@@ -44,15 +55,19 @@ def parse_flags(
         at += 1
         name = word.removeprefix("-").removeprefix("-")
         if not word.startswith("-") or not name or word == "--":
+            near = (
+                [*commands, *(f"-{each}" for each in known)] if at == 1 and word[:1] != "-" else []
+            )
+            hint = did_you_mean(word, near)
             raise FlagError(
-                f'unexpected word "{word}"; flags begin with a dash, hsdns -h lists them'
+                f'unexpected word "{word}"'
+                f"{hint or f'; flags begin with a dash, {command} -h lists them'}"
             )
         name, assigned, value = name.partition("=")
         flag = known.get(name)
         if flag is None:
-            raise FlagError(
-                f"unknown flag -{name}{did_you_mean(name, known) or '; hsdns -h lists the flags'}"
-            )
+            meant = did_you_mean(f"-{name}", [f"-{each}" for each in known])
+            raise FlagError(f"unknown flag -{name}{meant or f'; {command} -h lists the flags'}")
         target = flag.alias_of or name
         if flag.kind is bool:
             if assigned and value not in _BOOLEANS:
@@ -72,7 +87,7 @@ def parse_flags(
                     raise FlagError(f"-{name} needs {flag.argument}")
                 value = words[at]
                 at += 1
-            found[target] = _port(name, value) if flag.kind is int else value
+            found[target] = _number(name, value, flag) if flag.kind is int else value
     return found
 
 
@@ -85,7 +100,8 @@ def usage(known: Mapping[str, Flag]) -> str:
     return "\n".join(lines)
 
 
-def _port(name: str, value: str) -> int:
-    if value.isascii() and value.isdigit() and int(value) <= 65535:
+def _number(name: str, value: str, flag: Flag) -> int:
+    digits = value.isascii() and value.isdigit() and len(value) < 10
+    if digits and flag.low <= int(value) <= flag.high:
         return int(value)
-    raise FlagError(f'-{name} needs a port number from 0 to 65535, found "{value}"')
+    raise FlagError(f'-{name} needs a {flag.what} from {flag.low} to {flag.high}, found "{value}"')

@@ -44,7 +44,12 @@ class CorefileSource(NamedTuple):
         """Parse it; raise CorefileError."""
         corefile = self._parse(self.text)
         if not corefile.blocks:
-            corefile = replace(self._parse(self.fallback), warnings=corefile.warnings)
+            missing = self.text == "" and self.path != "stdin"
+            warning = (
+                f"{self.path} {'is not there' if missing else 'has no server block'}, "
+                "so the default is served; name another file with -conf"
+            )
+            corefile = replace(self._parse(self.fallback), warnings=(*corefile.warnings, warning))
         return corefile
 
     def _parse(self, text: str | None) -> Corefile:

@@ -12,7 +12,7 @@ from typing import Final
 
 from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint
-from hsdns.cli.coredns import workers_of
+from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.corefile.tree import Position, Token
 
@@ -35,9 +35,7 @@ FLAGS: Final = {
     ),
     "p": Flag(int, "the same as -dns.port", "PORT", alias_of="dns.port"),
     "quiet": Flag(bool, "do not show what is served"),
-    "workers": Flag(
-        int, "threads that answer UDP queries (default: the CPUs that may be used)", "N"
-    ),
+    "workers": WORKERS,
     "v": Flag(bool, "show which blocks' answers are kept in the answer table, and why not"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
@@ -64,10 +62,9 @@ EXAMPLES: Final = (
 def run(words: list[str]) -> int:
     """Serve; return the exit status."""
     try:
-        flags = parse_flags(words, FLAGS)
+        flags = parse_flags(words, FLAGS, command="hsdns serve")
         if "listen" in flags and "conf" in flags:
             raise FlagError("-listen and -conf exclude each other; write bind in the Corefile")
-        workers = workers_of(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
@@ -79,7 +76,7 @@ def run(words: list[str]) -> int:
     from hsdns.cli.coredns import version_text
     from hsdns.server.cpus import usable_cpus
 
-    count = workers or usable_cpus()
+    count = workers_of(flags) or usable_cpus()
     port = flags.get("dns.port", DEFAULT_PORT)
     assert isinstance(port, int)
     listen = str(flags.get("listen", DEFAULT_LISTEN))

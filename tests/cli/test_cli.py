@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from functools import partial
 
@@ -47,3 +49,36 @@ def test_every_subcommand_says_what_it_does(capsys: pytest.CaptureFixture[str]) 
         assert headline in printed
         assert cli.main([name, "-h"]) == 0
         assert capsys.readouterr().out.startswith(f"Usage: hsdns {name} ")
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        pytest.param("serv", 'unexpected word "serv"; did you mean "serve"?', id="command"),
+        pytest.param("help", 'unexpected word "help"; did you mean "-help"?', id="flag"),
+        pytest.param("-quiet serv", 'unexpected word "serv"; flags begin with a dash, hsdns -h lists them', id="later"),
+        pytest.param("serve xyz", 'unexpected word "xyz"; flags begin with a dash, hsdns serve -h lists them', id="of-a-command"),
+    ],
+)  # fmt: skip
+def test_words_that_belong_to_nothing(
+    line: str, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(line.split()) == 1
+    assert capsys.readouterr() == ("", f"{error}\n")
+
+
+def test_a_reader_that_has_gone_is_no_fault_of_the_program() -> None:
+    """As `hsdns -h | head -1`: no traceback, and a status that is not 0."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as gone:
+        ended = subprocess.run(
+            [sys.executable, "-m", "hsdns", "-h"],
+            stdout=gone,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (1, "")

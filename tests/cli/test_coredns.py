@@ -100,7 +100,7 @@ def test_help_names_every_flag(
 def test_wrong_flag(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
     assert coredns.run(["-cnof", "Corefile"]) == 1
     printed = capsys.readouterr()
-    assert printed.err == 'unknown flag -cnof; did you mean "conf"?\n'
+    assert printed.err == 'unknown flag -cnof; did you mean "-conf"?\n'
     assert printed.out == ""
     assert not served
 
@@ -110,7 +110,7 @@ def test_number_of_workers_that_cannot_be(
     count: int, served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert coredns.run([f"-workers={count}"]) == 1
-    message = f"-workers {count} is out of range, allowed is 1 to 256\n"
+    message = f'-workers needs a number from 1 to 256, found "{count}"\n'
     assert capsys.readouterr().err == message
     assert not served
 
@@ -123,7 +123,11 @@ def test_number_of_workers_that_cannot_be(
     [
         pytest.param(". {\nwhoami\n}", 0, "Corefile: valid, 1 server block\n", "", id="valid"),
         pytest.param("a.org {\nwhoami\n}\nb.org {\nlog\n}", 0, "Corefile: valid, 2 server blocks\n", "", id="two-blocks"),
-        pytest.param("# nothing\n", 0, "Corefile: valid, 1 server block\n", "", id="fallback"),
+        pytest.param(
+            "# nothing\n", 0, "Corefile: valid, 1 server block\n",
+            "[WARNING] Corefile has no server block, so the default is served; name another file with -conf\n",
+            id="fallback",
+        ),
         pytest.param(
             ". {\nhosts none.hosts\nimport none*\n}", 0, "Corefile: valid, 1 server block\n",
             '[WARNING] Corefile:3:8: no file matches import pattern "none*" (looked for none*)\n'
@@ -281,6 +285,9 @@ def test_process_from_start_to_end() -> None:
 def test_process_without_a_corefile_answers_who_asks_and_logs_it() -> None:
     port = free_port()
     with process("-dns.port", str(port)) as started:
+        assert line_of(started).startswith(
+            "[WARNING] Corefile is not there, so the default is served"
+        )
         assert line_of(started) == f".:{port}"
         assert [line_of(started) for _ in range(2)] == coredns.version_text().splitlines()
         assert ask(port).startswith("1 NOERROR qr aa rd")

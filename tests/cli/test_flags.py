@@ -50,9 +50,9 @@ def test_parse(line: str, found: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        pytest.param("-cnf a", 'unknown flag -cnf; did you mean "conf"?', id="unknown"),
+        pytest.param("-cnf a", 'unknown flag -cnf; did you mean "-conf"?', id="unknown"),
         pytest.param("-xyzzy", "unknown flag -xyzzy; hsdns -h lists the flags", id="unlike-any"),
-        pytest.param("--Quiet", 'unknown flag -Quiet; did you mean "quiet"?', id="letter-case"),
+        pytest.param("--Quiet", 'unknown flag -Quiet; did you mean "-quiet"?', id="letter-case"),
         pytest.param("-conf", "-conf needs FILE", id="no-value"),
         pytest.param("-source", "-source needs NAME [ARGUMENT...]", id="no-list"),
         pytest.param("-source -quiet", "-source needs NAME [ARGUMENT...]", id="no-list-before-a-flag"),
@@ -65,7 +65,7 @@ def test_parse(line: str, found: dict[str, object]) -> None:
         pytest.param("Corefile", 'unexpected word "Corefile"; flags begin with a dash, hsdns -h lists them', id="word"),
         pytest.param("-", 'unexpected word "-"; flags begin with a dash, hsdns -h lists them', id="dash"),
         pytest.param("--", 'unexpected word "--"; flags begin with a dash, hsdns -h lists them', id="two-dashes"),
-        pytest.param("---conf a", 'unknown flag --conf; did you mean "conf"?', id="three-dashes"),
+        pytest.param("---conf a", 'unknown flag --conf; did you mean "-conf"?', id="three-dashes"),
     ],
 )  # fmt: skip
 def test_error(line: str, error: str) -> None:

@@ -102,6 +102,13 @@ def test_fallback_keeps_the_warnings_of_the_file() -> None:
     assert len(loaded.blocks) == 1
     assert loaded.warnings == (
         'Corefile:1:1: this server block has no zone, so it is left out; give it one, such as "."',
+        "Corefile has no server block, so the default is served; name another file with -conf",
+    )
+
+
+def test_a_file_that_is_not_there_is_a_warning() -> None:
+    assert CorefileSource.from_flag(None, FALLBACK).load().warnings == (
+        "Corefile is not there, so the default is served; name another file with -conf",
     )
 
 

@@ -89,14 +89,14 @@ def test_given_corefile(served: list[dict[str, Any]], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        pytest.param("-soruce demo", 'unknown flag -soruce; did you mean "source"?', id="unknown"),
+        pytest.param("-soruce demo", 'unknown flag -soruce; did you mean "-source"?', id="unknown"),
         pytest.param("-source", "-source needs NAME [ARGUMENT...]", id="no-source"),
         pytest.param("-p port", '-p needs a port number from 0 to 65535, found "port"', id="port"),
         pytest.param(
             "-listen ::1 -conf Corefile", "-listen and -conf exclude each other; write bind in the Corefile",
             id="listen-and-conf",
         ),
-        pytest.param("manifests", 'unexpected word "manifests"; flags begin with a dash, hsdns -h lists them', id="word"),
+        pytest.param("manifests", 'unexpected word "manifests"; flags begin with a dash, hsdns serve -h lists them', id="word"),
     ],
 )  # fmt: skip
 def test_error(

@@ -81,6 +81,8 @@ def _guess(text: str) -> str:
         return '; is this "}" one too many?'
     if text.endswith(("{", "}")):
         return f'; put a space before the "{text[-1]}"'
+    if ":" in text:
+        return f'; "{text.rpartition(":")[2]}" is no port number'
     if "," in text:
         return "; put a space after the comma"
     if text.startswith("("):

@@ -217,6 +217,7 @@ def test_zones_from_args(texts: list[str], expected: list[str] | None) -> None:
         pytest.param("}", '; is this "}" one too many?', id="closing brace"),
         pytest.param("a.org{", '; put a space before the "{"', id="glued brace"),
         pytest.param("a.org,b.org", "; put a space after the comma", id="glued comma"),
+        pytest.param("a.org:dns", '; "dns" is no port number', id="port by name"),
         pytest.param("(s)", "; is this meant to be a snippet?", id="snippet"),
     ],
 )

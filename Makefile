@@ -132,6 +132,10 @@ $(VENV)/run: $(VENV)/made requirements/run.txt pyproject.toml $(NATIVE)
 	@echo 'make: installing the server into $(VENV), once$(if $(CARGO), (compiling the fast path takes a minute))'
 	@$(PIP) install --require-hashes -r requirements/run.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@if [ -n '$(CARGO)' ] && ! $(BIN)/python -c 'import hsdns.fastpath._native' 2>/dev/null; then \
+	    echo 'make: the fast path was not compiled, so hsdns runs without it: "cd native && cargo build" says why,' \
+	        'and after "touch native/Cargo.toml" make tries again' >&2; \
+	fi
 	@touch $@
 
 $(VENV)/test: $(VENV)/run requirements/test.txt

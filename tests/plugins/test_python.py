@@ -141,10 +141,20 @@ def test_shorten_changes_what_others_answer() -> None:
     assert ask(plugin) == reply(["www.example.org. 2 IN A 192.0.2.1"], aa=True)
 
 
+def test_flaky_drops_some_questions_for_one_name() -> None:
+    write(fence("flaky.py"), "mine_flaky.py")
+    plugin = set_up(Python, "python mine_flaky:Flaky EXAMPLE.org. 3")
+    dropped = [ask(plugin).dropped for _ in range(7)]
+    assert dropped == [False, False, True, False, False, True, False]
+    assert ask(plugin, request=make_request("www.example.com.")) == BELOW
+    assert ask(plugin) == BELOW
+    assert ask(plugin).dropped
+
+
 def test_examples_pass_mypy(tmp_path: Path) -> None:
     """The base class is typed: what a user writes is checked, with the strictest settings."""
     pytest.importorskip("mypy", reason="mypy is not installed")
-    for title in ("preview.py", "names.py", "shorten.py"):
+    for title in ("preview.py", "names.py", "shorten.py", "flaky.py"):
         write(fence(title), f"mine_{title}")
     write(fence("preview.py").replace("return Reply(", "return str("), "mine_wrong.py")
     command = [

@@ -263,6 +263,22 @@ def test_dashboard_is_whole() -> None:
     assert set(re.findall(r"\$(?!__)\{?(\w+)", json.dumps(DASHBOARD))) <= variables
 
 
+def test_a_share_of_nothing_is_zero() -> None:
+    """Where no reply was SERVFAIL yet there is no such series; a stat would show "No data", as if the server were gone."""
+    stats = [panel for panel in DASHBOARD["panels"] if panel["type"] == "stat"]
+    shares = [target["expr"] for panel in stats for target in panel["targets"]]
+    shares = [each for each in shares if " / " in each and "rcode=" in each]
+    assert shares
+    for each in shares:
+        assert " or vector(0)) / " in each
+
+
+@pytest.mark.parametrize("name", ["hsdns_udp_queue_drops_total", "hsdns_udp_send_errors_total"])
+@pytest.mark.parametrize("where", [DASHBOARD, ALERTS], ids=["dashboard", "alerts"])
+def test_what_is_lost_is_shown(where: Any, name: str) -> None:
+    assert name in {found for each in expressions(where) for found in names_in(each)}
+
+
 @pytest.mark.skipif(
     shutil.which("promtool") is None,
     reason="promtool, which checks metrics and rules, is not installed",

@@ -190,7 +190,9 @@ def helm(*words: str) -> str:
 
 
 def render(*words: str) -> dict[tuple[str, str], Any]:
-    text = helm("template", "hsdns", str(CHART), "--namespace", "kube-system", *words)
+    # A helm that was built without flags takes the cluster to be of 1.20.
+    where = ("--namespace", "kube-system", "--kube-version", "1.33.0")
+    text = helm("template", "hsdns", str(CHART), *where, *words)
     objects = [each for each in yaml.safe_load_all(text) if each]
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 

@@ -118,7 +118,8 @@ class ClusterAnswers:
 
     def is_multicluster(self, zone: Name) -> bool:
         """Whether a zone shows ServiceImports."""
-        return any(zone.is_at_or_below(shared) for shared in self._multicluster)
+        shared = self._multicluster
+        return bool(shared) and any(zone.is_at_or_below(each) for each in shared)
 
     def parse(self, qname: Name, zone: Name) -> Asked | None:
         """What a name in a zone asks for; None for names that cannot exist."""

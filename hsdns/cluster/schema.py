@@ -69,18 +69,16 @@ def find(value: ServiceValue, asked: Asked, qname: Name, ttl: int) -> Node | Non
 def _make(value: ServiceValue, asked: Asked, owner: Name, ttl: int) -> Node | None:
     if asked.topology_zone and value.kind != HEADLESS:
         return None  # a ClusterIP is in no topology zone
-    entries = _entries(value, asked)
-    hosts: dict[bytes | Name, None] = {}
-    count, first = 0, None
-    for host, _, _, _ in entries:
-        if not count:
-            first = host
-        count += 1
-        hosts[host] = None
+    if asked.endpoint or asked.topology_zone:
+        found = [entry.host for entry in _entries(value, asked)]
+        count = len(found)
+    else:
+        found, count = value.hosts(asked.port, asked.protocol)
+    first = found[0] if found else None
     if not count and not asked.topology_zone and not _port_matches(value, asked):
         return None
     a, aaaa, targets = [], [], []
-    for host in hosts:
+    for host in dict.fromkeys(found):
         if isinstance(host, Name):
             targets.append(host)
         elif len(host) == 4:

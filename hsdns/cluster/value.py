@@ -9,7 +9,7 @@ Rule 3: `nodes` is the one thing that changes: records made at the first questio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.wire.name import Name
@@ -59,6 +59,17 @@ class PackedSlice(NamedTuple):
     def host_count(self) -> int:
         """How many addresses or targets there are."""
         return len(self.addresses) // self.width if self.width else len(self.targets)
+
+    @property
+    def separate(self) -> list[bytes]:
+        """The addresses one by one, in their order."""
+        width, addresses = self.width, self.addresses
+        return [addresses[at : at + width] for at in range(0, len(addresses), width or 1)]
+
+    @property
+    def hosts(self) -> Sequence[bytes | Name]:
+        """All addresses or FQDN targets, in their order."""
+        return self.separate if self.width else self.targets
 
     def host(self, index: int) -> bytes | Name:
         """Address or FQDN target number `index`."""
@@ -185,6 +196,26 @@ class ServiceValue:
                 if _matches(found, port, protocol):
                     for address in self.cluster_ips:
                         yield Entry(address, None, found.number)
+
+    def hosts(self, port: bytes, protocol: bytes) -> tuple[list[bytes | Name], int]:
+        """The hosts of entries() for the Service's own name, and how many entries there are.
+
+        What A and AAAA ask for: an event made the value a new one a moment ago, and labels are most of the work.
+        """
+        found: list[bytes | Name] = []
+        count = 0
+        if self.kind == HEADLESS:
+            for part in self.slices:
+                ports = sum(_matches(each, port, protocol) for each in part.ports)
+                if ports:
+                    found += part.hosts
+                    count += ports * part.host_count
+        else:
+            for each in self.ports:
+                if _matches(each, port, protocol):
+                    found += self.cluster_ips
+            count = len(found)
+        return found, count
 
     def entries_in(self, topology_zone: bytes) -> Iterator[Entry]:
         """What a question for one topology zone finds."""

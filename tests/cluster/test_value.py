@@ -61,6 +61,10 @@ def test_entries(
 ) -> None:
     value = ServiceValue(kind, "1", (TWO,), (HTTP,), None, (PART,))
     assert list(value.entries(endpoint, port, protocol)) == [Entry(*row) for row in expected]
+    if endpoint is None:
+        hosts, count = value.hosts(port, protocol)
+        assert list(dict.fromkeys(hosts)) == list(dict.fromkeys(host for host, _, _ in expected))
+        assert count == len(expected)
 
 
 def test_a_value_is_empty_without_object_and_slices() -> None:

@@ -12,12 +12,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 Labels = tuple[str, ...]
+MOST_LATER: Final = 32  # measurements that wait to be counted, so that counting them is no pause
 
 # Upper bounds, after CoreDNS plugin/plugin.go (times in seconds, sizes in octets).
 TIME_BUCKETS: Final = tuple(0.00025 * 2**k for k in range(16))
@@ -120,13 +121,26 @@ class Registry:
     def __init__(self) -> None:
         self._metrics: dict[str, Metrics] = {}
         self._before: list[Callable[[], None]] = []
+        self._later: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
     def before_collect(self, fold: Callable[[], None]) -> None:
         """Call this on the loop before each scrape, to add what is counted elsewhere."""
         self._before.append(fold)
 
+    def later(self, count: Callable[..., None], *measured: Any) -> None:
+        """Call `count` with these at the next scrape, or when many wait: not now, when somebody waits for an answer."""
+        self._later.append((count, measured))
+        if len(self._later) >= MOST_LATER:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        waiting, self._later = self._later, []
+        for count, measured in waiting:
+            count(*measured)
+
     def fold(self) -> None:
         """Have everything added that is counted elsewhere; to be called where the metrics are counted."""
+        self._catch_up()
         for fold in self._before:
             fold()
 

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hsdns.metrics import (
+    MOST_LATER,
     PROGRAMMING_BUCKETS,
     SIZE_BUCKETS,
     SLIM_TIME_BUCKETS,
@@ -43,6 +44,19 @@ def test_a_counter_with_labels_shows_what_was_counted() -> None:
         ("coredns_dns_requests_total", (("server", "dns://:53"), ("zone", "."))): 2,
         ("coredns_dns_requests_total", (("server", "dns://:53"), ("zone", 'a"\n\\b.'))): 1,
     }
+
+
+def test_what_is_counted_later_is_there_at_a_scrape_and_waits_in_small_numbers() -> None:
+    registry = Registry()
+    counter = registry.counter("coredns_dns_requests_total", "Requests.", ("zone",))
+    registry.later(counter.inc, ("example.org.",), 2)
+    assert not counter.values
+    registry.fold()
+    registry.fold()
+    assert counter.values == {("example.org.",): 2}
+    for _ in range(MOST_LATER):
+        registry.later(counter.inc, ("example.org.",))
+    assert counter.values == {("example.org.",): 2 + MOST_LATER}
 
 
 def test_gauges_are_set() -> None:

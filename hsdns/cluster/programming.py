@@ -3,7 +3,8 @@
 Path: store.py asks for each change of a slice -> metrics.
 Rule 1: the time is the one that the EndpointSlice controller wrote on the slice; a slice without it, or with one that
         is no time, is not measured.  Clocks of two machines are compared, so the duration may come out below zero.
-Rule 2: the slices that exist at the start are measured too, with their age, as in CoreDNS.
+Rule 2: an event is waited for, so nothing is read or counted at once that can be at the next scrape.
+Rule 3: the slices that exist at the start are measured too, with their age, as in CoreDNS.
 Source: CoreDNS 1.14.7 plugin/kubernetes/object/metrics.go; RFC 3339 section 5.6.
 """
 
@@ -24,15 +25,25 @@ _RFC3339: Final = re.compile(
 _NO_TIME: Final = datetime.fromisoformat("0001-01-01T00:00:00+00:00")  # Go's zero time
 
 
-def programming_in(metrics: Registry) -> Callable[[str, float], None]:
-    """Take kind of Service and seconds into the histogram that CoreDNS has."""
+# Kind of Service, when its change began as a slice has it, and now in seconds since the epoch.
+Programmed = Callable[[str, str, float], None]
+
+
+def programming_in(metrics: Registry) -> Programmed:
+    """Take what is measured into the histogram that CoreDNS has."""
     histogram = metrics.histogram(
         "coredns_kubernetes_dns_programming_duration_seconds",
         "Histogram of the time (in seconds) it took to program a dns instance.",
         PROGRAMMING_BUCKETS,
         ("service_kind",),
     )
-    return lambda kind, seconds: histogram.observe(seconds, (kind,))
+
+    def count(kind: str, begun: str, now: float) -> None:
+        since = read_time(begun)
+        if since is not None:
+            histogram.observe(now - since, (kind,))
+
+    return lambda kind, begun, now: metrics.later(count, kind, begun, now)
 
 
 def read_time(text: str) -> float | None:

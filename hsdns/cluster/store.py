@@ -50,7 +50,7 @@ from hsdns.cluster.pack import (
     pack_slice,
     slice_owner,
 )
-from hsdns.cluster.programming import CHANGE_TIME, programming_in, read_time, service_kind
+from hsdns.cluster.programming import CHANGE_TIME, Programmed, programming_in, service_kind
 from hsdns.cluster.reverse import ReverseIndex
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
@@ -64,7 +64,7 @@ class Store:
     """Services, namespaces and pods by name, and addresses back to them.
 
     `wall` gives seconds since the epoch for `serial`; `complain` takes sentences about objects that break the rules.
-    `programmed` is told after a slice's change how long that took, in seconds, and for which kind of Service.
+    `programmed` is told after a slice's change for which kind of Service that was, and since when it was on its way.
     `restored` is when the snapshot was saved that is being served, `changes` counts what has changed, for whoever keeps
     a copy of it.  `pod_names` lets endpoints without a hostname be called like their pod.  `endpoints` False ignores
     slices.  The selectors drop objects that they do not match, as the API server would.  `zonal` keeps the topology
@@ -76,7 +76,7 @@ class Store:
         wall: Callable[[], float],
         complain: Callable[[str], None],
         *,
-        programmed: Callable[[str, float], None] | None = None,
+        programmed: Programmed | None = None,
         pod_names: bool = False,
         endpoints: bool = True,
         labels: Selector | None = None,
@@ -219,7 +219,8 @@ class Store:
 
     def _apply(self, found: Object, gone: bool) -> bool:
         if isinstance(found, EndpointSlice):
-            self._apply_shared(found, gone)
+            if self._multicluster:
+                self._apply_shared(found, gone)
             return self._endpoints and self._apply_slice(found, gone)
         if isinstance(found, ServiceImport):
             return self._apply_shared(found, gone)
@@ -323,7 +324,7 @@ class Store:
             del self._slice_owner[slice_key]
         if owner is None:
             self._settle("EndpointSlice", meta, gone)
-            self._measure(meta)
+            self._measure(meta, slice_owner(meta))
             return before is not None
         self._slice_owner[slice_key] = owner
         old = self._parts(owner, meta.name)
@@ -334,18 +335,18 @@ class Store:
         )
         self._settle("EndpointSlice", meta, gone)
         self._replace_slice(owner, meta.name, new)
-        self._measure(meta)
+        self._measure(meta, owner)
         # All but the slice's name and resourceVersion.
         return before != owner or [part[2:] for part in old] != [part[2:] for part in new]
 
-    def _measure(self, meta: ObjectMeta) -> None:
-        """Tell how long a slice's change took to arrive, if it says when it began and its Service is known."""
-        if self.programmed is None or meta.annotations is None:
+    def _measure(self, meta: ObjectMeta, owner: Key | None) -> None:
+        """Tell since when a slice's change was on its way, if it says so and its Service is known."""
+        begun = (meta.annotations or {}).get(CHANGE_TIME)
+        if self.programmed is None or not begun or owner is None:
             return
-        begun, owner = read_time(meta.annotations.get(CHANGE_TIME, "")), slice_owner(meta)
-        value = self.services.get(owner) if owner is not None else None
-        if begun is not None and value is not None and value.kind is not None:
-            self.programmed(service_kind(value), self._wall() - begun)
+        value = self.services.get(owner)
+        if value is not None and value.kind is not None:
+            self.programmed(service_kind(value), begun, self._wall())
 
     def _parts(self, owner: Key, name: str) -> tuple[PackedSlice, ...]:
         value = self.services.get(owner)
@@ -436,9 +437,4 @@ class Store:
 
 
 def _addresses(parts: Sequence[PackedSlice]) -> set[bytes]:
-    return {
-        part.addresses[at : at + part.width]
-        for part in parts
-        if part.width and part.reversible
-        for at in range(0, len(part.addresses), part.width)
-    }
+    return {address for part in parts if part.reversible for address in part.separate}

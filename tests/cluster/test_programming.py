@@ -49,10 +49,15 @@ def test_service_kind(kind: str, has_selector: bool, label: str) -> None:
 def test_the_histogram_is_that_of_coredns() -> None:
     metrics = Registry()
     programmed = programming_in(metrics)
-    programmed("cluster_ip", 0.25)
-    programmed("cluster_ip", -0.5)  # the other machine's clock is ahead
+    programmed("cluster_ip", "2023-11-14T22:13:20Z", 1_700_000_000.25)
+    programmed("cluster_ip", "2023-11-14T22:13:20.5Z", 1_700_000_000.0)  # the other clock is ahead
+    programmed("cluster_ip", "soon", 1_700_000_000.0)
     (histogram,) = metrics
     assert isinstance(histogram, Histogram)
+    assert (
+        not histogram.values
+    )  # an event is waited for: what it measures is counted at the next scrape
+    metrics.fold()
     assert histogram.name == "coredns_kubernetes_dns_programming_duration_seconds"
     assert histogram.labels == ("service_kind",)
     assert (histogram.buckets[0], histogram.buckets[-1]) == (0.001, 524.288)

@@ -26,11 +26,11 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.cluster.programming import CHANGE_TIME
+from hsdns.cluster.programming import CHANGE_TIME, programming_in
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import CLUSTER_IP, ServiceValue
-from hsdns.metrics import Registry
+from hsdns.metrics import Histogram, Registry
 from tests.support.cluster import deletes, endpoint_slice, namespace, pod, service, upserts
 
 WEB = (b"ns", b"web")
@@ -365,11 +365,14 @@ def with_selector(found: Service) -> Service:
     ],
 )  # fmt: skip
 def test_programming(before: list[Object], event: Event, kinds: list[str]) -> None:
-    measured: list[tuple[str, float]] = []
-    store = make_store(*upserts(*before))
-    store.programmed = lambda kind, seconds: measured.append((kind, seconds))
+    metrics, store = Registry(), make_store(*upserts(*before))
+    store.programmed = programming_in(metrics)
     store.apply([event])
-    assert measured == [(kind, 10.0) for kind in kinds]
+    metrics.fold()
+    (histogram,) = metrics
+    assert isinstance(histogram, Histogram)
+    measured = {labels: (sum(cells[:-1]), cells[-1]) for labels, cells in histogram.values.items()}
+    assert measured == {(kind,): (1, 10.0) for kind in kinds}
 
 
 def test_a_service_keeps_its_selector_when_its_slices_change() -> None:

@@ -30,13 +30,19 @@ class ReverseIndex(Generic[Owner]):
 
     def add(self, address: bytes, owner: Owner) -> None:
         """Let an address lead to an owner."""
+        if address not in self._one and address not in self._several:  # as nearly every one
+            self._one[address] = owner
+            return
         known = self.lookup(address)
         if owner not in known:
             self._put(address, (*known, owner))
 
     def remove(self, address: bytes, owner: Owner) -> None:
         """Let an address no longer lead to an owner."""
-        self._put(address, tuple(known for known in self.lookup(address) if known != owner))
+        if self._one.get(address) == owner:
+            del self._one[address]
+        elif address in self._several:
+            self._put(address, tuple(known for known in self._several[address] if known != owner))
 
     def lookup(self, address: bytes) -> tuple[Owner, ...]:
         """The owners of an address."""

@@ -26,6 +26,10 @@ class Run:
         self._first = sign.getsockname()[1]
         self._given = 0
 
+    def close(self) -> None:
+        """Give the run back."""
+        self._sign.close()
+
     def next(self) -> int:
         """Give the next port that is free for UDP and TCP now; raise RuntimeError if none of the run is."""
         for _ in range(1, _RUN):
@@ -43,11 +47,11 @@ def free_port() -> int:
 
     Raises RuntimeError where none is left.
     """
-    return _run().next()
+    return _own_run().next()
 
 
-@functools.cache
-def _run() -> Run:
+def claim_run() -> Run:
+    """Take a run of ports that no process has; raise RuntimeError where none is left."""
     starts = list(SERVER_PORTS[::_RUN])
     random.shuffle(starts)
     for start in starts:
@@ -62,6 +66,9 @@ def _run() -> Run:
     raise RuntimeError(
         f"other processes hold all runs of ports from {SERVER_PORTS.start} to {SERVER_PORTS.stop}"
     )
+
+
+_own_run = functools.cache(claim_run)
 
 
 def _is_free(port: int) -> bool:

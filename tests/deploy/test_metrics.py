@@ -163,7 +163,12 @@ async def metrics_of_a_busy_server(folder: Path) -> str:
                 durations = server.metrics.histogram(
                     "coredns_kubernetes_dns_programming_duration_seconds", "", (1.0,), ("",)
                 )
-                await until(lambda: bool(durations.values), "the change arrives")
+
+                def has_arrived() -> bool:
+                    server.metrics.fold()
+                    return bool(durations.values)
+
+                await until(has_arrived, "the change arrives")
                 signed = dns.message.make_query("example.org", "A", want_dnssec=True)
                 await client.ask(signed.to_wire(), address)
             await asyncio.sleep(0)

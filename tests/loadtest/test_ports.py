@@ -2,6 +2,7 @@
 
 import multiprocessing
 import socket
+from contextlib import closing
 
 import pytest
 
@@ -20,7 +21,14 @@ def test_no_port_is_given_twice_and_none_to_two_processes() -> None:
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
 def test_a_port_that_is_taken_is_passed_over(kind: socket.SocketKind) -> None:
-    following = ports.free_port() + 1
-    with socket.socket(socket.AF_INET, kind) as taken:
+    with closing(ports.claim_run()) as run, socket.socket(socket.AF_INET, kind) as taken:
+        following = run.next() + 1
         taken.bind(("127.0.0.1", following))
-        assert ports.free_port() == following + 1
+        assert run.next() == following + 1
+
+
+def test_a_run_begins_anew_when_all_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "_is_free", lambda port: True)
+    with closing(ports.claim_run()) as run:
+        given = [run.next() for _ in range(2 * 199)]
+    assert given[:199] == given[199:] == list(range(given[0], given[0] + 199))

@@ -97,7 +97,7 @@ def test_setup_refuses(text: str, error: str) -> None:
 def test_first_of_several_counts() -> None:
     warnings: list[str] = []
     found = set_up(Bufsize, "bufsize 600\nbufsize 700", warnings=warnings)
-    assert found.size == 600
+    assert found.max_payload == 600
     assert warnings == [
         'Corefile:3:1: this "bufsize" has no effect, the one at Corefile:2:1 counts, as in CoreDNS 1.14.7; remove one'
     ]

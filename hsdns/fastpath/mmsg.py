@@ -12,8 +12,8 @@ import ctypes
 import struct
 import sys
 from array import array
-from collections.abc import Iterator
-from itertools import accumulate, repeat
+from collections.abc import Iterable
+from itertools import accumulate
 from mmap import mmap
 from typing import Final
 
@@ -61,12 +61,12 @@ class Memory:
         return to_words(range(self.address, self.address + len(self.octets), stride))
 
 
-def to_words(values: range | list[int] | repeat[int] | Iterator[int]) -> array[int]:
+def to_words(values: Iterable[int]) -> array[int]:
     """Put numbers into words, to be written by a strided slice."""
     return array("Q", values)
 
 
 def places(arena: bytes, sizes: list[int]) -> array[int]:
     """Where each of the messages that lie one after another begins."""
-    address = ctypes.cast(ctypes.c_char_p(arena), ctypes.c_void_p).value or 0
+    address = ctypes.c_void_p.from_buffer(ctypes.c_char_p(arena)).value or 0  # cast() takes longer
     return to_words(list(accumulate(sizes, initial=address))[:-1])

@@ -16,6 +16,7 @@ import socket
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import accumulate, chain, repeat
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from hsdns.fastpath import trains
@@ -55,12 +56,15 @@ NO_CONTROL: Final = Control()
 
 
 class Messages(NamedTuple):
-    """What the headers say, message by message: how many replies, of what length, and the control data of one."""
+    """What the headers say, message by message: how many replies, of what length, and the control data of the query.
+
+    There are no control data at all where no query had any.
+    """
 
     headers: Memory
     counts: Sequence[int]
     lengths: Sequence[int]
-    controls: Sequence[Control]
+    controls: Sequence[bytes]
 
 
 class Sender:
@@ -101,15 +105,16 @@ class Sender:
         count = len(sizes)
         starts = places(arena, sizes)
         if self._longest and count >= trains.LEAST_FOR_TRAINS:
-            made = trains.make(zip(clients(), sizes, strict=False), self._longest)
+            made = trains.make(clients(), sizes, self._longest)
             if len(made) < count:
                 self._send_trains(made, starts, sizes, names, controls)
                 return
         self._vectors.words[0 : 2 * count : 2] = starts
         self._vectors.words[1 : 2 * count : 2] = to_words(sizes)
-        found = [self._control(each) for each in controls]
-        self._write(self._headers, names, found)
-        self._transmit(Messages(self._headers, self._ones[:count], sizes, found))
+        # In a variable: the kernel reads them, and what is forgotten in _control() may be among them.
+        alone = [self._control(each) for each in controls]
+        self._write(self._headers, names, alone)
+        self._transmit(Messages(self._headers, self._ones[:count], sizes, controls))
 
     def _send_trains(
         self,
@@ -120,11 +125,11 @@ class Sender:
         controls: Sequence[bytes],
     ) -> None:
         vectors, words = self._vectors.words, self._train_headers.words
-        order = list(chain.from_iterable(made))
-        vectors[0 : 2 * len(order) : 2] = to_words([starts[at] for at in order])
-        vectors[1 : 2 * len(order) : 2] = to_words([sizes[at] for at in order])
+        in_order = itemgetter(*chain.from_iterable(made))
+        vectors[0 : 2 * len(sizes) : 2] = to_words(in_order(starts))
+        vectors[1 : 2 * len(sizes) : 2] = to_words(in_order(sizes))
         firsts = [train[0] for train in made]
-        counts = [len(train) for train in made]
+        counts = list(map(len, made))
         lengths = [sizes[at] for at in firsts]
         end = len(made) * WORDS
         offsets = accumulate(counts[:-1], initial=0)
@@ -132,22 +137,22 @@ class Sender:
             [self._vectors.address + at * _VECTOR_LEN for at in offsets]
         )
         words[IOVEC_COUNT:end:WORDS] = to_words(counts)
-        received = [controls[at] for at in firsts] if controls else [b""] * len(made)
+        received = [controls[at] for at in firsts] if controls else []
         together = [
             self._control(each, length if count > 1 else 0)
-            for each, count, length in zip(received, counts, lengths, strict=True)
+            for each, count, length in zip(received or repeat(b""), counts, lengths, strict=False)
         ]
         self._write(self._train_headers, to_words([names[at] for at in firsts]), together)
-        alone = [self._control(each) for each in received]
-        self._transmit(Messages(self._train_headers, counts, lengths, alone))
+        self._transmit(Messages(self._train_headers, counts, lengths, received))
 
     @staticmethod
     def _write(headers: Memory, names: array[int], controls: Sequence[Control]) -> None:
         words, end = headers.words, len(names) * WORDS
         words[NAME:end:WORDS] = names
         if controls:
-            words[CONTROL:end:WORDS] = to_words([each.address for each in controls])
-            words[CONTROL_LEN:end:WORDS] = to_words([each.length for each in controls])
+            addresses, lengths, _ = zip(*controls, strict=True)
+            words[CONTROL:end:WORDS] = to_words(addresses)
+            words[CONTROL_LEN:end:WORDS] = to_words(lengths)
 
     def _control(self, received: bytes, segment: int = 0) -> Control:
         """The control data of a reply to a query that came with such, or of a train of datagrams of such a length."""
@@ -193,7 +198,8 @@ class Sender:
         words, at = messages.headers.words, index * WORDS
         place = messages.headers.address + index * _HEADER_LEN
         words[at + IOVEC_COUNT] = 1
-        words[at + CONTROL], words[at + CONTROL_LEN], _ = messages.controls[index]
+        received = messages.controls[index] if messages.controls else b""
+        words[at + CONTROL], words[at + CONTROL_LEN], _ = self._control(received)
         before = self.sent
         for _ in range(messages.counts[index]):
             if self._send(self._fd, place, 1, socket.MSG_DONTWAIT) == 1:

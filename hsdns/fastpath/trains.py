@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 from collections.abc import Hashable, Iterable
+from itertools import count
 from typing import Final
 
 UDP_SEGMENT: Final = 103
@@ -40,19 +41,20 @@ def segment_message(length: int) -> tuple[int, int, bytes]:
     return socket.IPPROTO_UDP, UDP_SEGMENT, _LEN.pack(length)
 
 
-def make(replies: Iterable[tuple[Hashable, int]], longest: int) -> list[list[int]]:
-    """Make trains of replies, given by their client and length; return the indexes of each, in order of its first one.
+def make(clients: Iterable[Hashable], lengths: Iterable[int], longest: int) -> list[list[int]]:
+    """Make trains of replies to these clients; return the indexes of each, in order of its first one.
 
     What is longer than `longest` goes alone.
     """
     trains: list[list[int]] = []
-    # By client: its newest train, the length of its datagrams, and how many more it takes.
-    open_ones: dict[Hashable, tuple[list[int], int]] = {}
-    for at, (client, length) in enumerate(replies):
-        found = open_ones.get(client)
+    # By client: its newest train, the length of its datagrams, and how many there may be.
+    open_ones: dict[Hashable, tuple[list[int], int, int]] = {}
+    find = open_ones.get
+    for at, client, length in zip(count(), clients, lengths, strict=False):
+        found = find(client)
         if found is not None:
-            train, datagram_len = found
-            if length <= datagram_len and (len(train) + 1) * datagram_len <= _MAX_TRAIN_LEN:
+            train, datagram_len, most = found
+            if length <= datagram_len and len(train) < most:
                 train.append(at)
                 if length < datagram_len:
                     del open_ones[client]
@@ -60,7 +62,7 @@ def make(replies: Iterable[tuple[Hashable, int]], longest: int) -> list[list[int
         train = [at]
         trains.append(train)
         if 0 < length <= longest:
-            open_ones[client] = train, length
+            open_ones[client] = train, length, _MAX_TRAIN_LEN // length
         elif found is not None:
             del open_ones[client]
     return trains

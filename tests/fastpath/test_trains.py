@@ -92,12 +92,16 @@ SENT_TOGETHER = [
 def test_what_goes_to_one_client_in_one_length_goes_together(
     replies: list[tuple[int, int]], wanted: list[list[int]]
 ) -> None:
-    assert make(replies, MAX_DATAGRAM_LEN) == wanted
+    clients, lengths = ([row[at] for row in replies] for at in (0, 1))
+    assert make(clients, lengths, MAX_DATAGRAM_LEN) == wanted
 
 
 def test_where_the_kernel_cuts_nothing_each_goes_alone() -> None:
-    assert make([(7, 90), (7, 90)], 0) == [[0], [1]]
+    assert make([7, 7], [90, 90], 0) == [[0], [1]]
 
 
 def test_a_train_is_no_longer_than_a_packet() -> None:
-    assert [len(each) for each in make([(7, MAX_DATAGRAM_LEN)] * 64, MAX_DATAGRAM_LEN)] == [52, 12]
+    assert [len(each) for each in make([7] * 64, [MAX_DATAGRAM_LEN] * 64, MAX_DATAGRAM_LEN)] == [
+        52,
+        12,
+    ]

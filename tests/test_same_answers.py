@@ -177,6 +177,8 @@ def question_wire(qname: Name, qtype: int, chance: Random) -> bytes:
                 for _ in range(chance.choice([0, 0, 1, 2, 3]))
             )
         )
+        if chance.random() < 0.2:  # a client's cookie alone, which goes into what is kept prepared
+            options = b"\0\x0a\0\x08" + chance.randbytes(8)
         tail = b"\0\0\x29" + size.to_bytes(2, "big") + bytes((0, version)) + do.to_bytes(2, "big")
         tail += len(options).to_bytes(2, "big") + options
     tail += b"" if usual else chance.choice([b"", b"", b"\0", b"\0\0\1"])

@@ -142,10 +142,12 @@ class Batch:
         parts: list[bytes] = []
         sizes: list[int] = []
         kinds: list[int] = []
-        absences = table.absences
+        absences, answer_alike = table.absences, table.answer_alike
         planned = below = 0
         for index, start, length in zip(_INDEXES, _STARTS, lengths, strict=False):
-            plan = find(inbox[start + 2 : start + length])
+            query = inbox[start : start + length]
+            form = query[2:]
+            plan = find(form)
             if (
                 plan is not None
                 and ((entry := plan.entry).changes == changes or table.still_holds(plan))
@@ -155,20 +157,25 @@ class Batch:
                 if entry.state & FREQUENCY < FREQUENCY:
                     entry.state += 1
                 kind = plan.kind
-                parts.append(inbox[start : start + 2])
+                parts.append(query[:2])
                 if plan.step:
                     parts += plan.turned()
                 else:
                     parts.append(plan.body)
                 sizes.append(plan.length)
             else:
-                query = inbox[start : start + length]
                 absent = absences.answer(query) if absences.is_likely else None
                 if absent is not None:
                     head, question, tail, size, kind = absent
                     parts += (query[:2], head, question, tail)
                     sizes.append(size)
                     below += 1
+                elif plan is None and (alike := answer_alike(form, now)) is not None:
+                    some, size, kind = alike
+                    parts.append(query[:2])
+                    parts += some
+                    sizes.append(size)
+                    planned += 1
                 else:
                     found = table.answer(query, None, now)
                     if found is None:

@@ -118,9 +118,9 @@ _OPT_FLAGS: Final = {b"\0\0\0\0": 0, b"\0\0\x80\0": KEY_DO}  # extended RCODE, v
 _ECHOED: Final = frozenset(code.to_bytes(2, "big") for code in ECHOED)
 _CLASS_IN: Final = b"\0\1"
 # A client's cookie, alone: the most frequent option (RFC 7873 section 4), and one that goes back as it came.
-_COOKIE_START: Final = OptCode.COOKIE.to_bytes(2, "big") + b"\0\x08"
-_COOKIE_LEN: Final = 12
-_COOKIE_CUT: Final = -_CLASS_LEN - OPT_FIXED_LEN - _COOKIE_LEN
+COOKIE_START: Final = OptCode.COOKIE.to_bytes(2, "big") + b"\0\x08"
+COOKIE_LEN: Final = 12
+_COOKIE_CUT: Final = -_CLASS_LEN - OPT_FIXED_LEN - COOKIE_LEN
 _TAILS: Final = [bytes((octet,)) for octet in range(8)]
 _new: Final = tuple.__new__  # what Usual(...) ends in, without the call around it
 
@@ -189,7 +189,7 @@ def read_query(query: bytes) -> Usual | None:
     if record[9] << 8 | record[10] != rest:
         return None
     opt = record
-    if rest and (rest != _COOKIE_LEN or record[11:15] != _COOKIE_START):
+    if rest and (rest != COOKIE_LEN or record[11:15] != COOKIE_START):
         echoed = _echoed(record)
         if echoed is None:
             return None
@@ -200,7 +200,7 @@ def read_query(query: bytes) -> Usual | None:
         limit = MIN_UDP_LEN if limit < MIN_UDP_LEN else MAX_UDP_LEN
     tail = _TAILS[bits | do | KEY_EDNS]
     form = _new(Form, (tail, variant, opt, limit, do * DO))
-    is_cookie = opt is record and rest == _COOKIE_LEN and record[11:15] == _COOKIE_START
+    is_cookie = opt is record and rest == COOKIE_LEN and record[11:15] == COOKIE_START
     if not rest or is_cookie:
         if len(header.forms) >= MAX_FORMS:
             header.forms.clear()

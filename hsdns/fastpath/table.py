@@ -326,6 +326,19 @@ class Table:
         head = shape.heads[variant]
         return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt)), kind
 
+    def answer_alike(self, form: bytes, now: float) -> tuple[tuple[bytes, ...], int, int] | None:
+        """What follows the ID in the reply to a form that is like a prepared one; then as Plan.varied()."""
+        plan = self.plans.find_alike(form)
+        if plan is None:
+            return None
+        entry = plan.entry
+        if (entry.changes != CHANGES[0] and not self.still_holds(plan)) or entry.until <= now:
+            return None
+        if entry.state & FREQUENCY < FREQUENCY:
+            entry.state += 1
+        self.absences.is_likely = False
+        return plan.varied(form)
+
     def still_holds(self, plan: Plan) -> bool:
         """Tell whether what is prepared can be sent, after something has changed; where not, answer() sees to it."""
         entry = plan.entry

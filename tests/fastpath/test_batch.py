@@ -6,7 +6,10 @@ import socket
 
 import pytest
 
+from hsdns.fastpath import _python
 from hsdns.fastpath.control import write_address
+from hsdns.fastpath.mmsg import IS_AVAILABLE
+from hsdns.fastpath.tally import CELL_DO, CELL_REQUEST_SUM
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import TC, nodata, nxdomain
 from tests.fastpath.servers import DEADLINE, Server
@@ -129,6 +132,59 @@ def test_everything_of_a_query_comes_back(server: Server) -> None:
     for _ in range(4):
         for form in forms:
             assert server.ask(client, form) == to_wire(form, addresses(form, 2))
+
+
+@pytest.mark.parametrize("log", [False, True], ids=["", "logged"])
+@pytest.mark.parametrize("rotate", [False, True], ids=["fixed", "rotating"])
+def test_a_hit_counts_as_what_was_asked(server: Server, rotate: bool, log: bool) -> None:
+    """Whatever the case and the cookie, and whether a reply like it is prepared."""
+    server.bind()
+    client, subject = server.client(), server.subject
+    queries = [
+        ask(name, edns=Edns(1232, do=True, options=options), query_id=number)
+        for number, (name, options) in enumerate(
+            (name, options)
+            for options in ((), ((10, b"COOKIE78"),), ((10, bytes(24)),))
+            for name in ("web.org.", "WEB.org.", "wEb.oRG.")
+        )
+    ]
+    subject.learn(queries[0], addresses(queries[0], 1 + rotate), rotate=rotate, group=3, log=log)
+    octets = 0
+    for _ in range(3):
+        for query in queries:
+            reply = server.ask(client, query)
+            wanted = to_wire(query, addresses(query, 1 + rotate))
+            assert (sorted(reply), reply[:2]) == (sorted(wanted), query[:2])
+            if not rotate:
+                assert reply == wanted
+            octets += len(query)
+    statistics = subject.table.statistics()
+    assert (statistics.hits, statistics.misses, statistics.stale) == (27, 0, 0)
+    [((group, is_tcp), cells)] = subject.cells().items()
+    assert (group, is_tcp, cells[0], cells[CELL_DO], cells[CELL_REQUEST_SUM]) == (
+        3, False, 27, 27, octets,
+    )  # fmt: skip
+    records = subject.table.take_log(100)
+    assert len(records) == (27 if log else 0)
+    assert [record[0] for record in records] == queries * (3 if log else 0)
+
+
+@pytest.mark.skipif(not IS_AVAILABLE, reason="this host has no recvmmsg, so nothing is prepared")
+def test_what_is_alike_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(_python, _python.Batch)
+    try:
+        server.bind()
+        client, table = server.client(), server.subject.table
+        learned = ask(edns=Edns(1232))
+        server.subject.learn(learned, addresses(learned))
+        monkeypatch.setattr(table, "answer", None)
+        for options in ((), ((10, b"COOKIE78"),)):
+            query = ask("Web.DEFAULT.svc.cluster.LOCAL.", edns=Edns(1232, options=options))
+            table.absences.is_likely = True
+            assert server.ask(client, query) == to_wire(query, addresses(query))
+            assert not table.absences.is_likely
+    finally:
+        server.close()
 
 
 @pytest.mark.parametrize("count", [2, 33, 60], ids=["short", "over-512", "over-all"])

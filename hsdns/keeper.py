@@ -200,7 +200,8 @@ class Keeper:
             assert policy.log is not None, "asked just now"
             nobody = Endpoint("", 0)  # a format that shows it is not kept
             client = endpoint(record.address)
-            request = Request(policy.lower(query), client, nobody, "udp", self.server, zone, 0.0)
+            protocol = "tcp" if record.is_tcp else "udp"
+            request = Request(policy.lower(query), client, nobody, protocol, self.server, zone, 0.0)
             kept = Kept(record.flags, record.size, record.answers)
             policy.log.write_kept(request, kept, record.seconds)
 

@@ -370,13 +370,13 @@ class Notebook:
 
     def __init__(self, known: bytes | None = None, answer: bytes | None = None) -> None:
         self.table = self
-        self.lookups: list[tuple[bytes, bool, int, float]] = []
+        self.lookups: list[tuple[bytes, bytes, int, float]] = []
         self.notes: list[tuple[bytes, Reply, bytes]] = []
         self.made: list[object] = []
         self._known, self._answer = known, answer
 
-    def lookup(self, wire: bytes, *, v6: bool, limit: int, now: float) -> bytes | None:
-        self.lookups.append((wire, v6, limit, now))
+    def lookup(self, wire: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
+        self.lookups.append((wire, client, limit, now))
         return self._answer if wire == self._known else None
 
     def reads(self) -> object:
@@ -401,7 +401,7 @@ def test_the_edges_ask_the_table() -> None:
     notebook = Notebook(b"a query", b"an answer")
     lookup = keeping(Recorder(FRESH), notebook).processor.lookup
     assert lookup is not None
-    assert lookup(b"a query", v6=False, limit=65535, now=5.0) == b"an answer"
+    assert lookup(b"a query", client=b"", limit=65535, now=5.0) == b"an answer"
     assert Spine({".": Recorder(FRESH)}).processor.lookup is None
 
 

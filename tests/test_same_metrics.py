@@ -19,7 +19,7 @@ import pytest
 
 from hsdns.assemble import Listen
 from hsdns.chain import Endpoint
-from hsdns.server.datagram import asked_endpoint, client_endpoint
+from hsdns.server.datagram import asked_endpoint, client_endpoint, socket_address
 from hsdns.server.listener import open_udp
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import MAX_TCP_LEN
@@ -28,7 +28,7 @@ from tests.fastpath.twins import BOTH
 from tests.support.cluster import endpoint_slice, service
 from tests.support.cluster_server import ClusterServer
 from tests.support.drive import finish
-from tests.support.kept import CLIENT, KUBERNETES, Kept, ask, cluster_objects
+from tests.support.kept import CLIENT, KUBERNETES, V6, Kept, ask, cluster_objects
 from tests.support.sockets import TcpClient, UdpClient, run
 from tests.support.udp_listeners import KINDS, serving_with
 
@@ -41,7 +41,6 @@ OBJECTS = cluster_objects(
     service("default/there", external="www.example.org"),
     service("default/here", external="web-1.default.svc.cluster.local"),
 )  # fmt: skip
-V6 = Endpoint("2001:db8::1", 40000)
 
 
 @pytest.fixture(params=BOTH)
@@ -138,8 +137,8 @@ class Doors:
         now = self.kept.runtime.now
         if asked.protocol == "tcp":
             assert processor.lookup is not None
-            is_v6 = ":" in asked.client.address
-            reply = processor.lookup(asked.wire, v6=is_v6, limit=MAX_TCP_LEN, now=now)
+            address = socket_address(asked.client)
+            reply = processor.lookup(asked.wire, client=address, limit=MAX_TCP_LEN, now=now)
             if reply is None:
                 reply = finish(processor.answer(asked.wire, asked.client, self.local, "tcp", now))
         else:

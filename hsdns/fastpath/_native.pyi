@@ -31,10 +31,11 @@ class Miss(NamedTuple):
     control: bytes
 
 class LogRecord(NamedTuple):
-    """A hit of a logging block over UDP: the query as received, the sockaddr as the kernel gave it.
+    """A hit of a logging block: the query as received, the sockaddr as the kernel gives it.
 
     `flags` are the second 16 bits of the header of the reply as sent, `size` its octets without compression and OPT,
-    `answers` the records of its answer section before any were cut, `seconds` what the batch counts as duration.
+    `answers` the records of its answer section before any were cut, `seconds` what its batch, over TCP it alone,
+    counts as duration.
     """
 
     query: bytes
@@ -43,6 +44,7 @@ class LogRecord(NamedTuple):
     size: int
     answers: int
     seconds: float
+    is_tcp: bool
 
 class TableStatistics(NamedTuple):
     """What a table holds and what it has done so far.
@@ -175,10 +177,10 @@ class Table:
         Raise IndexError where there is no such region.
         """
 
-    def lookup(self, query: bytes, *, v6: bool, limit: int, now: float) -> bytes | None:
+    def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
         """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds.
 
-        None for what is to be logged, too.
+        `client` is the client's sockaddr.
         """
 
     def forget_all(self) -> None:

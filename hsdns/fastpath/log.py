@@ -1,6 +1,7 @@
-"""Which hits over UDP are to be logged: a bounded ring between the batches and plugins/log.py.
+"""Which hits are to be logged: a bounded ring between the table and plugins/log.py.
 
-Path: behind step 2; batch.py puts the hits of logging blocks in once they are sent, the `log` plugin takes them out.
+Path: behind step 2; batch.py puts the hits of logging blocks in once they are sent, table.py those over TCP; the `log`
+plugin takes them out.
 Pure twin of native/src/log.rs.
 Rule 1: a record says what the line needs and cannot be found out later: the query as it came, the header's flags as
         sent, what the counters count.
@@ -15,18 +16,18 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from hsdns.fastpath.tally import ANSWERS_SHIFT, LOGGED, size_of
+from hsdns.fastpath.tally import ANSWERS_SHIFT, LOGGED, TCP, size_of
 
 MAX_RECORDS: Final = 65_536
 MAX_OCTETS: Final = 16 * 1024 * 1024
 
 
 class LogRecord(NamedTuple):
-    """One hit over UDP: the query as received, the client's socket address as the kernel gave it.
+    """One hit: the query as received, the client's socket address as the kernel gives it.
 
     `flags` are the second 16 bits of the reply's header as sent.  `size` is the reply's length without compression and
     OPT, `answers` its records in the answer section; both are those before it was cut.  `seconds` is how long its batch
-    took.
+    took, over TCP it alone.
     """
 
     query: bytes
@@ -35,6 +36,7 @@ class LogRecord(NamedTuple):
     size: int
     answers: int
     seconds: float
+    is_tcp: bool
 
 
 class LogRing:
@@ -59,7 +61,15 @@ class LogRing:
                 continue
             self._octets = octets
             self._records.append(
-                LogRecord(query, address, flags, size_of(kind), kind >> ANSWERS_SHIFT, seconds)
+                LogRecord(
+                    query,
+                    address,
+                    flags,
+                    size_of(kind),
+                    kind >> ANSWERS_SHIFT,
+                    seconds,
+                    bool(kind & TCP),
+                )
             )
 
     def take(self, most: int) -> list[LogRecord]:

@@ -14,11 +14,11 @@ from typing import Final
 
 from hsdns.fastpath.key import VARIANT_EDNS, VARIANT_FLAGS
 from hsdns.fastpath.records import Outline
-from hsdns.fastpath.tally import CACHE_MISS, LOGGED, kind_of
+from hsdns.fastpath.tally import CACHE_MISS, kind_of
 from hsdns.fastpath.versions import ClusterNames
 
 # What a shape costs beside its records: itself, eight headers, its place in the dictionary and the key there.
-SHAPE_LEN: Final = 1416
+SHAPE_LEN: Final = 1408
 _HEAD: Final = struct.Struct("!HHHHH")  # all of the header but the ID
 _NO_SERIAL: Final = bytes(4)
 
@@ -39,7 +39,7 @@ class Shape:
     """
 
     __slots__ = (
-        "block", "count", "counts", "flags", "heads", "is_logged", "key", "kind", "mark_ttl", "max_payload", "names",
+        "block", "count", "counts", "flags", "heads", "key", "kind", "mark_ttl", "max_payload", "names",
         "octets", "records", "serial", "serials", "step", "users",
     )  # fmt: skip
 
@@ -52,7 +52,6 @@ class Shape:
         self.heads = heads_of(self.flags, self.counts)
         self.count = self.counts[0]
         self.block = self.step * self.count
-        self.is_logged = bool(self.kind & LOGGED)
         self.serial = 0
         self.octets = SHAPE_LEN + 2 * len(self.records)
         self.users = 0

@@ -8,7 +8,7 @@ Rule 2: order: entry, region, nothing.  An entry that is no longer true counts a
 Rule 3: what is asked often is prepared whole (plan.py), the rest is put together from what is kept once: the header
         of its shape, the client's own question, the records.
 Rule 4: memory is bounded: what is kept counts with all that Python adds to it, and eviction.py says what goes.
-Rule 5: what is logged is answered over UDP only, with a record in the log ring (log.py); over TCP it is a miss.
+Rule 5: what is to be logged has a record in the log ring (log.py), whatever it came over.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.fastpath.absence import Absences
+from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
 from hsdns.fastpath.entry import (
     FREQUENCY,
     NEVER,
@@ -38,7 +39,6 @@ from hsdns.fastpath.tally import (
     CACHE_MISS,
     IPV6,
     LENGTH_SHIFT,
-    LOGGED,
     TCP,
     Row,
     Tallies,
@@ -119,8 +119,8 @@ class Table:
         `pairs` are the counters that were read before the reply was computed.  `size` is its length without
         compression and without OPT.  `rotate`: its addresses take turns.  `names` has the serial of its SOA records.
         `mark_ttl`: for so many seconds after a mark (set now, and anew by a hit after that) a hit counts as one of
-        `cache`; 0: each hit is a miss of `cache`; -1: `cache` does not count it.  `log`: hits over UDP are put into
-        the log ring, over TCP there are none.  `max_payload`: larger payload sizes of queries are
+        `cache`; 0: each hit is a miss of `cache`; -1: `cache` does not count it.  `log`: hits are put into
+        the log ring.  `max_payload`: larger payload sizes of queries are
         lowered to it, in what a reply says and, over UDP, in how long it may be.  It is 512 to 65,507, or 65,535 where
         none is lowered; raise ValueError for others.
         """
@@ -219,14 +219,16 @@ class Table:
         self.absences.clear()
         return usual is not None and self._regions[region].teach(usual, query, reply, size)
 
-    def lookup(self, query: bytes, *, v6: bool, limit: int, now: float) -> bytes | None:
-        """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds."""
+    def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
+        """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds.
+
+        `client` is the client's socket address.
+        """
         begin = time.monotonic_ns()
         plan = self.plans.by_form.get(query[2:])
         if (
             plan is not None
             and plan.length <= limit
-            and not plan.entry.shape.is_logged
             and (plan.entry.changes == CHANGES[0] or self.still_holds(plan))
             and plan.entry.until > now
         ):
@@ -240,8 +242,11 @@ class Table:
             if found is None:
                 return None
             reply, kind = found
-        kind |= TCP | IPV6 if v6 else TCP
-        self.tallies.add_one(kind, time.monotonic_ns() - begin)
+        kind |= TCP | IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else TCP
+        duration = time.monotonic_ns() - begin
+        self.tallies.add_one(kind, duration)
+        if self.logs:
+            self.log.push([(query, client, reply[2] << 8 | reply[3])], [kind], duration)
         return reply
 
     def take_log(self, most: int) -> list[LogRecord]:
@@ -296,9 +301,6 @@ class Table:
         if entry is None or not (entry.changes == CHANGES[0] or self._is_still_true(entry)):
             return self._answer_absent(key, query, end, form, limit)
         shape = entry.shape
-        if shape.is_logged and limit is not None:
-            self._misses += 1
-            return None
         _, variant, opt, most, do = form
         if most > shape.max_payload:
             _, _, opt, most, _ = form = lower_size(form, shape.max_payload)
@@ -363,7 +365,7 @@ class Table:
     ) -> tuple[bytes, int] | None:
         kind, region = self._find_absent(key)
         template = region.template if region is not None else None
-        if region is None or template is None or (kind & LOGGED and limit is not None):
+        if region is None or template is None:
             # Where nobody has looked at its labels, it may be no query at all.
             if read_query(query) is None:
                 self._unusual += 1

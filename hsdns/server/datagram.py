@@ -1,6 +1,7 @@
 """What the kernel says about a datagram besides its bytes: who sent it, and to which of our addresses.
 
-Path: udp.py and workers.py get both from the fast path as the kernel wrote them -> here -> Endpoint.
+Path: udp.py and workers.py get both from the fast path as the kernel wrote them -> here -> Endpoint.  tcp.py and doh.py
+write as the kernel does whom the fast path answers there.
 The octets are taken apart in hsdns/fastpath/control.py.
 """
 
@@ -9,7 +10,13 @@ from __future__ import annotations
 import socket
 
 from hsdns.chain import Endpoint
-from hsdns.fastpath.control import IP_PKTINFO, IPV6_PKTINFO, read_address, read_messages
+from hsdns.fastpath.control import (
+    IP_PKTINFO,
+    IPV6_PKTINFO,
+    read_address,
+    read_messages,
+    write_address,
+)
 from hsdns.server.listener import endpoint_of, plain_ipv4
 
 
@@ -19,6 +26,13 @@ def client_endpoint(address: bytes) -> Endpoint:
     if more and more[1]:
         host = f"{host}%{more[1]}"
     return endpoint_of((host, port))
+
+
+def socket_address(client: Endpoint) -> bytes:
+    """The sockaddr of the client of a connection; client_endpoint() makes the same of it again."""
+    if ":" in client.address:
+        return write_address(socket.AF_INET6, (*client, 0, 0))
+    return write_address(socket.AF_INET, client)
 
 
 def asked_endpoint(control: bytes, local: Endpoint) -> Endpoint:

@@ -21,6 +21,7 @@ from h2.errors import ErrorCodes
 from hsdns import drive
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
+from hsdns.server.datagram import socket_address
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
 from hsdns.server.tcp import TcpServer
@@ -67,6 +68,7 @@ class DohConnection(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._client = self._local = Endpoint("", 0)
+        self._address = b""  # the client's, as the kernel writes it
         self._http2: Http2 | None = None
         self._http1: web.RequestHandler | None = None
         self._last_asked = server.clock()
@@ -80,6 +82,7 @@ class DohConnection(asyncio.Protocol):
         ends = self._server.admit(self, self._transport)
         if ends is not None:
             self._client, self._local = ends
+            self._address = socket_address(self._client)
 
     def data_received(self, data: bytes) -> None:
         """Hand the octets to the HTTP that was agreed on."""
@@ -205,7 +208,7 @@ class DohConnection(asyncio.Protocol):
             return
         lookup = server.processor.lookup
         if lookup is not None:
-            known = lookup(wire, v6=":" in self._client.address, limit=MAX_TCP_LEN, now=now)
+            known = lookup(wire, client=self._address, limit=MAX_TCP_LEN, now=now)
             if known is not None:
                 self._wrap(query, known, deliver)
                 return

@@ -21,6 +21,7 @@ from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.plugins.timeouts import UNLIMITED
 from hsdns.query import QueryProcessor
+from hsdns.server.datagram import socket_address
 from hsdns.server.listener import BACKLOG, endpoint_of
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.tls import TlsConnection
@@ -167,11 +168,11 @@ class TcpConnection(asyncio.Protocol):
         self._writes_more = False
         self._going_on = False
         self._is_paused = False
-        self._is_v6 = False
         self._left_in_turn = BATCH_LEN
         self._has_next_turn = False
         self._transport: asyncio.Transport | None = None
         self._client = self._local = Endpoint("", 0)
+        self._address = b""  # the client's, as the kernel writes it
         self._last_used = server.clock()
         self._partial_since: float | None = None
         self._taken = 0  # messages
@@ -185,7 +186,7 @@ class TcpConnection(asyncio.Protocol):
         ends = self._server.admit(self, self._transport)
         if ends is not None:
             self._client, self._local = ends
-            self._is_v6 = ":" in self._client.address
+            self._address = socket_address(self._client)
 
     def data_received(self, data: bytes) -> None:
         """Answer the messages that are complete."""
@@ -307,7 +308,7 @@ class TcpConnection(asyncio.Protocol):
             message = waiting.popleft()
             self._left_in_turn -= 1
             if lookup is not None:
-                reply = lookup(message, v6=self._is_v6, limit=MAX_TCP_LEN, now=now)
+                reply = lookup(message, client=self._address, limit=MAX_TCP_LEN, now=now)
                 if reply is not None:
                     known.append(frame(reply))
                     octets += len(reply)

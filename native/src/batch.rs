@@ -266,6 +266,7 @@ impl Batch {
             Line {
                 query: packet.query,
                 address: packet.address,
+                is_tcp: false,
                 flags: u16_at(&self.replies, hit.reply.start + 2),
                 known: logged.known,
                 elapsed,

@@ -2,8 +2,7 @@
 //!
 //! Rule 1: bounded, in number and in octets; what does not fit is counted and dropped, for a reader that is late must
 //!         not cost memory or hold up a worker.
-//! Rule 2: filled under one lock a batch, after the replies have gone.
-//! Rule 3: only hits over UDP: over TCP the ordinary way answers what is logged (table.rs).
+//! Rule 2: filled under one lock a batch, over UDP after the replies have gone; over TCP each hit is a batch.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -34,6 +33,8 @@ pub struct Line<'a> {
     pub query: &'a [u8],
     /// The client's sockaddr.
     pub address: &'a [u8],
+    /// Whether it came over TCP.
+    pub is_tcp: bool,
     /// The second 16 bits of the header of the reply as sent.
     pub flags: u16,
     /// What the table says of the reply.
@@ -46,6 +47,8 @@ pub struct Line<'a> {
 pub struct Record {
     octets: Box<[u8]>,
     address_at: usize,
+    /// Whether it came over TCP.
+    pub is_tcp: bool,
     /// The second 16 bits of the header of the reply as sent.
     pub flags: u16,
     /// What the table said of the reply.
@@ -59,6 +62,7 @@ impl Record {
         Self {
             octets: [line.query, line.address].concat().into_boxed_slice(),
             address_at: line.query.len(),
+            is_tcp: line.is_tcp,
             flags: line.flags,
             known: line.known,
             elapsed: line.elapsed,
@@ -139,6 +143,7 @@ mod tests {
         Line {
             query,
             address: &[2, 0, 7],
+            is_tcp: true,
             flags: 0x8500,
             known: Known {
                 log: true,
@@ -165,6 +170,7 @@ mod tests {
         assert_eq!(seen, [(&b"one"[..], 1), (b"two", 2), (b"three", 3)]);
         for record in all {
             assert_eq!(record.address(), [2, 0, 7]);
+            assert!(record.is_tcp);
             assert_eq!((record.flags, record.known), (0x8500, line(b"", 0).known));
         }
         assert_eq!(log.dropped(), 0);

@@ -98,12 +98,6 @@ impl Region {
         }
     }
 
-    /// Tell whether its hits are logged.
-    #[must_use]
-    pub fn is_logged(&self) -> bool {
-        self.log
-    }
-
     /// The labels of the zone, and so its precedence, if a query's name is strictly below it.
     #[must_use]
     pub fn labels_above(&self, query: &Query<'_>) -> Option<usize> {

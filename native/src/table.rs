@@ -7,7 +7,7 @@
 //!         for entries is asked for at the start, so that growing never copies all of them under the lock.
 //! Rule 4: a reply is learned only under the question that it answers, and only if nothing it was computed from has
 //!         changed since: versions are compared under the same lock that the readers use.
-//! Rule 5: over TCP nothing is answered that is to be logged: the ordinary way answers and logs it.
+//! Rule 5: what is to be logged has a record in the log ring (log.rs), whatever it came over.
 //! Rule 6: a reply says, and over UDP has, no more octets than its block lets through: the larger size of a query is
 //!         lowered before the reply is written.
 
@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 use crate::counters::{Cells, Counters, Hit, Tally, Totals};
 use crate::entry::{Entry, Terms};
 use crate::index::Index;
-use crate::key::{Query, Reader};
+use crate::key::{Query, Reader, u16_at};
 use crate::lock::{lock, read, write};
-use crate::log::{Known, Log};
+use crate::log::{Known, Line, Log};
 use crate::records::outline;
 use crate::region::Region;
 use crate::s3fifo::{Entries, Queues};
@@ -186,8 +186,14 @@ impl Table {
         Some(query.is_some_and(|query| region.teach(&query, reply, size)))
     }
 
-    /// Answer a query over TCP, in at most `limit` octets.
-    pub fn lookup(&self, query: &[u8], limit: usize, client: Client) -> Option<Vec<u8>> {
+    /// Answer a query over TCP, in at most `limit` octets, and log it where that is wanted; `address` is the client's.
+    pub fn lookup(
+        &self,
+        query: &[u8],
+        limit: usize,
+        client: Client,
+        address: &[u8],
+    ) -> Option<Vec<u8>> {
         let start = monotonic();
         let client = Client {
             is_tcp: true,
@@ -209,7 +215,18 @@ impl Table {
         };
         let elapsed = monotonic().saturating_sub(start);
         self.count(&mut tally, true, elapsed);
-        known.map(|_| out)
+        let known = known?;
+        if known.log {
+            self.log.push([Line {
+                query,
+                address,
+                is_tcp: true,
+                flags: u16_at(&out, 2),
+                known,
+                elapsed,
+            }]);
+        }
+        Some(out)
     }
 
     /// Add up what a batch counted; each of its hits took so many nanoseconds.
@@ -310,10 +327,6 @@ impl Reading<'_> {
         if let Some(entry) = self.find(query.key(), place) {
             if entry.holds(&self.table.versions) {
                 let known = entry.known();
-                if known.log && client.is_tcp {
-                    tally.totals.misses += 1;
-                    return None;
-                }
                 let (query, limit) = lower(query, limit, entry.max_payload, client, &mut lowered);
                 entry.write(query, limit, out);
                 entry.touch();
@@ -326,7 +339,6 @@ impl Reading<'_> {
         }
         let absence = nearest(&self.inner.regions, query)
             .map(|region| &self.inner.regions[region])
-            .filter(|region| !(region.is_logged() && client.is_tcp))
             .and_then(|region| {
                 let (query, limit) = lower(query, limit, region.max_payload, client, &mut lowered);
                 region.answer(query, limit, out)

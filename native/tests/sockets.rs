@@ -148,6 +148,7 @@ fn logged_hits_stand_in_the_log_as_they_were_sent() {
             &sockaddr(client.local_addr().unwrap())[..]
         );
         assert_eq!((record.flags, record.known), (flags, known), "{query:?}");
+        assert!(!record.is_tcp);
         assert_eq!(flags.to_be_bytes(), reply[2..4]);
         assert_eq!(record.elapsed, elapsed, "one clock a batch");
     }

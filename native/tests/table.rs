@@ -5,10 +5,11 @@ mod build;
 use std::sync::Arc;
 
 use build::{
-    A, AAAA, CLIENT, SOA, address, ask, cluster_names, nxdomain, opt, query, record, region, reply,
-    soa_rdata, table, terms, terms_with, with_opt,
+    A, AAAA, ADDRESS, CLIENT, SOA, address, ask, cluster_names, nxdomain, opt, query, record,
+    region, reply, soa_rdata, table, terms, terms_with, with_opt,
 };
 use hsdns_native::entry::Terms;
+use hsdns_native::log::Known;
 use hsdns_native::table::{Client, Table};
 use hsdns_native::versions::Versions;
 
@@ -59,7 +60,7 @@ fn options_are_echoed_by_kind_and_left_out_where_they_leave_no_room() {
     let asked = with_opt(plain, 1232, true, &sent);
     assert_eq!(ask(&table, &asked).unwrap(), full(&echoed));
     let least = 12 + build::question_len(&asked) + 11 + echoed.len();
-    let lookup = |limit| table.lookup(&asked, limit, CLIENT).unwrap();
+    let lookup = |limit| table.lookup(&asked, limit, CLIENT, ADDRESS).unwrap();
     let bare = lookup(least - 1);
     assert_eq!(bare[bare.len() - 11..], opt(1232, true, &[]));
     let whole = lookup(least);
@@ -103,7 +104,7 @@ fn larger_sizes_are_lowered() {
             is_tcp: true,
             ..CLIENT
         };
-        let whole = table.lookup(&asked, 65_535, client).unwrap();
+        let whole = table.lookup(&asked, 65_535, client, ADDRESS).unwrap();
         assert_eq!(whole.len(), answer.len() + 11);
         assert_eq!(whole[whole.len() - 11..], shown);
         let denied = ask(&table, &with_opt(absent.clone(), size, false, &[])).unwrap();
@@ -133,7 +134,7 @@ fn records_are_left_out_from_the_tail() {
     let head = asked.len();
     let ends = [0, 16, 32, 32 + other.len(), 48 + other.len()];
     for limit in head..=answer.len() {
-        let cut = table.lookup(&asked, limit, CLIENT).unwrap();
+        let cut = table.lookup(&asked, limit, CLIENT, ADDRESS).unwrap();
         let end = ends
             .iter()
             .copied()
@@ -172,7 +173,9 @@ fn addresses_take_turns_where_the_block_says_so() {
     for turn in turns {
         assert_eq!(order(&asked, &ask(&table, &asked).unwrap()), turn);
     }
-    let cut = table.lookup(&asked, asked.len() + 20, CLIENT).unwrap();
+    let cut = table
+        .lookup(&asked, asked.len() + 20, CLIENT, ADDRESS)
+        .unwrap();
     assert_eq!(order(&asked, &cut), [1]);
 }
 
@@ -347,7 +350,7 @@ fn marks_of_cache() {
     let second = 1_000_000_000;
     let outcome = |at: u64| {
         let client = Client { now: at, ..CLIENT };
-        table.lookup(&asked, 512, client).unwrap();
+        table.lookup(&asked, 512, client, ADDRESS).unwrap();
         let rows = table.drain();
         assert_eq!(rows.len(), 1);
         (rows[0].2[53], rows[0].2[54])
@@ -374,7 +377,7 @@ fn marks_of_cache() {
 }
 
 #[test]
-fn what_is_logged_is_not_answered_over_tcp() {
+fn what_is_logged_over_tcp() {
     let (versions, table) = table();
     let asked = query("www.example.org", A);
     let answer = reply(&asked, 0, [&addresses(3), &[], &[]]);
@@ -384,12 +387,15 @@ fn what_is_logged_is_not_answered_over_tcp() {
         mark_ttl: 0,
         ..terms_with(&versions, &[1])
     };
-    let lookup = |query| table.lookup(query, 65_535, CLIENT);
+    let lookup = |query| table.lookup(query, 65_535, CLIENT, ADDRESS);
     assert!(table.learn(&asked, &answer, with(true)));
-    assert!(lookup(&asked).is_none());
-    assert!(table.drain().is_empty(), "the ordinary way counts it");
-    let turn = order(&asked, &ask(&table, &asked).unwrap());
-    assert_eq!(turn, [0, 1, 2], "no turn was taken over TCP");
+    let [over_tcp, over_udp] = [lookup(&asked), ask(&table, &asked)].map(Option::unwrap);
+    assert_eq!(order(&asked, &over_tcp), [0, 1, 2]);
+    assert_eq!(
+        order(&asked, &over_udp),
+        [1, 2, 0],
+        "both take turns from one row"
+    );
     let names = cluster_names();
     let number = table.add_region(region("cluster.local", &names, &[]).logged(true));
     let absent = query("nope.svc.cluster.local", A);
@@ -398,11 +404,27 @@ fn what_is_logged_is_not_answered_over_tcp() {
         table.teach_region(number, &absent, &lesson, 200),
         Some(true)
     );
-    assert!(lookup(&absent).is_none());
+    let denied = lookup(&absent).unwrap();
     assert!(ask(&table, &absent).is_some());
     let totals = table.statistics().totals;
-    assert_eq!((totals.hits, totals.region_hits, totals.misses), (1, 1, 2));
-    assert!(table.log().take(1).is_empty(), "only a batch logs");
+    assert_eq!((totals.hits, totals.region_hits, totals.misses), (2, 2, 0));
+    let records = table.log().take(usize::MAX);
+    let rows = [
+        (&asked, &over_tcp, terms().size, 3),
+        (&absent, &denied, 200, 0),
+    ];
+    assert_eq!(records.len(), rows.len(), "datagrams are a batch's to log");
+    for (record, (query, sent, size, answers)) in records.iter().zip(rows) {
+        assert_eq!((record.query(), record.address()), (&query[..], ADDRESS));
+        assert!(record.is_tcp);
+        assert_eq!(record.flags.to_be_bytes(), sent[2..4]);
+        let known = Known {
+            log: true,
+            size,
+            answers,
+        };
+        assert_eq!(record.known, known);
+    }
 
     assert!(
         table.learn(&asked, &answer, with(false)),
@@ -412,6 +434,10 @@ fn what_is_logged_is_not_answered_over_tcp() {
     assert!(table.learn(&asked, &answer, with(true)));
     versions.bump(1);
     assert!(lookup(&asked).is_none());
+    assert!(
+        table.log().take(1).is_empty(),
+        "neither the silent nor the stale"
+    );
     assert_eq!(table.statistics().totals.stale, 1);
 }
 

@@ -9,13 +9,13 @@ import pytest
 
 from hsdns.fastpath.control import write_address
 from hsdns.fastpath.log import MAX_OCTETS, MAX_RECORDS, LogRing
-from hsdns.fastpath.tally import kind_of
+from hsdns.fastpath.tally import TCP, kind_of
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import AD, CD, RD, TC, Reply, nodata, nxdomain
 from hsdns.wire.size import reply_size
 from tests.fastpath.servers import Server
-from tests.fastpath.twins import Subject, addresses, ask, soa
+from tests.fastpath.twins import V4, V6, Subject, addresses, ask, soa
 
 sockets = pytest.mark.sockets
 COOKIE = Edns(1232, options=((10, b"12345678"),))
@@ -91,6 +91,7 @@ def test_record(server: Server, query: bytes, reply: Reply, flags: int) -> None:
             reply_size(decode(query), reply),
             len(reply.answer),
         )
+        assert record.is_tcp is False
         assert record.flags == found[2] << 8 | found[3]
         assert 0 < record.seconds < 5
         [cells] = server.subject.cells().values()
@@ -212,43 +213,76 @@ def test_the_ring_is_bounded_by_octets(full: tuple[Server, socket.socket]) -> No
 
 
 @pytest.mark.parametrize(("query", "reply", "flags"), ROWS.values(), ids=ROWS)
-def test_over_tcp_it_is_a_miss(twin: ModuleType, query: bytes, reply: Reply, flags: int) -> None:
-    subject = Subject(twin)
+@pytest.mark.parametrize("v6", [False, True])
+def test_record_over_tcp(
+    twin: ModuleType, query: bytes, reply: Reply, flags: int, v6: bool
+) -> None:
+    """Nothing is cut there, and each hit is a batch of its own."""
+    subject, silent = Subject(twin), Subject(twin)
     teach(subject)
-    for _ in range(4):
-        assert subject.lookup(query) is None
-    statistics = subject.table.statistics()
-    assert (statistics.hits, statistics.region_hits, statistics.misses) == (0, 0, 4)
-    assert (subject.cells(), subject.table.take_log(100)) == ({}, [])
-    silent = Subject(twin)
     teach(silent, log=False)
-    found = silent.lookup(query)
-    assert found is not None
-    assert (found[2] << 8 | found[3]) | TC == 0x8400 | flags | TC
+    for number in range(4):  # as over UDP
+        asked = number.to_bytes(2, "big") + query[2:]
+        found = subject.lookup(asked, v6=v6)
+        assert found is not None
+        assert found == silent.lookup(asked, v6=v6)
+        assert (found[2] << 8 | found[3]) == 0x8400 | flags & ~TC
+        [record] = subject.table.take_log(100)
+        assert record[:5] == (
+            asked,
+            V6 if v6 else V4,
+            0x8400 | flags & ~TC,
+            reply_size(decode(query), reply),
+            len(reply.answer),
+        )
+        assert record.is_tcp is True
+        [((_, is_tcp), cells)] = subject.cells().items()
+        assert is_tcp
+        assert round(record.seconds * 1e9) == cells[52], "the duration that is counted"
+    statistics = subject.table.statistics()
+    assert (statistics.hits + statistics.region_hits, statistics.misses) == (4, 0)
     assert silent.table.take_log(100) == []
 
 
 @sockets
-def test_over_tcp_it_is_a_miss_though_it_is_prepared(server: Server) -> None:
+def test_records_of_both_doors_in_their_order(server: Server) -> None:
     server.bind()
     teach(server.subject)
     client = server.client()
-    first = [serve(server, client, [ask()])[0] for _ in range(4)]
-    assert server.subject.lookup(ask()) is None
-    assert first[0] == first[3] != first[1], "three addresses take turns, and a miss takes none"
-    assert serve(server, client, [ask()]) == [first[1]]
+    for number in range(6):
+        asked = ask(query_id=number)
+        if number % 2:
+            assert server.subject.lookup(asked) is not None
+        else:
+            serve(server, client, [asked])
+    assert [(record.query[1], record.is_tcp) for record in taken(server)] == [
+        (number, bool(number % 2)) for number in range(6)
+    ]
 
 
-def test_a_logged_entry_hides_the_region_behind_it(twin: ModuleType) -> None:
-    """What the chain answers over TCP is what the entry says, which comes first."""
+def test_over_tcp_only_what_is_answered_and_logged(twin: ModuleType) -> None:
     subject = Subject(twin)
-    subject.region()
-    assert subject.teach()
-    query = ask("nope.cluster.local.")
-    assert subject.learn(query, addresses(query), pairs=[(1, 0)], log=True)
-    assert subject.lookup(query) is None
+    logged, silent = ask("logged.org."), ask("silent.org.")
+    assert subject.learn(logged, addresses(logged), pairs=[(1, 0)], log=True)
+    assert subject.learn(silent, addresses(silent))
+    for query in (silent, logged, ask("unknown.org."), b"unusual", silent):
+        subject.lookup(query)
+    assert subject.lookup(logged, limit=len(logged) + 10) is not None
+    whole, cut = subject.table.take_log(100)
+    assert (whole.query, cut.query) == (logged, logged)
+    assert (whole.flags & TC, cut.flags & TC) == (0, TC)
     subject.versions.bump(1)
-    assert subject.lookup(query) is not None
+    assert subject.lookup(logged) is None
+    assert subject.table.take_log(100) == []
+
+
+def test_the_ring_is_bounded_over_tcp(twin: ModuleType) -> None:
+    subject = Subject(twin)
+    teach(subject)
+    for _ in range(MAX_RECORDS + 3):
+        assert subject.lookup(ask()) is not None
+    assert subject.table.log_dropped == 3
+    assert len(subject.table.take_log(1 << 20)) == MAX_RECORDS
 
 
 def test_a_negative_number_is_refused(twin: ModuleType) -> None:
@@ -258,10 +292,10 @@ def test_a_negative_number_is_refused(twin: ModuleType) -> None:
 
 def test_the_ring_of_the_pure_twin() -> None:
     ring = LogRing()
-    kinds = [kind_of(1, 90, 2), kind_of(1, 80), kind_of(2, 70, 65535)]
+    kinds = [kind_of(1, 90, 2), kind_of(1, 80), kind_of(2, 70, 65535) | TCP]
     hits = [(b"%d" % number, b"address", 0x8400 + number) for number in range(3)]
     ring.push(hits, kinds, 1_500_000_000)
     assert [tuple(record) for record in ring.take(9)] == [
-        (b"0", b"address", 0x8400, 90, 2, 1.5),
-        (b"2", b"address", 0x8402, 70, 65535, 1.5),
+        (b"0", b"address", 0x8400, 90, 2, 1.5, False),
+        (b"2", b"address", 0x8402, 70, 65535, 1.5, True),
     ]

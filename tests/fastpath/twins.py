@@ -7,12 +7,14 @@ Rule 1: packets are made by wire/encode.py, replies are what encode() makes for 
 
 from __future__ import annotations
 
+import socket
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
 
 import pytest
 
+from hsdns.fastpath.control import write_address
 from hsdns.wire import rdata
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
@@ -39,6 +41,8 @@ BOTH: Final = [
 WEB: Final = "web.default.svc.cluster.local."
 ZONE: Final = Name.from_text("cluster.local.")
 CAPACITY: Final = 1 << 22
+V4: Final = write_address(socket.AF_INET, ("192.0.2.1", 40000))
+V6: Final = write_address(socket.AF_INET6, ("2001:db8::1", 40000, 0, 0))
 
 
 def ask(
@@ -102,7 +106,7 @@ class Subject:
         self, query: bytes, limit: int = MAX_TCP_LEN, now: float = 0.0, v6: bool = False
     ) -> bytes | None:
         """Ask the table."""
-        reply = self.table.lookup(query, v6=v6, limit=limit, now=now)
+        reply = self.table.lookup(query, client=V6 if v6 else V4, limit=limit, now=now)
         assert reply is None or isinstance(reply, bytes)
         return reply
 

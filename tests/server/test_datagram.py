@@ -10,7 +10,7 @@ import pytest
 from hsdns.assemble import Listen
 from hsdns.chain import Endpoint
 from hsdns.fastpath.control import IP_PKTINFO, IPV6_PKTINFO
-from hsdns.server.datagram import asked_endpoint, client_endpoint
+from hsdns.server.datagram import asked_endpoint, client_endpoint, socket_address
 from hsdns.server.listener import open_udp
 from tests.support.udp_listeners import KINDS, twin_of
 
@@ -46,6 +46,19 @@ def message(level: int, kind: int, data: bytes) -> bytes:
 )  # fmt: skip
 def test_client(address: bytes, endpoint: tuple[str, int]) -> None:
     assert client_endpoint(address) == endpoint
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        Endpoint("192.0.2.1", 40000),
+        Endpoint("2001:db8::5", 65535),
+        Endpoint("fe80::1", 5353),
+        Endpoint("::", 0),
+    ],
+)
+def test_client_of_a_connection(client: Endpoint) -> None:
+    assert client_endpoint(socket_address(client)) == client
 
 
 IN_PKTINFO = struct.pack("=I", 3) + bytes((127, 0, 0, 2)) + bytes((192, 0, 2, 53))

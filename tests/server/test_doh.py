@@ -514,15 +514,16 @@ def test_what_is_no_http2_ends_the_connection() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_table_answers(kind: str, tmp_path: Path) -> None:
-    """Queries over HTTPS are counted alike, whoever answers them."""
-    text = f"https://.:PORT {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\n{KUBERNETES}}}\n"
+def test_table_answers(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Queries over HTTPS are counted and logged alike, whoever answers them."""
+    text = f"https://.:PORT {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\nlog\n{KUBERNETES}}}\n"
     objects = cluster_objects(service("default/web", "10.96.0.1"))
 
     async def test() -> None:
         async with ClusterServer(tmp_path, text, objects) as site:
             client = Http1Client(site, tls=False)
             async with client:
+                _, port = client.writer.get_extra_info("sockname")
                 for number in range(5):
                     found = await client.ask(
                         "POST", "/dns-query", ask("web.default.svc.cluster.local.", query_id=number)
@@ -536,6 +537,12 @@ def test_table_answers(kind: str, tmp_path: Path) -> None:
             requests = site.value("coredns_dns_requests_total")
             assert requests == {(server, ".", "", "tcp", "1", "A"): 5}
             assert site.value("coredns_dns_https_responses_total") == {(server, "200"): 5}
+        lines = [line for line in caplog.messages if " IN " in line]
+        assert [line.rpartition(" ")[0] for line in lines] == [
+            f'127.0.0.1:{port} - {number} "A IN web.default.svc.cluster.local. tcp 47 false 65535"'
+            " NOERROR qr,aa,rd 92"
+            for number in range(5)
+        ]
 
     with serving_with(kind):
         run(test())

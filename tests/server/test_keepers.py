@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from hsdns.metrics import Registry
 from hsdns.server import keepers as keepers_module
 from hsdns.server.keepers import Keepers, make_keeper
 from tests.support.cluster import service
+from tests.support.cluster_server import ClusterServer
 from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
+from tests.support.sockets import TcpClient, UdpClient, run
 from tests.support.udp_listeners import KINDS, serving_with, twin_of
 
 LISTEN = Listen("127.0.0.1", 53)
@@ -123,6 +126,41 @@ def test_exchanged_table_is_counted_once_more(kind: str) -> None:
     for _ in range(2):
         metrics.fold()
     assert folded == ["old", "old", "new", "new"]
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_hits_are_logged_over_both_transports(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that still wait when the server closes, too."""
+    text = f".:PORT {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\nlog\n{KUBERNETES}}}\n"
+    objects = cluster_objects(service("default/web", "10.96.0.1"))
+    wires = [ask("web.default.svc.cluster.local.", query_id=number) for number in range(5)]
+
+    async def test() -> None:
+        async with ClusterServer(tmp_path, text, objects) as site:
+            with UdpClient() as udp:
+                for wire in wires:
+                    await udp.ask(wire, site.address)
+                udp_port = udp.sock.getsockname()[1]
+            async with TcpClient(site.address) as tcp:
+                tcp_port = tcp.writer.get_extra_info("sockname")[1]
+                tcp.send(*wires)
+                for _ in wires:
+                    await tcp.receive()
+            assert site.hits() == 9
+            assert site.value("hsdns_log_drops_total") == {(): 0}
+        lines = [line for line in caplog.messages if " IN " in line]
+        assert [line.rpartition(" ")[0] for line in lines] == [
+            f'127.0.0.1:{port} - {number} "A IN web.default.svc.cluster.local. {protocol} 47 false {size}"'
+            " NOERROR qr,aa,rd 92"
+            for port, protocol, size in ((udp_port, "udp", 512), (tcp_port, "tcp", 65535))
+            for number in range(5)
+        ]
+
+    with serving_with(kind):
+        run(test())
 
 
 def test_what_sockets_counted_is_added_up() -> None:

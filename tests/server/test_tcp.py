@@ -12,9 +12,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hsdns.assemble import Listen
-from hsdns.chain import Request
+from hsdns.chain import Endpoint, Request
 from hsdns.metrics import Counter
 from hsdns.server import tcp
+from hsdns.server.datagram import client_endpoint
 from hsdns.server.listener import open_tcp
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
@@ -102,11 +103,11 @@ class Known:
     def __init__(self, size: int = 20) -> None:
         self.table = self
         self.size = size
-        self.asked: list[tuple[int, bool, float]] = []
+        self.asked: list[tuple[int, Endpoint, float]] = []
 
-    def lookup(self, wire: bytes, *, v6: bool, limit: int, now: float) -> bytes | None:
+    def lookup(self, wire: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
         assert limit == 65535
-        self.asked.append((wire[0] << 8 | wire[1], v6, now))
+        self.asked.append((wire[0] << 8 | wire[1], client_endpoint(client), now))
         return None if wire[1] & 1 else wire[:2] + bytes(self.size - 2)
 
     def reads(self) -> None:
@@ -131,7 +132,8 @@ def test_known_ones_are_answered_at_once_and_the_others_by_the_chain(host: str) 
             assert replies[2] == b"\0\2" + bytes(18)
             assert replies[4] == b"\0\4" + bytes(18)
             assert summary(replies[1]).startswith("1 NOERROR qr aa rd | ")
-            assert known.asked == [(number, ":" in host, 100.0) for number in range(1, 6)]
+            local = Endpoint(*client.writer.get_extra_info("sockname")[:2])
+            assert known.asked == [(number, local, 100.0) for number in range(1, 6)]
             assert (await it.connection()).pending == 0
 
     run(test())

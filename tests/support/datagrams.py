@@ -10,6 +10,8 @@ import socket
 from types import ModuleType
 from typing import Any, Self
 
+from hsdns.fastpath.control import write_address
+
 DEADLINE = 5.0  # seconds
 
 
@@ -33,6 +35,11 @@ class Datagrams:
     def __exit__(self, *error: object) -> None:
         self._server.close()
         self._client.close()
+
+    @property
+    def address(self) -> bytes:
+        """The client's, as the kernel writes it."""
+        return write_address(socket.AF_INET, self._client.getsockname())
 
     def ask(self, table: Any, wire: bytes) -> bytes | None:
         """The reply; None where the table leaves the query to the chain."""

@@ -23,6 +23,7 @@ from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.prometheus import Prometheus, QueryCounts
 from hsdns.query import QueryProcessor
+from hsdns.server.datagram import socket_address
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import MAX_TCP_LEN, MIN_UDP_LEN, encode_query, udp_limit
 from hsdns.wire.iana import type_from_text
@@ -34,6 +35,7 @@ from tests.support.requests import Spawned
 from tests.support.subject import FedSource, ScriptedRuntime
 
 CLIENT = Endpoint("192.0.2.1", 40000)
+V6 = Endpoint("2001:db8::1", 40000)
 LOCAL = Endpoint("192.0.2.53", 53)
 KUBERNETES = "kubernetes cluster.local in-addr.arpa ip6.arpa {\npods insecure\n}\n"
 
@@ -145,7 +147,8 @@ class Kept:
         except BadQuery:  # what cannot be decoded has no size of its own
             limit = MIN_UDP_LEN
         table = self.keeper.table
-        return table.lookup(wire, v6=v6, limit=limit, now=self.runtime.now)
+        client = socket_address(V6 if v6 else CLIENT)
+        return table.lookup(wire, client=client, limit=limit, now=self.runtime.now)
 
     def slow(
         self, wire: bytes, protocol: str = "udp", *, learns: bool = True, client: Endpoint = CLIENT

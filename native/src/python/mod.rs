@@ -14,6 +14,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping};
 
+use crate::batch::is_ipv6;
 use crate::entry::Terms;
 use crate::key::{MAX_UDP_LEN, MIN_UDP_LEN};
 use crate::region::Region;
@@ -97,7 +98,9 @@ static TABLE_STATISTICS: NamedTuple = NamedTuple::new(
 static MISS: NamedTuple = NamedTuple::new("Miss", &["query", "address", "control"]);
 static LOG_RECORD: NamedTuple = NamedTuple::new(
     "LogRecord",
-    &["query", "address", "flags", "size", "answers", "seconds"],
+    &[
+        "query", "address", "flags", "size", "answers", "seconds", "is_tcp",
+    ],
 );
 static BATCH_STATISTICS: NamedTuple = NamedTuple::new(
     "BatchStatistics",
@@ -339,21 +342,22 @@ impl Table {
     }
 
     /// Answer a query over TCP.
-    #[pyo3(signature = (query, *, v6, limit, now))]
+    #[pyo3(signature = (query, *, client, limit, now))]
     fn lookup<'py>(
         &self,
         py: Python<'py>,
         query: &[u8],
-        v6: bool,
+        client: &[u8],
         limit: usize,
         now: f64,
     ) -> Option<Bound<'py, PyBytes>> {
+        let address = client;
         let client = Client {
-            is_ipv6: v6,
+            is_ipv6: is_ipv6(address),
             is_tcp: true,
             now: (now * 1e9) as u64, // saturates
         };
-        let reply = self.inner.lookup(query, limit, client)?;
+        let reply = self.inner.lookup(query, limit, client, address)?;
         Some(PyBytes::new(py, &reply))
     }
 
@@ -385,6 +389,7 @@ impl Table {
                 known.size,
                 known.answers,
                 seconds,
+                record.is_tcp,
             ))?)?;
         }
         Ok(taken)

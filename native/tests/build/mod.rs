@@ -20,6 +20,8 @@ pub const CLIENT: Client = Client {
     is_tcp: false,
     now: 0,
 };
+/// As much of that client's sockaddr as tests look at.
+pub const ADDRESS: &[u8] = &[2, 0, 0, 53];
 
 /// A name in wire form.
 pub fn name(text: &str) -> Vec<u8> {

@@ -9,7 +9,7 @@ mod build;
 use std::sync::Arc;
 
 use build::{
-    A, AAAA, CLIENT, SOA, ask, cluster_names, name, nxdomain, query, region, reply, terms,
+    A, AAAA, ADDRESS, CLIENT, SOA, ask, cluster_names, name, nxdomain, query, region, reply, terms,
 };
 use build::{address, record, soa_rdata};
 use hsdns_native::batch::{ReplyControl, is_ipv6};
@@ -72,7 +72,7 @@ impl Subject {
                 .expect("only usual queries are answered");
             check(&query, &answer, query.udp_limit());
         }
-        if let Some(answer) = self.table.lookup(octets, SMALL, CLIENT) {
+        if let Some(answer) = self.table.lookup(octets, SMALL, CLIENT, ADDRESS) {
             let mut reader = Reader::default();
             let query = reader
                 .read(octets)

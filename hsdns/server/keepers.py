@@ -3,13 +3,14 @@
 Path: lifecycle.py, beside the sockets; plugins/prometheus.py has fold() called before it shows the metrics.
 Rule 1: a table that was exchanged is counted once more a little later, at the latest at the next scrape, since a
         worker may have been amid a batch.
+Rule 2: the table of an address that a reload takes away answers on until that closes; so long it is counted and logged.
 """
 
 from __future__ import annotations
 
 import errno
 from asyncio import sleep
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hsdns.assemble import Listen
@@ -42,6 +43,7 @@ class Keepers:
     def __init__(self, metrics: Registry) -> None:
         self._keepers: list[Keeper] = []
         self._old: list[Keeper] = []
+        self._leaving: list[Keeper] = []
         self._udp: Mapping[Listen, UdpListener] = {}
         self._seen: dict[tuple[str, object], dict[str, float]] = {}  # what was counted, and by whom
         self._lost = metrics.counter(
@@ -77,18 +79,34 @@ class Keepers:
         metrics.before_collect(self.fold)
 
     def use(
-        self, keepers: Mapping[Listen, Keeper | None], udp: Mapping[Listen, UdpListener]
+        self,
+        keepers: Mapping[Listen, Keeper | None],
+        udp: Mapping[Listen, UdpListener],
+        leaving: Sequence[Keeper] = (),
     ) -> None:
-        """Count these from now on."""
+        """Count these from now on, and until let_go() those of listeners that are `leaving`."""
         self._write_logs(MAX_LOG_LINES)
         self.fold()
-        self._old = [keeper for keeper in self._keepers if keeper not in keepers.values()]
+        self._leaving += leaving
+        self._old = [
+            keeper
+            for keeper in self._keepers
+            if keeper not in keepers.values() and keeper not in self._leaving
+        ]
         self._keepers = [keeper for keeper in keepers.values() if keeper is not None]
         self._udp = udp
-        sources = {*self._keepers, *udp.values()}
+        sources = {*self._keepers, *self._leaving, *self._old, *udp.values()}
         self._seen = {key: seen for key, seen in self._seen.items() if key[1] in sources}
         for gauge in (self._entries, self._octets):
             gauge.values.clear()
+
+    def let_go(self, left: Sequence[Keeper]) -> None:
+        """Count those of listeners that have closed once more; each was `leaving`."""
+        self._write_logs(MAX_LOG_LINES)
+        for keeper in left:
+            self._leaving.remove(keeper)
+        kept = (*self._keepers, *self._leaving)
+        self._old = [*self._old, *(keeper for keeper in left if keeper not in kept)]
 
     def finish(self) -> None:
         """Count and log what is left; the sockets are closed."""
@@ -97,12 +115,13 @@ class Keepers:
 
     def fold(self) -> None:
         """Add to the metrics what has been counted beside them."""
-        for keeper in (*self._old, *self._keepers):
+        for keeper in self._all():
             keeper.fold()
             self._fold_log(keeper)
-        for keeper in self._old:
-            self._seen.pop(("log", keeper), None)
-        self._old.clear()
+        if self._old:
+            old = set(self._old)
+            self._seen = {key: seen for key, seen in self._seen.items() if key[1] not in old}
+            self._old.clear()
         for keeper in self._keepers:
             self._fold_statistics(keeper)
         for listener in self._udp.values():
@@ -124,7 +143,7 @@ class Keepers:
         """Write the lines about what the tables have answered, and let go of old tables, until cancelled."""
         while True:
             # A server that logs nothing is not woken for it.
-            logs = any(keeper.logs for keeper in self._keepers)
+            logs = any(keeper.logs for keeper in (*self._leaving, *self._keepers))
             aged = self._old
             await sleep(LOG_INTERVAL if logs else IDLE_INTERVAL)
             self._write_logs(LOG_LINES)
@@ -132,9 +151,12 @@ class Keepers:
                 self.fold()
 
     def _write_logs(self, most: int) -> None:
-        for keeper in (*self._old, *self._keepers):
+        for keeper in self._all():
             if keeper.logs:
                 keeper.write_log(keeper.table.take_log(most), client_endpoint)
+
+    def _all(self) -> tuple[Keeper, ...]:
+        return (*self._old, *self._leaving, *self._keepers)
 
     def _fold_statistics(self, keeper: Keeper) -> None:
         found = keeper.table.statistics()

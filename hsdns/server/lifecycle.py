@@ -20,6 +20,7 @@ from hsdns.assemble import AssembledBlock, Configuration, Listen, Listener
 from hsdns.chain import Endpoint, Plugin, hand_over
 from hsdns.corefile.tree import Corefile, CorefileError
 from hsdns.fastpath import Versions
+from hsdns.keeper import Keeper
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.health import Health
@@ -255,7 +256,7 @@ class Server:
                 await self._http.keep_only(self._runtime.pages)
             await _stop(runtime, started)
             raise
-        self._use_tables(configuration, runtime)
+        self._use_tables(configuration, runtime, left)
         enable(
             self.metrics,
             {
@@ -282,17 +283,21 @@ class Server:
 
     async def _retire(self, old: ServerRuntime, left: Sequence[Leaving]) -> None:
         """Stop an old configuration when what is in work has been answered, and close what is not wanted any more."""
+        leaving = _keepers_of(left)
         await self.listeners.let_go(left)
+        self._keepers.let_go(leaving)
         await old.wait_until(lambda: not len(old.queries) or self._at_once, DRAIN_TIMEOUT)
         await _stop(old)
 
-    def _use_tables(self, configuration: Configuration, runtime: ServerRuntime) -> None:
-        """Count the tables of a configuration from now on."""
+    def _use_tables(
+        self, configuration: Configuration, runtime: ServerRuntime, left: Sequence[Leaving] = ()
+    ) -> None:
+        """Count the tables of a configuration from now on, and those of what it has left until that closes."""
         keepers = {
             listener.listen: runtime.processors[listener.listen.server].keeper
             for listener in configuration.listeners
         }
-        self._keepers.use(keepers, self.listeners.udp)
+        self._keepers.use(keepers, self.listeners.udp, _keepers_of(left))
 
     def _processors(
         self, configuration: Configuration, runtime: ServerRuntime
@@ -368,6 +373,11 @@ def _is_first(block: AssembledBlock, listener: Listener, zone: Name) -> bool:
     """Tell whether a block's first key stands for a zone there: as in CoreDNS, only that one is shown as enabled."""
     key = block.keys[0]
     return (key.zone, key.port, key.scheme) == (zone, listener.listen.port, listener.listen.scheme)
+
+
+def _keepers_of(left: Sequence[Leaving]) -> list[Keeper]:
+    """What keeps the tables of these listeners, which nobody exchanges any more."""
+    return [each.processor.keeper for each in left if each.processor.keeper is not None]
 
 
 async def _stop(runtime: ServerRuntime, started: Sequence[Plugin] | None = None) -> None:

@@ -46,6 +46,11 @@ class OpenListener:
         return Endpoint(*self.tcp.sock.getsockname()[:2])
 
     @property
+    def processor(self) -> QueryProcessor:
+        """What answers."""
+        return self.tcp.processor
+
+    @property
     def sockets(self) -> list[socket.socket]:
         """All sockets of the address."""
         return [*(self.udp.sockets if self.udp is not None else ()), self.tcp.sock]

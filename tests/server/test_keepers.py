@@ -163,6 +163,19 @@ def test_hits_are_logged_over_both_transports(
         run(test())
 
 
+def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:
+    metrics, old, new = Registry(), make_kept("loop"), make_kept("loop")
+    keepers = Keepers(metrics)
+    keepers.use({LISTEN: old.keeper}, {})
+    old.keeper.table.log.dropped = 5
+    keepers.use({LISTEN: new.keeper}, {})
+    old.keeper.table.log.dropped = 6  # of a batch that a worker was amid
+    for _ in range(3):
+        metrics.fold()
+    assert values(metrics, "hsdns_log_drops_total") == {(): 6}
+    assert all(source is not old.keeper for _, source in keepers._seen)
+
+
 def test_what_sockets_counted_is_added_up() -> None:
     metrics = Registry()
     keepers = Keepers(metrics)

@@ -645,6 +645,57 @@ def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_an_address_answers_until_it_closes_is_counted_and_logged(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A reload takes an address away while something is in work there; the table goes on, and so does a scraper."""
+    upstream = socket.socket(type=socket.SOCK_DGRAM)
+    upstream.bind(("127.0.0.1", 0))
+    upstream.setblocking(False)
+    leaving = free_port()
+    stays = ".:PORT {\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\nwhoami\n}\n"
+    goes = (
+        f".:{leaving} {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\nlog\n{KUBERNETES}"
+        f"forward . 127.0.0.1:{upstream.getsockname()[1]}\n}}\n"
+    )
+    known, there = "web.default.svc.cluster.local.", ("127.0.0.1", leaving)
+
+    async def test() -> None:
+        site = ClusterServer(
+            tmp_path, stays + goes, cluster_objects(service("default/web", "10.96.0.1"))
+        )
+        loop = asyncio.get_running_loop()
+        async with site, TcpClient(there) as tcp:
+            with UdpClient() as udp, UdpClient() as waiting:
+                await udp.ask(ask(known), there)
+                waiting.sock.sendto(ask("www.example.org."), there)
+                query, forwarder = await loop.sock_recvfrom(upstream, 512)
+                site.write(stays)
+                assert await site.server.reload()
+                for number in range(6):
+                    site.server.metrics.fold()
+                    await udp.ask(ask(known, query_id=number), there)
+                    tcp.send(ask(known, query_id=number))
+                    await tcp.receive()
+                upstream.sendto(query[:2] + b"\x81\x83" + query[4:], forwarder)
+                await loop.sock_recv(waiting.sock, 512)
+                await until(lambda: not len(site.server._retiring), "the address given up")
+                counted = site.value("coredns_dns_requests_total")
+        lines = [line for line in caplog.messages if known in line]
+        assert counted == {
+            (f"dns://127.0.0.1:{leaving}", ".", "", "udp", "1", "A"): 8,
+            (f"dns://127.0.0.1:{leaving}", ".", "", "tcp", "1", "A"): 6,
+        }
+        assert len(lines) == 13
+
+    try:
+        with serving_with(kind):
+            run(test(), "asyncio")  # uvloop has no sock_recvfrom()
+    finally:
+        upstream.close()
+
+
 # --- stop ---
 
 

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from loadtest.answering.usage import Measured
+from loadtest.watch.process import Failed
 
 QUERIES: Final = 2000
 _LOOK_EVERY = 0.002  # seconds
@@ -35,7 +36,7 @@ class Drained(NamedTuple):
 
 
 class Filler:
-    """So many sockets that ask in turn; a context.  Raises OSError where the process may not open as many."""
+    """So many sockets that ask in turn; a context.  Raises Failed where the process may not open as many."""
 
     def __init__(self, ports: int) -> None:
         self._socks: list[socket.socket] = []
@@ -46,9 +47,12 @@ class Filler:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
                 sock.bind(("127.0.0.1", 0))
                 sock.setblocking(False)
-        except OSError:
+        except OSError as error:
             self.__exit__()
-            raise
+            raise Failed(
+                f"no more than {len(self._socks)} of {ports} ports can be asked from: {error};"
+                " a higher limit of open files (ulimit -n) may help"
+            ) from None
 
     def __enter__(self) -> Filler:
         return self

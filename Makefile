@@ -69,7 +69,8 @@ FUZZ_FLAGS := -Cpasses=sancov-module --cfg=fuzzing $(addprefix -Cllvm-args=-sani
 FUZZ_TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
 
 fuzz:  ## Fuzz the compiled parser for FUZZ_SECONDS (needs cargo and c++), from the inputs in the tree
-	cd native/fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --release --locked --target $(FUZZ_TARGET)
+	cd native/fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --release --locked \
+	    --target-dir target --target $(FUZZ_TARGET)
 	@mkdir -p native/fuzz/found
 	@cd native/fuzz && if target/$(FUZZ_TARGET)/release/query found corpus/query -artifact_prefix=found/ \
 	    -max_len=700 -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 >found/log 2>&1; \

@@ -76,7 +76,7 @@ fuzz:  ## Fuzz the compiled parser for FUZZ_SECONDS (needs cargo and c++), from 
 	    -max_len=700 -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 >found/log 2>&1; \
 	then grep -E '^(Done|stat::number_of_executed)' found/log; \
 	else tail -n 40 found/log; \
-	    echo 'make fuzz: an input broke what tests/exercise/mod.rs demands; it is in native/fuzz/found, a file crash-*' >&2; \
+	    echo 'make fuzz: an input broke what tests/exercise/mod.rs demands; it is in native/fuzz/found, in a file crash-*, timeout-* or oom-*' >&2; \
 	    exit 1; fi
 
 contracts: $(VENV)/test  ## Check which part imports which

@@ -106,7 +106,7 @@ class Server:
         self._tried = corefile.digest
         try:
             configuration = self._build(corefile)
-            self._beginning = asyncio.create_task(self._change_over(configuration, first=True))
+            self._beginning = asyncio.create_task(self._begin(configuration))
             await self._beginning
         except BaseException as error:
             await self.close()
@@ -118,6 +118,10 @@ class Server:
         finally:
             self._beginning = None
         self._tasks.spawn(self._keepers.write_logs(), "query log")
+
+    async def _begin(self, configuration: Configuration) -> None:
+        async with self._reloading:  # a reload that is asked for meanwhile comes after the start
+            await self._change_over(configuration, first=True)
 
     def show_running(self) -> None:
         """Log which Corefile is served, where a block has `reload`; at the start that is for the caller to do."""
@@ -134,7 +138,7 @@ class Server:
     async def reload(self, *, only_if_changed: bool = False) -> bool:
         """Change over to the Corefile as it is now; on any fault log it, count it and go on as before."""
         async with self._reloading:
-            if self.stopping:
+            if self.stopping or self._runtime is None:  # it ends, or the start has failed
                 return False
             self._starting = asyncio.current_task()
             try:

@@ -1231,6 +1231,65 @@ def test_claims_that_change_while_listeners_open(kind: str, tmp_path: Path) -> N
         run(test())
 
 
+@pytest.mark.parametrize("only_if_changed", [False, True], ids=["signal", "plugin"])
+def test_reload_during_the_start_comes_after_it(
+    only_if_changed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the file became while a plugin waited for the cluster would else never be served."""
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def start(self: Plugin, runtime: Runtime) -> None:
+        entered.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(Whoami, "start", start)
+
+    async def test() -> None:
+        site = Site(tmp_path, WHOAMI)
+        starting = asyncio.create_task(site.server.start())
+        await entered.wait()
+        site.write(WHOAMI.replace(". {", "example.com {"))
+        reloading = asyncio.create_task(site.server.reload(only_if_changed=only_if_changed))
+        asyncio.get_running_loop().call_soon(go_on.set)  # after the reload has begun
+        await starting
+        try:
+            assert await reloading
+            assert await site.ask() == REFUSED
+            assert site.failures == 0
+        finally:
+            await site.server.close()
+
+    run(test())
+
+
+def test_reload_during_a_start_that_fails_does_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def start(self: Plugin, runtime: Runtime) -> None:
+        entered.set()
+        await go_on.wait()
+        raise OSError("a fault of the plugin")
+
+    monkeypatch.setattr(Whoami, "start", start)
+
+    async def test() -> None:
+        site = Site(tmp_path, WHOAMI)
+        starting = asyncio.create_task(site.server.start())
+        await entered.wait()
+        reloading = asyncio.create_task(site.server.reload())
+        asyncio.get_running_loop().call_soon(go_on.set)  # after the reload has begun
+        with pytest.raises(StartError, match="a fault of the plugin"):
+            await starting
+        assert not await reloading
+        assert other_tasks() == set()
+        assert is_free(site.port)
+
+    run(test())
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_counts_of_a_listener_that_closes_are_kept(kind: str, tmp_path: Path) -> None:
     async def test() -> None:

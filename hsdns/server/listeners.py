@@ -225,9 +225,11 @@ class Listeners:
             if listen.server in processors:
                 each.exchange(processors[listen.server])
 
-    async def let_go(self, left: Sequence[Leaving]) -> None:
-        """Close what use() returned, when what is in work there has been answered."""
-        await asyncio.gather(*(self._end([each], lambda: False) for each in left))
+    async def let_go(
+        self, left: Sequence[Leaving], is_at_once: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Close what use() returned, when what is in work there has been answered, or `is_at_once`."""
+        await asyncio.gather(*(self._end([each], is_at_once) for each in left))
         self._leaving = [each for each in self._leaving if each not in left]
         if not self._leaving:
             self._is_clear.set()

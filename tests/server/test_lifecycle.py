@@ -1290,6 +1290,39 @@ def test_reload_during_a_start_that_fails_does_nothing(
     assert caplog.messages == []
 
 
+def test_signal_ends_an_address_that_waits_for_its_last_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reload took it away; SIGQUIT is not to wait for it."""
+    monkeypatch.setattr(listeners, "DRAIN_TIMEOUT", 600.0)
+    monkeypatch.setattr(lifecycle, "DRAIN_TIMEOUT", 600.0)
+
+    async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        await asyncio.Event().wait()
+        return Reply()
+
+    monkeypatch.setattr(Whoami, "handle", wait)
+    monkeypatch.setattr(Whoami, "waits", True)
+
+    async def test() -> None:
+        other = free_port()
+        site = Site(tmp_path, WHOAMI.replace(". {", f". .:{other} {{"))
+        with default_signals(site.server), UdpClient() as udp:
+            await site.server.start()
+            served = asyncio.create_task(site.server.run())
+            udp.sock.sendto(query().to_wire(), ("127.0.0.1", other))
+            asked = site.server.listeners.udp[Listen("127.0.0.1", other)]
+            await until(lambda: bool(asked.pending), "a query in work")
+            site.write(WHOAMI)
+            assert await site.server.reload()
+            os.kill(os.getpid(), signal.SIGQUIT)
+            async with asyncio.timeout(5):
+                assert await served == 0
+        assert other_tasks() == set()
+
+    run(test())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_counts_of_a_listener_that_closes_are_kept(kind: str, tmp_path: Path) -> None:
     async def test() -> None:

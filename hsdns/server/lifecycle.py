@@ -249,6 +249,7 @@ class Server:
                 configuration.listeners, lambda server: runtime.processors[server], opened
             )
         except BaseException:
+            self._starting = None  # nor what follows, which leaves nothing behind
             self.listeners.give_back(opened)
             if self._runtime is runtime:
                 self._runtime = old

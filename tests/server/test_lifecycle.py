@@ -1323,6 +1323,42 @@ def test_signal_ends_an_address_that_waits_for_its_last_answers(
     run(test())
 
 
+def test_sigterm_while_a_failed_reload_stops_what_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every plugin that has started is stopped, and so are its tasks."""
+    entered, go_on = asyncio.Event(), asyncio.Event()
+    ended: list[str] = []
+
+    async def start(self: Plugin, runtime: Runtime) -> None:
+        runtime.spawn(asyncio.Event().wait(), "forever")
+
+    async def stop(self: Plugin) -> None:
+        entered.set()
+        await go_on.wait()
+        ended.append(self.name)
+
+    async def fail(self: Plugin, runtime: Runtime) -> None:
+        raise RuntimeError("a fault of the plugin")
+
+    async def test() -> None:
+        site = Site(tmp_path, WHOAMI)
+        await site.server.start()
+        monkeypatch.setattr(Debug, "start", start)
+        monkeypatch.setattr(Debug, "stop", stop)
+        monkeypatch.setattr(Whoami, "start", fail)
+        site.write(WHOAMI.replace("whoami", "debug\nwhoami"))
+        reloading = asyncio.create_task(site.server.reload())
+        await entered.wait()
+        asyncio.get_running_loop().call_soon(go_on.set)  # after the end has begun
+        await site.server.close()
+        assert await asyncio.gather(reloading, return_exceptions=True) == [False]
+        assert ended == ["debug"]
+        assert other_tasks() == set()
+
+    run(test())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_counts_of_a_listener_that_closes_are_kept(kind: str, tmp_path: Path) -> None:
     async def test() -> None:

@@ -65,7 +65,11 @@ class Server:
         self._load = load
         self._build = build
         self.workers = workers
-        self._runtime: ServerRuntime | None = None
+        self._runtime: ServerRuntime | None = None  # what is served
+        self._opening: ServerRuntime | None = None  # what will be, once its sockets have started
+        self._renews_opened = (
+            False  # its tables, when it is served: its claims have changed meanwhile
+        )
         self._http = HttpListeners()
         self._tasks = Tasks()
         self._retiring = Tasks()  # configurations that something in work still needs
@@ -183,6 +187,8 @@ class Server:
         if self.stopping:
             return
         self.stopping = True
+        if self._opening is not None:  # its pages are shown already
+            self._opening.stopping = True
         if self._runtime is not None:
             self._runtime.stopping = True
             lameduck = max(
@@ -217,7 +223,7 @@ class Server:
             self.counters,
             reload_if_changed=self._reload_if_changed,
             fail=self._fail,
-            claims_changed=self._renew_tables,
+            claims_changed=lambda: self._renew_tables(runtime),
             lasting=self._tasks,
         )
         runtime.configuration = configuration
@@ -243,25 +249,24 @@ class Server:
             runtime.processors = self._processors(configuration, runtime)
             self._starting = None  # nobody cancels this any more
             runtime.stopping = self.stopping  # SIGTERM may have come meanwhile
-            self._runtime = runtime
+            self._opening, self._renews_opened = runtime, False
             self._keepers.fold()  # while all that counts is there
             left = await self.listeners.use(
                 configuration.listeners, lambda server: runtime.processors[server], opened
             )
         except BaseException:
             self._starting = None  # nor what follows, which leaves nothing behind
+            self._opening = None
             self.listeners.give_back(opened)
-            if self._runtime is runtime:
-                self._runtime = old
-                if old is not None:
-                    old.stopping = self.stopping
-                self._renew_tables()  # what the old handlers claim may have changed meanwhile
             if self._runtime is not None:  # its pages may have been exchanged already
                 await self._http.open(self._runtime.pages)
                 await self._http.keep_only(self._runtime.pages)
             await _stop(runtime, started)
             raise
+        self._runtime, self._opening = runtime, None
         self._use_tables(configuration, runtime, left)
+        if self._renews_opened:
+            self._renew_tables(runtime)
         enable(
             self.metrics,
             {
@@ -309,10 +314,11 @@ class Server:
     ) -> dict[str, QueryProcessor]:
         return make_processors(configuration, runtime, self.counters, self._counts, self._fail)
 
-    def _renew_tables(self) -> None:
-        """Make the tables anew: what the handlers claim has changed."""
-        runtime = self._runtime
-        if runtime is None or runtime.configuration is None:
+    def _renew_tables(self, runtime: ServerRuntime) -> None:
+        """Make the tables of a configuration anew: what its handlers claim has changed."""
+        if runtime is self._opening:
+            self._renews_opened = True
+        if runtime is not self._runtime or runtime.configuration is None:
             return
         runtime.processors = self._processors(runtime.configuration, runtime)
         self.listeners.exchange(runtime.processors)

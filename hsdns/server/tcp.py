@@ -125,9 +125,12 @@ class TcpServer:
     def admit(
         self, connection: Connection, transport: asyncio.Transport
     ) -> tuple[Endpoint, Endpoint] | None:
-        """Take a new connection in and say who is at its ends; abort it where there are too many, or nobody is."""
+        """Take a new connection in and say who is at its ends; abort it where there are too many, or nobody is.
+
+        One that was accepted right before the server closed comes after that, and nobody would end it any more.
+        """
         client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
-        if client is not None and local is not None:
+        if client is not None and local is not None and not self._is_closed:
             here = self.settings.max_connections
             if self._open_in_all() < self._max_connections and not 0 < here <= len(
                 self.connections

@@ -664,8 +664,8 @@ def test_few_descriptors_still_leave_some_connections(monkeypatch: pytest.Monkey
 class Gone(asyncio.Transport):
     """What a loop hands over for a client that has left before it was looked at."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, end: tuple[str, int] | None = None) -> None:
+        super().__init__(None if end is None else {"peername": end, "sockname": end})
         self.aborted = False
 
     def abort(self) -> None:
@@ -715,6 +715,21 @@ def test_close_sends_what_was_written(loop: str) -> None:
             assert await client.has_ended()
 
     run(test(), loop)
+
+
+def test_client_that_is_handed_over_after_the_close_is_not_kept() -> None:
+    """A loop does so a turn after it has accepted the connection."""
+
+    async def test() -> None:
+        async with serving() as it:
+            it.server.close()
+            transport = Gone(("127.0.0.1", 1053))
+            TcpConnection(it.server).connection_made(transport)
+            assert transport.aborted
+            assert not it.server.connections
+            assert it.rejected.values.get((), 0) == 0
+
+    run(test())
 
 
 # --- replies of several messages ---

@@ -366,8 +366,12 @@ class TcpConnection(asyncio.Protocol):
             transport.close()
         elif not self._said_end:
             self._said_end = True
-            transport.write_eof()
-            transport.resume_reading()
+            try:
+                transport.write_eof()
+            except OSError:  # the client has broken off, and the loop does not know of it yet
+                transport.abort()
+            else:
+                transport.resume_reading()
 
     def _take_more(self, messages: Iterator[bytes]) -> None:
         """Take the rest of a reply of several messages; called right before _send() with the first."""

@@ -732,6 +732,23 @@ def test_client_that_is_handed_over_after_the_close_is_not_kept() -> None:
     run(test())
 
 
+@pytest.mark.parametrize("loop", LOOPS)
+def test_client_that_has_broken_off_does_not_disturb_the_end(loop: str) -> None:
+    """The loop does not know of it yet, and the kernel takes no end of what is over."""
+
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            with socket.create_connection(it.address) as sock:
+                await until(lambda: len(it.server.connections) == 2, "two connections")
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            it.server.end()
+            assert await client.has_ended()
+            it.server.close()
+            await until(lambda: not it.server.connections, "no connection")
+
+    run(test(), loop)
+
+
 # --- replies of several messages ---
 
 

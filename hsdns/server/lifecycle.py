@@ -294,10 +294,12 @@ class Server:
     async def _retire(self, old: ServerRuntime, left: Sequence[Leaving]) -> None:
         """Stop an old configuration when what is in work has been answered, and close what is not wanted any more."""
         leaving = _keepers_of(left)
-        await self.listeners.let_go(left, lambda: self._at_once)
-        self._keepers.let_go(leaving)
-        await old.wait_until(lambda: not len(old.queries) or self._at_once, DRAIN_TIMEOUT)
-        await _stop(old)
+        try:
+            await self.listeners.let_go(left, lambda: self._at_once)
+        finally:
+            self._keepers.let_go(leaving)
+            await old.wait_until(lambda: not len(old.queries) or self._at_once, DRAIN_TIMEOUT)
+            await _stop(old)
 
     def _use_tables(
         self, configuration: Configuration, runtime: ServerRuntime, left: Sequence[Leaving] = ()

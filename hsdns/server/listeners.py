@@ -229,10 +229,14 @@ class Listeners:
         self, left: Sequence[Leaving], is_at_once: Callable[[], bool] = lambda: False
     ) -> None:
         """Close what use() returned, when what is in work there has been answered, or `is_at_once`."""
-        await asyncio.gather(*(self._end([each], is_at_once) for each in left))
+        ends = [self._end([each], is_at_once) for each in left]
+        faults = await asyncio.gather(*ends, return_exceptions=True)
         self._leaving = [each for each in self._leaving if each not in left]
         if not self._leaving:
             self._is_clear.set()
+        for fault in faults:
+            if fault is not None:
+                raise fault
 
     async def close(self, is_at_once: Callable[[], bool]) -> None:
         """Close what is open, when what is in work has been answered; `is_at_once` ends the patience for it."""
@@ -240,6 +244,13 @@ class Listeners:
         self._open.clear()
 
     async def _end(self, leaving: Sequence[Leaving], is_at_once: Callable[[], bool]) -> None:
+        try:
+            await self._finish(leaving, is_at_once)
+        finally:
+            for each in leaving:
+                each.close()
+
+    async def _finish(self, leaving: Sequence[Leaving], is_at_once: Callable[[], bool]) -> None:
         tcp = [each.tcp for each in leaving if isinstance(each, OpenListener)]
         for server in tcp:
             server.stop_accepting()
@@ -262,7 +273,6 @@ class Listeners:
         for each in leaving:
             if isinstance(each, UdpListener):
                 each.stop_reading()  # what has come to it meanwhile is for those that stay
-            each.close()
 
     def _make(self, sockets: Opened, processor: QueryProcessor, settings: Settings) -> OpenListener:
         args = (sockets.tcp, processor, self._spawn, self._clock, self._rejected)

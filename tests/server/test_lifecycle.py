@@ -1418,6 +1418,37 @@ def test_claims_that_change_while_a_reload_opens_count_no_line_twice(tmp_path: P
         run(test())
 
 
+def test_address_that_does_not_end_well_holds_no_reload_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The fault is logged, the old plugins stop, and the next reload goes its way."""
+    stopped: list[Plugin] = []
+
+    async def stop(self: Plugin) -> None:
+        stopped.append(self)
+
+    def fail(server: TcpServer) -> None:
+        raise RuntimeError("a fault of the server")
+
+    monkeypatch.setattr(Whoami, "stop", stop)
+
+    async def test() -> None:
+        text = WHOAMI.replace(". {", f". .:{free_port()} {{")
+        async with running(Site(tmp_path, text)) as site:
+            old = [each for each in site.server.configuration.plugins if each.name == "whoami"]
+            with monkeypatch.context() as patched:
+                patched.setattr(TcpServer, "end", fail)
+                site.write(WHOAMI)
+                assert await site.server.reload()
+                await until(lambda: not len(site.server._retiring), "the address given up")
+            assert stopped == old
+            assert "retire ended with an error" in caplog.messages
+            async with asyncio.timeout(5):
+                assert await site.server.reload()
+
+    run(test())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_counts_of_a_listener_that_closes_are_kept(kind: str, tmp_path: Path) -> None:
     async def test() -> None:

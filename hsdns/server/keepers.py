@@ -44,6 +44,7 @@ class Keepers:
         self._keepers: list[Keeper] = []
         self._old: list[Keeper] = []
         self._leaving: list[Keeper] = []
+        self._leaving_udp: list[UdpListener] = []
         self._udp: Mapping[Listen, UdpListener] = {}
         self._seen: dict[tuple[str, object], dict[str, float]] = {}  # what was counted, and by whom
         self._lost = metrics.counter(
@@ -83,11 +84,13 @@ class Keepers:
         keepers: Mapping[Listen, Keeper | None],
         udp: Mapping[Listen, UdpListener],
         leaving: Sequence[Keeper] = (),
+        leaving_udp: Sequence[UdpListener] = (),
     ) -> None:
         """Count these from now on, and until let_go() those of listeners that are `leaving`."""
         self._write_logs(MAX_LOG_LINES)
         self.fold()
         self._leaving += leaving
+        self._leaving_udp += leaving_udp
         self._old = [
             keeper
             for keeper in self._keepers
@@ -95,18 +98,26 @@ class Keepers:
         ]
         self._keepers = [keeper for keeper in keepers.values() if keeper is not None]
         self._udp = udp
-        sources = {*self._keepers, *self._leaving, *self._old, *udp.values()}
+        self._forget()
+
+    def let_go(self, left: Sequence[Keeper], left_udp: Sequence[UdpListener] = ()) -> None:
+        """Count those of listeners that have closed once more; each was `leaving`."""
+        self._write_logs(MAX_LOG_LINES)
+        self.fold()
+        for keeper in left:
+            self._leaving.remove(keeper)
+        for listener in left_udp:
+            self._leaving_udp.remove(listener)
+        kept = (*self._keepers, *self._leaving)
+        self._old = [*self._old, *(keeper for keeper in left if keeper not in kept)]
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was seen of others than those that count, and show no tables until the next fold()."""
+        sources = {*self._all(), *self._listeners()}
         self._seen = {key: seen for key, seen in self._seen.items() if key[1] in sources}
         for gauge in (self._entries, self._octets):
             gauge.values.clear()
-
-    def let_go(self, left: Sequence[Keeper]) -> None:
-        """Count those of listeners that have closed once more; each was `leaving`."""
-        self._write_logs(MAX_LOG_LINES)
-        for keeper in left:
-            self._leaving.remove(keeper)
-        kept = (*self._keepers, *self._leaving)
-        self._old = [*self._old, *(keeper for keeper in left if keeper not in kept)]
 
     def finish(self) -> None:
         """Count and log what is left; the sockets are closed."""
@@ -122,9 +133,9 @@ class Keepers:
             old = set(self._old)
             self._seen = {key: seen for key, seen in self._seen.items() if key[1] not in old}
             self._old.clear()
-        for keeper in self._keepers:
+        for keeper in (*self._leaving, *self._keepers):
             self._fold_statistics(keeper)
-        for listener in self._udp.values():
+        for listener in self._listeners():
             dropped, errors = listener.statistics()
             found = {"dropped": float(dropped)}
             found |= {errno.errorcode.get(code, "UNKNOWN"): count for code, count in errors.items()}
@@ -157,6 +168,9 @@ class Keepers:
 
     def _all(self) -> tuple[Keeper, ...]:
         return (*self._old, *self._leaving, *self._keepers)
+
+    def _listeners(self) -> tuple[UdpListener, ...]:
+        return (*self._leaving_udp, *self._udp.values())
 
     def _fold_statistics(self, keeper: Keeper) -> None:
         found = keeper.table.statistics()

@@ -31,8 +31,9 @@ from hsdns.server.chains import has_debug, make_processors
 from hsdns.server.http import HttpError, HttpListeners
 from hsdns.server.keepers import Keepers
 from hsdns.server.listener import ListenError, Opened
-from hsdns.server.listeners import DRAIN_TIMEOUT, Leaving, Listeners
+from hsdns.server.listeners import DRAIN_TIMEOUT, Leaving, Listeners, OpenListener
 from hsdns.server.runtime import ServerRuntime, Tasks
+from hsdns.server.udp import UdpListener
 from hsdns.wire.name import Name
 
 log = logging.getLogger("hsdns.server")
@@ -293,11 +294,11 @@ class Server:
 
     async def _retire(self, old: ServerRuntime, left: Sequence[Leaving]) -> None:
         """Stop an old configuration when what is in work has been answered, and close what is not wanted any more."""
-        leaving = _keepers_of(left)
+        keepers, udp = _keepers_of(left), _udp_of(left)
         try:
             await self.listeners.let_go(left, lambda: self._at_once)
         finally:
-            self._keepers.let_go(leaving)
+            self._keepers.let_go(keepers, udp)
             await old.wait_until(lambda: not len(old.queries) or self._at_once, DRAIN_TIMEOUT)
             await _stop(old)
 
@@ -309,7 +310,7 @@ class Server:
             listener.listen: runtime.processors[listener.listen.server].keeper
             for listener in configuration.listeners
         }
-        self._keepers.use(keepers, self.listeners.udp, _keepers_of(left))
+        self._keepers.use(keepers, self.listeners.udp, _keepers_of(left), _udp_of(left))
 
     def _processors(
         self, configuration: Configuration, runtime: ServerRuntime
@@ -391,6 +392,11 @@ def _is_first(block: AssembledBlock, listener: Listener, zone: Name) -> bool:
 def _keepers_of(left: Sequence[Leaving]) -> list[Keeper]:
     """What keeps the tables of these listeners, which nobody exchanges any more."""
     return [each.processor.keeper for each in left if each.processor.keeper is not None]
+
+
+def _udp_of(left: Sequence[Leaving]) -> list[UdpListener]:
+    found = [each.udp if isinstance(each, OpenListener) else each for each in left]
+    return [each for each in found if each is not None]
 
 
 async def _stop(runtime: ServerRuntime, started: Sequence[Plugin] | None = None) -> None:

@@ -204,6 +204,28 @@ def test_listener_that_is_opened_anew_counts_from_nothing() -> None:
         del listener, udp
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_leaving_listener_is_asked_is_counted_until_it_closes(kind: str) -> None:
+    metrics, kept, listener = Registry(), make_kept(kind), Statistics()
+    keepers, udp = Keepers(metrics), {LISTEN: listener}
+    keepers.use({LISTEN: kept.keeper}, udp)  # type: ignore[arg-type]  # only counters are asked
+    kept.slow(WEB)
+    keepers.use({}, {}, [kept.keeper], [listener])  # type: ignore[list-item]  # as above
+    for _ in range(2):
+        assert kept.fast(WEB) is not None
+        listener.dropped += 3
+        listener.errors = {errno.EPERM: listener.dropped}
+        metrics.fold()
+    assert kept.fast(WEB) is not None
+    keepers.let_go([kept.keeper], [listener])  # type: ignore[list-item]  # as above
+    metrics.fold()
+    assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == 3
+    assert values(metrics, "hsdns_table_entries", "gauge") == {}
+    assert values(metrics, "hsdns_udp_queue_drops_total") == {(): 6}
+    assert values(metrics, "hsdns_udp_send_errors_total") == {("EPERM",): 6}
+    assert keepers._seen == {}
+
+
 def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
     metrics, kept = Registry(), make_kept("loop")
     keepers = Keepers(metrics)

@@ -682,12 +682,14 @@ def test_what_an_address_answers_until_it_closes_is_counted_and_logged(
                 await loop.sock_recv(waiting.sock, 512)
                 await until(lambda: not len(site.server._retiring), "the address given up")
                 counted = site.value("coredns_dns_requests_total")
+                looked_up = site.value("hsdns_table_lookups_total")
         lines = [line for line in caplog.messages if known in line]
         assert counted == {
             (f"dns://127.0.0.1:{leaving}", ".", "", "udp", "1", "A"): 8,
             (f"dns://127.0.0.1:{leaving}", ".", "", "tcp", "1", "A"): 6,
         }
         assert len(lines) == 13
+        assert looked_up[f"dns://127.0.0.1:{leaving}", "hit"] == 12
 
     try:
         with serving_with(kind):
@@ -1319,7 +1321,7 @@ def test_sigterm_while_a_failed_reload_stops_what_it_began(
         await entered.wait()
         asyncio.get_running_loop().call_soon(go_on.set)  # after the end has begun
         await site.server.close()
-        assert await asyncio.gather(reloading, return_exceptions=True) == [False]
+        assert (await asyncio.gather(reloading, return_exceptions=True))[0] is False
         assert ended == ["debug"]
         assert other_tasks() == set()
 
@@ -1400,7 +1402,7 @@ def test_claims_that_change_while_a_reload_opens_count_no_line_twice(tmp_path: P
         async with ClusterServer(tmp_path, text, OBJECTS) as site:
             leaving = site.server.listeners[Listen("127.0.0.1", other)].processor.keeper
             assert leaving is not None
-            leaving.table.log.dropped = 5  # type: ignore[attr-defined]  # the twin in Python has it
+            leaving.table.log.dropped = 5
             real = TcpServer.start
 
             async def start(server: TcpServer) -> None:

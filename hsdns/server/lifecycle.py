@@ -146,6 +146,8 @@ class Server:
             if self.stopping or self._runtime is None:  # it ends, or the start has failed
                 return False
             self._starting = asyncio.current_task()
+            # A second line with the same reason, for the searches and alerts that are written for CoreDNS's.
+            wanted = RELOAD_FAILED if only_if_changed else "SIGUSR1"
             try:
                 corefile = self._read(only_if_changed)
                 if corefile is None:
@@ -156,13 +158,12 @@ class Server:
             except StartFailures as error:
                 failures(self.metrics).inc()
                 log.error("Restart failed: %s (serving goes on as before)", error)
-                # A second line with the same reason, for the searches and alerts that are written for CoreDNS's.
-                wanted = RELOAD_FAILED if only_if_changed else "SIGUSR1"
                 log.error("%s: %s", wanted, error)
                 return False
-            except Exception:
+            except Exception as error:
                 failures(self.metrics).inc()
                 log.exception("Restart failed; serving goes on as before")
+                log.error("%s: %s", wanted, error)
                 return False
             finally:
                 self._starting = None

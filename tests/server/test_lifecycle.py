@@ -446,7 +446,7 @@ def test_broken_file_is_tried_once(text: str, error: str, tmp_path: Path) -> Non
 
 
 def test_fault_of_a_plugin_keeps_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(self: Plugin, runtime: Runtime) -> None:
         raise RuntimeError("a fault of the plugin")
@@ -455,8 +455,12 @@ def test_fault_of_a_plugin_keeps_the_old_one(
         async with running(Site(tmp_path, WHOAMI)) as site:
             monkeypatch.setattr(Errors, "start", fail)
             site.write(WHOAMI.replace("whoami", "whoami\nerrors"))
-            assert not await site.server.reload()
+            assert not await site.server.reload(only_if_changed=True)
             assert site.failures == 1
+            assert caplog.messages[-2:] == [
+                "Restart failed; serving goes on as before",
+                "plugin/reload: Corefile changed but reload failed: a fault of the plugin",
+            ]
             assert (await site.ask()).startswith(NOERROR)
 
     run(test())

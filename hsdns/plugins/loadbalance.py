@@ -14,7 +14,7 @@ Cacheable: yes, the fast path begins with another address each time instead.  No
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from random import Random
 from typing import Any, ClassVar, Final, NamedTuple, Self
@@ -87,17 +87,17 @@ class Loadbalance(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `loadbalance [round_robin]` or `loadbalance weighted FILE`."""
-        directive = one_of(directives, block.warn, last=True)
-        policy, file = _policy(directive)
-        for line in directive.lines:
+        """Read `loadbalance [round_robin]` or `loadbalance weighted FILE`; of several the last one and `prefer`."""
+        counting = _counting(directives, block.warn)
+        policy, file = _policy(counting[-1])
+        for line in (line for each in counting for line in each.lines):
             belongs = _POLICY_OF.get(line.name.text, policy)
             if belongs != policy:
                 raise CorefileError(
                     line.name.position,
                     f'property "{line.name.text}" of loadbalance belongs to policy "{belongs}", not to "{policy}"',
                 )
-        options = read_properties(directives, cls.PROPERTIES)
+        options = read_properties(counting, cls.PROPERTIES)
         if file is None:
             return cls([network for line in options["prefer"] for network in line])
         return cls((), WeightsFile(block.path(file.text), options["reload"], file.position))
@@ -184,6 +184,18 @@ def _sort(records: Sequence[RR]) -> _Sorted:
         else:
             found.others.append(rr)
     return found
+
+
+def _counting(directives: Sequence[Directive], warn: Callable[[str], None]) -> list[Directive]:
+    """The last one, behind those whose networks count too: of `round_robin`, and no `weighted` follows."""
+    *others, last = directives
+    counting, idle = [last], [last]
+    networks_count = _policy(last)[0] == ROUND_ROBIN
+    for each in reversed(others):
+        networks_count = _policy(each)[0] == ROUND_ROBIN and networks_count
+        (counting if networks_count and each.lines else idle).insert(0, each)
+    one_of(idle, warn, last=True)
+    return counting
 
 
 def _policy(directive: Directive) -> tuple[str, Token | None]:

@@ -223,9 +223,47 @@ def test_whether_the_table_may_answer(text: str, cacheable: bool) -> None:
     assert set_up(Loadbalance, text).cacheable is cacheable
 
 
-def test_last_of_several_counts() -> None:
+@pytest.mark.parametrize(
+    ("text", "networks", "idle"),
+    [
+        ("loadbalance\nloadbalance", "", ["2"]),
+        ("loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance", "10.0.0.0/8", []),
+        (
+            "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance round_robin\n"
+            "loadbalance {\nprefer 192.0.2.0/24\n}",
+            "10.0.0.0/8 192.0.2.0/24",
+            ["5"],
+        ),
+        (
+            "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance weighted w {\nreload 1s\n}\nloadbalance",
+            "",
+            ["2", "5"],
+        ),
+    ],
+)
+def test_last_of_several_counts_and_the_networks_of_all(
+    text: str, networks: str, idle: list[str]
+) -> None:
     warnings: list[str] = []
-    set_up(Loadbalance, "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance", warnings=warnings)
+    found = set_up(Loadbalance, text, warnings=warnings)
+    assert found._file is None
+    assert found._networks == tuple(ip_network(each) for each in networks.split())
+    last = 2 + text.count("\n", 0, text.rindex("loadbalance"))
     assert warnings == [
-        'Corefile:2:1: this "loadbalance" has no effect, the one at Corefile:5:1 counts, as in CoreDNS 1.14.7; remove one'
+        f'Corefile:{line}:1: this "loadbalance" has no effect, the one at Corefile:{last}:1 counts,'
+        " as in CoreDNS 1.14.7; remove one"
+        for line in idle
     ]
+
+
+def test_last_weighted_counts_alone() -> None:
+    warnings: list[str] = []
+    text = (
+        "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance weighted one {\nreload 1s\n}\n"
+        "loadbalance weighted two {\nreload 2s\n}"
+    )
+    found = set_up(Loadbalance, text, warnings=warnings)
+    assert found._networks == ()
+    assert found._file is not None
+    assert found._file._path.endswith("two")
+    assert [warning.partition(":1: ")[0] for warning in warnings] == ["Corefile:2", "Corefile:5"]

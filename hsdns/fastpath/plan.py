@@ -18,6 +18,7 @@ Rule 4: a query in mixed case, or with a client's cookie and no other option, is
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import Final
 
 from hsdns.fastpath.entry import ONE_TURN, TURN_SHIFT, Entry, bytes_octets
@@ -31,6 +32,7 @@ PACE: Final = 64
 # What a plan costs beside its octets in CPython 3.11: itself, its places in the dictionary and in the queue.
 PLAN_LEN: Final = 112 + 64 + 8
 _MOST_NUMBERS: Final = 4096
+_MOST_OLDEST: Final = 512  # few, for they may be of plans that are gone, whose memory nobody counts
 _HEAD_LEN: Final = HEADER_LEN - 2  # before the question in a form, and in what is prepared
 _CLASS_LEN: Final = 2
 # How a query ends that has no option, from RDLENGTH on, and one that has a cookie but for the cookie's own octets.
@@ -162,7 +164,7 @@ class Plans:
         """Drop old ones until the others fit."""
         while self.octets > room and self.by_form:
             if not self._oldest:
-                self._oldest.extend(self.by_form)
+                self._oldest.extend(islice(self.by_form, _MOST_OLDEST))
             plan = self.by_form.get(self._oldest.popleft())
             if plan is not None:
                 self._remove(plan)

@@ -327,6 +327,33 @@ def test_octets_are_those_that_python_takes(count: int) -> None:
         assert 0.5 * counted < traced < 1.1 * counted, (learned, asked)
 
 
+def test_what_was_prepared_of_old_answers_takes_no_memory() -> None:
+    """Whatever was dropped for lack of memory before, and learned anew since."""
+    from hsdns.fastpath import _python  # noqa: PLC0415 - as above
+
+    number = 1500
+    subject = Subject(_python, 1_330_000)
+    queries = [
+        [ask(f"n{each:04}.org.", edns=Edns(1232 + size)) for each in range(number)]
+        for size in range(10)
+    ]
+    replies = [to_wire(query, addresses(query)) for query in queries[0]]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for sizes in (range(6), range(6, 8), range(8, 10)):
+            for index, (query, reply) in enumerate(zip(queries[0], replies, strict=True)):
+                subject.learn(query, reply, pairs=[(index + 300, 0)])
+            for size in sizes:
+                for query in queries[size] + queries[size]:
+                    subject.lookup(query)
+        traced, counted = tracemalloc.get_traced_memory()[0], subject.table.statistics().octets
+    finally:
+        tracemalloc.stop()
+    assert counted > 1_300_000, "all of the memory was needed"
+    assert traced < 1.1 * counted, (traced, counted)
+
+
 def test_a_flood_of_once_asked_names_keeps_the_hot_ones(twin: ModuleType) -> None:
     subject = Subject(twin, 400_000)
     hot = [ask(f"hot{number}.org.") for number in range(50)]

@@ -18,7 +18,7 @@ from hsdns.chain import Endpoint, Handler, Request
 from hsdns.cluster.freshness import Reads
 from hsdns.fastpath import LogRecord, Table, Versions
 from hsdns.plugins.cache import Cache
-from hsdns.plugins.cache_options import DENIAL
+from hsdns.plugins.cache.options import DENIAL
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.log import Kept, Log
 from hsdns.plugins.prometheus import TYPES, Counted, QueryCounts

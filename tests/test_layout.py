@@ -220,12 +220,13 @@ def test_what_serves_is_pinned_alike_for_tests() -> None:
 
 
 def test_order_names_every_plugin() -> None:
-    stems = {path.stem for path in (PACKAGE / "plugins").glob("*.py")} - {"__init__"}
-    assert set(ORDER) - stems == set()
+    folder = PACKAGE / "plugins"
+    stems = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    packages = {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert stems & packages == set()
+    assert stems | packages == set(ORDER)
     assert len(set(ORDER)) == len(ORDER)
     assert set(ORDER) & NOT_YET == set()
-    # What is no plugin is a part of one, and says of which: cache_store.py.
-    assert {stem for stem in stems - set(ORDER) if stem.partition("_")[0] not in ORDER} == set()
 
 
 def sections_of(page: Path) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Where an upstream is: the TO words of `forward`, read.
 
-Path: plugins/forward_route.py reads its arguments here at setup; upstream/exchange.py connects to what comes out.
+Path: plugins/forward/route.py reads its arguments here at setup; upstream/exchange.py connects to what comes out.
 Source: CoreDNS 1.14.7 plugin/pkg/parse host.go and transport.go, plugin/forward setup.go and resolve.go.
 Rule 1: a word is an address, else a file that is there, else a host name; lookup.py asks for the last.
 """

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import pytest
 
 from hsdns import drive, keeper
-from hsdns.plugins import kubernetes_following
+from hsdns.plugins.kubernetes import following
 from hsdns.query import QueryProcessor
 from hsdns.server import keepers, lifecycle, listeners, udp
 from hsdns.server.udp import UdpListener, UdpServer
@@ -66,7 +66,7 @@ def serving_with(kind: str) -> Iterator[None]:
     implementation = "python" if kind == "loop" else "rust"
     with ExitStack() as patches:
         for where, name in (
-            (lifecycle, "Versions"), (keeper, "Table"), (kubernetes_following, "ClusterNames"), (udp, "Batch"),
+            (lifecycle, "Versions"), (keeper, "Table"), (following, "ClusterNames"), (udp, "Batch"),
         ):  # fmt: skip
             patches.enter_context(patch.object(where, name, getattr(twin, name)))
         for where in (listeners, keepers, udp):

@@ -1,0 +1,362 @@
+"""Keep the replies of slower sources for as long as their TTL says.
+
+Path: step 5, above `hosts`, `kubernetes` and `forward`, below `loadbalance`.
+Source: CoreDNS 1.14.7 plugin/cache (cache.go, handler.go, item.go); RFC 2308, RFC 8767.
+Rule 1: what is kept, and in which half, is decided in _remember() and nowhere else.
+Rule 2: all records of a reply show one TTL, the least of them held between floor and maximum, from the first reply on.
+Rule 3: a `fresh` reply (computed from the newest state of the cluster) is counted like any other but never kept: a mark
+        takes its place, and `next` is asked every time.  So its TTL never goes down, a TTL of 0 stays 0, and neither
+        prefetch nor serve_stale nor keepttl touches it.
+Rule 4: an entry is asked for anew by one query at a time, beside the one that is answered; what comes is stored, and
+        what is no news (SERVFAIL, REFUSED, silence) leaves the stale entry where it is.
+Rule 5: cacheable: the fast path keeps `fresh` replies alone, and counts them as they would count here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, Self
+
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import Property, only_once, read_properties
+from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugins.cache.counts import Counts
+from hsdns.plugins.cache.half import Half, Judgement, judge, ttls
+from hsdns.plugins.cache.options import (
+    DENIAL,
+    MIN_TTL,
+    PROPERTIES,
+    SUCCESS,
+    Bounds,
+    Prefetch,
+    Stale,
+    read_ttl,
+    warn_of_durations,
+)
+from hsdns.plugins.cache.refresh import wait_for
+from hsdns.plugins.cache.store import Entry, Key, Store, with_ttl
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import AD, Query, Reply
+from hsdns.wire.name import ROOT, Name
+
+MAX_TTL: Final = 3600  # plugin/pkg/dnsutil MaximumDefaultTTL
+MAX_DENIAL_TTL: Final = MAX_TTL // 2
+DEFAULT_CAPACITY: Final = 10_000
+WILDCARD: Final = "zone/wildcard"  # metadata of whoever answers from a wildcard
+
+
+class Cache(Handler):
+    """Answers again what was answered a short time ago."""
+
+    name: ClassVar[str] = "cache"
+    cacheable = True
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = PROPERTIES
+
+    def __init__(
+        self,
+        zones: tuple[Name, ...],
+        success: Half,
+        denial: Half,
+        *,
+        prefetch: Prefetch = Prefetch(),  # noqa: B008 - immutable
+        stale: Stale = Stale(),  # noqa: B008 - immutable
+        prefers_positive: bool = False,
+        keeps_ttl: bool = False,
+    ) -> None:
+        self.zones, self.success, self.denial = zones, success, denial
+        self.prefetch, self.stale = prefetch, stale
+        self.prefers_positive = prefers_positive and stale.up_to > 0
+        self.keeps_ttl = keeps_ttl
+        self._all_zones = ROOT in zones
+        self._counts: Counts
+        self._runtime: Runtime
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `cache [TTL] [ZONE...]` and its properties."""
+        directive = only_once(directives)
+        args, ttl = directive.args, None
+        if args and re.fullmatch(r"[+-]?[0-9]+", args[0].text):
+            ttl, args = read_ttl(args[0]), args[1:]
+        warn_of_durations(args, block.warn)
+        options = read_properties(directives, cls.PROPERTIES)
+        if options["serve_stale_policy"] and options["serve_stale"] is None:
+            line = next(each for each in directive.lines if each.name.text == "serve_stale_policy")
+            raise CorefileError(
+                line.name.position,
+                "serve_stale_policy says which reply is served stale; add serve_stale",
+            )
+        halves = []
+        for name, maximum in ((SUCCESS, MAX_TTL), (DENIAL, MAX_DENIAL_TTL)):
+            bounds: Bounds = options[name] or Bounds(DEFAULT_CAPACITY)
+            disabled: tuple[Name, ...] = ()
+            for line in options["disable"]:
+                if (
+                    line.kind == name
+                ):  # of several lines for one kind the last one counts, as in CoreDNS
+                    disabled = line.zones
+            halves.append(
+                Half(
+                    name,
+                    bounds.capacity,
+                    bounds.maximum or ttl or maximum,
+                    MIN_TTL if bounds.floor is None else bounds.floor,
+                    int(options["servfail"]),
+                    disabled,
+                )
+            )
+        return cls(
+            zones_from_args(args) or block.zones,
+            *halves,
+            prefetch=options["prefetch"],
+            stale=options["serve_stale"] or Stale(),
+            prefers_positive=bool(options["serve_stale_policy"]),
+            keeps_ttl=options["keepttl"],
+        )
+
+    async def start(self, runtime: Runtime) -> None:
+        """Make the stores, empty, and the metrics."""
+        for half in (self.success, self.denial):
+            half.store = Store(half.capacity, runtime.random)
+        self._runtime = runtime
+        self._counts = Counts(runtime.metrics, ",".join(zone.to_text() for zone in self.zones))
+
+    def mark(self, query: Query, reply: Reply) -> tuple[str, int] | None:
+        """How a `fresh` reply counts when it is given again: as which kind, and for how many seconds it is a hit.
+
+        None where the cache does not count it at all.
+        """
+        if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
+            return None
+        judgement = judge(query, reply, self._runtime.wall)
+        return self._half(judgement).mark(query, reply, judgement.kind)
+
+    def is_disabled(self, kind: str, zone: Name) -> bool:
+        """Whether nothing of a kind is kept for a zone and all below it."""
+        return (self.denial if kind == DENIAL else self.success).is_disabled(zone)
+
+    def fold(self, server: str, kind: str, hits: int, misses: int) -> None:
+        """Add what the fast path has counted."""
+        self._counts.add(server, kind, hits, misses)
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Answer from the store, or ask below and store what comes."""
+        query, now = request.query, request.now
+        qname = query.qname
+        if not self._all_zones and not any(qname.is_at_or_below(zone) for zone in self.zones):
+            return await next(request)
+        key = (qname.lower, query.qtype, query.qclass, query.do, query.cd)
+        found = self._lookup(key, now)
+        if found is not None and found[1].is_overtaken:
+            found = None
+        self._counts.count_lookup(request, found[0] if found else None)
+        if found is not None and found[1].reply is not None:
+            reply = await self._serve(request, key, found[1], next)
+            if reply.fresh and request.reads is not None:
+                request.reads.mark = self.mark(query, reply)
+        else:
+            reply = await next(_below(request))
+            if not reply.written or reply.dropped:
+                # The server writes it to the client's query, not to the one that a plugin below has changed.
+                return reply if reply.rd is None else reply.replace(rd=None)
+            judgement = judge(query, reply, self._runtime.wall)
+            reply, _ = self._remember(request, key, reply, judgement, is_marked=found is not None)
+            if reply.fresh and request.reads is not None:
+                half = self._half(judgement)
+                request.reads.mark = half.mark(query, reply, judgement.kind)
+        return _for_client(reply, query)
+
+    def _lookup(self, key: Key, now: float) -> tuple[str, Entry] | None:
+        """Find what is known of a key; a SERVFAIL does not hide an answer that may still be served."""
+        up_to = self.stale.up_to
+        if self.prefers_positive:
+            good = self._last_good(key)
+            if good is not None and good.counts(now, up_to):
+                return SUCCESS, good
+        denied = self.denial.store.lookup(key, now, up_to)
+        if denied is not None and not denied.is_servfail:
+            return DENIAL, denied
+        answered = self.success.store.lookup(key, now, up_to)
+        if answered is not None:
+            return SUCCESS, answered
+        return (DENIAL, denied) if denied is not None else None
+
+    def _last_good(self, key: Key) -> Entry | None:
+        """The newest good answer to a question, however old."""
+        entry = self.success.store.find(key)
+        return entry if entry is None or entry.answers else entry.last_good
+
+    async def _serve(self, request: Request, key: Key, entry: Entry, next: Next) -> Reply:  # noqa: A002 - as handle()
+        """Answer with an entry, and see to it that it is asked for anew in time."""
+        now, stale = request.now, self.stale
+        ttl = entry.ttl(now)
+        if ttl > 0:
+            if self._is_popular(entry, now):
+                self._refresh_beside(request, key, entry, next)
+        else:
+            if stale.verify:
+                verified = await self._verify(request, key, entry, next)
+                if verified is not None:
+                    return verified
+            else:
+                self._refresh_beside(request, key, entry, next)
+            self._counts.count_stale(request)
+        if entry.wildcard and request.metadata is not None:
+            request.metadata[WILDCARD] = lambda: entry.wildcard
+        if ttl <= 0 and stale.ttl:
+            ttl = stale.ttl
+        elif self.keeps_ttl:
+            ttl = entry.full_ttl
+        shown = entry.show(max(ttl, 0))
+        assert shown is not None, "a mark is not served"
+        return shown
+
+    def _is_popular(self, entry: Entry, now: float) -> bool:
+        """Whether an entry is to be asked for anew before its time is over."""
+        amount, gap, percent = self.prefetch
+        return (
+            amount > 0
+            and entry.hit(now, gap) >= amount
+            and entry.ttl(now) <= math.ceil(entry.full_ttl * percent / 100)
+        )
+
+    def _refresh_beside(self, request: Request, key: Key, entry: Entry, next: Next) -> None:  # noqa: A002 - as handle()
+        """Ask for an entry anew in a task of its own, unless that is being done or has just failed."""
+        runtime, is_stale = self._runtime, entry.ttl(request.now) <= 0
+        recheck = self.stale.recheck if is_stale else 0.0
+        if not entry.begin_refresh(runtime.clock(), recheck):
+            return
+        self._counts.count_prefetch(request)
+        # Over TCP, as in CoreDNS, so that no upstream cuts the reply; and what is read is not read for this client.
+        metadata = None if request.metadata is None else {**request.metadata}
+        beside = request.replace(protocol="tcp", reads=None, metadata=metadata)
+
+        async def refresh() -> None:
+            refreshed = False
+            try:
+                refreshed = await self._refresh(beside, key, entry, next, is_stale) is not None
+            finally:
+                entry.end_refresh(runtime.clock(), recheck, refreshed=refreshed or not is_stale)
+
+        runtime.spawn(refresh(), f"cache: refresh of {request.query.qname.to_text()}")
+
+    async def _verify(
+        self,
+        request: Request,
+        key: Key,
+        entry: Entry,
+        next: Next,  # noqa: A002 - as handle()
+    ) -> Reply | None:
+        """Ask below before a stale entry is served; None where there is no news, or not in time."""
+        clock, recheck, seconds = self._runtime.clock, self.stale.recheck, self.stale.timeout
+        if recheck and not entry.begin_refresh(request.now, recheck):
+            return None
+
+        async def verify() -> Reply | None:
+            news = None
+            try:
+                news = await self._refresh(request, key, entry, next, True)
+            finally:
+                if recheck:
+                    entry.end_refresh(clock(), recheck, refreshed=news is not None)
+            if news is None:
+                return None
+            shown, stored = news
+            # As in CoreDNS, under a time limit it is given as it was stored, with AA.
+            if seconds and stored is not None and stored.reply is not None:
+                return stored.reply
+            return shown
+
+        if not seconds:
+            return await verify()
+        name = f"cache: check of {request.query.qname.to_text()}"
+        return await wait_for(verify(), seconds, self._runtime.spawn, name)
+
+    async def _refresh(
+        self,
+        request: Request,
+        key: Key,
+        entry: Entry,
+        next: Next,  # noqa: A002 - as handle()
+        is_stale: bool,
+    ) -> tuple[Reply, Entry | None] | None:
+        """Ask below and store what comes; return both, None where it is no news about the entry."""
+        reply = await next(_below(request))
+        if not reply.written or reply.dropped:
+            return None
+        judgement = judge(request.query, reply, self._runtime.wall)
+        is_news = not is_stale or judgement.replaces_stale(reply)
+        if is_stale and self.prefers_positive:
+            # What else comes is kept beside the good answer, which goes on being served.
+            is_news = judgement.answers
+        elif not is_news:
+            return None
+        shown, stored = self._remember(request, key, reply, judgement)
+        if stored is not None and is_news:
+            stored.take_hits(entry, request.now)
+        return (shown, stored) if is_news else None
+
+    def _half(self, judgement: Judgement) -> Half:
+        return self.denial if judgement.is_denial else self.success
+
+    def _remember(
+        self,
+        request: Request,
+        key: Key,
+        reply: Reply,
+        judgement: Judgement,
+        *,
+        is_marked: bool = False,
+    ) -> tuple[Reply, Entry | None]:
+        """Give a reply its TTL and store it where it may be kept; `is_marked`: a mark for it is still good."""
+        half = self._half(judgement)
+        ttl = half.shown_ttl(reply, judgement.kind)
+        shown = reply
+        if reply.edns_options is not None or reply.edns is not None:
+            shown = reply.replace(edns_options=None, edns=None)
+        found_ttls = set(ttls(reply))
+        shown_ttl = 0 if reply.fresh and 0 in found_ttls else ttl
+        if found_ttls - {shown_ttl}:  # what the cluster answers has it already, most of the time
+            shown = with_ttl(shown, shown_ttl)
+        if not judgement.may_be_kept or ttl <= 0 or (reply.fresh and is_marked):
+            return shown, None
+        entry, evicted = None, False
+        if not half.is_disabled(request.query.qname):
+            # AA is always set, for old resolvers that throw away what is not authoritative (item.go).
+            kept = None if reply.fresh else shown.replace(aa=True, rd=None, error=None)
+            now = max(request.now, self._runtime.clock())  # the reply may have been long in coming
+            entry = Entry(kept, ttl, now, reply.rcode == Rcode.SERVFAIL)
+            self._note(request, key, entry, judgement)
+            evicted = half.store.remember(key, entry)
+        sizes = {each.name: len(each.store) for each in (self.success, self.denial)}
+        self._counts.count_stored(request, half.name if evicted else None, sizes)
+        return shown, entry
+
+    def _note(self, request: Request, key: Key, entry: Entry, judgement: Judgement) -> None:
+        """Note in a new entry what it replaces and where it comes from."""
+        entry.answers = judgement.answers
+        wildcard = (request.metadata or {}).get(WILDCARD)
+        entry.wildcard = wildcard() if wildcard is not None else ""
+        if judgement.is_denial:
+            return
+        if self.prefers_positive and not entry.answers:
+            entry.last_good = self._last_good(key)
+        elif self.stale.up_to or self.prefetch.amount:
+            self.denial.store.forget(key)  # or, stale, it would stand before what has come since
+
+
+def _below(request: Request) -> Request:
+    """What is asked below: with AD an upstream says whether the data are authentic, whoever asks later.
+
+    RFC 6840 section 5.7.
+    """
+    query = request.query
+    return request.replace(query=query.replace(flags=query.flags | AD))
+
+
+def _for_client(reply: Reply, query: Query) -> Reply:
+    """Clear AD for a client that asked for nothing of DNSSEC (RFC 6840 sections 5.7 and 5.8)."""
+    return reply.replace(ad=False) if reply.ad and not query.do and not query.flags & AD else reply

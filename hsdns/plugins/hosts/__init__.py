@@ -1,0 +1,257 @@
+"""Answer names and addresses from a file such as /etc/hosts, and from lines in the Corefile.
+
+Path: step 5, above `kubernetes`; table.py holds what the lines say.
+Source: CoreDNS 1.14.7 plugin/hosts.
+Rule 1: there is no zone behind the lines, so there is no SOA: an unknown name is SERVFAIL, not NXDOMAIN, unless
+        `fallthrough` passes it on; a known name without the type asked for is an empty answer without SOA.
+Rule 2: a PTR question that finds nothing is always passed on, and one that finds something needs no zone.
+Rule 3: what the file says and what the Corefile says add up, the file's first.
+Rule 4: cacheable: its own answers are not kept by the fast path, and what others answer behind it is kept only until
+        the file changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+from asyncio import sleep
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self
+
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.cluster.freshness import plugin_counter
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import (
+    Property,
+    duration,
+    flag,
+    integer,
+    one,
+    only_once,
+    read_properties,
+)
+from hsdns.corefile.tree import CorefileError, Directive, Line, did_you_mean
+from hsdns.metrics import Gauge, Registry
+from hsdns.plugins.hosts.table import HostsTable, parse_address, reverse_to_packed
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Reply, unwritten
+from hsdns.wire.name import ROOT, Name
+
+DEFAULT_PATH: Final = "/etc/hosts"
+_COUNTER: Final = plugin_counter(b"hosts")
+_log = logging.getLogger("hsdns.plugin.hosts")
+
+
+def read_fallthrough(line: Line) -> tuple[Name, ...]:
+    """Read the zones whose unknown names are passed on; none means all."""
+    return zones_from_args(line.args) if line.args else (ROOT,)
+
+
+class Version(NamedTuple):
+    """How a file is told to have changed; the time in nanoseconds."""
+
+    mtime_ns: int
+    size: int
+
+
+class Hosts(Handler):
+    """Answers A, AAAA and PTR for the names of a hosts file."""
+
+    name: ClassVar[str] = "hosts"
+    cacheable = True
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "ttl": Property(one(integer(1, 65535)), default=3600, syntax="SECONDS"),
+        "no_reverse": Property(flag, default=False),
+        "reload": Property(one(duration()), default=5.0, syntax="DURATION"),
+        "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONES...]"),
+        "fallthrough_unsupported": Property(flag, default=False),
+    }
+
+    def __init__(
+        self, path: str, zones: Sequence[Name], inline: Iterable[str], options: dict[str, Any]
+    ) -> None:
+        self.path = path
+        self.zones = tuple(zones)
+        self._ttl: int = options["ttl"]
+        self._reverse = not options["no_reverse"]
+        self._reload: float = options["reload"]
+        self._through: tuple[Name, ...] = options["fallthrough"]
+        self._unsupported_through: bool = options["fallthrough_unsupported"]
+        self._inline = HostsTable(inline, self.zones, reverse=self._reverse)
+        self._tables: tuple[HostsTable, ...] = (self._inline,)
+        self._version: Version | None = None
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `hosts [FILE [ZONES...]]`; a file that is not there is only a warning, it may come later."""
+        directive = only_once(directives)
+        path = DEFAULT_PATH
+        if directive.args:
+            path = block.path(directive.args[0].text)
+            _look_at(directive, path, block.warn)
+        zones = zones_from_args(directive.args[1:]) or block.zones
+        inline, properties = _split_body(directive, cls.PROPERTIES, block.warn)
+        options = read_properties([properties], cls.PROPERTIES)
+        if options["fallthrough_unsupported"] and not options["fallthrough"]:
+            raise CorefileError(
+                directive.name.position,
+                'property "fallthrough_unsupported" of hosts needs "fallthrough" beside it; add that line',
+            )
+        return cls(path, zones, inline, options)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Read the file, and begin to look whether it changed."""
+        self._runtime = runtime
+        self._entries, self._loaded = gauges(runtime.metrics)
+        self.read()
+        if self._reload:
+            runtime.spawn(self._watch(), "hosts")
+
+    async def _watch(self) -> None:
+        while True:
+            await sleep(self._reload)
+            # A blocklist of 100,000 lines takes most of a second.
+            found = await asyncio.to_thread(self._parse)
+            if found is not None:
+                self._use(*found)
+                self._runtime.counters.bump(_COUNTER)
+                self._runtime.claims_changed()
+
+    def read(self) -> None:
+        """Read the file where its time or size is new; while it cannot be read, what it said before stays."""
+        found = self._parse()
+        if found is not None:
+            self._use(*found)
+
+    def _parse(self) -> tuple[HostsTable, Version] | None:
+        """What the file says; None where it is not new.  Called in a thread, it changes nothing."""
+        try:
+            with open(self.path, encoding="utf-8", errors="replace") as file:
+                status = os.fstat(file.fileno())
+                version = Version(status.st_mtime_ns, status.st_size)
+                if version == self._version:
+                    return None
+                return HostsTable(file, self.zones, reverse=self._reverse), version
+        except OSError as error:
+            _log.debug("plugin/hosts: cannot read %s: %s", self.path, error.strerror)
+            return None
+
+    def _use(self, table: HostsTable, version: Version) -> None:
+        """Answer from what was read, from the next query on."""
+        self._tables, self._version = (table, self._inline), version
+        entries = len(table) + len(self._inline)
+        self._entries.set(entries, (self.path,))
+        self._loaded.set(version.mtime_ns / 1e9)
+        _log.debug("plugin/hosts: Parsed hosts file into %d entries", entries)
+
+    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+        """The names that the lines have in a zone, a `*` for all below it; and what no `fallthrough` lets pass."""
+        found = {
+            Name(name.lower[2:]) if name.lower.startswith(b"\1*") else name
+            for table in self._tables
+            for name in table.owners
+        }
+        for own in self.zones:
+            if zone.is_at_or_below(own) and not self._passes(zone):
+                return None
+            if own.is_at_or_below(zone) and not self._passes(own):
+                found.add(own)
+        return tuple(name for name in found if name.is_at_or_below(zone))
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Answer what the lines know; Rule 1 says what becomes of the rest."""
+        query = request.query
+        qname, qtype = query.qname, query.qtype
+        if request.reads is not None:
+            request.reads.note(_COUNTER)
+        if qtype == RRType.PTR:
+            names = self._names(qname)
+            if not names:
+                return await next(request)
+            return self._reply(qname, qtype, [target.wire for target in names])
+        if not any(qname.is_at_or_below(zone) for zone in self.zones):
+            return await next(request)
+        found: list[bytes] = []
+        if qtype in (RRType.A, RRType.AAAA):
+            found = self._addresses(qname, qtype)
+        elif self._unsupported_through and self._passes(qname):
+            return await next(request)
+        if not found and not self._exists(qname):
+            if self._passes(qname):
+                return await next(request)
+            return unwritten(Rcode.SERVFAIL)
+        return self._reply(qname, qtype, found)
+
+    def _addresses(self, qname: Name, rrtype: int) -> list[bytes]:
+        return [packed for table in self._tables for packed in table.addresses(qname, rrtype)]
+
+    def _names(self, qname: Name) -> list[Name]:
+        packed = reverse_to_packed(qname)
+        if packed is None:
+            return []
+        return [name for table in self._tables for name in table.names(packed)]
+
+    def _exists(self, qname: Name) -> bool:
+        return bool(self._addresses(qname, RRType.A) or self._addresses(qname, RRType.AAAA))
+
+    def _passes(self, qname: Name) -> bool:
+        return any(qname.is_at_or_below(zone) for zone in self._through)
+
+    def _reply(self, owner: Name, rrtype: int, found: Iterable[bytes]) -> Reply:
+        return Reply(answer=tuple(RR(owner, rrtype, self._ttl, rdata) for rdata in found), aa=True)
+
+
+def gauges(metrics: Registry) -> tuple[Gauge, Gauge]:
+    """Return the gauges of entries and of the file's time."""
+    return (
+        metrics.gauge(
+            "coredns_hosts_entries",
+            "The combined number of entries in hosts and Corefile.",
+            ("hostsfile",),
+        ),
+        metrics.gauge(
+            "coredns_hosts_reload_timestamp_seconds",
+            "The timestamp of the last reload of hosts file.",
+        ),
+    )
+
+
+def _look_at(directive: Directive, path: str, warn: Callable[[str], None]) -> None:
+    token = directive.args[0]
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        warn(f"{token.position}: hosts file {path} does not exist; it is read once it does")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise CorefileError(
+            token.position, f'cannot look at hosts file "{path}": {reason}'
+        ) from error
+    else:
+        if stat.S_ISDIR(status.st_mode):
+            warn(f"{token.position}: hosts file {path} is a folder; name a file")
+
+
+def _split_body(
+    directive: Directive, table: dict[str, Property[Any]], warn: Callable[[str], None]
+) -> tuple[list[str], Directive]:
+    """Tell lines of hosts(5) from properties; after `fallthrough` only properties may stand."""
+    inline, properties = [], []
+    passed = False
+    for line in directive.lines:
+        word = line.name.text
+        if word in table or passed:
+            properties.append(line)
+            passed = passed or word == "fallthrough"
+            continue
+        inline.append(" ".join((word, *(token.text for token in line.args))))
+        if parse_address(word) is None:
+            warn(
+                f'{line.name.position}: "{word}" is neither a property of hosts nor an address, the line is skipped'
+                f"{did_you_mean(word, table)}"
+            )
+        elif not line.args:
+            warn(f'{line.name.position}: no name follows the address "{word}", the line is skipped')
+    return inline, directive._replace(body=tuple(properties))

@@ -1,0 +1,177 @@
+"""Show over HTTP what the process is doing: stacks, CPU time, memory.
+
+Path: beside the queries; server/http.py calls the page, profile.py takes CPU profiles.
+Source: CoreDNS 1.14.7 plugin/pprof and Go's net/http/pprof, whose paths these are.
+Rule 1: nothing is measured, and so nothing costs anything, until somebody asks.
+Rule 2: one profile at a time, and none outlives the configuration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+import tracemalloc
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, Self
+from urllib.parse import parse_qs
+
+from hsdns.chain import Block, Plugin, Runtime
+from hsdns.corefile.arguments import listen_address, optional_argument
+from hsdns.corefile.properties import Property, only_once, read_properties
+from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugins.pprof.profile import folded, sample, stack_of, to_pprof
+
+DEFAULT_ADDRESS: Final = "localhost:6053"
+PATH: Final = "/debug/pprof"
+PROFILE_SECONDS: Final = 30.0  # as in Go
+HEAP_SECONDS: Final = 10.0
+MAX_SECONDS: Final = 300.0
+HEAP_LINES: Final = 100
+_TEXT: Final = "text/plain; charset=utf-8"
+_BINARY: Final = "application/octet-stream"
+INDEX: Final = f"""\
+{PATH}/
+
+cmdline                    the words of the command line
+goroutine                  the stacks of all tasks and threads
+heap?seconds={HEAP_SECONDS:g}            memory that was asked for in that time and is still held, by line
+profile?seconds={PROFILE_SECONDS:g}         CPU time, for: go tool pprof http://ADDRESS{PATH}/profile
+profile?seconds={PROFILE_SECONDS:g}&debug=1 the same as folded stacks with milliseconds
+"""
+
+Page = tuple[int, str, bytes]
+_missing: Final[Page] = (404, _TEXT, b"Unknown profile\n")
+
+
+class Pprof(Plugin):
+    """Answers below /debug/pprof/."""
+
+    name: ClassVar[str] = "pprof"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
+
+    def __init__(self, address: str = DEFAULT_ADDRESS) -> None:
+        self.address = address
+        self._ending = threading.Event()
+        self._in_use = threading.Lock()
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `pprof [ADDRESS]`."""
+        directive = only_once(directives)
+        token = optional_argument(directive)
+        for line in directive.lines:
+            if line.name.text == "block":
+                raise CorefileError(
+                    line.name.position,
+                    'property "block" of pprof: Python does not measure who waits for whom; remove the line',
+                )
+        read_properties(directives, cls.PROPERTIES)
+        return cls(listen_address(token) if token else DEFAULT_ADDRESS)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Have the pages answered."""
+        self._runtime = runtime
+        page = ProfilePage(self)
+        runtime.serve_http(self.address, {PATH: page, f"{PATH}/": page})
+
+    async def stop(self) -> None:
+        """End a profile that is being taken; whoever asked gets what there is."""
+        self._ending.set()
+
+    def answer(self, name: str, options: dict[str, str], stacks: str) -> Page:
+        """Make the page of a profile; may take as long as its `seconds` say."""
+        if name == "":
+            return 200, _TEXT, INDEX.encode()
+        if name == "cmdline":
+            return 200, _TEXT, "\0".join(sys.orig_argv).encode()
+        if name == "goroutine":
+            return 200, _TEXT, stacks.encode()
+        take = {"profile": self._profile, "heap": self._heap}.get(name)
+        return _missing if take is None else self._take(take, options)
+
+    def _take(self, take: Callable[[dict[str, str]], Page], options: dict[str, str]) -> Page:
+        if not self._in_use.acquire(blocking=False):
+            return 500, _TEXT, b"another profile is being taken; wait for its end\n"
+        try:
+            return take(options)
+        except ValueError as error:
+            return 400, _TEXT, f"{error}\n".encode()
+        finally:
+            self._in_use.release()
+
+    def _profile(self, options: dict[str, str]) -> Page:
+        seconds = _seconds(options, PROFILE_SECONDS)
+        began = self._runtime.wall()
+        profile = sample(seconds, self._ending.wait, self._runtime.clock)
+        if options.get("debug", "0") != "0":
+            return 200, _TEXT, folded(profile).encode()
+        return 200, _BINARY, to_pprof(profile, began)
+
+    def _heap(self, options: dict[str, str]) -> Page:
+        seconds = _seconds(options, HEAP_SECONDS)
+        if tracemalloc.is_tracing():
+            return 500, _TEXT, b"tracemalloc is in use already\n"
+        tracemalloc.start()
+        try:
+            self._ending.wait(seconds)
+            gc.collect()
+            found = tracemalloc.take_snapshot().statistics("lineno")
+        finally:
+            tracemalloc.stop()
+        lines = [f"{sum(each.size for each in found)} bytes in {seconds:g} s\n"]
+        for each in found[:HEAP_LINES]:
+            place = each.traceback[0]
+            lines.append(f"{each.size:>12} bytes {each.count:>8} blocks {place}\n")
+        return 200, _TEXT, "".join(lines).encode()
+
+
+class ProfilePage:
+    """The page /debug/pprof/ and all below it."""
+
+    slow: ClassVar[bool] = True  # server/http.py makes it in a thread
+
+    def __init__(self, pprof: Pprof) -> None:
+        self._pprof = pprof
+        self._stacks = ""
+
+    def prepare(self) -> None:
+        """Look at the stacks; on the loop, which alone knows its tasks."""
+        self._stacks = _stacks()
+
+    def __call__(self, path: str) -> Page:
+        """Answer `/debug/pprof/NAME?OPTION=VALUE`."""
+        path, _, query = path.partition("?")
+        options = {name: values[-1] for name, values in parse_qs(query).items()}
+        return self._pprof.answer(path.removeprefix(PATH).removeprefix("/"), options, self._stacks)
+
+
+def _seconds(options: dict[str, str], default: float) -> float:
+    text = options.get("seconds", "")
+    try:
+        seconds = float(text) if text else default
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MAX_SECONDS:
+        raise ValueError(
+            f'"{text}" seconds is no time; give more than 0 and at most {MAX_SECONDS:g}'
+        )
+    return seconds
+
+
+def _stacks() -> str:
+    """The stacks of all tasks, and of all threads."""
+    lines = []
+    for task in sorted(asyncio.all_tasks(), key=lambda task: task.get_name()):
+        frames = task.get_stack()
+        lines.append(f"task {task.get_name()}:\n")
+        lines += [
+            f"    {frame.f_code.co_qualname} {frame.f_code.co_filename}:{frame.f_lineno}\n"
+            for frame in reversed(frames)
+        ]
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        lines.append(f"thread {names.get(ident, ident)}:\n")
+        lines += [f"    {call.function} {call.file}:{call.line}\n" for call in stack_of(frame)]
+    return "".join(lines)

@@ -1,0 +1,273 @@
+"""Count queries and replies, and show all metrics of the process over HTTP.
+
+Path: step 5, outermost of the handlers; server/http.py calls its page for /metrics.  The server itself counts through
+QueryCounts what never reaches a chain (zone `dropped`).
+Source: CoreDNS 1.14.7 plugin/metrics; names, labels and buckets are its own, so dashboards and alerts fit.
+Rule 1: labels come from bounded sets: a record type that is not in TYPES is "other", a zone is one of the Corefile's.
+Rule 2: a query costs six dict updates; tuples of labels are made once and kept.
+Rule 3: cacheable: the fast path counts by itself, and fold() adds that up before the page is made.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self
+
+from hsdns import __version__
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.corefile.arguments import listen_address, optional_argument
+from hsdns.corefile.properties import Property, flag, one, only_once, read_properties
+from hsdns.corefile.tree import Directive, Token
+from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS, Counter, Labels, Registry
+from hsdns.plugins.prometheus.runtime import show_runtime
+from hsdns.plugins.prometheus.web import TlsContext, read_web_config
+from hsdns.wire.edns import OPT_FIXED_LEN
+from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
+from hsdns.wire.message import Reply
+from hsdns.wire.name import Name
+from hsdns.wire.size import reply_size
+
+DEFAULT_ADDRESS: Final = "localhost:9153"
+DROPPED: Final = (
+    "dropped"  # the zone label of what no block answers; no dot at its end, so it is no zone
+)
+TYPES: Final = {
+    rrtype: type_to_text(rrtype)
+    for rrtype in (
+        RRType.A, RRType.AAAA, RRType.ANY, RRType.AXFR, RRType.CNAME, RRType.DNSKEY, RRType.DS, RRType.HTTPS,
+        RRType.IXFR, RRType.MX, RRType.NS, RRType.NSEC, RRType.NSEC3, RRType.PTR, RRType.RRSIG, RRType.SOA,
+        RRType.SRV, RRType.SVCB, RRType.TXT,
+    )
+}  # fmt: skip
+_SERVER: Final = ("server", "zone", "view")
+_NO_VIEW: Final = ""  # a block with a view has no answer table
+
+
+class _Series(NamedTuple):
+    """Tuples of labels that go together."""
+
+    request: Labels
+    server: Labels
+    protocol: Labels
+
+
+class Counted(NamedTuple):
+    """What queries that the fast path answers alike have in common, as labels."""
+
+    server: str
+    zone: str
+    rrtype: str
+    rcode: str
+    plugin: str
+
+
+class QueryCounts:
+    """The metrics of queries, whoever answers them."""
+
+    def __init__(self, metrics: Registry) -> None:
+        self._requests = metrics.counter(
+            "coredns_dns_requests_total",
+            "Counter of DNS requests made per zone, protocol and family.",
+            (*_SERVER, "proto", "family", "type"),
+        )
+        self._durations = metrics.histogram(
+            "coredns_dns_request_duration_seconds",
+            "Histogram of the time (in seconds) each request took per zone.",
+            TIME_BUCKETS,
+            _SERVER,
+        )
+        self._request_sizes = metrics.histogram(
+            "coredns_dns_request_size_bytes",
+            "Size of the request in bytes, per zone and protocol.",
+            SIZE_BUCKETS,
+            (*_SERVER, "proto"),
+        )
+        self._do = metrics.counter(
+            "coredns_dns_do_requests_total",
+            "Counter of DNS requests with DO bit set per zone.",
+            _SERVER,
+        )
+        self._response_sizes = metrics.histogram(
+            "coredns_dns_response_size_bytes",
+            "Size of the returned response in bytes.",
+            SIZE_BUCKETS,
+            (*_SERVER, "proto"),
+        )
+        self._responses = metrics.counter(
+            "coredns_dns_responses_total",
+            "Counter of response status codes.",
+            (*_SERVER, "rcode", "plugin"),
+        )
+        self._zones: dict[bytes, str] = {}
+        self._series: dict[tuple[str, str, str, str, bool, int], _Series] = {}
+
+    def count(self, request: Request, reply: Reply, seconds: float, plugin: str) -> None:
+        """Count a query of a block; `plugin` is the handler next to the counting one.
+
+        What no handler wrote counts with size 0 and without a plugin, since the server writes it later.
+        """
+        zone = self._zones.get(request.zone.lower)
+        if zone is None:
+            zone = self._zones[request.zone.lower] = Name(request.zone.lower).to_text()
+        written = reply.written and not reply.dropped
+        size = reply_size(request.query, reply) if written else 0
+        rcode = 0 if reply.dropped else reply.rcode
+        self._add(request, zone, rcode, size, seconds, plugin if written else "")
+
+    def count_dropped(self, request: Request, reply: Reply, seconds: float) -> None:
+        """Count a query that no chain answered: no block for its name, a class that is refused, a fault caught.
+
+        The server's own OPT record counts here, as in CoreDNS, which puts it in before it measures.
+        """
+        size, edns = reply_size(request.query, reply), request.query.edns
+        if edns is not None:
+            size += OPT_FIXED_LEN + len(edns.echoed_options())
+        self._add(request, DROPPED, reply.rcode, size, seconds, "")
+
+    def _add(
+        self, request: Request, zone: str, rcode: int, size: int, seconds: float, plugin: str
+    ) -> None:
+        query = request.query
+        rrtype = query.qtype if query.qtype in TYPES else 0
+        is_v6 = ":" in request.client.address
+        key = (request.server, zone, request.view, request.protocol, is_v6, rrtype)
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = self._make_series(key)
+        self._requests.inc(series.request)
+        self._durations.observe(seconds, series.server)
+        self._request_sizes.observe(query.size, series.protocol)
+        self._response_sizes.observe(size, series.protocol)
+        if query.do:
+            self._do.inc(series.server)
+        self._responses.inc((*series.server, rcode_to_text(rcode), plugin))
+
+    def fold(self, series: Counted, protocol: str, cells: Sequence[int]) -> None:
+        """Add what the fast path has counted: `cells` as hsdns/fastpath has them."""
+        labels = (series.server, series.zone, _NO_VIEW)
+        for family, count in (("1", cells[0]), ("2", cells[1])):
+            if count:
+                self._requests.inc((*labels, protocol, family, series.rrtype), count)
+        if cells[2]:
+            self._do.inc(labels, cells[2])
+        self._responses.inc((*labels, series.rcode, series.plugin), cells[0] + cells[1])
+        self._request_sizes.add(cells[3:19], (*labels, protocol))
+        self._response_sizes.add(cells[19:35], (*labels, protocol))
+        self._durations.add((*cells[35:52], cells[52] / 1e9), labels)
+
+    @staticmethod
+    def _make_series(key: tuple[str, str, str, str, bool, int]) -> _Series:
+        server, zone, view, protocol, is_v6, rrtype = key
+        labels = (server, zone, view)
+        family = "2" if is_v6 else "1"  # IANA address family numbers
+        return _Series(
+            (*labels, protocol, family, TYPES.get(rrtype, "other")), labels, (*labels, protocol)
+        )
+
+
+def _token(token: Token) -> Token:
+    return token
+
+
+class Prometheus(Handler):
+    """Counts a block's queries and answers /metrics."""
+
+    name: ClassVar[str] = "prometheus"
+    cacheable = True
+    counts: ClassVar[bool] = True
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "runtime_metrics": Property(flag, default=False),
+        "tls": Property(one(_token), syntax="FILE", repeat="once"),
+    }
+
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        runtime_metrics: bool = False,
+        tls: TlsContext | None = None,
+    ) -> None:
+        self.address = address
+        self.runtime_metrics = runtime_metrics
+        self.tls = tls
+        self.following = ""  # name of the next handler in the chain, set by whoever builds it
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `prometheus [ADDRESS]`."""
+        token = optional_argument(only_once(directives))
+        options = read_properties(directives, cls.PROPERTIES)
+        config: Token | None = options["tls"]
+        return cls(
+            listen_address(token) if token else DEFAULT_ADDRESS,
+            runtime_metrics=options["runtime_metrics"],
+            tls=read_web_config(config, config.text) if config is not None else None,
+        )
+
+    async def start(self, runtime: Runtime) -> None:
+        """Take the clock, and have /metrics answered."""
+        self._clock = runtime.clock
+        self._counts = QueryCounts(runtime.metrics)
+        panics(runtime.metrics)
+        runtime.metrics.gauge(
+            "coredns_build_info",
+            "A metric with a constant 1 value labelled by the version that runs.",
+            ("version", "revision", "goversion"),
+        ).set(
+            1, (__version__, "", f"{platform.python_implementation()} {platform.python_version()}")
+        )
+        if self.runtime_metrics:
+            show_runtime(runtime.metrics)
+        runtime.serve_http(self.address, {"/metrics": MetricsPage(runtime.metrics, self.tls)})
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass everything on, then count it."""
+        reply = await next(request)
+        self._counts.count(request, reply, self._clock() - request.now, self.following)
+        return reply
+
+
+class MetricsPage:
+    """The page /metrics."""
+
+    slow: ClassVar[bool] = True  # server/http.py makes it in a thread: it takes milliseconds
+
+    def __init__(self, metrics: Registry, tls: TlsContext | None = None) -> None:
+        self._metrics = metrics
+        self.tls = tls  # server/http.py serves it so
+
+    def prepare(self) -> None:
+        """Add up what is counted elsewhere; on the loop, where counting is done."""
+        self._metrics.fold()
+
+    def __call__(self, path: str) -> tuple[int, str, bytes]:
+        """Show all metrics of the process, the kernel's own numbers about it last."""
+        from prometheus_client import (  # noqa: PLC0415 - 45 ms that only a scrape needs
+            CONTENT_TYPE_PLAIN_0_0_4,
+            CollectorRegistry,
+            ProcessCollector,
+            generate_latest,
+        )
+
+        kernel = CollectorRegistry()
+        ProcessCollector(registry=kernel)
+        return 200, CONTENT_TYPE_PLAIN_0_0_4, self._metrics.to_text() + generate_latest(kernel)
+
+
+def panics(metrics: Registry) -> Counter:
+    """Return the counter of faults that the server caught in a handler."""
+    return metrics.counter("coredns_panics_total", "A metrics that counts the number of panics.")
+
+
+def enable(metrics: Registry, chains: Mapping[tuple[str, str, str], Sequence[str]]) -> None:
+    """Show which handlers stand in the chains: (server, zone, view) -> names.
+
+    To be given the blocks that have `prometheus`, all at once and again after a reload; what was shown before is gone.
+    """
+    gauge = metrics.gauge(
+        "coredns_plugin_enabled",
+        "A metric that indicates whether a plugin is enabled on per server and zone basis.",
+        (*_SERVER, "name"),
+    )
+    gauge.values = {(*block, name): 1 for block, names in chains.items() for name in names}

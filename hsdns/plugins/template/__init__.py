@@ -1,0 +1,281 @@
+"""Answer with records that are made of the question, by templates in Go's template language.
+
+Path: step 5, below cache and above the sources; gotemplate/ fills the templates in, expression/ works out conditions.
+Source: CoreDNS 1.14.7 plugin/template.
+Rule 1: the rules of a block are asked in file order; one whose zone fits but whose pattern does not ends with SERVFAIL,
+        unless its `fallthrough` goes on to the next rule and, behind the last one, to the next plugin.
+Rule 2: a template that fails, and a text that is no record, is SERVFAIL, an error in the log and a count.
+Rule 3: a CNAME record that answers A or AAAA is completed by asking the whole server for its target.  If that is the
+        cluster's, the reply is as `fresh` as it.
+Cacheable: unless a rule has `var` or `expr`, whether it answers depends on the question alone; what it answers is not
+        `fresh`, or else its reads are spoilt, so the fast path keeps none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
+
+from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.pattern import Pattern, read_pattern
+from hsdns.corefile.properties import Property, integer, many, one, read_properties
+from hsdns.corefile.tree import CorefileError, Directive, Line, Token
+from hsdns.expression.builtins import BUILTINS, REFUSED
+from hsdns.expression.corefile import read_expression
+from hsdns.expression.lexer import WORDS
+from hsdns.expression.parser import PREDICATES
+from hsdns.expression.queries import NAMES
+from hsdns.gotemplate.evaluate import Template as Text
+from hsdns.gotemplate.fault import TemplateError
+from hsdns.metrics import Counter, Registry
+from hsdns.plugins.template.rule import GROUP, Hit, Miss, Rule, zone_of
+from hsdns.wire.extended_error import with_extended_error
+from hsdns.wire.iana import Rcode, RRType, class_from_text, rcode_from_text, type_from_text
+from hsdns.wire.message import RR, Query, Reply, unwritten
+from hsdns.wire.name import ROOT, Name
+from hsdns.wire.record_text import record_from_text
+
+T = TypeVar("T")
+SECTIONS: Final = ("answer", "additional", "authority")
+_RESERVED: Final = frozenset(
+    {*NAMES, *GROUP, *BUILTINS, *PREDICATES, *REFUSED, *WORDS, "true", "false", "nil"}
+)
+
+
+def _number(read: Callable[[str], int]) -> Callable[[Token], int]:
+    """Read a mnemonic."""
+
+    def reader(token: Token) -> int:
+        try:
+            return read(token.text)
+        except ValueError as error:
+            raise CorefileError(token.position, str(error)) from None
+
+    return reader
+
+
+def read_text(token: Token) -> Text:
+    """Read a template; the place of an error is that of its word, and how far in."""
+    try:
+        return Text.from_text(token.text)
+    except TemplateError as error:
+        raise CorefileError(
+            token.position, f"template: {error.message} (at character {error.at + 1})"
+        ) from None
+
+
+def read_error(line: Line) -> tuple[int, str]:
+    """Read `ederror CODE [TEXT]`."""
+    if not 1 <= len(line.args) <= 2:
+        raise CorefileError(
+            line.name.position,
+            f'property "ederror" takes CODE [REASON], found {len(line.args)} arguments',
+        )
+    code = integer(0, 65535)(line.args[0])
+    return code, line.args[1].text if len(line.args) > 1 else ""
+
+
+def _line(line: Line) -> Line:
+    """Take the line as it is; what a variable may mean depends on those before it."""
+    return line
+
+
+class Template(Handler):
+    """Fills in templates."""
+
+    name: ClassVar[str] = "template"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
+        "match": Property(many(read_pattern), syntax="REGEXP...", repeat="collect"),
+        "var": Property(_line, syntax="NAME EXPRESSION", repeat="collect"),
+        "expr": Property(_line, syntax="EXPRESSION", repeat="collect"),
+        "answer": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
+        "additional": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
+        "authority": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
+        "rcode": Property(one(_number(rcode_from_text)), default=Rcode.NOERROR, syntax="CODE"),
+        "ederror": Property(read_error, syntax="CODE [REASON]"),
+        "fallthrough": Property(
+            lambda line: zones_from_args(line.args) or (ROOT,), default=(), syntax="[ZONES...]"
+        ),
+        "upstream": Property(_line, syntax="[ADDRESS...]"),
+    }
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = tuple(rules)
+        self._zones = tuple(dict.fromkeys(zone for rule in rules for zone in rule.zones))
+        self.cacheable = not any(rule.looks_at_clients for rule in rules)
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read all `template CLASS TYPE [ZONES...] {...}` of the block, in order."""
+        return cls([read_rule(directive, block) for directive in directives])
+
+    async def start(self, runtime: Runtime) -> None:
+        """Take the way to the whole server, and make the metrics."""
+        self._runtime = runtime
+        self._counts = counters(runtime.metrics)
+
+    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+        """Its zones; all names where the whole zone is in one of them."""
+        if any(zone.is_at_or_below(own) for own in self._zones):
+            return None
+        return tuple(own for own in self._zones if own.is_at_or_below(zone))
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Ask one rule after the other."""
+        if zone_of(request.query.qname, self._zones) is None:
+            return await next(request)
+        for rule in self._rules:
+            found = rule.match(request)
+            if found is Miss.SERVFAIL:
+                return unwritten(Rcode.SERVFAIL)
+            if isinstance(found, Hit):
+                labels = (request.server, found.zone, request.view, found.rrclass, found.rrtype)
+                self._counts.matches.inc(labels)
+                if rule.rcode == Rcode.SERVFAIL:
+                    return unwritten(Rcode.SERVFAIL)
+                try:
+                    return await self._answer(request, rule, found, labels)
+                except (TemplateError, ValueError) as error:
+                    return unwritten(Rcode.SERVFAIL, f"plugin/template: {error}")
+        return await next(request)
+
+    async def _answer(
+        self, request: Request, rule: Rule, hit: Hit, labels: tuple[str, ...]
+    ) -> Reply:
+        sections: dict[str, list[RR]] = {section: [] for section in SECTIONS}
+        targets: list[Reply] = []
+        is_cut = False
+        for section in SECTIONS:
+            for text in rule.sections[section]:
+                record = self._record(text, hit, (*labels, section, str(text)))
+                sections[section].append(record)
+                if section == "answer" and _wants_target(request.query, record):
+                    target = await self._lookup(request, record)
+                    sections[section] += target.answer
+                    is_cut = target.tc
+                    targets.append(target)
+        reply = Reply(
+            rcode=rule.rcode,
+            answer=tuple(sections["answer"]),
+            authority=tuple(sections["authority"]),
+            additional=tuple(sections["additional"]),
+            aa=True,
+            tc=is_cut,
+        )
+        for target in targets:
+            reply = reply.leading_to(target)
+        if rule.error is None:
+            return reply
+        return with_extended_error(request.query, reply, *rule.error)
+
+    def _record(self, text: Text, hit: Hit, labels: tuple[str, ...]) -> RR:
+        try:
+            made = text.render(hit.data)
+        except TemplateError:
+            self._counts.templates.inc(labels)
+            raise
+        try:
+            return record_from_text(made)
+        except ValueError:
+            self._counts.records.inc(labels)
+            raise
+
+    async def _lookup(self, request: Request, alias: RR) -> Reply:
+        """Ask this server for the target of a CNAME record, as the client asked."""
+        query = request.query
+        if request.reads is not None:
+            request.reads.spoil()  # what the rules read is no cluster's
+        asked = Query.ask(
+            Name(alias.rdata), query.qtype, query_id=query.id, flags=query.flags, edns=query.edns
+        )
+        return await self._runtime.resolve(request.replace(query=asked, depth=request.depth + 1))
+
+
+def _wants_target(query: Query, record: RR) -> bool:
+    return record.rrtype == RRType.CNAME and query.qtype in (RRType.A, RRType.AAAA)
+
+
+def read_rule(directive: Directive, block: Block) -> Rule:
+    """Read one directive; raise CorefileError."""
+    if len(directive.args) < 2:
+        raise CorefileError(
+            directive.name.position,
+            f"template takes CLASS TYPE [ZONES...], found {len(directive.args)} arguments",
+        )
+    qclass = _number(class_from_text)(directive.args[0])
+    qtype = _number(type_from_text)(directive.args[1])
+    options = read_properties([directive], Template.PROPERTIES)
+    if options["upstream"] is not None:
+        place = options["upstream"].name.position
+        block.warn(f'{place}: "upstream" of template has no effect, as in CoreDNS 1.14.7')
+    variables, conditions = _read_expressions(directive)
+    patterns: list[Pattern] = _flat(options["match"])
+    return Rule(
+        zones_from_args(directive.args[2:]) or block.zones,
+        qclass,
+        qtype,
+        tuple(patterns),
+        tuple(variables),
+        tuple(conditions),
+        {section: tuple(_flat(options[section])) for section in SECTIONS},
+        options["rcode"],
+        options["ederror"],
+        options["fallthrough"],
+    )
+
+
+def _read_expressions(directive: Directive) -> tuple[list[tuple[str, Any]], list[Any]]:
+    """Compile `var` and `expr` in file order: each knows the variables before it."""
+    names: dict[str, Any] = {**NAMES, **GROUP}
+    variables: list[tuple[str, Any]] = []
+    conditions: list[Any] = []
+    for line in directive.lines:
+        if line.name.text == "expr":
+            conditions.append(read_expression(line, line.args, names))
+        elif line.name.text == "var":
+            if len(line.args) < 2:
+                raise CorefileError(
+                    line.name.position,
+                    f'property "var" takes NAME EXPRESSION, found {len(line.args)} arguments',
+                )
+            name = line.args[0]
+            if not (name.text.isascii() and name.text.isidentifier()):
+                raise CorefileError(name.position, f'"{name.text}" cannot be a variable\'s name')
+            if name.text in _RESERVED or name.text in names:
+                raise CorefileError(
+                    name.position, f'"{name.text}" has a meaning already; choose another name'
+                )
+            program = read_expression(line, line.args[1:], names)
+            names[name.text] = program.type
+            variables.append((name.text, program))
+    return variables, conditions
+
+
+def _flat(lines: Sequence[Sequence[T]]) -> list[T]:
+    return [each for line in lines for each in line]
+
+
+class Counters(NamedTuple):
+    """The metrics of the plugin."""
+
+    matches: Counter
+    templates: Counter
+    records: Counter
+
+
+def counters(metrics: Registry) -> Counters:
+    """Return the counters of matches, of templates that failed and of texts that were no records."""
+    labels = ("server", "zone", "view", "class", "type")
+    failed = (*labels, "section", "template")
+    return Counters(
+        metrics.counter(
+            "coredns_template_matches_total", "Counter of template regex matches.", labels
+        ),
+        metrics.counter(
+            "coredns_template_template_failures_total", "Counter of go template failures.", failed
+        ),
+        metrics.counter(
+            "coredns_template_rr_failures_total", "Counter of mis-templated RRs.", failed
+        ),
+    )

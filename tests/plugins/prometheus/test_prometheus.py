@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from hsdns import __version__
+from hsdns.chain import Request
+from hsdns.metrics import Registry
+from hsdns.plugins.prometheus import Counted, MetricsPage, Prometheus, QueryCounts, enable, panics
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+from tests.support.drive import finish
+from tests.support.requests import FakeRuntime, make_request, next_with, reply
+from tests.support.setup import set_up, setup_error
+
+ONE = reply(["a.example.org. 60 IN A 10.0.0.1"], aa=True)
+
+
+def shown(metrics: Registry, prefix: str = "coredns_dns_", *, buckets: bool = False) -> list[str]:
+    """The samples of /metrics whose names begin with `prefix`, empty buckets left out."""
+    lines = metrics.to_text().decode().splitlines()
+    return [
+        line for line in lines if line.startswith(prefix) and (buckets or "_bucket{" not in line)
+    ]
+
+
+def canonical(lines: Iterable[str]) -> list[str]:
+    """The same samples with their labels and themselves sorted."""
+    ordered = []
+    for line in lines:
+        name, _, rest = line.partition("{")
+        labels, _, value = rest.rpartition("}")
+        ordered.append(f"{name}{{{','.join(sorted(labels.split(',')))}}}{value}")
+    return sorted(ordered)
+
+
+def counted(found: Reply, request: Request, following: str = "errors") -> list[str]:
+    runtime = FakeRuntime()
+    plugin = set_up(Prometheus, "prometheus :9153")
+    plugin.following = following
+    finish(plugin.start(runtime))
+    runtime.time = request.now + 0.5
+    assert finish(plugin.handle(request, next_with(found))) is found
+    return shown(runtime.metrics)
+
+
+def samples(labels: str, *, size: int, response: int, proto: str = "udp") -> list[str]:
+    """The samples of durations and sizes after one query that took half a second."""
+    return [
+        f"coredns_dns_request_duration_seconds_count{{{labels}}} 1.0",
+        f"coredns_dns_request_duration_seconds_sum{{{labels}}} 0.5",
+        f'coredns_dns_request_size_bytes_count{{{labels},proto="{proto}"}} 1.0',
+        f'coredns_dns_request_size_bytes_sum{{{labels},proto="{proto}"}} {size}.0',
+        f'coredns_dns_response_size_bytes_count{{{labels},proto="{proto}"}} 1.0',
+        f'coredns_dns_response_size_bytes_sum{{{labels},proto="{proto}"}} {response}.0',
+    ]
+
+
+ROOT = 'server="dns://:53",zone=".",view=""'
+
+
+@pytest.mark.parametrize(
+    ("found", "question", "labels", "expected", "sizes"),
+    [
+        pytest.param(
+            ONE,
+            {},
+            ROOT,
+            [
+                f'coredns_dns_requests_total{{{ROOT},proto="udp",family="1",type="A"}} 1.0',
+                f'coredns_dns_responses_total{{{ROOT},rcode="NOERROR",plugin="errors"}} 1.0',
+            ],
+            {"size": 31, "response": 60},
+            id="answer",
+        ),
+        pytest.param(
+            ONE,
+            {
+                "qtype": "TYPE65280",
+                "protocol": "tcp",
+                "client": "2001:db8::1",
+                "server": "dns://127.0.0.1:5353",
+                "zone": "Example.org.",
+                "edns": Edns(1232, do=True),
+            },
+            'server="dns://127.0.0.1:5353",zone="example.org.",view=""',
+            [
+                'coredns_dns_requests_total{server="dns://127.0.0.1:5353",zone="example.org.",view="",'
+                'proto="tcp",family="2",type="other"} 1.0',
+                'coredns_dns_do_requests_total{server="dns://127.0.0.1:5353",zone="example.org.",view=""} 1.0',
+                'coredns_dns_responses_total{server="dns://127.0.0.1:5353",zone="example.org.",view="",'
+                'rcode="NOERROR",plugin="errors"} 1.0',
+            ],
+            {"size": 42, "response": 60, "proto": "tcp"},
+            id="ipv6-tcp-do-unusual-type",
+        ),
+        pytest.param(
+            unwritten(Rcode.REFUSED),
+            {"qtype": "HTTPS"},
+            ROOT,
+            [
+                f'coredns_dns_requests_total{{{ROOT},proto="udp",family="1",type="HTTPS"}} 1.0',
+                f'coredns_dns_responses_total{{{ROOT},rcode="REFUSED",plugin=""}} 1.0',
+            ],
+            {"size": 31, "response": 0},
+            id="unwritten",
+        ),
+        pytest.param(
+            reply((), ["example.org. 5 IN NS ns.example.org."], (), Rcode.SERVFAIL, aa=True),
+            {},
+            ROOT,
+            [
+                f'coredns_dns_requests_total{{{ROOT},proto="udp",family="1",type="A"}} 1.0',
+                f'coredns_dns_responses_total{{{ROOT},rcode="SERVFAIL",plugin="errors"}} 1.0',
+            ],
+            {"size": 31, "response": 70},
+            id="written-servfail",
+        ),
+        pytest.param(
+            Reply(rcode=Rcode.REFUSED, dropped=True),
+            {},
+            ROOT,
+            [
+                f'coredns_dns_requests_total{{{ROOT},proto="udp",family="1",type="A"}} 1.0',
+                f'coredns_dns_responses_total{{{ROOT},rcode="NOERROR",plugin=""}} 1.0',
+            ],
+            {"size": 31, "response": 0},
+            id="dropped",
+        ),
+    ],
+)
+def test_what_is_counted(
+    found: Reply,
+    question: dict[str, object],
+    labels: str,
+    expected: list[str],
+    sizes: dict[str, int],
+) -> None:
+    request = make_request(**{"qname": "a.example.org.", "now": 7.0} | question)  # type: ignore[arg-type]  # rows give values of several types
+    assert canonical(counted(found, request)) == canonical(expected + samples(labels, **sizes))  # type: ignore[arg-type]  # as above
+
+
+@pytest.mark.parametrize(
+    "qtype",
+    "A AAAA ANY AXFR CNAME DNSKEY DS HTTPS IXFR MX NS NSEC NSEC3 PTR RRSIG SOA SRV SVCB TXT".split(),
+)
+def test_types_with_a_label_of_their_own(qtype: str) -> None:
+    found = counted(ONE, make_request("a.example.org.", qtype))
+    assert any(f'type="{qtype}"' in line for line in found)
+
+
+@pytest.mark.parametrize("qtype", ["CAA", "HINFO", "NAPTR", "TYPE0", "TYPE65535"])
+def test_types_without_one(qtype: str) -> None:
+    found = counted(ONE, make_request("a.example.org.", qtype))
+    assert any('type="other"' in line for line in found)
+
+
+def test_series_do_not_grow_with_what_clients_ask() -> None:
+    runtime = FakeRuntime()
+    plugin = Prometheus()
+    finish(plugin.start(runtime))
+    for number in range(1000):
+        request = make_request(f"n{number}.example.org.", f"TYPE{1000 + number}")
+        finish(plugin.handle(request, next_with(ONE)))
+    assert len(shown(runtime.metrics)) == 8
+
+
+def test_dropped_queries_are_counted_apart() -> None:
+    metrics = Registry()
+    QueryCounts(metrics).count_dropped(
+        make_request("a.example.org."), unwritten(Rcode.REFUSED), 0.5
+    )
+    labels = 'server="dns://:53",zone="dropped",view=""'
+    assert canonical(shown(metrics)) == canonical(
+        [
+            f'coredns_dns_requests_total{{{labels},proto="udp",family="1",type="A"}} 1.0',
+            f'coredns_dns_responses_total{{{labels},rcode="REFUSED",plugin=""}} 1.0',
+            *samples(labels, size=31, response=31),
+        ]
+    )
+
+
+def test_the_size_of_a_dropped_query_has_the_servers_opt_record() -> None:
+    metrics = Registry()
+    edns = Edns(1232, options=((10, b"12345678"), (8, b"not sent back")))
+    QueryCounts(metrics).count_dropped(
+        make_request("a.example.org.", edns=edns), unwritten(Rcode.REFUSED), 0.5
+    )
+    lines = [line for line in shown(metrics) if line.startswith("coredns_dns_response_size_")]
+    assert [line for line in lines if "_sum" in line] == [
+        'coredns_dns_response_size_bytes_sum{proto="udp",server="dns://:53",view="",zone="dropped"} 54.0'
+    ]  # 31 octets, the OPT record 11, the cookie 12
+
+
+def test_buckets() -> None:
+    runtime = FakeRuntime()
+    plugin = Prometheus()
+    finish(plugin.start(runtime))
+    finish(plugin.handle(make_request("a.example.org."), next_with(ONE)))
+    lines = shown(runtime.metrics, buckets=True)
+    bounds = {
+        name: [
+            line.partition('le="')[2].partition('"')[0]
+            for line in lines
+            if f"{name}_bucket" in line
+        ]
+        for name in ("duration_seconds", "request_size_bytes", "response_size_bytes")
+    }
+    assert bounds["duration_seconds"] == [
+        *("0.00025 0.0005 0.001 0.002 0.004 0.008 0.016 0.032 0.064 0.128 0.256 0.512".split()),
+        *("1.024 2.048 4.096 8.192 +Inf".split()),
+    ]
+    sizes = "0 100 200 300 400 511 1023 2047 4095 8291 16000 32000 48000 64000 +Inf".split()
+    assert [bounds["request_size_bytes"], bounds["response_size_bytes"]] == [sizes, sizes]
+
+
+def test_metrics_that_are_there_from_the_start() -> None:
+    runtime = FakeRuntime()
+    finish(Prometheus().start(runtime))
+    panics(runtime.metrics).inc()
+    assert shown(runtime.metrics, "coredns_panics") == ["coredns_panics_total 1.0"]
+    (build,) = shown(runtime.metrics, "coredns_build_info")
+    assert build.startswith('coredns_build_info{goversion="')
+    assert build.endswith(f'",revision="",version="{__version__}"}} 1.0')
+
+
+def test_enable_shows_the_last_configuration_only() -> None:
+    metrics = Registry()
+    enable(
+        metrics,
+        {
+            ("dns://:53", ".", ""): ["prometheus", "errors"],
+            ("dns://:53", "example.org.", "inside"): ["log"],
+        },
+    )
+    enable(
+        metrics,
+        {
+            ("dns://:53", ".", "inside"): ["prometheus"],
+            ("dns://:53", ".", ""): ["prometheus", "forward"],
+        },
+    )
+    assert shown(metrics, "coredns_plugin_enabled") == [
+        'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="inside",zone="."} 1.0',
+        'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="",zone="."} 1.0',
+        'coredns_plugin_enabled{name="forward",server="dns://:53",view="",zone="."} 1.0',
+    ]
+
+
+def test_page() -> None:
+    runtime = FakeRuntime()
+    finish(set_up(Prometheus, "prometheus").start(runtime))
+    page = runtime.http["localhost:9153"]["/metrics"]
+    status, content_type, body = page("/metrics")
+    lines = body.decode().splitlines()
+    assert (status, content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert "# TYPE coredns_panics_total counter" in lines
+    assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
+    assert any(line.startswith("process_cpu_seconds_total ") for line in lines)
+    assert len(lines) == len(set(lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("prometheus", "localhost:9153"),
+        ("prometheus :9153", ":9153"),
+        ("prometheus 0.0.0.0:9153", "0.0.0.0:9153"),
+        ("prometheus {\n}", "localhost:9153"),
+    ],
+)
+def test_setup(text: str, address: str) -> None:
+    assert set_up(Prometheus, text).address == address
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "prometheus 9153",
+            'Corefile:2:12: "9153" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"',
+        ),
+        ("prometheus :1 :2", 'Corefile:2:15: "prometheus" takes at most 1 argument, found 2'),
+        (
+            "prometheus {\n runtime_metrics on\n}",
+            'Corefile:3:18: property "runtime_metrics" takes no argument, found 1',
+        ),
+        (
+            "prometheus {\n tls none.yml\n}",
+            'Corefile:3:6: cannot use "none.yml" for TLS: none.yml: No such file or directory',
+        ),
+        (
+            "prometheus {\n tls\n}",
+            'Corefile:3:2: property "tls" takes 1 argument, found 0',
+        ),
+        ("prometheus {\n x\n}", 'Corefile:3:2: unknown property "x" of prometheus'),
+        (
+            "prometheus\nprometheus",
+            'Corefile:3:1: "prometheus" may stand only once in a server block; merge it with the first',
+        ),
+    ],
+)
+def test_setup_errors(text: str, error: str) -> None:
+    assert setup_error(Prometheus, text) == error
+
+
+def test_runtime_metrics() -> None:
+    runtime = FakeRuntime()
+    finish(set_up(Prometheus, "prometheus {\nruntime_metrics\n}").start(runtime))
+    page = runtime.http["localhost:9153"]["/metrics"]
+    assert isinstance(page, MetricsPage)
+    page.prepare()
+    text = page("/metrics")[2].decode()
+    assert "# TYPE python_gc_collections_total counter" in text
+    assert "hsdns_runtime_threads 1" in text
+
+
+def test_tls(tmp_path: Path) -> None:
+    data = Path(__file__).parents[2] / "data" / "tls"
+    config = tmp_path / "web.yml"
+    config.write_text(
+        f"tls_server_config: {{cert_file: {data}/server.pem, key_file: {data}/server.key}}"
+    )
+    runtime = FakeRuntime()
+    plugin = set_up(Prometheus, f"prometheus {{\ntls {config}\n}}")
+    assert plugin.tls is not None
+    finish(plugin.start(runtime))
+    page = runtime.http["localhost:9153"]["/metrics"]
+    assert isinstance(page, MetricsPage)
+    assert page.tls is plugin.tls
+
+
+# --- what the fast path counts ---
+
+
+@pytest.mark.parametrize(
+    ("edns", "protocol", "client", "cells"),
+    [
+        pytest.param(None, "udp", "192.0.2.1", {0: 1}, id="udp"),
+        pytest.param(None, "tcp", "2001:db8::1", {1: 1}, id="tcp-ipv6"),
+        pytest.param(Edns(1232, do=True), "udp", "192.0.2.1", {0: 1, 2: 1}, id="do"),
+    ],
+)
+def test_fold_counts_as_the_handler_would(
+    edns: Edns | None, protocol: str, client: str, cells: dict[int, int]
+) -> None:
+    request = make_request(
+        "a.example.org.", edns=edns, protocol=protocol, client=client, zone="org."
+    )
+    one, other = Registry(), Registry()
+    QueryCounts(one).count(request, ONE, 0.5, "errors")
+    found = [0] * 55
+    for cell, count in cells.items():
+        found[cell] = count
+    found[3 + 1] = 1  # a request of up to 100 octets
+    found[18] = request.query.size
+    size = 12 + 19 + 29
+    found[19 + 1] = 1
+    found[34] = size
+    found[35 + 11] = 1  # half a second
+    found[52] = 500_000_000
+    series = Counted("dns://:53", "org.", "A", "NOERROR", "errors")
+    counts = QueryCounts(other)
+    counts.fold(series, protocol, found)
+    assert canonical(shown(other, buckets=True)) == canonical(shown(one, buckets=True))
+    counts.fold(series, protocol, [2 * cell for cell in found])
+    for _ in range(2):
+        QueryCounts(one).count(request, ONE, 0.5, "errors")
+    assert canonical(shown(other, buckets=True)) == canonical(shown(one, buckets=True))
+
+
+def test_page_is_prepared_where_queries_are_counted() -> None:
+    metrics = Registry()
+    counter = metrics.counter("coredns_panics_total", "Panics.")
+    metrics.before_collect(counter.inc)
+    page = MetricsPage(metrics)
+    page.prepare()
+    assert b"coredns_panics_total 1.0" in page("/metrics")[2]
+    assert counter.values == {(): 1}

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from hsdns.chain import Endpoint, Handler, Request
 from hsdns.cluster.freshness import Reads
-from hsdns.fastpath import LogRecord, Table, Versions
+from hsdns.fastpath import LogRecord, AnswerTable, Versions
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.cache.options import DENIAL
 from hsdns.plugins.kubernetes import Kubernetes
@@ -99,7 +99,7 @@ class Keeper:
         capacity: int = CAPACITY,
     ) -> None:
         self.server = server
-        self.table = Table(versions, capacity)
+        self.table = AnswerTable(versions, capacity)
         self._versions = versions
         self._counts = counts
         self._blocks = dict(blocks)
@@ -133,9 +133,9 @@ class Keeper:
         """
         notes = self._notes
         while notes:
-            self.learn(*notes.pop())
+            self.store(*notes.pop())
 
-    def learn(self, wire: bytes, query: Query, reply: Reply, out: bytes, reads: Reads) -> None:
+    def store(self, wire: bytes, query: Query, reply: Reply, out: bytes, reads: Reads) -> None:
         """Keep a reply, if it may be kept; `out` is what was sent."""
         if (
             not reply.fresh
@@ -163,13 +163,13 @@ class Keeper:
         if reply.rcode == Rcode.NXDOMAIN:
             region = self._region_of(query, zone)
             if region is not None and region.number not in self._taught:
-                if self.table.teach_region(region.number, wire, out, size):
+                if self.table.set_template(region.number, wire, out, size):
                     self._taught.add(region.number)
                 return
             # A name that a region which has its template leaves to the chain is kept like others.
         mark = reads.mark
         group = self._group(zone, policy, query.qtype, reply.rcode, mark[0] if mark else None)
-        self.table.learn(
+        self.table.store(
             wire,
             out,
             reads.pairs,
@@ -207,7 +207,7 @@ class Keeper:
 
     def fold(self) -> None:
         """Add what the table has counted since the last time to the metrics."""
-        for index, is_tcp, cells in self.table.drain():
+        for index, is_tcp, cells in self.table.take_counts():
             group = self._by_index[index]
             if group.counted is not None:
                 self._counts.fold(group.counted, "tcp" if is_tcp else "udp", cells)
@@ -232,7 +232,7 @@ class Keeper:
                 int(qtype): self._group(zone, policy, qtype, Rcode.NXDOMAIN, kind)
                 for qtype in REGION_TYPES
             }
-            number = self.table.add_region(
+            number = self.table.add_negative_zone(
                 region.lower,
                 kubernetes.names,
                 [hole.lower for hole in holes],

@@ -14,7 +14,7 @@ from typing import Final
 
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.entrance import Entrances
-from hsdns.fastpath import Table
+from hsdns.fastpath import AnswerTable
 from hsdns.keeper import Keeper
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_badvers, udp_limit
@@ -59,7 +59,7 @@ class QueryProcessor:
         self._stacktrace = stacktrace
 
     @property
-    def table(self) -> Table | None:
+    def table(self) -> AnswerTable | None:
         """The answer table, where there is one."""
         return self.keeper.table if self.keeper is not None else None
 

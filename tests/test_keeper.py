@@ -424,7 +424,7 @@ def test_sizes_are_lowered_as_in_the_chain(
             assert not over_tcp[2] & TC >> 8
     statistics = kept.keeper.table.statistics()
     assert statistics.misses == 0
-    assert bool(statistics.region_hits) is bool(left)
+    assert bool(statistics.negative_hits) is bool(left)
 
 
 @pytest.mark.sockets

@@ -19,8 +19,8 @@ __all__ = [
     "ClusterNames",
     "LogRecord",
     "Miss",
-    "Table",
-    "TableStatistics",
+    "AnswerTable",
+    "AnswerTableStatistics",
     "Versions",
 ]
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING or _native is None:
         ClusterNames,
         LogRecord,
         Miss,
-        Table,
-        TableStatistics,
+        AnswerTable,
+        AnswerTableStatistics,
         Versions,
     )
 else:
@@ -54,8 +54,8 @@ else:
     ClusterNames = _native.ClusterNames
     LogRecord = _native.LogRecord
     Miss = _native.Miss
-    Table = _native.Table
-    TableStatistics = _native.TableStatistics
+    AnswerTable = _native.AnswerTable
+    AnswerTableStatistics = _native.AnswerTableStatistics
     Versions = _native.Versions
 
 IMPLEMENTATION: Final = "python" if _native is None else "rust"

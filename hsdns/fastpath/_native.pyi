@@ -16,8 +16,8 @@ __all__ = [
     "LogRecord",
     "Miss",
     "MissQueue",
-    "Table",
-    "TableStatistics",
+    "AnswerTable",
+    "AnswerTableStatistics",
     "Versions",
     "Worker",
     "WorkerStatistics",
@@ -46,22 +46,22 @@ class LogRecord(NamedTuple):
     seconds: float
     is_tcp: bool
 
-class TableStatistics(NamedTuple):
+class AnswerTableStatistics(NamedTuple):
     """What a table holds and what it has done so far.
 
-    `misses` are usual queries that neither an entry nor a region answered, `unusual` those that were not looked up.
+    `misses` are plain queries that neither an entry nor a negative zone answered, `not_plain` those not looked up.
     """
 
     entries: int
     octets: int
     hits: int
     misses: int
-    region_hits: int
-    learned: int
+    negative_hits: int
+    stored: int
     refused: int
     stale: int
     evicted: int
-    unusual: int
+    not_plain: int
 
 class BatchStatistics(NamedTuple):
     """Datagrams of one socket; `send_errors` counts by errno."""
@@ -127,11 +127,11 @@ class ClusterNames:
         """How many Services there are."""
 
 @final
-class Table:
+class AnswerTable:
     """The answers of one listener; `capacity` in octets."""
 
-    def __new__(cls, versions: Versions, capacity: int) -> Table: ...
-    def learn(
+    def __new__(cls, versions: Versions, capacity: int) -> AnswerTable: ...
+    def store(
         self,
         query: bytes,
         reply: bytes,
@@ -155,7 +155,7 @@ class Table:
         long it may be.  It is 512 to 65,507, or 65,535 where none is lowered; raise ValueError for others.
         """
 
-    def add_region(
+    def add_negative_zone(
         self,
         zone: bytes,
         names: ClusterNames,
@@ -168,10 +168,10 @@ class Table:
         """Answer the names below a zone that do not exist, once taught; return the region's number.
 
         `zone` and `holes` are lower-case wire names; `groups` maps each type that is answered to its group.
-        `mark_ttl` is 0 or -1, as in learn(); raise ValueError for others.  `log`, `max_payload` as in learn().
+        `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log`, `max_payload` as in store().
         """
 
-    def teach_region(self, region: int, query: bytes, reply: bytes, size: int) -> bool:
+    def set_template(self, region: int, query: bytes, reply: bytes, size: int) -> bool:
         """Take the NXDOMAIN reply of one real run as a region's template; False where it does not fit.
 
         Raise IndexError where there is no such region.
@@ -183,20 +183,20 @@ class Table:
         `client` is the client's sockaddr.
         """
 
-    def forget_all(self) -> None:
+    def clear(self) -> None:
         """Drop every entry; regions and their templates stay."""
 
-    def drain(self) -> list[tuple[int, bool, list[int]]]:
-        """What was counted since the last drain: (group, whether over TCP, 55 cells)."""
+    def take_counts(self) -> list[tuple[int, bool, list[int]]]:
+        """What was counted since the last call: (group, whether over TCP, 55 cells)."""
 
     def take_log(self, most: int) -> list[LogRecord]:
         """Take the oldest hits that are to be logged; 65,536 of them and 16 MiB of queries are kept."""
 
     @property
-    def log_dropped(self) -> int:
+    def log_drops(self) -> int:
         """How many more there were."""
 
-    def statistics(self) -> TableStatistics:
+    def statistics(self) -> AnswerTableStatistics:
         """What is there and what was done."""
 
 @final
@@ -207,7 +207,7 @@ class Batch:
     """
 
     def __new__(cls, fd: int, wildcard: bool) -> Batch: ...
-    def serve(self, table: Table | None) -> list[Miss]:
+    def serve(self, table: AnswerTable | None) -> list[Miss]:
         """Receive up to 64 datagrams without waiting, answer the known ones, return the others.
 
         Raise OSError where the socket is none any more, RuntimeError while another thread is in here.
@@ -239,7 +239,7 @@ class Worker:
     """One bound UDP socket, served by a thread that calls run()."""
 
     def __new__(cls, fd: int, wildcard: bool, queue: MissQueue, index: int) -> Worker: ...
-    def exchange(self, table: Table | None) -> None:
+    def exchange(self, table: AnswerTable | None) -> None:
         """Ask another table from the next batch on; without one everything is a miss."""
 
     def run(self) -> None:

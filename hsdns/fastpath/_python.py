@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hsdns.fastpath.batch import BatchStatistics, Miss
 from hsdns.fastpath.log import LogRecord
 from hsdns.fastpath.mmsg import IS_AVAILABLE
-from hsdns.fastpath.table import Table, TableStatistics
+from hsdns.fastpath.table import AnswerTable, AnswerTableStatistics
 from hsdns.fastpath.versions import ClusterNames, Versions
 
 if TYPE_CHECKING or IS_AVAILABLE:
@@ -25,7 +25,7 @@ __all__ = [
     "ClusterNames",
     "LogRecord",
     "Miss",
-    "Table",
-    "TableStatistics",
+    "AnswerTable",
+    "AnswerTableStatistics",
     "Versions",
 ]

@@ -46,7 +46,7 @@ from hsdns.fastpath.mmsg import (
     to_words,
 )
 from hsdns.fastpath.sender import Sender
-from hsdns.fastpath.table import Table
+from hsdns.fastpath.table import AnswerTable
 from hsdns.fastpath.tally import IPV6
 from hsdns.fastpath.versions import CHANGES
 from hsdns.wire.decode import MAX_QUERY_LEN
@@ -113,7 +113,7 @@ class Batch:
         self._sender = Sender(fd, BATCH_LEN, self._name_len)
         self._received = self._batches = 0
 
-    def serve(self, table: Table | None) -> list[Miss]:
+    def serve(self, table: AnswerTable | None) -> list[Miss]:
         """Take the datagrams that are there, answer those that the table knows, return the others.
 
         Raise OSError where the socket is none any more.
@@ -192,7 +192,7 @@ class Batch:
             kinds.append(kind)
         if hits:
             table.hits += planned
-            table.region_hits += below
+            table.negative_hits += below
             duration = time.monotonic_ns() - begin
             table.tallies.add(kinds, duration)
             arena = b"".join(parts)

@@ -29,7 +29,7 @@ from hsdns.fastpath.control import (
 )
 from hsdns.fastpath.descriptor import family_of
 from hsdns.fastpath.fragments import fragments_allowed
-from hsdns.fastpath.table import Table
+from hsdns.fastpath.table import AnswerTable
 from hsdns.fastpath.tally import IPV6
 
 _ANCILLARY_LEN: Final = socket.CMSG_SPACE(32) * 2
@@ -50,7 +50,7 @@ class PortableBatch:
         if sock is not None:
             sock.detach()
 
-    def serve(self, table: Table | None) -> list[Miss]:
+    def serve(self, table: AnswerTable | None) -> list[Miss]:
         """Take the datagrams that are there, answer those that the table knows, return the others.
 
         Raise OSError where the socket is none any more.

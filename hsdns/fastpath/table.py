@@ -56,32 +56,32 @@ _MOST_OF_A_PLAN: Final = (
 _PLANS_SHARE: Final = 16  # one part of so many is for what is prepared alone
 
 
-class TableStatistics(NamedTuple):
+class AnswerTableStatistics(NamedTuple):
     """What a table holds and what it has done so far.
 
-    `misses` are usual queries that neither an entry nor a region answered, `unusual` those that were not looked up.
+    `misses` are plain queries that neither an entry nor a negative zone answered, `not_plain` those not looked up.
     """
 
     entries: int
     octets: int
     hits: int
     misses: int
-    region_hits: int
-    learned: int
+    negative_hits: int
+    stored: int
     refused: int
     stale: int
     evicted: int
-    unusual: int
+    not_plain: int
 
 
-class Table:
+class AnswerTable:
     """The answers of one listener; `capacity` in octets."""
 
     def __init__(self, versions: Versions, capacity: int) -> None:
         self.tallies = Tallies()
         self.log = LogRing()
         self.logs = False  # whether a hit may have to be logged
-        self.hits = self.region_hits = 0
+        self.hits = self.negative_hits = 0
         self.plans = Plans()
         self._versions = versions
         self._whole = capacity
@@ -92,15 +92,15 @@ class Table:
         self._shapes = Shapes()
         self._regions: list[Region] = []
         self._by_length: list[Region] = []  # longest zone first
-        self._misses = self._learned = self._refused = 0
-        self._stale = self._evicted = self._unusual = 0
+        self._misses = self._stored = self._refused = 0
+        self._stale = self._evicted = self._not_plain = 0
 
     @property
-    def log_dropped(self) -> int:
+    def log_drops(self) -> int:
         """How many hits were not logged, because nobody had taken those before them."""
         return self.log.dropped
 
-    def learn(
+    def store(
         self,
         query: bytes,
         reply: bytes,
@@ -172,13 +172,13 @@ class Table:
             self._queues.resize(known, octets - before)
             self._make_room(0)
         self.logs |= log
-        self._learned += 1
+        self._stored += 1
         room = self._room_for_plans()
         if self.plans.octets + _MOST_OF_A_PLAN <= room:
             self._prepare(key, self._entries[key], query, usual.end, usual.form, room)
         return True
 
-    def add_region(
+    def add_negative_zone(
         self,
         zone: bytes,
         names: ClusterNames,
@@ -191,7 +191,7 @@ class Table:
         """Answer the names below a zone that do not exist, once taught; return the region's number.
 
         `zone` and `holes` are lower-case wire names; `groups` maps each type that is answered to its group.
-        `mark_ttl` is 0 or -1, as in learn(); raise ValueError for others.  `log` and `max_payload` are as there.
+        `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log` and `max_payload` are as there.
         """
         if mark_ttl not in (0, -1):
             raise ValueError(
@@ -207,7 +207,7 @@ class Table:
         self._by_length = sorted(self._regions, key=lambda each: -len(each.zone))
         return len(self._regions) - 1
 
-    def teach_region(self, region: int, query: bytes, reply: bytes, size: int) -> bool:
+    def set_template(self, region: int, query: bytes, reply: bytes, size: int) -> bool:
         """Take the NXDOMAIN reply of one real run as a region's template; False where it does not fit.
 
         Raise IndexError where there is no such region.
@@ -253,29 +253,29 @@ class Table:
         """Take out the oldest records of the log ring; raise OverflowError for a negative number."""
         return self.log.take(most)
 
-    def forget_all(self) -> None:
+    def clear(self) -> None:
         """Drop every entry; regions and their templates stay."""
         self.plans.clear()
         self._queues.clear()
         self._shapes.clear()
 
-    def drain(self) -> list[Row]:
-        """What was counted since the last drain: (group, whether over TCP, cells); tally.py names the cells."""
-        return self.tallies.drain()
+    def take_counts(self) -> list[Row]:
+        """What was counted since the last call: (group, whether over TCP, cells); tally.py names the cells."""
+        return self.tallies.take_counts()
 
-    def statistics(self) -> TableStatistics:
+    def statistics(self) -> AnswerTableStatistics:
         """What is there and what was done."""
-        return TableStatistics(
+        return AnswerTableStatistics(
             entries=len(self._entries),
             octets=self._queues.octets + self._shapes.octets + self.plans.octets,
             hits=self.hits,
             misses=self._misses,
-            region_hits=self.region_hits,
-            learned=self._learned,
+            negative_hits=self.negative_hits,
+            stored=self._stored,
             refused=self._refused,
             stale=self._stale,
             evicted=self._evicted,
-            unusual=self._unusual,
+            not_plain=self._not_plain,
         )
 
     def answer(self, query: bytes, limit: int | None, now: float) -> tuple[bytes, int] | None:
@@ -284,7 +284,7 @@ class Table:
         if known is None:
             usual = read_query(query)
             if usual is None:
-                self._unusual += 1
+                self._not_plain += 1
                 return None
             key, end, form = usual
             entry = self._entries.get(key)
@@ -368,14 +368,14 @@ class Table:
         if region is None or template is None:
             # Where nobody has looked at its labels, it may be no query at all.
             if read_query(query) is None:
-                self._unusual += 1
+                self._not_plain += 1
             else:
                 self._misses += 1
             return None
         if form.limit > region.max_payload:
             form = lower_size(form, region.max_payload)
         kind |= len(query) << LENGTH_SHIFT | form.do
-        self.region_hits += 1
+        self.negative_hits += 1
         self.absences.is_likely = True
         self.absences.prepare(region, key, query, end, form, kind)
         records = region.record(end)

@@ -4,7 +4,7 @@ Path: table.py and batch.py add, plugins/prometheus.py drains at scrape time.  P
 Rule 1: a hit is one number that says all that is counted of it: group << 48 | size << 16 | query length << 5 |
         cache outcome << 3 | DO << 2 | IPv6 << 1 | TCP; where it is logged too (log.py), above that LOGGED and how many
         records its answer has.  Equal numbers are counted together, so a batch costs one step for each kind of hit
-        that it had, and drain() does the rest.
+        that it had, and take_counts() does the rest.
 Rule 2: the kinds are bounded: above MAX_KINDS they are folded into the rows of their groups.
 Rule 3: durations are those of the batch, in nanoseconds; the rows are 64-bit counts as in the compiled twin.
 """
@@ -113,7 +113,7 @@ class Tallies:
             if self._count > MAX_KINDS:
                 self._fold()
 
-    def drain(self) -> list[Row]:
+    def take_counts(self) -> list[Row]:
         """Return a row of cells for each group and transport that was hit, and start anew."""
         with self._lock:
             self._fold()

@@ -146,7 +146,7 @@ class Keepers:
                     self._lost.inc((name,), amount)
 
     def _fold_log(self, keeper: Keeper) -> None:
-        found = {"dropped": float(keeper.table.log_dropped)}
+        found = {"dropped": float(keeper.table.log_drops)}
         for amount in self._new("log", keeper, found).values():
             self._unlogged.inc((), amount)
 
@@ -179,12 +179,12 @@ class Keepers:
         self._octets.set(found.octets, (server,))
         lookups = {
             "hit": found.hits,
-            "region": found.region_hits,
+            "region": found.negative_hits,
             "miss": found.misses,
-            "unusual": found.unusual,
+            "unusual": found.not_plain,
         }
         changes = {
-            "learned": found.learned,
+            "learned": found.stored,
             "refused": found.refused,
             "stale": found.stale,
             "evicted": found.evicted,

@@ -12,7 +12,7 @@ use hsdns_native::entry::Terms;
 use hsdns_native::key::Reader;
 use hsdns_native::names::ClusterNames;
 use hsdns_native::region::Region;
-use hsdns_native::table::{Client, Table};
+use hsdns_native::table::{AnswerTable, Client};
 use hsdns_native::versions::{Pair, Versions};
 
 const QUESTIONS: usize = 1 << 16;
@@ -48,7 +48,7 @@ fn main() {
 }
 
 /// Look up as a worker does: locked, timed and counted once a batch.
-fn ask_all(table: &Table, questions: &[Vec<u8>]) -> usize {
+fn ask_all(table: &AnswerTable, questions: &[Vec<u8>]) -> usize {
     let mut readers: Vec<Reader> = (0..BATCH_LEN).map(|_| Reader::default()).collect();
     let mut tally = Tally::default();
     let mut out = Vec::new();
@@ -77,9 +77,9 @@ fn ask_all(table: &Table, questions: &[Vec<u8>]) -> usize {
     answered
 }
 
-fn taught(count: usize) -> Table {
+fn taught(count: usize) -> AnswerTable {
     let versions = Arc::new(Versions::new());
-    let table = Table::new(Arc::clone(&versions), 1 << 30);
+    let table = AnswerTable::new(Arc::clone(&versions), 1 << 30);
     for index in 0..count {
         let query = question(&host(index), 0, &[]);
         for query in [query.clone(), with_opt(query, &[])] {
@@ -97,7 +97,7 @@ fn taught(count: usize) -> Table {
                 log: false,
                 max_payload: u16::MAX,
             };
-            assert!(table.learn(&query, &reply(&query), terms));
+            assert!(table.store(&query, &reply(&query), terms));
         }
     }
     let names = Arc::new(ClusterNames::default());
@@ -108,10 +108,10 @@ fn taught(count: usize) -> Table {
     }
     let zone = wire_name("cluster.local");
     let groups = HashMap::from([(1, 2)]);
-    let region = table.add_region(Region::new(&zone, names, [], groups, true));
+    let region = table.add_negative_zone(Region::new(&zone, names, [], groups, true));
     let lesson = question("no.cluster.local", 0, &[]);
     assert_eq!(
-        table.teach_region(region, &lesson, &absence(&lesson, &zone), 150),
+        table.set_template(region, &lesson, &absence(&lesson, &zone), 150),
         Some(true)
     );
     table

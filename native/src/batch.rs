@@ -21,7 +21,7 @@ use crate::key::{Reader, u16_at};
 use crate::lock::lock;
 use crate::log::{Known, Line};
 use crate::system::{Message, Packet, Receiver, Sender, monotonic};
-use crate::table::{Client, Reading, Table};
+use crate::table::{AnswerTable, Client, Reading};
 
 /// How many questions are looked up at once: enough to hide the way to memory, few enough to stay near themselves.
 const AT_ONCE: usize = 16;
@@ -139,7 +139,7 @@ impl Batch {
     ///
     /// # Errors
     /// The kernel's error; that nothing was there is none.
-    pub fn serve(&mut self, table: Option<&Table>, wait: bool) -> io::Result<()> {
+    pub fn serve(&mut self, table: Option<&AnswerTable>, wait: bool) -> io::Result<()> {
         let received = self.receive(wait)?;
         self.answer(table, received);
         Ok(())
@@ -161,7 +161,7 @@ impl Batch {
     }
 
     /// Answer what the table knows of the batch that was received.
-    pub fn answer(&mut self, table: Option<&Table>, received: usize) {
+    pub fn answer(&mut self, table: Option<&AnswerTable>, received: usize) {
         if received == 0 {
             return;
         }
@@ -204,7 +204,7 @@ impl Batch {
     }
 
     /// Return how many nanoseconds it took.
-    fn look_up(&mut self, table: &Table, received: usize) -> u64 {
+    fn look_up(&mut self, table: &AnswerTable, received: usize) -> u64 {
         let start = monotonic();
         let reading = table.open();
         for first in (0..received).step_by(AT_ONCE) {
@@ -226,7 +226,7 @@ impl Batch {
             let query = reader.read(packet.query).filter(|_| !packet.is_cut);
             *place = query.map(|query| (datagram, query, reading.locate(&query)));
             if place.is_none() {
-                self.tally.totals.unusual += 1;
+                self.tally.totals.not_plain += 1;
                 self.missed.push(datagram);
             }
         }
@@ -259,7 +259,7 @@ impl Batch {
         }
     }
 
-    fn log(&self, table: &Table, elapsed: u64) {
+    fn log(&self, table: &AnswerTable, elapsed: u64) {
         table.log().push(self.logged.iter().map(|logged| {
             let hit = &self.hits[logged.hit];
             let packet = self.receiver.packet(hit.datagram);

@@ -54,11 +54,11 @@ pub struct Totals {
     /// Usual queries not answered.
     pub misses: u64,
     /// Queries answered by a region.
-    pub region_hits: u64,
+    pub negative_hits: u64,
     /// Entries met whose versions had moved.
     pub stale: u64,
     /// Queries that were not looked up.
-    pub unusual: u64,
+    pub not_plain: u64,
 }
 
 /// The counts of one batch.
@@ -108,9 +108,9 @@ impl Counters {
         let totals = &mut self.totals;
         totals.hits += batch.hits;
         totals.misses += batch.misses;
-        totals.region_hits += batch.region_hits;
+        totals.negative_hits += batch.negative_hits;
         totals.stale += batch.stale;
-        totals.unusual += batch.unusual;
+        totals.not_plain += batch.not_plain;
         let class = DURATIONS + time_class(nanoseconds);
         for (group, cells) in tally.rows.drain(..) {
             let row = self
@@ -127,7 +127,7 @@ impl Counters {
     }
 
     /// Take out all rows: group, whether over TCP, numbers.
-    pub fn drain(&mut self) -> Vec<(u32, bool, Box<Cells>)> {
+    pub fn take_counts(&mut self) -> Vec<(u32, bool, Box<Cells>)> {
         std::mem::take(&mut self.rows)
             .into_iter()
             .map(|((group, is_tcp), cells)| (group, is_tcp, cells))
@@ -193,7 +193,7 @@ mod tests {
         }
         counters.absorb(&mut tally, true, 1);
         assert_eq!(counters.totals.hits, 4);
-        let rows = counters.drain();
+        let rows = counters.take_counts();
         assert_eq!(rows.len(), 1);
         let (group, is_tcp, cells) = &rows[0];
         assert_eq!((*group, *is_tcp), (4, false));
@@ -215,6 +215,6 @@ mod tests {
             full[cell] = value;
         }
         assert_eq!(**cells, full);
-        assert!(counters.drain().is_empty());
+        assert!(counters.take_counts().is_empty());
     }
 }

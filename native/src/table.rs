@@ -33,7 +33,7 @@ const SMALLEST_ENTRY_LEN: usize = 256;
 const MOST_ENTRIES: usize = 1 << 20;
 
 /// The table of one listener, shared by its workers.
-pub struct Table {
+pub struct AnswerTable {
     versions: Arc<Versions>,
     capacity: usize,
     hasher: RandomState,
@@ -60,7 +60,7 @@ struct Slots {
 
 #[derive(Clone, Copy, Default)]
 struct Changes {
-    learned: u64,
+    stored: u64,
     refused: u64,
     evicted: u64,
 }
@@ -75,7 +75,7 @@ pub struct Statistics {
     /// What became of queries.
     pub totals: Totals,
     /// Replies learned.
-    pub learned: u64,
+    pub stored: u64,
     /// Replies that were not.
     pub refused: u64,
     /// Entries that went for want of memory.
@@ -93,7 +93,7 @@ pub struct Client {
     pub now: u64,
 }
 
-impl Table {
+impl AnswerTable {
     /// Make an empty table whose entries take at most `capacity` octets.
     #[must_use]
     pub fn new(versions: Arc<Versions>, capacity: usize) -> Self {
@@ -129,20 +129,20 @@ impl Table {
     }
 
     /// Store a reply; tell whether it was.
-    pub fn learn(&self, query: &[u8], reply: &[u8], terms: Terms) -> bool {
-        let (is_learned, evicted) = self.store(query, reply, terms).unwrap_or((false, 0));
+    pub fn store(&self, query: &[u8], reply: &[u8], terms: Terms) -> bool {
+        let (is_stored, evicted) = self.try_store(query, reply, terms).unwrap_or((false, 0));
         let mut changes = lock(&self.changes);
         changes.evicted += evicted;
-        if is_learned {
-            changes.learned += 1;
+        if is_stored {
+            changes.stored += 1;
         } else {
             changes.refused += 1;
         }
-        is_learned
+        is_stored
     }
 
     /// None: refused; else whether it is in, and how many others went for it.
-    fn store(&self, query: &[u8], reply: &[u8], terms: Terms) -> Option<(bool, u64)> {
+    fn try_store(&self, query: &[u8], reply: &[u8], terms: Terms) -> Option<(bool, u64)> {
         let mut reader = Reader::default();
         let query = reader.read(query)?;
         let outline = outline(&query, reply)?;
@@ -165,14 +165,14 @@ impl Table {
     }
 
     /// Declare a region; return its number.
-    pub fn add_region(&self, region: Region) -> usize {
+    pub fn add_negative_zone(&self, region: Region) -> usize {
         let mut inner = write(&self.inner);
         inner.regions.push(region);
         inner.regions.len() - 1
     }
 
     /// Give a region its template; tell whether the reply is one, None where there is no such region.
-    pub fn teach_region(
+    pub fn set_template(
         &self,
         region: usize,
         query: &[u8],
@@ -209,7 +209,7 @@ impl Table {
                 reading.answer(&query, place, limit, client, &mut out, &mut tally)
             }
             None => {
-                tally.totals.unusual += 1;
+                tally.totals.not_plain += 1;
                 None
             }
         };
@@ -235,7 +235,7 @@ impl Table {
     }
 
     /// Forget all entries; regions keep their templates.
-    pub fn forget_all(&self) {
+    pub fn clear(&self) {
         let mut inner = write(&self.inner);
         inner.index.clear();
         inner.slots.entries.clear();
@@ -251,8 +251,8 @@ impl Table {
     }
 
     /// Take out the counts since the last time.
-    pub fn drain(&self) -> Vec<(u32, bool, Box<Cells>)> {
-        lock(&self.counters).drain()
+    pub fn take_counts(&self) -> Vec<(u32, bool, Box<Cells>)> {
+        lock(&self.counters).take_counts()
     }
 
     /// Say how the table does.
@@ -266,7 +266,7 @@ impl Table {
             entries: entries as u64,
             octets: octets as u64,
             totals: lock(&self.counters).totals,
-            learned: changes.learned,
+            stored: changes.stored,
             refused: changes.refused,
             evicted: changes.evicted,
         }
@@ -275,7 +275,7 @@ impl Table {
 
 /// A table that is locked for a batch.
 pub struct Reading<'a> {
-    table: &'a Table,
+    table: &'a AnswerTable,
     inner: RwLockReadGuard<'a, Inner>,
 }
 
@@ -348,7 +348,7 @@ impl Reading<'_> {
             return None;
         };
         tally.count(&hit(absence.group, absence.known, absence.cache));
-        tally.totals.region_hits += 1;
+        tally.totals.negative_hits += 1;
         Some(absence.known)
     }
 

@@ -18,7 +18,7 @@ use crate::batch::{Batch, Meter, ReplyControl, Statistics, is_final};
 use crate::lock::lock;
 use crate::queue::MissQueue;
 use crate::system::{Message, Sender, SignalsBlocked, set_blocking, set_receive_timeout};
-use crate::table::Table;
+use crate::table::AnswerTable;
 
 const PATIENCE: Duration = Duration::from_millis(200);
 /// After an error that may last, such as want of memory.
@@ -30,7 +30,7 @@ pub struct Worker {
     wildcard: bool,
     index: usize,
     queue: Arc<MissQueue>,
-    table: Mutex<Option<Arc<Table>>>,
+    table: Mutex<Option<Arc<AnswerTable>>>,
     stopped: AtomicBool,
     meter: Arc<Meter>,
     sender: Mutex<Sender>,
@@ -53,7 +53,7 @@ impl Worker {
     }
 
     /// Give it another table, or none; a batch that was received before ends with the one before.
-    pub fn exchange(&self, table: Option<Arc<Table>>) {
+    pub fn exchange(&self, table: Option<Arc<AnswerTable>>) {
         *lock(&self.table) = table;
     }
 

@@ -10,11 +10,11 @@ const ZONE: &str = "cluster.local";
 fn each_rule() {
     let (_, table) = table();
     let names = cluster_names();
-    let number = table.add_region(region(ZONE, &names, &["hole.cluster.local"]));
+    let number = table.add_negative_zone(region(ZONE, &names, &["hole.cluster.local"]));
     let lesson = query("nope.svc.cluster.local", A);
     assert!(ask(&table, &lesson).is_none(), "not taught");
     assert_eq!(
-        table.teach_region(number, &lesson, &nxdomain(&lesson, ZONE), 150),
+        table.set_template(number, &lesson, &nxdomain(&lesson, ZONE), 150),
         Some(true)
     );
     let rows = [
@@ -84,14 +84,14 @@ fn each_rule() {
 fn a_reply_is_counted() {
     let (_, table) = table();
     let names = cluster_names();
-    let number = table.add_region(region(ZONE, &names, &[]));
+    let number = table.add_negative_zone(region(ZONE, &names, &[]));
     let lesson = query("x.cluster.local", A);
-    table.teach_region(number, &lesson, &nxdomain(&lesson, ZONE), 150);
+    table.set_template(number, &lesson, &nxdomain(&lesson, ZONE), 150);
     ask(&table, &query("twelve-octet.cluster.local", AAAA)).unwrap();
-    let rows = table.drain();
+    let rows = table.take_counts();
     assert_eq!((rows[0].0, rows[0].1, rows.len()), (8, false, 1));
     assert_eq!(rows[0].2[34], 150 + 11, "size moves with the question");
-    assert_eq!(table.statistics().totals.region_hits, 1);
+    assert_eq!(table.statistics().totals.negative_hits, 1);
     assert_eq!(table.statistics().entries, 0);
 }
 
@@ -99,11 +99,11 @@ fn a_reply_is_counted() {
 fn the_longest_zone_decides() {
     let (_, table) = table();
     let names = cluster_names();
-    let outer = table.add_region(region("local", &names, &[]));
-    table.add_region(region(ZONE, &names, &[]));
+    let outer = table.add_negative_zone(region("local", &names, &[]));
+    table.add_negative_zone(region(ZONE, &names, &[]));
     let lesson = query("x.local", A);
     assert_eq!(
-        table.teach_region(outer, &lesson, &nxdomain(&lesson, "local"), 90),
+        table.set_template(outer, &lesson, &nxdomain(&lesson, "local"), 90),
         Some(true)
     );
     assert!(ask(&table, &query("y.local", A)).is_some());
@@ -117,7 +117,7 @@ fn the_longest_zone_decides() {
 fn refusals() {
     let (_, table) = table();
     let names = cluster_names();
-    let number = table.add_region(region(ZONE, &names, &[]));
+    let number = table.add_negative_zone(region(ZONE, &names, &[]));
     let lesson = query("x.cluster.local", A);
     let good = nxdomain(&lesson, ZONE);
     let end = lesson.len();
@@ -150,25 +150,25 @@ fn refusals() {
     assert_eq!(good[rname_pointer] & 0xC0, 0xC0);
     for (what, reply) in rows {
         assert_eq!(
-            table.teach_region(number, &lesson, &reply, 90),
+            table.set_template(number, &lesson, &reply, 90),
             Some(false),
             "{what}"
         );
     }
     assert_eq!(
-        table.teach_region(number, &lesson, &good, 3),
+        table.set_template(number, &lesson, &good, 3),
         Some(false),
         "size"
     );
     assert_eq!(
-        table.teach_region(number, &lesson[1..], &good, 90),
+        table.set_template(number, &lesson[1..], &good, 90),
         Some(false)
     );
     let apex = query(ZONE, A);
     assert_eq!(
-        table.teach_region(number, &apex, &nxdomain(&apex, ZONE), 90),
+        table.set_template(number, &apex, &nxdomain(&apex, ZONE), 90),
         Some(false)
     );
-    assert_eq!(table.teach_region(1, &lesson, &good, 90), None);
-    assert_eq!(table.teach_region(number, &lesson, &good, 90), Some(true));
+    assert_eq!(table.set_template(1, &lesson, &good, 90), None);
+    assert_eq!(table.set_template(number, &lesson, &good, 90), Some(true));
 }

@@ -18,7 +18,7 @@ use hsdns_native::entry::Terms;
 use hsdns_native::log::Known;
 use hsdns_native::queue::MissQueue;
 use hsdns_native::system::{Message, QUERY_LEN};
-use hsdns_native::table::Table;
+use hsdns_native::table::AnswerTable;
 use hsdns_native::worker::Worker;
 
 const PATIENCE: Duration = Duration::from_secs(10); // only a failing test waits so long
@@ -43,11 +43,11 @@ fn receive(client: &UdpSocket) -> Vec<u8> {
     octets
 }
 
-fn taught() -> (Table, Vec<u8>, Vec<u8>) {
+fn taught() -> (AnswerTable, Vec<u8>, Vec<u8>) {
     let (_, table) = table();
     let asked = query("www.example.org", A);
     let answer = reply(&asked, 0, [&[address(1)], &[], &[]]);
-    assert!(table.learn(&asked, &answer, terms()));
+    assert!(table.store(&asked, &answer, terms()));
     (table, asked, answer)
 }
 
@@ -85,8 +85,8 @@ fn a_batch_answers_what_the_table_knows() {
     let seen = meter.statistics();
     assert_eq!((seen.received, seen.sent, seen.batches), (6, 2, 2));
     let totals = table.statistics().totals;
-    assert_eq!((totals.hits, totals.misses, totals.unusual), (2, 1, 2));
-    assert_eq!(table.drain()[0].2[0], 2, "by IPv4");
+    assert_eq!((totals.hits, totals.misses, totals.not_plain), (2, 1, 2));
+    assert_eq!(table.take_counts()[0].2[0], 2, "by IPv4");
 }
 
 #[test]
@@ -102,15 +102,15 @@ fn logged_hits_stand_in_the_log_as_they_were_sent() {
     let with_edns = with_opt(plain.clone(), 1232, true, &[0, 10, 0, 1, 7]);
     for asked in [&plain, &with_edns] {
         let answer = reply(asked, 0, [&addresses, &[], &[]]);
-        assert!(table.learn(asked, &answer, logged.clone()));
+        assert!(table.store(asked, &answer, logged.clone()));
     }
     let names = cluster_names();
-    let number = table.add_region(region("cluster.local", &names, &[]).logged(true));
+    let number = table.add_negative_zone(region("cluster.local", &names, &[]).logged(true));
     let lesson = query("nope.svc.cluster.local", A);
     let answer = nxdomain(&lesson, "cluster.local");
     let size = 100 + build::question_len(&lesson);
     assert_eq!(
-        table.teach_region(number, &lesson, &answer, size),
+        table.set_template(number, &lesson, &answer, size),
         Some(true)
     );
 
@@ -152,7 +152,7 @@ fn logged_hits_stand_in_the_log_as_they_were_sent() {
         assert_eq!(flags.to_be_bytes(), reply[2..4]);
         assert_eq!(record.elapsed, elapsed, "one clock a batch");
     }
-    let counted: u64 = table.drain().iter().map(|row| row.2[52]).sum();
+    let counted: u64 = table.take_counts().iter().map(|row| row.2[52]).sum();
     assert_eq!(counted, 5 * elapsed);
 
     client.send(&quiet).unwrap();
@@ -389,9 +389,9 @@ fn readers_see_whole_entries_and_no_old_ones() {
             let late = build::terms_with(&versions, &[1]);
             versions.bump(1);
             current.store(event, order);
-            assert!(!table.learn(&asked, &sets[(event + 1) % 2], late));
+            assert!(!table.store(&asked, &sets[(event + 1) % 2], late));
             let terms = build::terms_with(&versions, &[1]);
-            assert!(table.learn(&asked, &sets[event % 2], terms));
+            assert!(table.store(&asked, &sets[event % 2], terms));
         }
         done.store(true, order);
     });

@@ -10,7 +10,7 @@ use build::{
 };
 use hsdns_native::entry::Terms;
 use hsdns_native::log::Known;
-use hsdns_native::table::{Client, Table};
+use hsdns_native::table::{AnswerTable, Client};
 use hsdns_native::versions::Versions;
 
 fn addresses(count: u8) -> Vec<Vec<u8>> {
@@ -31,7 +31,7 @@ fn a_reply_is_given_again_with_what_the_query_says() {
     let asked = query("www.example.org", A);
     let answer = reply(&asked, 0, [&addresses(3), &[], &[]]);
     assert!(ask(&table, &asked).is_none());
-    assert!(table.learn(&asked, &answer, terms()));
+    assert!(table.store(&asked, &answer, terms()));
     assert_eq!(ask(&table, &asked).unwrap(), answer);
 
     let mut other = query("wWw.eXample.Org", A);
@@ -49,7 +49,7 @@ fn options_are_echoed_by_kind_and_left_out_where_they_leave_no_room() {
     let plain = query("www.example.org", A);
     let asked = with_opt(plain.clone(), 1232, true, &[]);
     let answer = reply(&plain, 0, [&addresses(1), &[], &[]]);
-    assert!(table.learn(&asked, &answer, terms()));
+    assert!(table.store(&asked, &answer, terms()));
     let echoed = [0, 10, 0, 2, 1, 2, 0, 3, 0, 0];
     let sent = [&[0, 8, 0, 1, 9][..], &echoed].concat();
     let full = |options: &[u8]| {
@@ -84,12 +84,13 @@ fn larger_sizes_are_lowered() {
         max_payload,
         ..terms()
     };
-    assert!(table.learn(&learned, &answer, lowered(600)));
+    assert!(table.store(&learned, &answer, lowered(600)));
     let names = cluster_names();
-    let number = table.add_region(region("cluster.local", &names, &[]).with_max_payload(700));
+    let number =
+        table.add_negative_zone(region("cluster.local", &names, &[]).with_max_payload(700));
     let lesson = nxdomain(&absent, "cluster.local");
     assert_eq!(
-        table.teach_region(number, &absent, &lesson, 200),
+        table.set_template(number, &absent, &lesson, 200),
         Some(true)
     );
     for size in [0, 511, 512, 599, 600, 601, 699, 700, 701, 65_535] {
@@ -115,7 +116,7 @@ fn larger_sizes_are_lowered() {
         );
     }
     assert!(
-        table.learn(&plain, &answer, lowered(600)) && ask(&table, &plain).unwrap().len() <= 512,
+        table.store(&plain, &answer, lowered(600)) && ask(&table, &plain).unwrap().len() <= 512,
         "without EDNS nothing is lowered, and nothing raised"
     );
 }
@@ -130,7 +131,7 @@ fn records_are_left_out_from_the_tail() {
         0,
         [&addresses(2), std::slice::from_ref(&other), &addresses(2)],
     );
-    assert!(table.learn(&asked, &answer, terms()));
+    assert!(table.store(&asked, &answer, terms()));
     let head = asked.len();
     let ends = [0, 16, 32, 32 + other.len(), 48 + other.len()];
     for limit in head..=answer.len() {
@@ -168,7 +169,7 @@ fn addresses_take_turns_where_the_block_says_so() {
         rotate: true,
         ..terms()
     };
-    assert!(table.learn(&asked, &answer, rotate()));
+    assert!(table.store(&asked, &answer, rotate()));
     let turns = [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]];
     for turn in turns {
         assert_eq!(order(&asked, &ask(&table, &asked).unwrap()), turn);
@@ -205,7 +206,7 @@ fn other_answers_keep_their_order() {
             rotate: true,
             ..terms()
         };
-        assert!(table.learn(&asked, &answer, rotate), "{what}");
+        assert!(table.store(&asked, &answer, rotate), "{what}");
         for _ in 0..2 {
             assert_eq!(ask(&table, &asked).unwrap(), answer, "{what}");
         }
@@ -219,12 +220,12 @@ fn serials_are_those_of_now() {
     let asked = query("www.example.org", AAAA);
     let soa = record(&build::pointer(16), SOA, &soa_rdata("example.org", 1));
     let answer = reply(&asked, 0, [&[], &[soa.clone(), soa], &[]]);
-    assert!(!table.learn(&asked, &answer, terms()), "whose serial?");
+    assert!(!table.store(&asked, &answer, terms()), "whose serial?");
     let with_names = Terms {
         names: Some(Arc::clone(&names)),
         ..terms()
     };
-    assert!(table.learn(&asked, &answer, with_names));
+    assert!(table.store(&asked, &answer, with_names));
     for serial in [7, 8, u32::MAX] {
         names.set_serial(serial);
         let soa = record(&build::pointer(16), SOA, &soa_rdata("example.org", serial));
@@ -240,25 +241,25 @@ fn a_moved_version_ends_an_entry() {
     let answer = reply(&asked, 0, [&addresses(1), &[], &[]]);
     let before = terms_with(&versions, &[3, 9]);
     let late = terms_with(&versions, &[3, 9]);
-    assert!(table.learn(&asked, &answer, before));
+    assert!(table.store(&asked, &answer, before));
     assert!(ask(&table, &asked).is_some());
     versions.bump(9);
     assert!(ask(&table, &asked).is_none());
     assert!(
-        !table.learn(&asked, &answer, late),
+        !table.store(&asked, &answer, late),
         "computed before the event"
     );
     assert!(ask(&table, &asked).is_none());
-    assert!(table.learn(&asked, &answer, terms_with(&versions, &[3, 9])));
+    assert!(table.store(&asked, &answer, terms_with(&versions, &[3, 9])));
     assert!(ask(&table, &asked).is_some());
     let seen = table.statistics();
-    assert_eq!((seen.learned, seen.refused), (2, 1));
+    assert_eq!((seen.stored, seen.refused), (2, 1));
     assert_eq!(
         (seen.totals.hits, seen.totals.stale, seen.totals.misses),
         (2, 2, 2)
     );
     assert_eq!(seen.entries, 1);
-    table.forget_all();
+    table.clear();
     assert!(ask(&table, &asked).is_none());
     assert_eq!(
         (table.statistics().entries, table.statistics().octets),
@@ -327,18 +328,18 @@ fn refusals() {
     for (what, answer) in rows {
         let names = Some(cluster_names());
         assert!(
-            !table.learn(&asked, &answer, Terms { names, ..terms() }),
+            !table.store(&asked, &answer, Terms { names, ..terms() }),
             "{what}"
         );
     }
-    assert!(!table.learn(&asked[1..], &good, terms()), "unusual query");
+    assert!(!table.store(&asked[1..], &good, terms()), "unusual query");
     let many = terms_with(&versions, &[0; 9]);
-    assert!(!table.learn(&asked, &good, many), "nine pairs");
+    assert!(!table.store(&asked, &good, many), "nine pairs");
     assert_eq!(table.statistics().refused, count + 2);
-    assert!(table.learn(&asked, &good, terms_with(&versions, &[0; 8])));
-    assert!(table.learn(&asked, &additional(&[address(1), plain_opt]), terms()));
+    assert!(table.store(&asked, &good, terms_with(&versions, &[0; 8])));
+    assert!(table.store(&asked, &additional(&[address(1), plain_opt]), terms()));
     assert_eq!(ask(&table, &asked).unwrap(), additional(&[address(1)]));
-    assert!(table.learn(&asked, &with(3, 3), terms()), "NXDOMAIN");
+    assert!(table.store(&asked, &with(3, 3), terms()), "NXDOMAIN");
 }
 
 #[test]
@@ -351,7 +352,7 @@ fn marks_of_cache() {
     let outcome = |at: u64| {
         let client = Client { now: at, ..CLIENT };
         table.lookup(&asked, 512, client, ADDRESS).unwrap();
-        let rows = table.drain();
+        let rows = table.take_counts();
         assert_eq!(rows.len(), 1);
         (rows[0].2[53], rows[0].2[54])
     };
@@ -359,11 +360,11 @@ fn marks_of_cache() {
         mark_ttl,
         ..terms()
     };
-    assert!(table.learn(&asked, &answer, marked(-1)));
+    assert!(table.store(&asked, &answer, marked(-1)));
     assert_eq!(outcome(now), (0, 0));
-    assert!(table.learn(&asked, &answer, marked(0)));
+    assert!(table.store(&asked, &answer, marked(0)));
     assert_eq!(outcome(now), (0, 1));
-    assert!(table.learn(&asked, &answer, marked(30)));
+    assert!(table.store(&asked, &answer, marked(30)));
     assert_eq!(outcome(now + 29 * second), (1, 0), "learning marks");
     assert_eq!(outcome(now + 100 * second), (0, 1), "the mark has ended");
     assert_eq!(
@@ -371,7 +372,7 @@ fn marks_of_cache() {
         (1, 0),
         "the miss marked it anew"
     );
-    assert!(table.learn(&asked, &answer, marked(5)));
+    assert!(table.store(&asked, &answer, marked(5)));
     assert_eq!(outcome(now + 129 * second), (1, 0), "the mark went over");
     assert_eq!(outcome(now + 131 * second), (0, 1));
 }
@@ -388,7 +389,7 @@ fn what_is_logged_over_tcp() {
         ..terms_with(&versions, &[1])
     };
     let lookup = |query| table.lookup(query, 65_535, CLIENT, ADDRESS);
-    assert!(table.learn(&asked, &answer, with(true)));
+    assert!(table.store(&asked, &answer, with(true)));
     let [over_tcp, over_udp] = [lookup(&asked), ask(&table, &asked)].map(Option::unwrap);
     assert_eq!(order(&asked, &over_tcp), [0, 1, 2]);
     assert_eq!(
@@ -397,17 +398,20 @@ fn what_is_logged_over_tcp() {
         "both take turns from one row"
     );
     let names = cluster_names();
-    let number = table.add_region(region("cluster.local", &names, &[]).logged(true));
+    let number = table.add_negative_zone(region("cluster.local", &names, &[]).logged(true));
     let absent = query("nope.svc.cluster.local", A);
     let lesson = nxdomain(&absent, "cluster.local");
     assert_eq!(
-        table.teach_region(number, &absent, &lesson, 200),
+        table.set_template(number, &absent, &lesson, 200),
         Some(true)
     );
     let denied = lookup(&absent).unwrap();
     assert!(ask(&table, &absent).is_some());
     let totals = table.statistics().totals;
-    assert_eq!((totals.hits, totals.region_hits, totals.misses), (2, 2, 0));
+    assert_eq!(
+        (totals.hits, totals.negative_hits, totals.misses),
+        (2, 2, 0)
+    );
     let records = table.log().take(usize::MAX);
     let rows = [
         (&asked, &over_tcp, terms().size, 3),
@@ -427,11 +431,11 @@ fn what_is_logged_over_tcp() {
     }
 
     assert!(
-        table.learn(&asked, &answer, with(false)),
+        table.store(&asked, &answer, with(false)),
         "the last one decides"
     );
     assert!(lookup(&asked).is_some());
-    assert!(table.learn(&asked, &answer, with(true)));
+    assert!(table.store(&asked, &answer, with(true)));
     versions.bump(1);
     assert!(lookup(&asked).is_none());
     assert!(
@@ -445,11 +449,11 @@ fn what_is_logged_over_tcp() {
 fn memory_is_bounded_and_a_flood_pushes_nothing_out() {
     let versions = Arc::new(Versions::new());
     let capacity = 200_000;
-    let table = Table::new(versions, capacity);
+    let table = AnswerTable::new(versions, capacity);
     let learn = |text: &str| {
         let asked = query(text, A);
         let answer = reply(&asked, 0, [&addresses(2), &[], &[]]);
-        assert!(table.learn(&asked, &answer, terms()));
+        assert!(table.store(&asked, &answer, terms()));
     };
     let hot: Vec<_> = (0..100)
         .map(|index| format!("hot{index}.example.org"))
@@ -473,14 +477,14 @@ fn memory_is_bounded_and_a_flood_pushes_nothing_out() {
 
 #[test]
 fn what_is_larger_than_the_table_is_refused() {
-    let table = Table::new(Arc::new(Versions::new()), 1000);
+    let table = AnswerTable::new(Arc::new(Versions::new()), 1000);
     let asked = query("www.example.org", A);
-    assert!(!table.learn(
+    assert!(!table.store(
         &asked,
         &reply(&asked, 0, [&addresses(200), &[], &[]]),
         terms()
     ));
-    assert!(table.learn(
+    assert!(table.store(
         &asked,
         &reply(&asked, 0, [&addresses(1), &[], &[]]),
         terms()

@@ -45,7 +45,7 @@ def serve_from_two_threads(module: str) -> None:
     server.bind()
     forbid_fragments(server.sock)
     question = ask(edns=Edns(4096))
-    server.subject.learn(question, addresses(question, 60))
+    server.subject.store(question, addresses(question, 60))
     worker = twin.Worker(server.sock.fileno(), False, queue, 0)
     worker.exchange(server.subject.table)
     thread = threading.Thread(target=worker.run)

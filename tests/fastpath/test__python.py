@@ -28,7 +28,7 @@ def test_names(twin: ModuleType) -> None:
         public = {each for each in dir(theirs) if not each.startswith("_")}
         if name not in (
             "ClusterNames",
-            "Table",
+            "AnswerTable",
             "Versions",
         ):  # the parts of the pure twin see more of each other
             assert public == {each for each in dir(ours) if not each.startswith("_")}
@@ -91,7 +91,7 @@ def operate(chance: Random, subject: Subject, start: float) -> Any:
         indexes = [chance.randrange(6) for _ in range(chance.choice([0, 1, 1, 2, 2, 3, 3, 9]))]
         late = chance.random() < 0.1
         pairs = [(index, subject.versions.read(index) - (late and subject.versions.read(index) > 0)) for index in indexes]  # fmt: skip
-        return subject.learn(
+        return subject.store(
             query, reply, pairs=pairs, group=chance.randrange(4), rotate=chance.random() < 0.5,
             mark_ttl=chance.choice([-1, 0, 1000]), max_payload=chance.choice([512, 600, 65535]), names=chance.choice([subject.names] * 5 + [None]),
         )  # fmt: skip
@@ -117,7 +117,7 @@ def operate(chance: Random, subject: Subject, start: float) -> Any:
         return subject.teach(chance.randrange(2), chance.choice(NAMES))
     elif what == "forget":
         if chance.random() < 0.2:
-            subject.table.forget_all()
+            subject.table.clear()
     else:
         return counted(subject)
     return None

@@ -62,7 +62,7 @@ def change(chance: Random, subject: Subject) -> None:
         chance.choice([names.add_namespace, names.remove_namespace])(chance.choice([b"default", b"other", b"a"]))  # fmt: skip
     elif what == 4:
         query = draw(chance)
-        subject.learn(query, addresses(query), pairs=[(1, subject.versions.read(1))])
+        subject.store(query, addresses(query), pairs=[(1, subject.versions.read(1))])
     else:
         subject.versions.bump(1)
 
@@ -108,7 +108,7 @@ def test_an_entry_comes_first() -> None:
     for _ in range(3):
         assert subject.lookup(query) == to_wire(query, nxdomain(soa(0)))
     assert subject.table.absences.answer(query) is not None
-    assert subject.learn(query, addresses(query))
+    assert subject.store(query, addresses(query))
     assert subject.table.absences.answer(query) is None
     upper = ask("GONE.default.svc.cluster.local.")
     assert subject.table.absences.answer(upper) is None
@@ -171,7 +171,7 @@ def test_over_udp(server: Server) -> None:
     assert subject.teach()
     subject.names.add_namespace(b"default")
     web = ask()
-    assert subject.learn(web, addresses(web), group=8)
+    assert subject.store(web, addresses(web), group=8)
     hits = 0
     for turn in range(12):
         subject.names.serial = turn // 3
@@ -192,7 +192,7 @@ def test_over_udp(server: Server) -> None:
             assert client.recv(65535) == to_wire(query, nxdomain(soa(turn // 3)))
         assert client.recv(65535) == to_wire(web, addresses(web))
         hits += len(asked)
-        assert subject.table.statistics().region_hits == hits
+        assert subject.table.statistics().negative_hits == hits
         assert [record.query for record in subject.table.take_log(1000)] == asked
         unknown = [query for query in queries if decode_name(query) == new]
         assert unknown

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.sockets
 def test_known_ones_are_answered_and_the_others_returned(server: Server) -> None:
     server.bind()
     known, unknown, unusual = ask(query_id=1), ask("x.org.", query_id=2), b"unusual"
-    server.subject.learn(known, addresses(known), group=3)
+    server.subject.store(known, addresses(known), group=3)
     clients = [server.client() for _ in range(3)]
     sent = [known, unknown, b"", known, unusual, known, known]
     for index, query in enumerate(sent):
@@ -75,7 +75,7 @@ def test_without_a_table_everything_is_a_miss(server: Server) -> None:
 
 def test_more_than_a_batch(server: Server) -> None:
     server.bind()
-    server.subject.learn(ask(), addresses(ask()))
+    server.subject.store(ask(), addresses(ask()))
     client = server.client()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     for number in range(150):
@@ -101,7 +101,7 @@ def test_a_query_longer_than_a_slot_is_a_miss_that_is_cut(server: Server) -> Non
     for length in (512, 513, 4096, 4097, 9000):
         client.send(bytes(length))
     assert [len(query) for query, _, _ in server.serve()] == [512, 513, 4096, 4097, 4097]
-    assert server.subject.table.statistics().unusual == 5
+    assert server.subject.table.statistics().not_plain == 5
 
 
 @pytest.mark.parametrize("edns", [None, Edns(0), Edns(600), Edns(1232), Edns(65535)], ids=str)
@@ -111,7 +111,7 @@ def test_replies_are_cut_to_what_the_client_takes(server: Server, edns: Edns | N
     query = ask(edns=edns)
     limit = 512 if edns is None else max(512, edns.payload_size)
     reply = addresses(query, 200)
-    server.subject.learn(query, reply)
+    server.subject.store(query, reply)
     for _ in range(4):
         found = server.ask(client, query)
         assert found == to_wire(query, reply, min(limit, 65507))
@@ -128,7 +128,7 @@ def test_everything_of_a_query_comes_back(server: Server) -> None:
         ask(edns=Edns(4096, do=True)), ask(flags=0x10),
     ]  # fmt: skip
     for form in (forms[0], forms[3], forms[5], forms[6]):
-        server.subject.learn(form, addresses(form, 2), rotate=False)
+        server.subject.store(form, addresses(form, 2), rotate=False)
     for _ in range(4):
         for form in forms:
             assert server.ask(client, form) == to_wire(form, addresses(form, 2))
@@ -148,7 +148,7 @@ def test_a_hit_counts_as_what_was_asked(server: Server, rotate: bool, log: bool)
             for name in ("web.org.", "WEB.org.", "wEb.oRG.")
         )
     ]
-    subject.learn(queries[0], addresses(queries[0], 1 + rotate), rotate=rotate, group=3, log=log)
+    subject.store(queries[0], addresses(queries[0], 1 + rotate), rotate=rotate, group=3, log=log)
     octets = 0
     for _ in range(3):
         for query in queries:
@@ -176,7 +176,7 @@ def test_what_is_alike_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None
         server.bind()
         client, table = server.client(), server.subject.table
         learned = ask(edns=Edns(1232))
-        server.subject.learn(learned, addresses(learned))
+        server.subject.store(learned, addresses(learned))
         monkeypatch.setattr(table, "answer", None)
         for options in ((), ((10, b"COOKIE78"),)):
             query = ask("Web.DEFAULT.svc.cluster.LOCAL.", edns=Edns(1232, options=options))
@@ -195,8 +195,8 @@ def test_sizes_are_lowered(server: Server, count: int) -> None:
     subject.region(max_payload=700)
     assert subject.teach()
     learned, turning = ask(edns=Edns(0)), ask("turns.org.", edns=Edns(0))
-    subject.learn(learned, addresses(learned, count), max_payload=600)
-    subject.learn(turning, addresses(turning, count), max_payload=600, rotate=True)
+    subject.store(learned, addresses(learned, count), max_payload=600)
+    subject.store(turning, addresses(turning, count), max_payload=600, rotate=True)
     for _ in range(4):
         for size in (0, 300, 512, 599, 600, 601, 700, 701, 4096, 65535):
             for options in ((), ((10, b"12345678"),), ((3, b"x" * 40), (8, b"away"))):
@@ -212,7 +212,7 @@ def test_sizes_are_lowered(server: Server, count: int) -> None:
                 wanted = to_wire(ask("r.cluster.local.", edns=edns.lowered(700)), nxdomain(soa(0)))
                 assert server.ask(client, absent) == wanted
     plain = ask()
-    subject.learn(plain, addresses(plain, count), max_payload=600)
+    subject.store(plain, addresses(plain, count), max_payload=600)
     assert server.ask(client, plain) == to_wire(plain, addresses(plain, count), 512)
 
 
@@ -221,8 +221,8 @@ def test_turns_and_serials_and_events(server: Server) -> None:
     client, subject = server.client(), server.subject
     query, other = ask(), ask("none.default.svc.cluster.local.", 28)
     reply = addresses(query, 3).replace(authority=(soa(0),))
-    subject.learn(query, reply, rotate=True, pairs=[(1, 0)])
-    subject.learn(other, nodata(soa()), pairs=[(2, 0)])
+    subject.store(query, reply, rotate=True, pairs=[(1, 0)])
+    subject.store(other, nodata(soa()), pairs=[(2, 0)])
     for turn in range(7):
         turned = reply.replace(answer=reply.answer[turn % 3 :] + reply.answer[: turn % 3])
         assert server.ask(client, query) == to_wire(query, turned)
@@ -258,7 +258,7 @@ def test_a_reply_leaves_from_the_address_that_was_asked(
 ) -> None:
     server.bind(host, wildcard=True)
     known, unknown = ask(), ask("x.org.")
-    server.subject.learn(known, addresses(known))
+    server.subject.store(known, addresses(known))
     client = server.client(asked)
     beside = server.client("127.0.0.1")
     for _ in range(3):
@@ -283,7 +283,7 @@ def test_ipv6(server: Server) -> None:
     server.bind("::1")
     client = server.client("::1")
     query = ask()
-    server.subject.learn(query, addresses(query))
+    server.subject.store(query, addresses(query))
     for _ in range(3):
         assert server.ask(client, query) == to_wire(query, addresses(query))
     client.send(b"unusual")
@@ -312,7 +312,7 @@ def test_what_cannot_be_sent_is_counted_and_the_rest_is_sent(server: Server) -> 
 def test_a_closed_client_does_no_harm(server: Server) -> None:
     server.bind()
     query = ask()
-    server.subject.learn(query, addresses(query))
+    server.subject.store(query, addresses(query))
     gone, client = server.client(), server.client()
     gone.send(query)
     gone.close()
@@ -332,7 +332,7 @@ def test_many_addresses_that_were_asked(server: Server) -> None:
     """More than what is remembered of them."""
     server.bind("0.0.0.0", wildcard=True)
     query = ask()
-    server.subject.learn(query, addresses(query))
+    server.subject.store(query, addresses(query))
     client = server._open(socket.AF_INET, "127.0.0.1")
     client.settimeout(DEADLINE)
     for start in range(0, 300, 50):

@@ -97,7 +97,7 @@ def test_a_hit_is_what_encode_makes(data: st.DataObject) -> None:
         subject = Subject(twin)
         subject.names.serial = serial
         usual = all(read_query(wire) is not None for wire in wires)
-        if not subject.learn(wires[0], reply, rotate=False):
+        if not subject.store(wires[0], reply, rotate=False):
             assert not usual or len(to_wire(wires[0], reply)) > 16384
             continue
         for limit in (*limits, udp_limit(other), 65535):
@@ -105,7 +105,7 @@ def test_a_hit_is_what_encode_makes(data: st.DataObject) -> None:
             found = subject.lookup(wires[1], limit)
             assert found == (expected if usual else None)
         # What rotates is cut like everything else; the orders are test_table.py's.
-        assert subject.learn(wires[0], reply, rotate=rotate)
+        assert subject.store(wires[0], reply, rotate=rotate)
         if usual:
             found = subject.lookup(wires[1], limits[0])
             assert found is not None
@@ -124,7 +124,7 @@ def test_every_limit(twin: ModuleType, edns: Edns | None) -> None:
     )
     subject = Subject(twin)
     subject.names.serial = 5
-    assert subject.learn(query, full)
+    assert subject.store(query, full)
     whole = len(to_wire(query, full))
     assert whole > 800
     for limit in [*range(100, whole + 2), 65535]:
@@ -138,7 +138,7 @@ def test_every_limit(twin: ModuleType, edns: Edns | None) -> None:
 def test_options_that_leave_no_room_stay_away(twin: ModuleType, limit: int) -> None:
     query = ask(edns=BIG)
     subject = Subject(twin)
-    assert subject.learn(query, addresses(query))
+    assert subject.store(query, addresses(query))
     found = subject.lookup(query, limit)
     # Not even the question fits into the smallest of these: what must be there is there all the same.
     assert found == to_wire(query, addresses(query), limit)
@@ -151,7 +151,7 @@ def test_a_lowered_size_is_shown_over_tcp_too(
 ) -> None:
     query, edns = ask(edns=Edns(1232)), Edns(size, do=False, options=options)
     subject = Subject(twin)
-    assert subject.learn(query, addresses(query, 60), max_payload=600)
+    assert subject.store(query, addresses(query, 60), max_payload=600)
     asked = ask(edns=edns)
     for _ in range(3):
         assert subject.lookup(asked) == to_wire(ask(edns=edns.lowered(600)), addresses(query, 60))
@@ -161,7 +161,7 @@ def test_serial_is_that_of_now_wherever_one_stands(twin: ModuleType) -> None:
     query = ask("cluster.local.", RRType.SOA)
     reply = Reply(answer=(soa(1),), authority=(soa(2),), additional=(soa(3),), aa=True)
     subject = Subject(twin)
-    assert subject.learn(query, reply)
+    assert subject.store(query, reply)
     for serial in (0, 1, 1, 0xFFFFFFFF, 7, 7, 7, 7, 8):
         subject.names.serial = serial
         for _ in range(3):
@@ -172,7 +172,7 @@ def test_serial_of_another_store_is_another(twin: ModuleType) -> None:
     subject, other = Subject(twin), twin.ClusterNames()
     queries = [ask(f"{text}.cluster.local.", 28) for text in "ab"]
     for query, names in zip(queries, (subject.names, other), strict=True):
-        assert subject.learn(query, nodata(soa()), names=names)
+        assert subject.store(query, nodata(soa()), names=names)
     subject.names.serial, other.serial = 1, 2
     for query, serial in zip(queries, (1, 2), strict=True):
         assert subject.lookup(query) == to_wire(query, nodata(soa(serial)))

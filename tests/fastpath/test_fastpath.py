@@ -8,7 +8,7 @@ import pytest
 
 from tests.fastpath.twins import HAS_NATIVE
 
-SAY = "from hsdns import fastpath; print(fastpath.IMPLEMENTATION, fastpath.Table.__module__)"
+SAY = "from hsdns import fastpath; print(fastpath.IMPLEMENTATION, fastpath.AnswerTable.__module__)"
 
 
 def said(code: str, **environment: str) -> str:

@@ -127,7 +127,7 @@ def test_usual(twin: ModuleType, wire: bytes, usual: bool) -> None:
     subject = Subject(twin)
     assert subject.lookup(wire) is None
     statistics = subject.table.statistics()
-    assert (statistics.misses, statistics.unusual) == (int(usual), int(not usual))
+    assert (statistics.misses, statistics.not_plain) == (int(usual), int(not usual))
     assert (read_query(wire) is not None) is usual
     if usual:
         agrees_with_decode(wire)
@@ -209,7 +209,7 @@ PAIRS = [(*pair, True) for pair in ALIKE.values()] + [(*pair, False) for pair in
 @pytest.mark.parametrize(("learned", "asked", "alike"), PAIRS, ids=[*ALIKE, *DIFFERENT])
 def test_key(twin: ModuleType, learned: bytes, asked: bytes, alike: bool) -> None:
     subject = Subject(twin)
-    assert subject.learn(learned, addresses(learned))
+    assert subject.store(learned, addresses(learned))
     expected = to_wire(asked, addresses(asked)) if alike else None
     for _ in range(4):  # the Python twin prepares what it is asked for again
         assert subject.lookup(learned) == to_wire(learned, addresses(learned))

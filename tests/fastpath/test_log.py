@@ -24,7 +24,7 @@ COOKIE = Edns(1232, options=((10, b"12345678"),))
 def teach(subject: Subject, log: bool = True) -> None:
     """A cluster with a Service of three addresses, one of a hundred, one without IPv6, and a region."""
     for query, reply in REPLIES:
-        assert subject.learn(query, reply, rotate=True, log=log, mark_ttl=0)
+        assert subject.store(query, reply, rotate=True, log=log, mark_ttl=0)
     subject.region(log=log)
     assert subject.teach()
     subject.names.add_namespace(b"default")
@@ -97,7 +97,7 @@ def test_record(server: Server, query: bytes, reply: Reply, flags: int) -> None:
         [cells] = server.subject.cells().values()
         assert round(record.seconds * 1e9) == cells[52], "the duration that is counted"
         assert cells[34] == record.size
-    assert server.subject.table.log_dropped == 0
+    assert server.subject.table.log_drops == 0
 
 
 @sockets
@@ -137,8 +137,8 @@ def test_only_what_is_logged(server: Server) -> None:
     server.bind()
     subject, client = server.subject, server.client()
     logged, silent = ask("logged.org."), ask("silent.org.")
-    subject.learn(logged, addresses(logged), log=True, group=3, mark_ttl=30)
-    subject.learn(silent, addresses(silent), group=3, mark_ttl=30)
+    subject.store(logged, addresses(logged), log=True, group=3, mark_ttl=30)
+    subject.store(silent, addresses(silent), group=3, mark_ttl=30)
     subject.region("sub.cluster.local.")
     for _ in range(4):
         serve(server, client, [silent, logged, silent])
@@ -149,7 +149,7 @@ def test_only_what_is_logged(server: Server) -> None:
     assert taken(server) == []
     [cells] = subject.cells().values()
     assert cells[0] == 12
-    assert subject.learn(logged, addresses(logged), group=3)
+    assert subject.store(logged, addresses(logged), group=3)
     serve(server, client, [logged])
     assert taken(server) == [], "learned anew, without"
 
@@ -183,12 +183,12 @@ def test_the_ring_is_bounded_by_records(full: tuple[Server, socket.socket]) -> N
     more = 3
     for _ in range(MAX_RECORDS // 64):
         serve(server, client, [query] * 64)
-    assert server.subject.table.log_dropped == 0
+    assert server.subject.table.log_drops == 0
     serve(server, client, [query] * more)
-    assert server.subject.table.log_dropped == more
+    assert server.subject.table.log_drops == more
     assert len(taken(server, 10)) == 10
     serve(server, client, [query] * (10 + more))
-    assert server.subject.table.log_dropped == 2 * more, "it grows only"
+    assert server.subject.table.log_drops == 2 * more, "it grows only"
     assert len(taken(server)) == MAX_RECORDS
 
 
@@ -203,10 +203,10 @@ def test_the_ring_is_bounded_by_octets(full: tuple[Server, socket.socket]) -> No
         count = min(left, 64)
         serve(server, client, [query] * count)
         left -= count
-    assert server.subject.table.log_dropped == 100
+    assert server.subject.table.log_drops == 100
     serve(server, client, [ask()])
     small = (MAX_OCTETS - fitting * len(query)) // len(ask())
-    assert server.subject.table.log_dropped == 100 + (not small), "a shorter one may still fit"
+    assert server.subject.table.log_drops == 100 + (not small), "a shorter one may still fit"
     assert len(taken(server)) == fitting + bool(small)
     serve(server, client, [query])
     assert len(taken(server)) == 1
@@ -240,7 +240,7 @@ def test_record_over_tcp(
         assert is_tcp
         assert round(record.seconds * 1e9) == cells[52], "the duration that is counted"
     statistics = subject.table.statistics()
-    assert (statistics.hits + statistics.region_hits, statistics.misses) == (4, 0)
+    assert (statistics.hits + statistics.negative_hits, statistics.misses) == (4, 0)
     assert silent.table.take_log(100) == []
 
 
@@ -263,8 +263,8 @@ def test_records_of_both_doors_in_their_order(server: Server) -> None:
 def test_over_tcp_only_what_is_answered_and_logged(twin: ModuleType) -> None:
     subject = Subject(twin)
     logged, silent = ask("logged.org."), ask("silent.org.")
-    assert subject.learn(logged, addresses(logged), pairs=[(1, 0)], log=True)
-    assert subject.learn(silent, addresses(silent))
+    assert subject.store(logged, addresses(logged), pairs=[(1, 0)], log=True)
+    assert subject.store(silent, addresses(silent))
     for query in (silent, logged, ask("unknown.org."), b"unusual", silent):
         subject.lookup(query)
     assert subject.lookup(logged, limit=len(logged) + 10) is not None
@@ -281,7 +281,7 @@ def test_the_ring_is_bounded_over_tcp(twin: ModuleType) -> None:
     teach(subject)
     for _ in range(MAX_RECORDS + 3):
         assert subject.lookup(ask()) is not None
-    assert subject.table.log_dropped == 3
+    assert subject.table.log_drops == 3
     assert len(subject.table.take_log(1 << 20)) == MAX_RECORDS
 
 

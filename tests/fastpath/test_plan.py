@@ -20,7 +20,7 @@ def prepared(subject: Subject) -> list[bytes]:
 def known(count: int, capacity: int = 1 << 22) -> tuple[Subject, list[bytes]]:
     subject, queries = Subject(_python, capacity), [ask(f"n{each}.org.") for each in range(count)]
     for query in queries:
-        assert subject.learn(query, addresses(query), pairs=[(1, 0)])
+        assert subject.store(query, addresses(query), pairs=[(1, 0)])
     return subject, queries
 
 
@@ -60,7 +60,7 @@ PREPARED: dict[str, tuple[bytes, bytes | None]] = {
 @pytest.mark.parametrize(("query", "form"), PREPARED.values(), ids=PREPARED)
 def test_forms(query: bytes, form: bytes | None) -> None:
     subject = Subject(_python)
-    assert subject.learn(query, addresses(query))
+    assert subject.store(query, addresses(query))
     for _ in range(3):
         assert prepared(subject) == ([] if form is None else [form[2:]])
         assert subject.lookup(query) == to_wire(query, addresses(query))
@@ -95,7 +95,7 @@ def test_a_form_that_is_alike_has_the_reply(learned: bytes, asked: bytes, rotate
     """With what it counts as, and in its turn: the same as when nothing is prepared."""
     one, other = Subject(_python), Subject(_python)
     for subject in (one, other):
-        assert subject.learn(learned, addresses(learned, 3), rotate=rotate, max_payload=1232, group=3, mark_ttl=9)  # fmt: skip
+        assert subject.store(learned, addresses(learned, 3), rotate=rotate, max_payload=1232, group=3, mark_ttl=9)  # fmt: skip
     for _ in range(4):
         found = other.table.answer(asked, None, 0.0)
         assert found is not None
@@ -134,7 +134,7 @@ NOT_ALIKE = {
 @pytest.mark.parametrize(("learned", "asked"), NOT_ALIKE.values(), ids=NOT_ALIKE)
 def test_what_is_not_alike(learned: bytes, asked: bytes) -> None:
     subject = Subject(_python)
-    assert subject.learn(learned, addresses(learned))
+    assert subject.store(learned, addresses(learned))
     assert prepared(subject) == [learned[2:]]
     assert alike(subject, asked) is None
 
@@ -142,7 +142,7 @@ def test_what_is_not_alike(learned: bytes, asked: bytes) -> None:
 def test_a_form_that_is_alike_is_no_hit_once_its_entry_is_not() -> None:
     learned, asked = ask(edns=opt(1232)), ask(UPPER, edns=opt(1232, COOKIE))
     subject = Subject(_python)
-    assert subject.learn(learned, addresses(learned), pairs=[(1, 0)], mark_ttl=9)
+    assert subject.store(learned, addresses(learned), pairs=[(1, 0)], mark_ttl=9)
     assert alike(subject, asked) == to_wire(asked, addresses(asked))
     assert alike(subject, asked, now=float("inf")) is None  # to be marked anew
     subject.versions.bump(1)
@@ -152,7 +152,7 @@ def test_a_form_that_is_alike_is_no_hit_once_its_entry_is_not() -> None:
 def test_where_a_cookie_does_not_fit_nothing_is_alike() -> None:
     """The reply fits into 512 octets as it is; with a cookie it goes on without its last record."""
     subject, learned = Subject(_python), ask("abcdef.org.", edns=opt(512))
-    assert subject.learn(learned, addresses(learned, 29))
+    assert subject.store(learned, addresses(learned, 29))
     [form] = prepared(subject)
     assert 512 - 12 < subject.table.plans.by_form[form].length <= 512
     for asked in (ask("ABCdef.org.", edns=opt(512, *options)) for options in ([COOKIE], [])):
@@ -171,7 +171,7 @@ def test_octets_that_are_alike_are_answered_as_without(seed: int) -> None:
     for edns in sizes:
         for qtype in (1, 65):
             query = ask(qtype=qtype, edns=edns)
-            assert subject.learn(query, addresses(query, 2))
+            assert subject.store(query, addresses(query, 2))
     for _ in range(50):
         edns = chance.choice([*sizes, opt(1232, COOKIE), opt(0x0541, COOKIE)])
         asked = bytearray(ask(chance.choice([WEB, UPPER, MIXED]), chance.choice([1, 65, 97]), edns=edns))  # fmt: skip
@@ -187,7 +187,7 @@ def test_octets_that_are_alike_are_answered_as_without(seed: int) -> None:
 
 def test_another_form_is_prepared_when_it_is_asked_for_again() -> None:
     subject, first, other = Subject(_python), ask(), ask(flags=0)
-    assert subject.learn(first, addresses(first))
+    assert subject.store(first, addresses(first))
     for wanted in ([first[2:]], [first[2:]], [first[2:], other[2:]]):
         assert prepared(subject) == wanted
         assert subject.lookup(other) == to_wire(other, addresses(other))
@@ -195,7 +195,7 @@ def test_another_form_is_prepared_when_it_is_asked_for_again() -> None:
 
 def test_what_is_cut_is_not_prepared() -> None:
     subject, query = Subject(_python), ask()
-    assert subject.learn(query, addresses(query, 100))
+    assert subject.store(query, addresses(query, 100))
     for _ in range(4):
         assert subject.lookup(query, 512) == to_wire(query, addresses(query, 100), 512)
     assert prepared(subject) == []
@@ -205,7 +205,7 @@ def test_what_is_cut_is_not_prepared() -> None:
 def test_a_size_is_lowered_when_it_is_prepared(count: int, is_prepared: bool) -> None:
     """What the client takes, and the block does not give, is not prepared either."""
     subject, query = Subject(_python), ask(edns=Edns(4096))
-    assert subject.learn(query, addresses(query, count), max_payload=512)
+    assert subject.store(query, addresses(query, count), max_payload=512)
     for _ in range(3):
         assert prepared(subject) == ([query[2:]] if is_prepared else [])
         assert subject.lookup(query) == to_wire(ask(edns=Edns(512)), addresses(query, count))
@@ -217,7 +217,7 @@ def test_a_size_is_lowered_when_it_is_prepared(count: int, is_prepared: bool) ->
 def test_an_entry_has_few() -> None:
     subject = Subject(_python)
     forms = [ask(edns=Edns(512 + each)) for each in range(3 * MAX_PLANS)]
-    assert subject.learn(forms[0], addresses(forms[0]))
+    assert subject.store(forms[0], addresses(forms[0]))
     for _ in range(3):
         for form in forms:
             assert subject.lookup(form) == to_wire(form, addresses(form))
@@ -236,9 +236,9 @@ def test_they_go_with_their_entry() -> None:
             subject.versions.bump(1)
             assert subject.lookup(queries[1]) is None
         elif end == "learned anew":
-            assert subject.learn(queries[1], addresses(queries[1], 2))
+            assert subject.store(queries[1], addresses(queries[1], 2))
         else:
-            subject.table.forget_all()
+            subject.table.clear()
         left = [] if end == "forgotten" else [queries[0][2:], queries[2][2:]]
         if end == "learned anew":
             left.append(queries[1][2:])
@@ -255,7 +255,7 @@ def test_they_go_when_their_entry_is_evicted() -> None:
     assert prepared(subject)
     for number in range(200):
         other = ask(f"other{number}.org.")
-        assert subject.learn(other, addresses(other, 30))
+        assert subject.store(other, addresses(other, 30))
         for _ in range(3):
             assert subject.lookup(other) is not None
     assert [query for query in queries if subject.lookup(query)] == []
@@ -289,7 +289,7 @@ def test_entries_take_their_room_back() -> None:
     assert len(prepared(subject)) == 200
     more = [ask(f"more{each}.org.") for each in range(200)]
     for query in more:
-        assert subject.learn(query, addresses(query), pairs=[(1, 0)])
+        assert subject.store(query, addresses(query), pairs=[(1, 0)])
         assert subject.table.statistics().octets <= capacity
     assert subject.table.statistics().evicted == 0
     assert 0 < len(prepared(subject)) < 400

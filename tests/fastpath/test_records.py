@@ -93,9 +93,9 @@ ROWS = [(*row, True) for row in TAKEN.values()] + [(*row, False) for row in REFU
 @pytest.mark.parametrize(("query", "reply", "taken"), ROWS, ids=[*TAKEN, *REFUSED])
 def test_reply(twin: ModuleType, query: bytes, reply: bytes, taken: bool) -> None:
     subject = Subject(twin)
-    assert subject.learn(query, reply, size=100) is taken
+    assert subject.store(query, reply, size=100) is taken
     statistics = subject.table.statistics()
-    assert (statistics.learned, statistics.refused, statistics.entries) == (taken, not taken, taken)
+    assert (statistics.stored, statistics.refused, statistics.entries) == (taken, not taken, taken)
     assert (subject.lookup(query) is not None) is taken
 
 
@@ -117,7 +117,7 @@ TERMS: dict[str, tuple[bytes, dict[str, Any], bool]] = {
 def test_terms(twin: ModuleType, reply: bytes, terms: dict[str, Any], taken: bool) -> None:
     subject = Subject(twin)
     subject.versions.bump(5)
-    assert subject.learn(QUERY, reply, **terms) is taken
+    assert subject.store(QUERY, reply, **terms) is taken
 
 
 @given(st.data())
@@ -139,7 +139,7 @@ def test_any_reply(data: st.DataObject) -> None:
         )
     if HAS_NATIVE:
         subject = Subject(pytest.importorskip(NATIVE))
-        assert subject.learn(EDNS, wire) is (outline is not None)
+        assert subject.store(EDNS, wire) is (outline is not None)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_name(twin: ModuleType, text: str, absent: bool) -> None:
     expected = to_wire(query, nxdomain(soa())) if absent else None
     assert subject.lookup(query) == expected
     statistics = subject.table.statistics()
-    assert (statistics.region_hits, statistics.misses) == (absent, not absent)
+    assert (statistics.negative_hits, statistics.misses) == (absent, not absent)
     assert (statistics.entries, statistics.octets, statistics.hits) == (0, 0, 0)
 
 
@@ -155,7 +155,7 @@ def test_the_longest_zone_decides(twin: ModuleType) -> None:
 def test_an_entry_comes_before_a_region(twin: ModuleType) -> None:
     subject = subject_with_region(twin)
     query = ask(NX)
-    assert subject.learn(query, addresses(query), pairs=[(9, 0)])
+    assert subject.store(query, addresses(query), pairs=[(9, 0)])
     assert subject.lookup(query) == to_wire(query, addresses(query))
     subject.versions.bump(9)
     assert subject.lookup(query) == to_wire(query, nxdomain(soa()))
@@ -164,8 +164,8 @@ def test_an_entry_comes_before_a_region(twin: ModuleType) -> None:
 
 def test_entries_are_forgotten_but_not_regions(twin: ModuleType) -> None:
     subject = subject_with_region(twin)
-    assert subject.learn(ask(), addresses(ask()))
-    subject.table.forget_all()
+    assert subject.store(ask(), addresses(ask()))
+    subject.table.clear()
     assert subject.lookup(ask()) is None
     assert subject.lookup(ask(NX)) is not None
 
@@ -262,24 +262,24 @@ REFUSED = {
 def test_template_is_refused(twin: ModuleType, query: bytes, reply: bytes) -> None:
     subject = Subject(twin)
     subject.region()
-    assert not subject.table.teach_region(0, query, reply, 200)
+    assert not subject.table.set_template(0, query, reply, 200)
     assert subject.lookup(ask(NX)) is None
-    assert subject.table.teach_region(0, QUERY, GOOD, 200)
-    assert not subject.table.teach_region(0, query, reply, 200)
+    assert subject.table.set_template(0, QUERY, GOOD, 200)
+    assert not subject.table.set_template(0, query, reply, 200)
     assert subject.lookup(ask(NX)) is not None, "the template that fitted stays"
 
 
 def test_size_is_not_smaller_than_the_question(twin: ModuleType) -> None:
     subject = Subject(twin)
     subject.region()
-    assert not subject.table.teach_region(0, QUERY, GOOD, END - 13)
+    assert not subject.table.set_template(0, QUERY, GOOD, END - 13)
 
 
 def test_what_is_no_region(twin: ModuleType) -> None:
     subject = Subject(twin)
     for number in (0, 1):
         with pytest.raises(IndexError):
-            subject.table.teach_region(number, QUERY, GOOD, 200)
+            subject.table.set_template(number, QUERY, GOOD, 200)
     with pytest.raises(ValueError, match="-1"):
         subject.region(mark_ttl=30)
 
@@ -306,4 +306,4 @@ def test_random_names_leave_nothing_behind(twin: ModuleType) -> None:
     for number in range(2000):
         assert subject.lookup(ask(f"r{number}.cluster.local.")) is not None
     statistics = subject.table.statistics()
-    assert (statistics.region_hits, statistics.entries, statistics.octets) == (2000, 0, 0)
+    assert (statistics.negative_hits, statistics.entries, statistics.octets) == (2000, 0, 0)

@@ -74,7 +74,7 @@ def test_equal_records_are_kept_once() -> None:
         for number in range(1000, 2000):
             query = ask(f"n{number}.cluster.local.", 28)
             if serial == 1:
-                assert subject.learn(query, nodata(soa(0)), pairs=[(number, 0)])
+                assert subject.store(query, nodata(soa(0)), pairs=[(number, 0)])
             else:
                 subject.versions.bump(99)
             assert subject.lookup(query) == to_wire(query, nodata(soa(serial)))
@@ -87,7 +87,7 @@ def test_shapes_go_with_their_entries() -> None:
     subject = Subject(_python, 50_000)
     for number in range(500):
         query = ask(f"n{number}.org.")
-        assert subject.learn(query, addresses(query), size=number)
+        assert subject.store(query, addresses(query), size=number)
         found = subject.table.statistics()
         assert found.octets <= 50_000
         assert subject.table._shapes.octets == found.entries * SHAPE_LEN

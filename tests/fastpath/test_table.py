@@ -23,7 +23,7 @@ def test_an_entry_is_a_hit_only_while_its_counters_stand(twin: ModuleType) -> No
     subject, query = Subject(twin), ask()
     pairs = [(1, 0), (65535, 0)]
     for round_number in range(3):
-        assert subject.learn(query, addresses(query), pairs=pairs)
+        assert subject.store(query, addresses(query), pairs=pairs)
         for _ in range(OFTEN):
             assert subject.lookup(query) == to_wire(query, addresses(query))
         subject.versions.bump(7)
@@ -35,7 +35,7 @@ def test_an_entry_is_a_hit_only_while_its_counters_stand(twin: ModuleType) -> No
     statistics = subject.table.statistics()
     assert (statistics.hits, statistics.misses) == (3 * (OFTEN + 1), 6)
     assert statistics.stale > 0
-    assert (statistics.learned, statistics.refused) == (3, 0)
+    assert (statistics.stored, statistics.refused) == (3, 0)
 
 
 def test_what_was_computed_before_an_event_is_not_learned_after_it(twin: ModuleType) -> None:
@@ -43,7 +43,7 @@ def test_what_was_computed_before_an_event_is_not_learned_after_it(twin: ModuleT
     pairs = [(4, subject.versions.read(4))]
     reply = addresses(query)
     subject.versions.bump(4)
-    assert not subject.learn(query, reply, pairs=pairs)
+    assert not subject.store(query, reply, pairs=pairs)
     assert subject.lookup(query) is None
     assert subject.table.statistics().refused == 1
 
@@ -56,7 +56,7 @@ def test_an_event_reaches_all_entries_and_forms_at_once(twin: ModuleType) -> Non
         for edns in (None, Edns(512), Edns(1232), Edns(4096, do=True))
     ]
     for query in queries:
-        subject.learn(query, addresses(query), pairs=[(3, 0)])
+        subject.store(query, addresses(query), pairs=[(3, 0)])
     for _ in range(OFTEN):
         assert all(subject.lookup(query) is not None for query in queries)
     subject.versions.bump(3)
@@ -66,7 +66,7 @@ def test_an_event_reaches_all_entries_and_forms_at_once(twin: ModuleType) -> Non
 def test_learning_again_replaces(twin: ModuleType) -> None:
     subject, query = Subject(twin), ask()
     for count in (1, 3, 2):
-        assert subject.learn(query, addresses(query, count))
+        assert subject.store(query, addresses(query, count))
         for _ in range(OFTEN):
             assert subject.lookup(query) == to_wire(query, addresses(query, count))
     assert subject.table.statistics().entries == 1
@@ -74,14 +74,14 @@ def test_learning_again_replaces(twin: ModuleType) -> None:
 
 def test_forget_all(twin: ModuleType) -> None:
     subject, query = Subject(twin), ask()
-    subject.learn(query, addresses(query))
+    subject.store(query, addresses(query))
     for _ in range(OFTEN):
         subject.lookup(query)
-    subject.table.forget_all()
+    subject.table.clear()
     assert subject.lookup(query) is None
     statistics = subject.table.statistics()
     assert (statistics.entries, statistics.octets, statistics.evicted) == (0, 0, 0)
-    assert subject.learn(query, addresses(query))
+    assert subject.store(query, addresses(query))
     assert subject.lookup(query) is not None
 
 
@@ -94,7 +94,7 @@ def test_addresses_take_turns(twin: ModuleType, rrtype: int, count: int) -> None
     subject = Subject(twin)
     query = ask(qtype=rrtype)
     reply = addresses(query, count, rrtype).replace(authority=(soa(0),))
-    assert subject.learn(query, reply, rotate=True)
+    assert subject.store(query, reply, rotate=True)
     for turn in range(3 * count):
         at = turn % count
         expected = reply.replace(answer=reply.answer[at:] + reply.answer[:at])
@@ -109,7 +109,7 @@ def test_turns_go_on_when_the_same_is_learned_again(twin: ModuleType) -> None:
     reply = addresses(query, 2)
     found = []
     for _ in range(4):
-        assert subject.learn(query, reply, rotate=True)
+        assert subject.store(query, reply, rotate=True)
         found.append(subject.lookup(query))
     assert found[0] != found[1]
     assert found[:2] == found[2:]
@@ -132,7 +132,7 @@ FIXED = {
 @pytest.mark.parametrize(("reply", "rotate"), FIXED.values(), ids=FIXED)
 def test_what_does_not_rotate(twin: ModuleType, reply: Reply, rotate: bool) -> None:
     subject, query = Subject(twin), ask()
-    assert subject.learn(query, reply, rotate=rotate)
+    assert subject.store(query, reply, rotate=rotate)
     for _ in range(OFTEN):
         assert subject.lookup(query) == to_wire(query, reply)
 
@@ -150,7 +150,7 @@ def bucket(bounds: tuple[float, ...], value: float) -> int:
 )
 def test_cells(twin: ModuleType, size: int, edns: Edns | None) -> None:
     subject, query = Subject(twin), ask(edns=edns)
-    assert subject.learn(query, addresses(query), group=9, size=size)
+    assert subject.store(query, addresses(query), group=9, size=size)
     for v6 in (False, False, False, True):
         assert subject.lookup(query, v6=v6) is not None
     [((group, is_tcp), cells)] = subject.cells().items()
@@ -171,7 +171,7 @@ def test_cells(twin: ModuleType, size: int, edns: Edns | None) -> None:
 def test_rows_are_those_of_groups_that_were_hit(twin: ModuleType) -> None:
     subject = Subject(twin)
     for group, text in ((0, "a.b."), (1, "c.d."), (4_000_000_000, "e.f.")):
-        assert subject.learn(ask(text), addresses(ask(text)), group=group)
+        assert subject.store(ask(text), addresses(ask(text)), group=group)
     for text in ("c.d.", "e.f.", "c.d.", "g.h."):
         subject.lookup(ask(text))
     assert {key: cells[0] for key, cells in subject.cells().items()} == {
@@ -185,7 +185,7 @@ def test_numbers_have_32_bits(twin: ModuleType, number: int) -> None:
     subject, query = Subject(twin), ask()
     for wrong in ({"group": number}, {"size": number}):
         with pytest.raises(OverflowError):
-            subject.learn(query, addresses(query), **wrong)
+            subject.store(query, addresses(query), **wrong)
 
 
 @pytest.mark.parametrize(
@@ -203,11 +203,11 @@ def test_sizes_to_which_none_is_lowered(
 ) -> None:
     subject, query = Subject(twin), ask()
     with pytest.raises(error):
-        subject.learn(query, addresses(query), max_payload=size)
+        subject.store(query, addresses(query), max_payload=size)
     with pytest.raises(error):
         subject.region(max_payload=size)
     for taken in (512, 65507, 65535):
-        assert subject.learn(query, addresses(query), max_payload=taken)
+        assert subject.store(query, addresses(query), max_payload=taken)
 
 
 def outcomes(subject: Subject) -> list[int]:
@@ -220,7 +220,7 @@ def outcomes(subject: Subject) -> list[int]:
 )
 def test_cache(twin: ModuleType, mark_ttl: int, expected: list[int]) -> None:
     subject, query = Subject(twin), ask()
-    assert subject.learn(query, addresses(query), mark_ttl=mark_ttl)
+    assert subject.store(query, addresses(query), mark_ttl=mark_ttl)
     now = time.monotonic()
     for _ in range(OFTEN):
         assert subject.lookup(query, now=now) is not None
@@ -229,7 +229,7 @@ def test_cache(twin: ModuleType, mark_ttl: int, expected: list[int]) -> None:
 
 def test_a_mark_ends_and_is_set_anew(twin: ModuleType) -> None:
     subject, query = Subject(twin), ask()
-    assert subject.learn(query, addresses(query), mark_ttl=30)
+    assert subject.store(query, addresses(query), mark_ttl=30)
     now = time.monotonic()
     for seconds, expected in (
         (0, [1, 0]), (20, [1, 0]), (28, [1, 0]),
@@ -241,11 +241,11 @@ def test_a_mark_ends_and_is_set_anew(twin: ModuleType) -> None:
 
 def test_a_mark_that_lasts_goes_over_to_the_next_entry(twin: ModuleType) -> None:
     subject, query = Subject(twin), ask()
-    assert subject.learn(query, addresses(query), mark_ttl=30, pairs=[(1, 0)])
+    assert subject.store(query, addresses(query), mark_ttl=30, pairs=[(1, 0)])
     now = time.monotonic()
     subject.versions.bump(1)
     assert subject.lookup(query, now=now) is None
-    assert subject.learn(query, addresses(query, 2), mark_ttl=300)
+    assert subject.store(query, addresses(query, 2), mark_ttl=300)
     for seconds, expected in ((28, [1, 0]), (32, [0, 1]), (300, [1, 0]), (400, [0, 1])):
         assert subject.lookup(query, now=now + seconds) is not None
         assert outcomes(subject) == expected, seconds
@@ -254,7 +254,7 @@ def test_a_mark_that_lasts_goes_over_to_the_next_entry(twin: ModuleType) -> None
 def test_an_entry_without_mark_leaves_none(twin: ModuleType) -> None:
     subject, query = Subject(twin), ask()
     for mark_ttl in (-1, 30, 0, 30):
-        assert subject.learn(query, addresses(query), mark_ttl=mark_ttl)
+        assert subject.store(query, addresses(query), mark_ttl=mark_ttl)
     now = time.monotonic()
     for seconds, expected in ((28, [1, 0]), (32, [0, 1])):
         assert subject.lookup(query, now=now + seconds) is not None
@@ -263,15 +263,15 @@ def test_an_entry_without_mark_leaves_none(twin: ModuleType) -> None:
 
 def test_statistics(twin: ModuleType) -> None:
     subject, query = Subject(twin), ask()
-    subject.learn(query, addresses(query))
-    subject.learn(query, b"")
+    subject.store(query, addresses(query))
+    subject.store(query, b"")
     subject.lookup(query)
     subject.lookup(ask("x.org."))
     subject.lookup(b"unusual")
     statistics = subject.table.statistics()
     assert statistics._asdict() == {
-        "entries": 1, "octets": statistics.octets, "hits": 1, "misses": 1, "region_hits": 0,
-        "learned": 1, "refused": 1, "stale": 0, "evicted": 0, "unusual": 1,
+        "entries": 1, "octets": statistics.octets, "hits": 1, "misses": 1, "negative_hits": 0,
+        "stored": 1, "refused": 1, "stale": 0, "evicted": 0, "not_plain": 1,
     }  # fmt: skip
     assert statistics.octets > len(query)
 
@@ -284,20 +284,20 @@ def test_memory_is_bounded(twin: ModuleType) -> None:
     subject = Subject(twin, capacity)
     for number in range(3000):
         query = ask(f"n{number}.org.")
-        assert subject.learn(query, addresses(query, number % 20), pairs=[(1, 0)])
+        assert subject.store(query, addresses(query, number % 20), pairs=[(1, 0)])
         for _ in range(number % 4):
             assert subject.lookup(query) is not None
         assert subject.table.statistics().octets <= capacity
     statistics = subject.table.statistics()
-    assert statistics.entries + statistics.evicted == statistics.learned == 3000
+    assert statistics.entries + statistics.evicted == statistics.stored == 3000
     assert statistics.entries > 20
 
 
 def test_what_is_larger_than_the_table_is_refused(twin: ModuleType) -> None:
     subject, query = Subject(twin, 1000), ask()
-    assert not subject.learn(query, addresses(query, 500))
+    assert not subject.store(query, addresses(query, 500))
     small = Subject(twin, 0)
-    assert not small.learn(query, addresses(query))
+    assert not small.store(query, addresses(query))
     assert small.table.statistics().entries == 0
 
 
@@ -316,7 +316,7 @@ def test_octets_are_those_that_python_takes(count: int) -> None:
     tracemalloc.start()
     try:
         for index, (query, reply) in enumerate(zip(queries, replies, strict=True)):
-            subject.learn(query, reply, pairs=[(index + 300, 0), (index + 3000, 0)], rotate=True)
+            subject.store(query, reply, pairs=[(index + 300, 0), (index + 3000, 0)], rotate=True)
         learned = tracemalloc.get_traced_memory()[0], subject.table.statistics().octets
         for query in queries * 3:
             subject.lookup(query)
@@ -343,7 +343,7 @@ def test_what_was_prepared_of_old_answers_takes_no_memory() -> None:
     try:
         for sizes in (range(6), range(6, 8), range(8, 10)):
             for index, (query, reply) in enumerate(zip(queries[0], replies, strict=True)):
-                subject.learn(query, reply, pairs=[(index + 300, 0)])
+                subject.store(query, reply, pairs=[(index + 300, 0)])
             for size in sizes:
                 for query in queries[size] + queries[size]:
                     subject.lookup(query)
@@ -358,16 +358,16 @@ def test_a_flood_of_once_asked_names_keeps_the_hot_ones(twin: ModuleType) -> Non
     subject = Subject(twin, 400_000)
     hot = [ask(f"hot{number}.org.") for number in range(50)]
     for query in hot:
-        subject.learn(query, addresses(query))
+        subject.store(query, addresses(query))
     lost = 0
     for number in range(20_000):
         if number % 4 == 0:  # one in five is for a hot name
             query = hot[number // 4 % len(hot)]
             if subject.lookup(query) is None:
                 lost += 1
-                subject.learn(query, addresses(query))
+                subject.store(query, addresses(query))
         query = ask(f"once{number}.org.")
-        subject.learn(query, addresses(query))
+        subject.store(query, addresses(query))
     assert subject.table.statistics().evicted > 15_000
     assert lost < 50, "each hot name may be lost once, while nothing is known of it"
 
@@ -376,14 +376,14 @@ def test_an_old_serial_is_never_sent_after_an_eviction(twin: ModuleType) -> None
     """Making room looks at entries too; it must not take one for renewed."""
     subject = Subject(twin, 30_000)
     query = ask("x.cluster.local.")
-    subject.learn(query, nodata(soa()))
+    subject.store(query, nodata(soa()))
     for number in range(300):
         subject.names.serial = number
         other = ask(f"n{number}.org.")
-        subject.learn(other, addresses(other))
+        subject.store(other, addresses(other))
         found = subject.lookup(query)
         if found is None:
-            subject.learn(query, nodata(soa()))
+            subject.store(query, nodata(soa()))
         else:
             assert found == to_wire(query, nodata(soa(number)))
     assert subject.table.statistics().evicted > 100
@@ -396,7 +396,7 @@ def test_forms_do_not_mix(twin: ModuleType, flags: int) -> None:
     forms = [
         ask(query_id=number, flags=flags, edns=Edns(500 + 100 * number)) for number in range(10)
     ] + [ask(WEB.upper(), edns=Edns(1232)), ask(edns=Edns(1232, options=((10, b"12345678"),)))]
-    assert subject.learn(forms[0], addresses(forms[0], 20))
+    assert subject.store(forms[0], addresses(forms[0], 20))
     for _ in range(OFTEN):
         for form in forms:
             query = decode(form)

@@ -37,7 +37,7 @@ def test_durations(at: int, more: int) -> None:
     tallies = Tallies()
     nanoseconds = round(TIME_BUCKETS[at] * 1e9) + more
     tallies.add([number(1, 2, 3, 0)] * 2, nanoseconds)
-    [(_, _, cells)] = tallies.drain()
+    [(_, _, cells)] = tallies.take_counts()
     assert cells[35:52] == [2 * (each == at + more) for each in range(17)]
     assert cells[52] == 2 * nanoseconds
 
@@ -50,21 +50,21 @@ def test_a_batch_of_many_kinds() -> None:
     ]  # fmt: skip
     tallies.add(kinds, 1000)
     tallies.add(kinds, 3)
-    rows = {(group, is_tcp): cells for group, is_tcp, cells in tallies.drain()}
+    rows = {(group, is_tcp): cells for group, is_tcp, cells in tallies.take_counts()}
     assert set(rows) == {(3, False), (3, True), (4, False)}
     udp = rows[3, False]
     assert udp[:3] == [4, 2, 4]
     assert (udp[18], udp[34], udp[52]) == (2 * (40 + 40 + 512), 2 * (500 + 500 + 90), 3 * 1003)
     assert udp[53:] == [2, 2]
     assert rows[4, False][34] == 2 * 0xFFFFFFFF
-    assert tallies.drain() == []
+    assert tallies.take_counts() == []
 
 
 def test_many_kinds_are_folded_and_not_lost() -> None:
     tallies = Tallies()
     for size in range(3 * MAX_KINDS):
         tallies.add([number(1, size, 30, 0)], 10)
-    [(_, _, cells)] = tallies.drain()
+    [(_, _, cells)] = tallies.take_counts()
     assert cells[0] == 3 * MAX_KINDS
     assert cells[34] == sum(range(3 * MAX_KINDS))
 
@@ -75,12 +75,12 @@ def test_a_scrape_beside_the_loop_loses_nothing() -> None:
 
     def scrape() -> None:
         for _ in range(200):
-            found.extend(tallies.drain())
+            found.extend(tallies.take_counts())
 
     thread = Thread(target=scrape)
     thread.start()
     for _ in range(2000):
         tallies.add(kinds, 10)
     thread.join()
-    found.extend(tallies.drain())
+    found.extend(tallies.take_counts())
     assert sum(cells[0] for _, _, cells in found) == 16_000

@@ -84,9 +84,9 @@ class Subject:
         self.twin = twin
         self.versions = twin.Versions()
         self.names = twin.ClusterNames()
-        self.table = twin.Table(self.versions, capacity)
+        self.table = twin.AnswerTable(self.versions, capacity)
 
-    def learn(self, query: bytes, reply: Reply | bytes, **changes: Any) -> bool:
+    def store(self, query: bytes, reply: Reply | bytes, **changes: Any) -> bool:
         """Learn a reply; what is not said is the usual."""
         if isinstance(reply, Reply):
             size = reply_size(decode(query), reply)
@@ -98,7 +98,7 @@ class Subject:
         }  # fmt: skip
         wanted |= changes
         pairs, group = wanted.pop("pairs"), wanted.pop("group")
-        learned = self.table.learn(query, reply, pairs, group, **wanted)
+        learned = self.table.store(query, reply, pairs, group, **wanted)
         assert isinstance(learned, bool)
         return learned
 
@@ -121,7 +121,7 @@ class Subject:
     ) -> int:
         """Add a region that is open but not taught."""
         self.names.open = True
-        number = self.table.add_region(
+        number = self.table.add_negative_zone(
             Name.from_text(text).wire,
             self.names,
             [Name.from_text(hole).wire for hole in holes],
@@ -138,7 +138,7 @@ class Subject:
         query = ask(text, **options)
         zone = Name.from_text("cluster.local.")
         reply = nxdomain(soa(zone=zone))
-        taught = self.table.teach_region(
+        taught = self.table.set_template(
             number, query, to_wire(query, reply), reply_size(decode(query), reply)
         )
         assert isinstance(taught, bool)
@@ -146,4 +146,4 @@ class Subject:
 
     def cells(self) -> dict[tuple[int, bool], list[int]]:
         """What was counted since the last time."""
-        return {(group, is_tcp): list(cells) for group, is_tcp, cells in self.table.drain()}
+        return {(group, is_tcp): list(cells) for group, is_tcp, cells in self.table.take_counts()}

@@ -69,7 +69,7 @@ class KeptRuntime(ScriptedRuntime):
             if self._twin is not None:
                 policies = {zone: Policy(block.handlers) for zone, block in listener.zones.items()}
                 versions: Any = self.counters  # the twin's
-                with patch.object(keeper_module, "Table", self._twin.Table):
+                with patch.object(keeper_module, "AnswerTable", self._twin.AnswerTable):
                     found = Keeper(server, policies, versions, self.counts)
                 self.keepers[server] = found
             options: dict[str, Any] = {

@@ -66,7 +66,7 @@ def serving_with(kind: str) -> Iterator[None]:
     implementation = "python" if kind == "loop" else "rust"
     with ExitStack() as patches:
         for where, name in (
-            (lifecycle, "Versions"), (keeper, "Table"), (following, "ClusterNames"), (udp, "Batch"),
+            (lifecycle, "Versions"), (keeper, "AnswerTable"), (following, "ClusterNames"), (udp, "Batch"),
         ):  # fmt: skip
             patches.enter_context(patch.object(where, name, getattr(twin, name)))
         for where in (listeners, keepers, udp):

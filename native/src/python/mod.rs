@@ -28,7 +28,7 @@ mod module {
     #[pymodule_export]
     use super::sockets::{Batch, MissQueue, Worker};
     #[pymodule_export]
-    use super::{ClusterNames, Table, Versions};
+    use super::{AnswerTable, ClusterNames, Versions};
 
     use super::{
         BATCH_STATISTICS, Bound, LOG_RECORD, MISS, PyModule, PyModuleMethods, PyResult,
@@ -81,18 +81,18 @@ impl NamedTuple {
 }
 
 static TABLE_STATISTICS: NamedTuple = NamedTuple::new(
-    "TableStatistics",
+    "AnswerTableStatistics",
     &[
         "entries",
         "octets",
         "hits",
         "misses",
-        "region_hits",
-        "learned",
+        "negative_hits",
+        "stored",
         "refused",
         "stale",
         "evicted",
-        "unusual",
+        "not_plain",
     ],
 );
 static MISS: NamedTuple = NamedTuple::new("Miss", &["query", "address", "control"]);
@@ -251,19 +251,19 @@ fn refuse_payload(max_payload: u16) -> PyResult<()> {
     Ok(())
 }
 
-//----- Table -----------------------------------------------------------------
+//----- AnswerTable -----------------------------------------------------------------
 
 /// Questions as bytes to finished replies as bytes.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
-struct Table {
-    inner: Arc<table::Table>,
+struct AnswerTable {
+    inner: Arc<table::AnswerTable>,
 }
 
 #[pymethods]
-impl Table {
+impl AnswerTable {
     #[new]
     fn new(versions: &Versions, capacity: usize) -> Self {
-        let inner = table::Table::new(Arc::clone(&versions.inner), capacity);
+        let inner = table::AnswerTable::new(Arc::clone(&versions.inner), capacity);
         Self {
             inner: Arc::new(inner),
         }
@@ -272,7 +272,7 @@ impl Table {
     /// Store a reply; tell whether it was.
     #[pyo3(signature = (query, reply, pairs, group, *, size, rotate, names, mark_ttl, log = false, max_payload = u16::MAX))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
-    fn learn(
+    fn store(
         &self,
         query: &[u8],
         reply: &[u8],
@@ -300,13 +300,13 @@ impl Table {
             log,
             max_payload,
         };
-        Ok(self.inner.learn(query, reply, terms))
+        Ok(self.inner.store(query, reply, terms))
     }
 
     /// Declare a region; return its number.
     #[pyo3(signature = (zone, names, holes, groups, mark_ttl, log = false, max_payload = u16::MAX))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
-    fn add_region(
+    fn add_negative_zone(
         &self,
         zone: &[u8],
         names: &ClusterNames,
@@ -331,13 +331,13 @@ impl Table {
         let names = Arc::clone(&names.inner);
         let region = Region::new(zone, names, holes, by_type, mark_ttl == 0);
         let region = region.logged(log).with_max_payload(max_payload);
-        Ok(self.inner.add_region(region))
+        Ok(self.inner.add_negative_zone(region))
     }
 
     /// Give a region its template; tell whether the reply is one.
-    fn teach_region(&self, region: usize, query: &[u8], reply: &[u8], size: u32) -> PyResult<bool> {
+    fn set_template(&self, region: usize, query: &[u8], reply: &[u8], size: u32) -> PyResult<bool> {
         self.inner
-            .teach_region(region, query, reply, size as usize)
+            .set_template(region, query, reply, size as usize)
             .ok_or_else(|| PyIndexError::new_err("the table has no such region"))
     }
 
@@ -362,13 +362,13 @@ impl Table {
     }
 
     /// Forget all entries.
-    fn forget_all(&self) {
-        self.inner.forget_all();
+    fn clear(&self) {
+        self.inner.clear();
     }
 
     /// Take out the counts since the last time.
-    fn drain(&self) -> Vec<(u32, bool, Vec<u64>)> {
-        let rows = self.inner.drain().into_iter();
+    fn take_counts(&self) -> Vec<(u32, bool, Vec<u64>)> {
+        let rows = self.inner.take_counts().into_iter();
         rows.map(|(group, is_tcp, cells)| (group, is_tcp, cells.to_vec()))
             .collect()
     }
@@ -397,7 +397,7 @@ impl Table {
 
     /// How many hits could not be kept for the log.
     #[getter]
-    fn log_dropped(&self) -> u64 {
+    fn log_drops(&self) -> u64 {
         self.inner.log().dropped()
     }
 
@@ -409,12 +409,12 @@ impl Table {
             now.octets,
             now.totals.hits,
             now.totals.misses,
-            now.totals.region_hits,
-            now.learned,
+            now.totals.negative_hits,
+            now.stored,
             now.refused,
             now.totals.stale,
             now.evicted,
-            now.totals.unusual,
+            now.totals.not_plain,
         ))
     }
 }

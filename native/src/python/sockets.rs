@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
 
-use super::{BATCH_STATISTICS, MISS, Table, WORKER_STATISTICS};
+use super::{AnswerTable, BATCH_STATISTICS, MISS, WORKER_STATISTICS};
 use crate::batch::{self, Meter};
 use crate::system::{Message, Sender};
 use crate::worker::send_replies;
@@ -47,7 +47,11 @@ impl Batch {
     }
 
     /// Receive a batch, answer what the table knows, return the rest.
-    fn serve<'py>(&self, py: Python<'py>, table: Option<&Table>) -> PyResult<Bound<'py, PyList>> {
+    fn serve<'py>(
+        &self,
+        py: Python<'py>,
+        table: Option<&AnswerTable>,
+    ) -> PyResult<Bound<'py, PyList>> {
         let mut batch = match self.inner.try_lock() {
             Ok(batch) => batch,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -102,7 +106,7 @@ impl Worker {
     }
 
     /// Give it another table, or none.
-    fn exchange(&self, table: Option<&Table>) {
+    fn exchange(&self, table: Option<&AnswerTable>) {
         self.inner
             .exchange(table.map(|table| Arc::clone(&table.inner)));
     }

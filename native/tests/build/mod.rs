@@ -9,7 +9,7 @@ use hsdns_native::entry::Terms;
 use hsdns_native::key::Reader;
 use hsdns_native::names::ClusterNames;
 use hsdns_native::region::Region;
-use hsdns_native::table::{Client, Table};
+use hsdns_native::table::{AnswerTable, Client};
 use hsdns_native::versions::{Pair, Versions};
 
 pub const A: u16 = 1;
@@ -135,14 +135,14 @@ pub fn terms_with(versions: &Versions, indexes: &[u16]) -> Terms {
 }
 
 /// An empty table of a megabyte, and its counters.
-pub fn table() -> (Arc<Versions>, Table) {
+pub fn table() -> (Arc<Versions>, AnswerTable) {
     let versions = Arc::new(Versions::new());
-    let table = Table::new(Arc::clone(&versions), 1 << 20);
+    let table = AnswerTable::new(Arc::clone(&versions), 1 << 20);
     (versions, table)
 }
 
 /// What a table replies over UDP.
-pub fn ask(table: &Table, query: &[u8]) -> Option<Vec<u8>> {
+pub fn ask(table: &AnswerTable, query: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::default();
     let query = reader.read(query)?;
     let mut out = Vec::new();

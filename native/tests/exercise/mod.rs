@@ -17,7 +17,7 @@ use hsdns_native::entry::Terms;
 use hsdns_native::key::{Query, Reader};
 use hsdns_native::names::ClusterNames;
 use hsdns_native::records::read_record;
-use hsdns_native::table::Table;
+use hsdns_native::table::AnswerTable;
 use hsdns_native::versions::Versions;
 
 const ZONE: &str = "cluster.local";
@@ -26,7 +26,7 @@ const MAX_PAYLOAD: u16 = 600;
 
 /// A table that knows something, for any number of inputs.
 pub struct Subject {
-    table: Table,
+    table: AnswerTable,
     names: Arc<ClusterNames>,
     lesson: Vec<u8>,
     region: usize,
@@ -35,16 +35,17 @@ pub struct Subject {
 impl Subject {
     /// Make a small table: it evicts, too.
     pub fn new() -> Self {
-        let table = Table::new(Arc::new(Versions::new()), 64 << 10);
+        let table = AnswerTable::new(Arc::new(Versions::new()), 64 << 10);
         let names = cluster_names();
         let lesson = query("nope.svc.cluster.local", A);
-        let taught = table.add_region(region(ZONE, &names, &["hole.cluster.local"]));
+        let taught = table.add_negative_zone(region(ZONE, &names, &["hole.cluster.local"]));
         let answer = nxdomain(&lesson, ZONE);
         assert_eq!(
-            table.teach_region(taught, &lesson, &answer, 150),
+            table.set_template(taught, &lesson, &answer, 150),
             Some(true)
         );
-        let region = table.add_region(region("org", &names, &[]).with_max_payload(MAX_PAYLOAD));
+        let region =
+            table.add_negative_zone(region("org", &names, &[]).with_max_payload(MAX_PAYLOAD));
         Self {
             table,
             names,
@@ -57,7 +58,7 @@ impl Subject {
     pub fn take(&self, octets: &[u8]) {
         self.ask(octets);
         self.learn_for(octets);
-        self.learn(octets);
+        self.store(octets);
         self.teach(octets);
         assert!(ReplyControl::new(octets).octets().len() <= 40);
         let _ = is_ipv6(octets);
@@ -90,20 +91,20 @@ impl Subject {
         let soa = record(&[0xC0, 12], SOA, &soa_rdata("example.org", 1));
         let addresses: Vec<_> = (0..40).map(address).collect();
         let answer = reply(octets, 0, [&addresses, &[soa], &[]]);
-        assert!(self.table.learn(octets, &answer, self.terms()));
+        assert!(self.table.store(octets, &answer, self.terms()));
         assert!(query.key().len() > 3);
         self.ask(octets);
     }
 
     /// The octets are a reply: whole, and behind the header and question of a query.
-    fn learn(&self, octets: &[u8]) {
+    fn store(&self, octets: &[u8]) {
         let asked = query("www.example.org", AAAA);
         let header = reply(&asked, 0, [&[], &[], &[]]);
         let tail = octets.get(12..).unwrap_or_default();
         let mut spliced = [&header, tail].concat();
         spliced[6..12].copy_from_slice(octets.get(6..12).unwrap_or(&[0, 1, 0, 0, 0, 0]));
         for answer in [octets, &spliced] {
-            if self.table.learn(&asked, answer, self.terms()) {
+            if self.table.store(&asked, answer, self.terms()) {
                 let again = ask(&self.table, &asked).expect("it was learned");
                 let mut reader = Reader::default();
                 let query = reader.read(&asked).expect("it is usual");
@@ -120,9 +121,9 @@ impl Subject {
         let soa = record(&owner, SOA, &octets[..octets.len().min(900)]);
         let made = reply(&asked, 3, [&[], &[soa], &[]]);
         for answer in [octets, &made] {
-            self.table.teach_region(self.region, &asked, answer, 200);
+            self.table.set_template(self.region, &asked, answer, 200);
         }
-        self.table.teach_region(self.region, octets, &made, 200);
+        self.table.set_template(self.region, octets, &made, 200);
         self.ask(&query(
             "a.much.longer.name.than.the.one.it.was.taught.with.example.org",
             AAAA,

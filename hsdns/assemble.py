@@ -33,7 +33,7 @@ OPEN_CLASSES = frozenset(
 )  # plugins whose presence lets other classes than IN through
 
 
-class Listen(NamedTuple):
+class ListenAddress(NamedTuple):
     """Where queries arrive; `host` "" is every address of this host.  All schemes but `dns` are TCP alone."""
 
     host: str
@@ -57,7 +57,7 @@ class AssembledBlock:
     """A server block whose plugins are set up, in ORDER."""
 
     keys: tuple[Key, ...]
-    listens: tuple[Listen, ...]
+    listens: tuple[ListenAddress, ...]
     filtered: bool = False  # by a `view`, so that others may have the same zone
     plugins: list[Plugin] = field(default_factory=list)
 
@@ -77,10 +77,10 @@ class AssembledBlock:
         return tuple(handler for handler in self.handlers if handler.guards)
 
 
-class Listener(NamedTuple):
+class ServedAddress(NamedTuple):
     """One address and what it answers; a zone has several blocks, in file order, only where views choose."""
 
-    listen: Listen
+    listen: ListenAddress
     served: dict[Name, list[AssembledBlock]]
 
     @property
@@ -116,7 +116,7 @@ class Configuration:
 
     corefile: Corefile
     blocks: tuple[AssembledBlock, ...]
-    listeners: tuple[Listener, ...]
+    listeners: tuple[ServedAddress, ...]
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -210,7 +210,7 @@ def _has_view(block: ServerBlock) -> bool:
 
 def _bind(
     block: ServerBlock, keys: tuple[Key, ...], interfaces: Callable[[], Interfaces]
-) -> tuple[Listen, ...]:
+) -> tuple[ListenAddress, ...]:
     """The addresses a block listens on: each port of its keys, on each bound address."""
     directives = [directive for directive in block.directives if directive.name.text == "bind"]
     hosts: Sequence[str] = ("",)
@@ -220,20 +220,20 @@ def _bind(
         setting = Block((), (), frozenset(), "", validating=True, warn=lambda sentence: None)
         hosts = Bind.setup(directives, setting).addresses(interfaces())
     ports = dict.fromkeys((key.port, key.scheme) for key in keys)
-    return tuple(Listen(host, port, scheme) for port, scheme in ports for host in hosts)
+    return tuple(ListenAddress(host, port, scheme) for port, scheme in ports for host in hosts)
 
 
-def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[Listener, ...]:
+def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[ServedAddress, ...]:
     """Sort zones to listeners; raise CorefileError for a zone that two blocks without a view claim."""
-    found: dict[Listen, Listener] = {}
-    claimed: dict[tuple[Name, Listen], Position] = {}
+    found: dict[ListenAddress, ServedAddress] = {}
+    claimed: dict[tuple[Name, ListenAddress], Position] = {}
     for block in blocks:
         for key in block.keys:
             for listen in block.listens:
                 if (listen.port, listen.scheme) != (key.port, key.scheme):
                     continue
                 _refuse_two_schemes(key, listen, found)
-                listener = found.setdefault(listen, Listener(listen, {}))
+                listener = found.setdefault(listen, ServedAddress(listen, {}))
                 where = f"{key.scheme}://{key.zone.to_text()}:{key.port}"
                 served = listener.served.setdefault(key.zone, [])
                 if not block.filtered and (key.zone, listen) in claimed:
@@ -259,7 +259,9 @@ def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[Listener, ...]:
     return tuple(found.values())
 
 
-def _refuse_two_schemes(key: Key, listen: Listen, found: Mapping[Listen, Listener]) -> None:
+def _refuse_two_schemes(
+    key: Key, listen: ListenAddress, found: Mapping[ListenAddress, ServedAddress]
+) -> None:
     """Raise CorefileError where a port is wanted for two kinds of TCP connections."""
     for other in found:
         hosts = {other.host, listen.host}
@@ -274,7 +276,7 @@ def _refuse_two_schemes(key: Key, listen: Listen, found: Mapping[Listen, Listene
             )
 
 
-def _agree_on_tls(listener: Listener) -> None:
+def _agree_on_tls(listener: ServedAddress) -> None:
     """Raise CorefileError where blocks of one address have different certificates."""
     from hsdns.plugins.tls import only_one  # noqa: PLC0415 - only addresses with TLS need it
 

@@ -2,7 +2,7 @@
 
 Path: step 5, `zones -> chain -> wire/encode`.
 Rule 1: a handler returns a frozen Reply; to change what is below, it awaits `next(request)` and returns another one.
-Rule 2: handlers are one colour (async) but run without an event loop: the chain is stepped by drive.start().  A handler
+Rule 2: handlers are one colour (async) but run without an event loop: the chain is stepped by eager.start().  A handler
         that really waits says `waits = True` and is given a task of its own, so `asyncio.timeout` works in it.
 Rule 3: opting in, not out: `cacheable` is False unless the handler's module doc says why its replies may be kept.
 """
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import msgspec
 
-from hsdns.cluster.freshness import Counters, Reads
+from hsdns.cluster.freshness import Counters, Dependencies
 from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import Directive, Token
 from hsdns.metrics import Registry
@@ -37,7 +37,7 @@ class Request(msgspec.Struct, frozen=True):
     """A query on its way down the chain, and what is known about it besides its bytes.
 
     `server` is the listener in the form of metric labels (`dns://:53`), `zone` the server block's zone that matched,
-    `now` monotonic seconds, `depth` how many lookups of the server's own this one is nested in.  `reads` takes what
+    `now` monotonic seconds, `depth` how many lookups of the server's own this one is nested in.  `dependencies`
     the answer depends on, where the fast path would keep it; None where nobody asks.  `metadata` gives the value of
     each label (`kubernetes/namespace`) when called, and handlers may add to it; None where the block has no `metadata`.
     `view` is the name of the block's view, "" where it has none.
@@ -51,7 +51,7 @@ class Request(msgspec.Struct, frozen=True):
     zone: Name
     now: float
     depth: int = 0
-    reads: Reads | None = None
+    dependencies: Dependencies | None = None
     metadata: dict[str, Callable[[], str]] | None = None
     view: str = ""
 
@@ -128,8 +128,8 @@ class Runtime(Protocol):
     async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until a condition holds, at most so many seconds; tell whether it does."""
 
-    def claims_changed(self) -> None:
-        """Have claimed() of all handlers asked again."""
+    def names_answered_first_changed(self) -> None:
+        """Have names_answered_first() of all handlers asked again."""
 
     def fail(self, reason: str) -> None:
         """End the process with status 1, after logging the reason as fatal."""
@@ -231,10 +231,10 @@ class Handler(Plugin):
         """What it knows of a query: a label `PLUGIN/NAME` and how to find its value; called for every query."""
         return {}
 
-    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Names in a zone at or below which it may answer before those behind it; None for any.
 
-        When what it says would change, the handler calls Runtime.claims_changed().
+        When what it says would change, the handler calls Runtime.names_answered_first_changed().
         """
         return ()
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.chain import Endpoint, Handler, Request
-from hsdns.cluster.freshness import Reads
-from hsdns.fastpath import LogRecord, AnswerTable, Versions
+from hsdns.cluster.freshness import Dependencies
+from hsdns.fastpath import AnswerTable, LogRecord, Versions
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.cache.options import DENIAL
 from hsdns.plugins.kubernetes import Kubernetes
@@ -108,7 +108,7 @@ class Keeper:
         self._by_index: list[Group] = []
         self._regions: list[Region] = []
         self._taught: set[int] = set()
-        self._notes: list[tuple[bytes, Query, Reply, bytes, Reads]] = []
+        self._queue: list[tuple[bytes, Query, Reply, bytes, Dependencies]] = []
         for zone, policy in blocks.items():
             if not policy.reason:
                 self._add_regions(zone, policy, blocks)
@@ -118,28 +118,32 @@ class Keeper:
         """Whether any block's replies are kept."""
         return any(not policy.reason for policy in self._blocks.values())
 
-    def reads(self) -> Reads:
+    def dependencies(self) -> Dependencies:
         """A record for one query of what its answer depends on."""
-        return Reads(self._versions)
+        return Dependencies(self._versions)
 
-    def note(self, wire: bytes, query: Query, reply: Reply, out: bytes, reads: Reads) -> None:
-        """Put a reply by for study(); whoever waits for it has it sooner."""
-        self._notes.append((wire, query, reply, out, reads))
+    def enqueue(
+        self, wire: bytes, query: Query, reply: Reply, out: bytes, dependencies: Dependencies
+    ) -> None:
+        """Put a reply by for flush(); whoever waits for it has it sooner."""
+        self._queue.append((wire, query, reply, out, dependencies))
 
-    def study(self) -> None:
+    def flush(self) -> None:
         """Learn what was put by; to be called when replies have been sent.
 
         An event that came in between makes what is learned stale, as it would have if it had come later.
         """
-        notes = self._notes
-        while notes:
-            self.store(*notes.pop())
+        queue = self._queue
+        while queue:
+            self.store(*queue.pop())
 
-    def store(self, wire: bytes, query: Query, reply: Reply, out: bytes, reads: Reads) -> None:
+    def store(
+        self, wire: bytes, query: Query, reply: Reply, out: bytes, dependencies: Dependencies
+    ) -> None:
         """Keep a reply, if it may be kept; `out` is what was sent."""
         if (
             not reply.fresh
-            or not reads.is_whole
+            or not dependencies.is_cacheable
             or reply.tc
             or reply.rd is not None
             or reply.rcode not in (Rcode.NOERROR, Rcode.NXDOMAIN)
@@ -167,12 +171,12 @@ class Keeper:
                     self._taught.add(region.number)
                 return
             # A name that a region which has its template leaves to the chain is kept like others.
-        mark = reads.mark
+        mark = dependencies.mark
         group = self._group(zone, policy, query.qtype, reply.rcode, mark[0] if mark else None)
         self.table.store(
             wire,
             out,
-            reads.pairs,
+            dependencies.pairs,
             group,
             size=size,
             rotate=policy.rotates,
@@ -258,7 +262,7 @@ class Keeper:
         for handler in policy.handlers:
             if handler is kubernetes:
                 break
-            claimed = handler.claimed(region)
+            claimed = handler.names_answered_first(region)
             if claimed is None:
                 return None
             holes += claimed

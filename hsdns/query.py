@@ -1,8 +1,8 @@
 """The spine: bytes of a query in, bytes of its reply out.
 
-Path: steps 2 to 6, in order, for one listener.  server/udp.py and tcp.py call answer() through drive.start(); a lookup
+Path: steps 2 to 6, in order, for one listener.  server/udp.py and tcp.py call answer() through eager.start(); a lookup
 of the server's own (the target of an ExternalName) calls resolve() and so takes the same way from step 4 on.
-Rule 1: resolve() is the only place that calls a chain; drive.start() the only one that steps it from outside.
+Rule 1: resolve() is the only place that calls a chain; eager.start() the only one that steps it from outside.
 Rule 2: no parsing, no socket, no plugin by name here.
 """
 
@@ -68,10 +68,10 @@ class QueryProcessor:
         """Step 2 for TCP: asks the table, where there is one; server/udp.py has its own door."""
         return None if self.keeper is None else self.keeper.table.lookup
 
-    def study(self) -> None:
+    def flush(self) -> None:
         """Learn what has been answered; to be called when the replies have been sent."""
         if self.keeper is not None:
-            self.keeper.study()
+            self.keeper.flush()
 
     async def answer(
         self,
@@ -93,8 +93,8 @@ class QueryProcessor:
             query = decode(wire)
         except BadQuery as bad:
             return bad.reply
-        reads = keeper.reads() if keeper is not None else None
-        request = Request(query, client, local, protocol, self.server, ROOT, now, 0, reads)
+        dependencies = keeper.dependencies() if keeper is not None else None
+        request = Request(query, client, local, protocol, self.server, ROOT, now, 0, dependencies)
         # what no block is asked about
         if query.qclass != RRClass.IN and not self._any_class:
             reply = self._refuse(request)
@@ -113,8 +113,8 @@ class QueryProcessor:
             out = encode(query, reply, limit)
         except Exception as error:  # a handler made records that cannot be written
             return encode(query, self._recover(request, error), limit)
-        if keeper is not None and reads is not None and reply.fresh:
-            keeper.note(wire, query, reply, out, reads)
+        if keeper is not None and dependencies is not None and reply.fresh:
+            keeper.enqueue(wire, query, reply, out, dependencies)
         return out
 
     def _write(

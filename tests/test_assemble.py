@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.assemble import Configuration, Listen, assemble, plugin_class
+from hsdns.assemble import Configuration, ListenAddress, assemble, plugin_class
 from hsdns.chain import Block, Plugin
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Position, Token
@@ -108,7 +108,7 @@ def test_default_port_is_53() -> None:
     ],
 )
 def test_listen(host: str, server: str, is_wildcard: bool) -> None:
-    listen = Listen(host, 53)
+    listen = ListenAddress(host, 53)
     assert (listen.server, listen.is_wildcard) == (server, is_wildcard)
 
 

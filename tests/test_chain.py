@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from hsdns import drive
+from hsdns import eager
 from hsdns.chain import Handler, Next, Plugin, Readiness, Request, fold, hand_over
 from hsdns.server.runtime import Tasks
 from hsdns.wire.message import Reply, unwritten
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import make_request
 from tests.support.sockets import LOOPS, run, until
 
@@ -91,7 +91,7 @@ def test_handler_that_answers_at_once_needs_no_loop() -> None:
     delivered: list[Reply | None] = []
     chain = fold([Tagging("a", [], answers=True)], no_spawn)
 
-    drive.start(ask(chain), delivered.append, no_spawn)
+    eager.start(ask(chain), delivered.append, no_spawn)
     assert [found and found.error for found in delivered] == ["<a"]
 
 
@@ -102,7 +102,7 @@ def test_handler_that_waits_runs_in_a_task(loop: str) -> None:
         waiting = Waiting()
         chain = fold([Tagging("a", []), waiting, Tagging("b", [], answers=True)], tasks.spawn)
 
-        drive.start(ask(chain), delivered.append, tasks.spawn)
+        eager.start(ask(chain), delivered.append, tasks.spawn)
         assert delivered == []
         await asyncio.sleep(0)
         assert waiting.task not in (None, asyncio.current_task())
@@ -119,7 +119,7 @@ def test_time_limit_works_in_a_handler_that_waits(loop: str) -> None:
         tasks, delivered = Tasks(), list[Reply | None]()
         chain = fold([Waiting(limit=0)], tasks.spawn)
 
-        drive.start(ask(chain), delivered.append, tasks.spawn)
+        eager.start(ask(chain), delivered.append, tasks.spawn)
         await until(lambda: not len(tasks), "all tasks at their end")
         assert [found and found.error for found in delivered] == ["too late"]
 
@@ -133,7 +133,7 @@ def test_cancellation_reaches_the_handler_and_is_told(loop: str) -> None:
         waiting = Waiting()
         chain = fold([Tagging("a", []), waiting], tasks.spawn)
 
-        drive.start(ask(chain), delivered.append, tasks.spawn)
+        eager.start(ask(chain), delivered.append, tasks.spawn)
         await asyncio.sleep(0)
         await tasks.cancel()
         assert waiting.cancelled

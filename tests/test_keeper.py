@@ -524,8 +524,8 @@ def test_reply_that_may_be_kept(twin: ModuleType, changes: dict[str, Any], learn
     wire = ask("web.default.svc.cluster.local.", edns=Edns(4096))
     query = decode(wire)
     reply = Reply(answer=(RR(query.qname, 1, 5, bytes(4)),), aa=True, fresh=True).replace(**changes)
-    kept.keeper.note(wire, query, reply, encode(query, reply, 512), kept.keeper.reads())
-    kept.keeper.study()
+    kept.keeper.enqueue(wire, query, reply, encode(query, reply, 512), kept.keeper.dependencies())
+    kept.keeper.flush()
     assert kept.keeper.table.statistics().entries == learned
 
 
@@ -546,14 +546,14 @@ def test_event_between_computing_and_learning(twin: ModuleType) -> None:
     wire = ask("db.default.svc.cluster.local.")
     keeper = kept.keeper
     held: list[tuple[Any, ...]] = []
-    note = keeper.note
-    keeper.note = lambda *found: held.append(found)  # type: ignore[method-assign]  # what was noted is learned later
+    note = keeper.enqueue
+    keeper.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # what was noted is learned later
     kept.slow(wire)
     kept.apply(Upserted(endpoint_slice("default/db-1", "db", "10.0.0.3", version="2")))
-    keeper.note = note  # type: ignore[method-assign]  # as it was
+    keeper.enqueue = note  # type: ignore[method-assign]  # as it was
     (found,) = held
     note(*found)
-    keeper.study()
+    keeper.flush()
     assert kept.fast(wire) is None
     assert keeper.table.statistics().entries == 0
     kept.slow(wire)

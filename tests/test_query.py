@@ -21,7 +21,7 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
 from hsdns.zones import Zones
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import make_request, reply, rr
 from tests.support.sockets import query, summary
 
@@ -371,7 +371,7 @@ class Notebook:
     def __init__(self, known: bytes | None = None, answer: bytes | None = None) -> None:
         self.table = self
         self.lookups: list[tuple[bytes, bytes, int, float]] = []
-        self.notes: list[tuple[bytes, Reply, bytes]] = []
+        self.queue: list[tuple[bytes, Reply, bytes]] = []
         self.made: list[object] = []
         self._known, self._answer = known, answer
 
@@ -379,13 +379,15 @@ class Notebook:
         self.lookups.append((wire, client, limit, now))
         return self._answer if wire == self._known else None
 
-    def reads(self) -> object:
+    def dependencies(self) -> object:
         self.made.append(object())
         return self.made[-1]
 
-    def note(self, wire: bytes, query: object, reply: Reply, out: bytes, reads: object) -> None:
-        assert reads is self.made[-1]
-        self.notes.append((wire, reply, out))
+    def enqueue(
+        self, wire: bytes, query: object, reply: Reply, out: bytes, dependencies: object
+    ) -> None:
+        assert dependencies is self.made[-1]
+        self.queue.append((wire, reply, out))
 
 
 def keeping(chain: Recorder, notebook: Notebook, *, zone: str = ".") -> Spine:
@@ -420,8 +422,8 @@ def test_fresh_reply_is_noted_with_what_it_read(protocol: str) -> None:
     chain, notebook = Recorder(FRESH), Notebook()
     wire = query("www.example.org").to_wire()
     out = keeping(chain, notebook).answer(wire, protocol)
-    assert notebook.notes == [(wire, FRESH, out)]
-    assert [request.reads for request in chain.requests] == notebook.made
+    assert notebook.queue == [(wire, FRESH, out)]
+    assert [request.dependencies for request in chain.requests] == notebook.made
 
 
 @pytest.mark.parametrize(
@@ -444,13 +446,13 @@ def test_fresh_reply_is_noted_with_what_it_read(protocol: str) -> None:
 def test_what_is_not_noted(sent: bytes, answer: Reply | Exception) -> None:
     notebook = Notebook()
     keeping(Recorder(answer), notebook, zone="example.org").answer(sent)
-    assert notebook.notes == []
+    assert notebook.queue == []
 
 
 def test_without_a_table_nobody_reads_along() -> None:
     chain = Recorder(FRESH)
     Spine({".": chain}).answer(query().to_wire(), "tcp")
-    assert [request.reads for request in chain.requests] == [None]
+    assert [request.dependencies for request in chain.requests] == [None]
 
 
 # --- replies that are signed or have several messages ---

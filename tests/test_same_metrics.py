@@ -17,17 +17,17 @@ from unittest.mock import patch
 
 import pytest
 
-from hsdns.assemble import Listen
+from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint
 from hsdns.server.datagram import asked_endpoint, client_endpoint, socket_address
-from hsdns.server.listener import open_udp
+from hsdns.server.sockets import open_udp
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import CD, RD
 from tests.fastpath.twins import BOTH
 from tests.support.cluster import endpoint_slice, service
 from tests.support.cluster_server import ClusterServer
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.kept import CLIENT, KUBERNETES, V6, Kept, ask, cluster_objects
 from tests.support.sockets import TcpClient, UdpClient, run
 from tests.support.udp_listeners import KINDS, serving_with
@@ -124,7 +124,7 @@ class Doors:
 
     def __init__(self, kept: Kept, twin: ModuleType) -> None:
         self.kept = kept
-        self.server = open_udp(Listen("127.0.0.1", 0))
+        self.server = open_udp(ListenAddress("127.0.0.1", 0))
         self.client = socket.socket(type=socket.SOCK_DGRAM)
         self.client.connect(self.server.getsockname())
         self.client.setblocking(False)
@@ -152,7 +152,7 @@ class Doors:
                 reply = self.client.recv(65535)
             except BlockingIOError:
                 reply = None
-        self.kept.keeper.study()
+        self.kept.keeper.flush()
         return reply
 
     def close(self) -> None:
@@ -301,7 +301,7 @@ def test_counters_outlive_tables(kind: str, tmp_path: Path) -> None:
                         assert await site.server.reload()
                     elif turn % 3 == 1:
                         assert site.server._runtime is not None
-                        site.server._runtime.claims_changed()
+                        site.server._runtime.names_answered_first_changed()
                     for name in ("dns_requests", "dns_responses", "cache_requests"):
                         assert site.total(f"coredns_{name}_total") == asked
                 assert site.total("hsdns_table_lookups_total") >= asked

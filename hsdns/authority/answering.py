@@ -35,8 +35,8 @@ async def answer(zone: Zone, request: Request, resolve: Resolve) -> tuple[Reply,
     found = find(zone, query.qname, query.qtype, query.do)
     outside: Reply | None = None
     if found.target is not None:
-        if request.reads is not None:
-            request.reads.spoil()  # the zone itself changes without telling
+        if request.dependencies is not None:
+            request.dependencies.mark_uncacheable()  # the zone itself changes without telling
         asked = Query.ask(
             found.target, query.qtype, query_id=query.id, flags=query.flags, edns=query.edns
         )

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from hsdns.assemble import Configuration, Listen, assemble
+from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.chain import Endpoint
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile, CorefileError, Token
@@ -189,7 +189,7 @@ def _remove_pid(pidfile: str) -> None:
 
 
 def zone_lines(
-    configuration: Configuration, addresses: Mapping[Listen, Endpoint] | None = None
+    configuration: Configuration, addresses: Mapping[ListenAddress, Endpoint] | None = None
 ) -> list[str]:
     """One `[scheme://]zone:port` for each zone of each listener, ` on ADDRESS` where it is bound.
 

@@ -5,7 +5,8 @@ the zone itself.
 Rule 1: a name that does not exist raises NoSuchName; whether that is a fallthrough, SERVFAIL or NXDOMAIN, the plugin
         decides.
 Rule 2: every reply is `fresh`: computed from the newest event, so no cache may keep it.
-Rule 3: what is read of the store is noted in `reads` first, so that the fast path knows until when the reply holds.
+Rule 3: what is read from the store is recorded in `dependencies` first, so that the answer table
+        knows how long the reply is valid.
 Source: CoreDNS 1.14.7 plugin/kubernetes and plugin/backend_lookup.go.
 """
 
@@ -17,7 +18,7 @@ from typing import Final
 from hsdns.cluster import question, schema
 from hsdns.cluster.freshness import (
     ANYTHING,
-    Reads,
+    Dependencies,
     address_counter,
     import_counter,
     namespace_counter,
@@ -60,11 +61,11 @@ async def _never(qname: Name, qtype: int) -> Reply:
 class _Following:
     """What one question's CNAMEs share: how to ask outside, what was read, and how many may still be followed."""
 
-    __slots__ = ("left", "lookup", "reads")
+    __slots__ = ("dependencies", "left", "lookup")
 
-    def __init__(self, lookup: Lookup, reads: Reads | None) -> None:
+    def __init__(self, lookup: Lookup, dependencies: Dependencies | None) -> None:
         self.lookup = lookup
-        self.reads = reads
+        self.dependencies = dependencies
         self.left = MAX_FOLLOWED
 
 
@@ -128,30 +129,35 @@ class ClusterAnswers:
         )
 
     async def answer(
-        self, qname: Name, qtype: int, zone: Name, lookup: Lookup, reads: Reads | None = None
+        self,
+        qname: Name,
+        qtype: int,
+        zone: Name,
+        lookup: Lookup,
+        dependencies: Dependencies | None = None,
     ) -> Reply:
         """The reply for a name in a zone; raise NoSuchName.  `lookup` asks for names outside."""
         if qtype in (RRType.A, RRType.AAAA):
-            following = _Following(lookup, reads)
+            following = _Following(lookup, dependencies)
             records, truncated = await self._addresses(qname, qtype, zone, following, ())
             return self._positive(zone, records, tc=truncated)
         if qtype == RRType.SRV:
-            return self._positive(zone, *self._srv(qname, zone, reads))
+            return self._positive(zone, *self._srv(qname, zone, dependencies))
         if qtype == RRType.PTR:
-            return self._positive(zone, self._ptr(qname, zone, reads))
+            return self._positive(zone, self._ptr(qname, zone, dependencies))
         if qtype == RRType.SOA:
             return self._positive(zone, (self.soa(zone),) if qname == zone else ())
         if qtype == RRType.TXT:
-            return self._positive(zone, self._txt(qname, zone, reads))
+            return self._positive(zone, self._txt(qname, zone, dependencies))
         if qtype == RRType.CNAME:
-            return self._positive(zone, self._cname(qname, zone, reads))
+            return self._positive(zone, self._cname(qname, zone, dependencies))
         if qtype == RRType.NS and qname == zone:
-            if reads is not None:
-                reads.note(ANYTHING)
+            if dependencies is not None:
+                dependencies.note(ANYTHING)
             return self._positive(zone, *self.nameserver.records(zone))
         if qtype in (RRType.AXFR, RRType.IXFR):
             return unwritten(Rcode.REFUSED)
-        self._require(qname, zone, reads)
+        self._require(qname, zone, dependencies)
         return self._positive(zone, ())
 
     def is_missing(self, qname: Name, qtype: int, zone: Name) -> bool:
@@ -184,10 +190,10 @@ class ClusterAnswers:
     ) -> tuple[tuple[RR, ...], bool]:
         """Records of one address type, following ExternalNames; and whether an upstream's answer was truncated."""
         if self.nameserver.is_default(qname, zone):
-            if following.reads is not None:
-                following.reads.note(ANYTHING)
+            if following.dependencies is not None:
+                following.dependencies.note(ANYTHING)
             return self.nameserver.addresses(qname, qtype, zone), False
-        found = self._find(qname, zone, following.reads)
+        found = self._find(qname, zone, following.dependencies)
         if found is None:
             return (), False
         if isinstance(found, bytes):
@@ -232,11 +238,11 @@ class ClusterAnswers:
         return (cname, *reply.answer), reply.tc
 
     def _srv(
-        self, qname: Name, zone: Name, reads: Reads | None
+        self, qname: Name, zone: Name, dependencies: Dependencies | None
     ) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
         if self.nameserver.is_default(qname, zone):
             return (), ()
-        found = self._find(qname, zone, reads)
+        found = self._find(qname, zone, dependencies)
         if found is None:
             return (), ()
         if isinstance(found, bytes):
@@ -257,12 +263,12 @@ class ClusterAnswers:
         value = self.values(zone)[asked.namespace, asked.name]
         return schema.srv_records(value, node, asked, qname, zone, self.ttl)
 
-    def _ptr(self, qname: Name, zone: Name, reads: Reads | None) -> tuple[RR, ...]:
+    def _ptr(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> tuple[RR, ...]:
         address = address_of(qname)
         if address is None:
-            self._find(qname, zone, reads)
+            self._find(qname, zone, dependencies)
             return ()
-        targets = self._pointers(address, reads)
+        targets = self._pointers(address, dependencies)
         if not targets:
             raise NoSuchName
         owner = qname.lowered()
@@ -270,53 +276,53 @@ class ClusterAnswers:
             RR(owner, RRType.PTR, self.ttl, target.wire) for target in dict.fromkeys(targets)
         )
 
-    def _pointers(self, address: bytes, reads: Reads | None) -> list[Name]:
+    def _pointers(self, address: bytes, dependencies: Dependencies | None) -> list[Name]:
         """Names of an address: of the first Service with that ClusterIP, else of all endpoints."""
         store = self.store
-        if reads is not None:
-            reads.note(address_counter(address))
+        if dependencies is not None:
+            dependencies.note(address_counter(address))
         # Of several that share one (manifests can say so) always the same, whatever came first.
         for namespace, name in sorted(store.cluster_ips.lookup(address)):
-            if self.has_pointers(namespace, reads):
+            if self.has_pointers(namespace, dependencies):
                 target = schema.target_name(
                     None, Asked(question.SVC, namespace, name), self.primary_zone
                 )
                 return [target] if target is not None else []
         found: list[Name] = []
         for owner in store.endpoint_ips.lookup(address):
-            if self.has_pointers(owner[0], reads):
-                if reads is not None:
-                    reads.note(service_counter(owner[0], owner[1]))
+            if self.has_pointers(owner[0], dependencies):
+                if dependencies is not None:
+                    dependencies.note(service_counter(owner[0], owner[1]))
                 value = store.services[owner[0], owner[1]]
                 found += schema.pointers(value, owner, address, self.primary_zone)
         return found
 
-    def _txt(self, qname: Name, zone: Name, reads: Reads | None) -> tuple[RR, ...]:
+    def _txt(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> tuple[RR, ...]:
         """The version, else nothing; names without any record are name errors for TXT even where they exist."""
         if qname.below(zone) == (b"dns-version",):
             return (RR(qname.lowered(), RRType.TXT, VERSION_TTL, txt(SCHEMA_VERSION)),)
-        found = self._find(qname, zone, reads)
+        found = self._find(qname, zone, dependencies)
         if found is None:
             raise NoSuchName
         if not isinstance(found, bytes) and not found[0].entry_count and not found[1].topology_zone:
             raise NoSuchName
         return ()
 
-    def _cname(self, qname: Name, zone: Name, reads: Reads | None) -> tuple[RR, ...]:
+    def _cname(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> tuple[RR, ...]:
         if self.nameserver.is_default(qname, zone):
             return ()
-        found = self._find(qname, zone, reads)
+        found = self._find(qname, zone, dependencies)
         if found is None or isinstance(found, bytes) or not isinstance(found[0].first, Name):
             return ()
         return (RR(qname.lowered(), RRType.CNAME, self.ttl, found[0].first.lower),)
 
-    def _require(self, qname: Name, zone: Name, reads: Reads | None) -> None:
+    def _require(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> None:
         """Other types: only whether the name exists counts."""
         if not self.nameserver.is_default(qname, zone):
-            self._find(qname, zone, reads)
+            self._find(qname, zone, dependencies)
 
     def _find(
-        self, qname: Name, zone: Name, reads: Reads | None
+        self, qname: Name, zone: Name, dependencies: Dependencies | None
     ) -> tuple[schema.Node, Asked] | bytes | None:
         """A Service's or endpoint's node, a pod's address, or None for names that exist and hold nothing."""
         asked = self.parse(qname, zone)
@@ -324,15 +330,15 @@ class ClusterAnswers:
             raise NoSuchName
         if not asked.kind:
             return None
-        if is_reverse(qname) or not self.is_exposed(asked.namespace, reads):
+        if is_reverse(qname) or not self.is_exposed(asked.namespace, dependencies):
             raise NoSuchName
         if asked.kind == POD:
-            return self._find_pod(asked, reads)
+            return self._find_pod(asked, dependencies)
         if not asked.name:
             return None
-        if reads is not None:
+        if dependencies is not None:
             counter = import_counter if self.is_multicluster(zone) else service_counter
-            reads.note(counter(asked.namespace, asked.name))
+            dependencies.note(counter(asked.namespace, asked.name))
         value = self.values(zone).get((asked.namespace, asked.name))
         if value is None or (
             self._ignore_empty and value.kind == CLUSTER_IP and not value.has_endpoints
@@ -347,11 +353,12 @@ class ClusterAnswers:
         """What a zone shows."""
         return self.store.imports.values if self.is_multicluster(zone) else self.store.services
 
-    def _find_pod(self, asked: Asked, reads: Reads | None) -> bytes | None:
+    def _find_pod(self, asked: Asked, dependencies: Dependencies | None) -> bytes | None:
         if self._pods == "disabled":
             raise NoSuchName
-        if self._pods == "verified" and reads is not None:
-            reads.spoil()  # pods have no counters: with `verified` they come and go too often to be kept
+        if self._pods == "verified" and dependencies is not None:
+            # Pods have no counters: with `verified` they come and go too often to be stored.
+            dependencies.mark_uncacheable()
         if not asked.name:
             return None
         address = pod_address(
@@ -365,12 +372,12 @@ class ClusterAnswers:
         """Whether `namespaces` lets a namespace through."""
         return not self._namespaces or namespace in self._namespaces
 
-    def has_pointers(self, namespace: bytes, reads: Reads | None) -> bool:
+    def has_pointers(self, namespace: bytes, dependencies: Dependencies | None) -> bool:
         """Whether PTR may name a namespace: without `namespaces` any, with it only one that exists and is listed."""
-        return not self._namespaces or self.is_exposed(namespace, reads)
+        return not self._namespaces or self.is_exposed(namespace, dependencies)
 
-    def is_exposed(self, namespace: bytes, reads: Reads | None) -> bool:
+    def is_exposed(self, namespace: bytes, dependencies: Dependencies | None) -> bool:
         """Whether names in a namespace may exist."""
-        if reads is not None:
-            reads.note(namespace_counter(namespace))
+        if dependencies is not None:
+            dependencies.note(namespace_counter(namespace))
         return self.is_allowed(namespace) and namespace in self.store.namespaces

@@ -9,7 +9,7 @@ Source: CoreDNS 1.14.7 plugin/kubernetes/external.go.
     ENDPOINT.NAME.NAMESPACE.zone          with `headless`, where the Service has none; else it is the Service again
 
 Rule 1: a Service without an external address does not exist here, but with `headless` if it is a headless one.
-Rule 2: what is read of the store is noted in `reads` first, as in answer.py.
+Rule 2: what is read of the store is noted in `dependencies` first, as in answer.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hsdns.cluster.answer import ClusterAnswers, NoSuchName
-from hsdns.cluster.freshness import Reads, address_counter, service_counter
+from hsdns.cluster.freshness import Dependencies, address_counter, service_counter
 from hsdns.cluster.question import SVC, Asked
 from hsdns.cluster.schema import address_type
 from hsdns.cluster.value import HEADLESS, NO_PORT, Entry, Key, ServiceValue
@@ -38,28 +38,30 @@ class ExternalNames:
         self._headless = headless
 
     def find(
-        self, labels: tuple[bytes, ...], reads: Reads | None
+        self, labels: tuple[bytes, ...], dependencies: Dependencies | None
     ) -> tuple[tuple[Entry, ...], Asked]:
         """The entries that the lower-case labels left of a zone lead to; raise NoSuchName.  No entry is NODATA."""
         asked = parse(labels)
-        if asked is None or not self._answers.is_exposed(asked.namespace, reads):
+        if asked is None or not self._answers.is_exposed(asked.namespace, dependencies):
             raise NoSuchName
         if not asked.name:
             return EMPTY, asked
-        if reads is not None:
-            reads.note(service_counter(asked.namespace, asked.name))
+        if dependencies is not None:
+            dependencies.note(service_counter(asked.namespace, asked.name))
         value = self._answers.store.services.get((asked.namespace, asked.name))
         found = tuple(self._entries(value, asked)) if value is not None and value.kind else EMPTY
         if not found:
             raise NoSuchName
         return found, asked
 
-    def pointers(self, address: bytes, reads: Reads | None) -> list[tuple[bytes, bytes]]:
+    def pointers(
+        self, address: bytes, dependencies: Dependencies | None
+    ) -> list[tuple[bytes, bytes]]:
         """Namespace and name of the Services that have an external address, in a fixed order."""
-        if reads is not None:
-            reads.note(address_counter(address))
+        if dependencies is not None:
+            dependencies.note(address_counter(address))
         owners = sorted(self._answers.store.external_ips.lookup(address))
-        return [key for key in owners if self._answers.has_pointers(key[0], reads)]
+        return [key for key in owners if self._answers.has_pointers(key[0], dependencies)]
 
     def records(self, zone: Name, ttl: int, srv_ttl: int) -> Iterator[RR]:
         """What all names below a zone are answered at this moment, each record once: for a zone transfer.

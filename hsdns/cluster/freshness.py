@@ -104,16 +104,16 @@ def plugin_counter(name: bytes) -> int:
 ANYTHING: Final = hash((b"anything", b"at all")) & _MASK
 
 
-class Reads:
+class Dependencies:
     """What one answer depends on: pairs of a counter and its value at that time.
 
     `mark` is how `cache` counted it, where it did: as which kind, and for how many seconds it counts as a hit.
     """
 
-    __slots__ = ("_counters", "_pairs", "is_whole", "mark")
+    __slots__ = ("_counters", "_pairs", "is_cacheable", "mark")
 
     def __init__(self, counters: Counters) -> None:
-        self.is_whole = True  # False: it depends on something else too
+        self.is_cacheable = True  # False: it depends on something else too
         self.mark: tuple[str, int] | None = None
         self._counters = counters
         self._pairs: dict[int, int] = {}
@@ -123,9 +123,9 @@ class Reads:
         if index not in self._pairs:  # the oldest value counts
             self._pairs[index] = self._counters.read(index)
 
-    def spoil(self) -> None:
+    def mark_uncacheable(self) -> None:
         """Take note that the answer depends on what no counter tells."""
-        self.is_whole = False
+        self.is_cacheable = False
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:

@@ -2,7 +2,7 @@
 
 Path: plugins/kubernetes.py gives it to plugins/transfer.py, which sends it in batches.
 Rule 1: what is transferred is one moment's state: the values are held on to when the transfer begins, and a value never
-        changes, so however slowly a client reads, it gets the zone that the SOA record's serial names.
+        changes, so however slowly a client dependencies, it gets the zone that the SOA record's serial names.
 Rule 2: what exists for a question alone is not there: pods, addresses as names of pods, `dns-version`.
 Source: CoreDNS 1.14.7 plugin/kubernetes xfr.go: order, weights and the TTL of glue are its.
 """

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 __all__ = [
     "IMPLEMENTATION",
+    "AnswerTable",
+    "AnswerTableStatistics",
     "Batch",
     "BatchStatistics",
     "ClusterNames",
     "LogRecord",
     "Miss",
-    "AnswerTable",
-    "AnswerTableStatistics",
     "Versions",
 ]
 
@@ -39,13 +39,13 @@ _native = _find_native()
 
 if TYPE_CHECKING or _native is None:
     from hsdns.fastpath._python import (
+        AnswerTable,
+        AnswerTableStatistics,
         Batch,
         BatchStatistics,
         ClusterNames,
         LogRecord,
         Miss,
-        AnswerTable,
-        AnswerTableStatistics,
         Versions,
     )
 else:

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple, final
 
 __all__ = [
+    "AnswerTable",
+    "AnswerTableStatistics",
     "Batch",
     "BatchStatistics",
     "ClusterNames",
     "LogRecord",
     "Miss",
     "MissQueue",
-    "AnswerTable",
-    "AnswerTableStatistics",
     "Versions",
     "Worker",
     "WorkerStatistics",

@@ -20,12 +20,12 @@ else:
     from hsdns.fastpath.portable_batch import PortableBatch as Batch
 
 __all__ = [
+    "AnswerTable",
+    "AnswerTableStatistics",
     "Batch",
     "BatchStatistics",
     "ClusterNames",
     "LogRecord",
     "Miss",
-    "AnswerTable",
-    "AnswerTableStatistics",
     "Versions",
 ]

@@ -1,6 +1,6 @@
 """Whether the kernel may send a datagram in fragments: not at first, but where it is too long for the path.
 
-Path: server/listener.py forbids it for UDP sockets; batch.py and portable_batch.py, and native/src/system.rs, allow it
+Path: server/sockets.py forbids it for UDP sockets; batch.py and portable_batch.py, and native/src/system.rs, allow it
 for the one reply that the kernel refuses with EMSGSIZE.
 Rule 1: the kernel draws a fragment ID for each IPv4 datagram that might be cut, even where it says DF: a hash and an
         atomic addition, one part in fifty of what a known answer costs.  IP_PMTUDISC_DO says that none will be.

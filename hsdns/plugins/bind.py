@@ -1,6 +1,6 @@
 """Listen on some addresses of this machine only.
 
-Path: before step 1: server/listener.py asks here for a block's addresses when it opens the sockets.
+Path: before step 1: server/sockets.py asks here for a block's addresses when it opens the sockets.
 Source: CoreDNS 1.14.7 plugin/bind.
 Rule 1: which interfaces there are is handed in; setup() knows words only, so a name that is neither an address nor an
         interface is found out when the sockets are opened.

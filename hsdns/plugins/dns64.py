@@ -97,8 +97,8 @@ class Dns64(Handler):
             return reply
         if not reply.written or reply.dropped or not self._is_to_be_made(reply):
             return reply
-        if request.reads is not None:
-            request.reads.spoil()  # the A question may be answered by another block
+        if request.dependencies is not None:
+            request.dependencies.mark_uncacheable()  # the A question may be answered by another block
         asked = Query.ask(
             query.qname.lowered(),
             RRType.A,

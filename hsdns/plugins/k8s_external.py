@@ -108,7 +108,7 @@ class K8sExternal(Handler):
             "k8s_external shows the cluster of a kubernetes plugin, and there is none in this server block; add it",
         )
 
-    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Its zones: which names exist in them is not to be seen from the labels."""
         if any(zone.is_at_or_below(own) for own in self.zones):
             return None
@@ -156,8 +156,8 @@ class K8sExternal(Handler):
             return Reply(answer=(self._soa(zone),), aa=True)
         if qtype != RRType.NS:
             return nodata(self._soa(zone))
-        if request.reads is not None:
-            request.reads.note(ANYTHING)
+        if request.dependencies is not None:
+            request.dependencies.note(ANYTHING)
         answer, glue = self._servers(zone)
         return Reply(answer=answer, additional=glue, aa=True)
 
@@ -168,8 +168,8 @@ class K8sExternal(Handler):
         if query.qname != self._server(zone):
             return nxdomain(self._soa(zone))
         owner = query.qname.lowered()
-        if request.reads is not None:
-            request.reads.note(ANYTHING)
+        if request.dependencies is not None:
+            request.dependencies.note(ANYTHING)
         _, glue = self._servers(zone)
         answer = tuple(rr._replace(owner=owner) for rr in glue if rr.rrtype == query.qtype)
         return Reply(answer=answer, aa=True) if answer else nodata(self._soa(zone))
@@ -180,7 +180,7 @@ class K8sExternal(Handler):
         address = address_of(query.qname) if query.qtype == RRType.PTR else None
         if address is not None:
             return self._pointers(request, address)
-        entries, asked = self._names.find(query.qname.below(zone), request.reads)
+        entries, asked = self._names.find(query.qname.below(zone), request.dependencies)
         answer: list[RR] = []
         additional: list[RR] = []
         truncated = False
@@ -242,7 +242,7 @@ class K8sExternal(Handler):
         owner = request.query.qname.lowered()
         names = (
             target_name(None, Asked(b"", namespace, name), self.zones[0])
-            for namespace, name in self._names.pointers(address, request.reads)
+            for namespace, name in self._names.pointers(address, request.dependencies)
         )
         answer = tuple(
             RR(owner, RRType.PTR, self._ttl, name.lower) for name in names if name is not None
@@ -288,6 +288,8 @@ class K8sExternal(Handler):
     @staticmethod
     def _finish(request: Request, reply: Reply) -> Reply:
         """Say what may be kept of a reply: by no cache, and by the fast path only without a SOA record."""
-        if request.reads is not None and (reply.authority or request.query.qtype == RRType.SOA):
-            request.reads.spoil()
+        if request.dependencies is not None and (
+            reply.authority or request.query.qtype == RRType.SOA
+        ):
+            request.dependencies.mark_uncacheable()
         return reply.replace(fresh=True)

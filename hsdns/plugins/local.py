@@ -60,7 +60,7 @@ class Local(Handler):
         """Make the metric."""
         self._requests = requests(runtime.metrics)
 
-    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Its own zones; with the prefix on, any name of any zone may begin with `localhost`."""
         if self._prefix:
             return None

@@ -7,8 +7,8 @@ Rule 1: the question of a reply is always the client's.
 Rule 2: rules are followed in the order of the file until one that stops was about the query; what they want done to
         the reply is done in the opposite order.
 Rule 3: a block is not chosen anew for the changed name: what answers stands in the same block.
-Rule 4: cacheable, unless there is an `edns0` rule: all others depend on the question alone, and claimed() names all
-        whose negative answers they may change.
+Rule 4: cacheable, unless there is an `edns0` rule: all others depend on the question alone, and
+        names_answered_first() returns all names whose negative answers they may change.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Rewrite(Handler):
         """Take the way to this server's own answers, for `cname` rules."""
         self._runtime = runtime
 
-    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """The names that any rule is about."""
         found: list[Name] = []
         for rule in self.rules:
-            claims = rule.claims(zone)
+            claims = rule.names_matched(zone)
             if claims is None:
                 return None
             found += claims
@@ -119,8 +119,8 @@ class Rewrite(Handler):
     async def _lookup(self, below: Request, qname: Name) -> Reply | None:
         """Ask this server for the new target of a CNAME, with the client's own EDNS."""
         query = below.query
-        if below.reads is not None:
-            below.reads.spoil()  # what is there changes without telling
+        if below.dependencies is not None:
+            below.dependencies.mark_uncacheable()  # what is there changes without telling
         asked = Query.ask(qname, query.qtype, query_id=query.id, flags=query.flags, edns=query.edns)
         found = await self._runtime.resolve(below.replace(query=asked, depth=below.depth + 1))
         return None if found.dropped else found

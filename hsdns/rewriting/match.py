@@ -3,8 +3,8 @@
 Path: rule.py asks about the qname of a query, answer.py about names in a reply.
 Source: CoreDNS 1.14.7 plugin/rewrite name.go.
 Rule 1: names are compared as text: presentation form with the final dot, qnames in lower case.
-Rule 2: claims() must cover every name that matches: negative answers of a zone are given without the chain for those
-        that are not claimed.
+Rule 2: names_matched() must cover every name that matches: for all others the answer table gives the negative answers
+        of a zone without the plugin chain.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Matcher(Protocol):
     def replace(self, text: str, to: str) -> str | None:
         """What a name becomes, None where it is not meant."""
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """Where in a zone names may be meant."""
 
 
@@ -45,7 +45,7 @@ class Exact:
         """Put the other name in its place."""
         return to if text == self.text else None
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """The name, if it is in the zone."""
         name = self._name
         return (name,) if name is not None and name.is_at_or_below(zone) else ()
@@ -65,7 +65,7 @@ class Prefix:
         """Exchange the beginning."""
         return to + text[len(self.text) :] if self.matches(text) else None
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """Anywhere."""
         return None
 
@@ -84,7 +84,7 @@ class Suffix:
         """Exchange the end."""
         return text[: len(text) - len(self.text)] + to if self.matches(text) else None
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """All below the first dot: what stands before it may be the end of a label."""
         parent = name_of(self.text.partition(".")[2])
         if "\\" in self.text or parent is None or zone.is_at_or_below(parent):
@@ -106,7 +106,7 @@ class Substring:
         """Exchange it wherever it stands."""
         return text.replace(self.text, to) if self.matches(text) else None
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """Anywhere."""
         return None
 
@@ -126,7 +126,7 @@ class Regex:
         found = self._pattern.search(text)
         return None if found is None else _fill(to, found)
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """Anywhere."""
         return None
 
@@ -145,7 +145,7 @@ class Below:
         """Exchange the end."""
         return text[: len(text) - len(self.text)] + to if self.matches(text) else None
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """Never asked: it is about replies."""
         return None
 

@@ -125,7 +125,7 @@ class RewriteOption:
         changed = query.replace(edns=replace(edns, options=tuple(options)))
         return Step(changed, (undo,) if undo is not None and self._reverts else (), is_done)
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """All."""
         return None
 

@@ -36,7 +36,7 @@ class Rule(Protocol):
     def apply(self, query: Query, request: Request) -> Step:
         """Change a query, which is the request's as it is now; raise BadName."""
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """Names in a zone for which it may change what is answered."""
 
 
@@ -73,9 +73,9 @@ class RewriteName:
             undo = (OwnerRule(back, text), ValueRule(back, text), *undo)
         return Step(_ask(query, qname, query.qtype, query.qclass), undo)
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """Those that it matches."""
-        return self._matcher.claims(zone)
+        return self._matcher.names_matched(zone)
 
 
 class RewriteType:
@@ -92,7 +92,7 @@ class RewriteType:
             return Step(query, is_done=False)
         return Step(_ask(query, query.qname, self.new, query.qclass))
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """All, but for ANY: nobody answers that without the chain."""
         return () if self.old == RRType.ANY else None
 
@@ -111,7 +111,7 @@ class RewriteClass:
             return Step(query, is_done=False)
         return Step(_ask(query, query.qname, query.qtype, self.new))
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """All of class IN: nobody answers another one without the chain."""
         return None if self.old == RRClass.IN else ()
 
@@ -131,9 +131,9 @@ class RewriteReply:
             return Step(query, is_done=False)
         return Step(query, (self._undo,))
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """Those that it matches."""
-        return self._matcher.claims(zone)
+        return self._matcher.names_matched(zone)
 
 
 class RewriteAlias:
@@ -149,7 +149,7 @@ class RewriteAlias:
         """Leave the query as it is."""
         return Step(query, (self._undo,))
 
-    def claims(self, zone: Name) -> Claims:
+    def names_matched(self, zone: Name) -> Claims:
         """None: a name that does not exist has no CNAME record."""
         return ()
 

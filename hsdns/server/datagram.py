@@ -17,7 +17,7 @@ from hsdns.fastpath.control import (
     read_messages,
     write_address,
 )
-from hsdns.server.listener import endpoint_of, plain_ipv4
+from hsdns.server.sockets import endpoint_of, plain_ipv4
 
 
 def client_endpoint(address: bytes) -> Endpoint:

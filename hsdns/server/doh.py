@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from h2.errors import ErrorCodes
 
-from hsdns import drive
+from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.server.datagram import socket_address
@@ -214,7 +214,7 @@ class DohConnection(asyncio.Protocol):
                 return
         self.pending += 1
         try:
-            drive.start(
+            eager.start(
                 server.processor.answer(wire, self._client, self._local, "tcp", now),
                 functools.partial(self._answered, query, deliver),
                 server.spawn,
@@ -229,7 +229,7 @@ class DohConnection(asyncio.Protocol):
         self.pending -= 1
         self._last_asked = self._server.clock()
         self._wrap(query, wire, deliver)
-        self._server.processor.study()
+        self._server.processor.flush()
         if self._is_paused and self._http1 is None:
             self._read_or_pause()
 

@@ -16,7 +16,7 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hsdns.assemble import AssembledBlock, Configuration, Listen, Listener
+from hsdns.assemble import AssembledBlock, Configuration, ListenAddress, ServedAddress
 from hsdns.chain import Endpoint, Plugin, hand_over
 from hsdns.corefile.tree import Corefile, CorefileError
 from hsdns.fastpath import Versions
@@ -27,12 +27,12 @@ from hsdns.plugins.health import Health
 from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
-from hsdns.server.chains import has_debug, make_processors
+from hsdns.server.answer_tables import AnswerTables
 from hsdns.server.http import HttpError, HttpListeners
-from hsdns.server.keepers import Keepers
-from hsdns.server.listener import ListenError, Opened
-from hsdns.server.listeners import DRAIN_TIMEOUT, Leaving, Listeners, OpenListener
+from hsdns.server.listeners import DRAIN_TIMEOUT, Leaving, Listener, Listeners
+from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.runtime import ServerRuntime, Tasks
+from hsdns.server.sockets import BoundSockets, ListenError
 from hsdns.server.udp import UdpListener
 from hsdns.wire.name import Name
 
@@ -83,7 +83,7 @@ class Server:
         self._beginning: asyncio.Task[None] | None = None  # the first start
         self._starting: asyncio.Task[Any] | None = None  # a reload whose plugins are being started
         self._counts = QueryCounts(self.metrics)
-        self._keepers = Keepers(self.metrics)
+        self._keepers = AnswerTables(self.metrics)
 
     @property
     def configuration(self) -> Configuration:
@@ -93,7 +93,7 @@ class Server:
         return self._runtime.configuration
 
     @property
-    def addresses(self) -> dict[Listen, Endpoint]:
+    def addresses(self) -> dict[ListenAddress, Endpoint]:
         """The address behind each listener, with the port that the kernel chose where it was 0."""
         return self.listeners.addresses
 
@@ -225,14 +225,14 @@ class Server:
             self.counters,
             reload_if_changed=self._reload_if_changed,
             fail=self._fail,
-            claims_changed=lambda: self._renew_tables(runtime),
+            names_answered_first_changed=lambda: self._renew_tables(runtime),
             lasting=self._tasks,
         )
         runtime.configuration = configuration
         if not first:
             hand_over(self.configuration.plugins, configuration.plugins)
         old = self._runtime
-        opened: dict[Listen, Opened] = {}
+        opened: dict[ListenAddress, BoundSockets] = {}
         started: list[Plugin] = []
         try:
             if not first:
@@ -384,7 +384,7 @@ class Server:
         )
 
 
-def _is_first(block: AssembledBlock, listener: Listener, zone: Name) -> bool:
+def _is_first(block: AssembledBlock, listener: ServedAddress, zone: Name) -> bool:
     """Tell whether a block's first key stands for a zone there: as in CoreDNS, only that one is shown as enabled."""
     key = block.keys[0]
     return (key.zone, key.port, key.scheme) == (zone, listener.listen.port, listener.listen.scheme)
@@ -396,7 +396,7 @@ def _keepers_of(left: Sequence[Leaving]) -> list[Keeper]:
 
 
 def _udp_of(left: Sequence[Leaving]) -> list[UdpListener]:
-    found = [each.udp if isinstance(each, OpenListener) else each for each in left]
+    found = [each.udp if isinstance(each, Listener) else each for each in left]
     return [each for each in found if each is not None]
 
 

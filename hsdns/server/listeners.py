@@ -15,14 +15,14 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from hsdns import drive
-from hsdns.assemble import Configuration, Listen, Listener
+from hsdns import eager
+from hsdns.assemble import Configuration, ListenAddress, ServedAddress
 from hsdns.chain import Endpoint
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
-from hsdns.server.listener import Opened, open_all, open_more_udp
 from hsdns.server.settings import Settings, settings_of
+from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
 from hsdns.server.tcp import TcpServer
 from hsdns.server.udp import UdpListener, make_udp
 
@@ -33,7 +33,7 @@ LINGER_TIMEOUT: Final = 1.0  # for clients to close connections, once they were 
 POLL_INTERVAL: Final = 0.01
 
 
-class OpenListener:
+class Listener:
     """What answers at one address: UDP and TCP, or TCP alone."""
 
     def __init__(self, udp: UdpListener | None, tcp: TcpServer) -> None:
@@ -85,17 +85,17 @@ class OpenListener:
         self.tcp.close()
 
 
-Leaving = OpenListener | UdpListener
+Leaving = Listener | UdpListener
 
 
 class Listeners:
     """All of them, by their place in the Corefile."""
 
     def __init__(
-        self, metrics: Registry, spawn: drive.Spawn, clock: Callable[[], float], workers: int
+        self, metrics: Registry, spawn: eager.Spawn, clock: Callable[[], float], workers: int
     ) -> None:
         self.workers = workers
-        self._open: dict[Listen, OpenListener] = {}
+        self._open: dict[ListenAddress, Listener] = {}
         self._leaving: list[Leaving] = []
         self._is_clear = asyncio.Event()  # of what is leaving
         self._is_clear.set()
@@ -110,24 +110,24 @@ class Listeners:
             ("server", "status"),
         )
 
-    def __getitem__(self, listen: Listen) -> OpenListener:
+    def __getitem__(self, listen: ListenAddress) -> Listener:
         return self._open[listen]
 
-    def __iter__(self) -> Iterator[OpenListener]:
+    def __iter__(self) -> Iterator[Listener]:
         return iter(self._open.values())
 
     @property
-    def addresses(self) -> dict[Listen, Endpoint]:
+    def addresses(self) -> dict[ListenAddress, Endpoint]:
         """The address behind each, with the port that the kernel chose where it was 0."""
         return {listen: each.local for listen, each in self._open.items()}
 
     @property
-    def udp(self) -> dict[Listen, UdpListener]:
+    def udp(self) -> dict[ListenAddress, UdpListener]:
         """What reads UDP at each address that has it."""
         return {listen: each.udp for listen, each in self._open.items() if each.udp is not None}
 
     async def open(
-        self, configuration: Configuration, opened: dict[Listen, Opened]
+        self, configuration: Configuration, opened: dict[ListenAddress, BoundSockets]
     ) -> dict[str, Endpoint]:
         """Bind what is not open yet, into `opened`; return the address of each server.  Raise ListenError.
 
@@ -147,10 +147,10 @@ class Listeners:
             if known.udp is not None and len(known.udp.sockets) != wanted:
                 place = listen._replace(port=known.local.port)
                 beside = self._on_port(place.port, opened)
-                opened[listen] = Opened(open_more_udp(place, beside, wanted), known.tcp.sock)
+                opened[listen] = BoundSockets(open_more_udp(place, beside, wanted), known.tcp.sock)
         return bound
 
-    def give_back(self, opened: Mapping[Listen, Opened]) -> None:
+    def give_back(self, opened: Mapping[ListenAddress, BoundSockets]) -> None:
         """Close what was opened for a configuration that does not start."""
         for listen, sockets in opened.items():
             for sock in sockets.udp if listen in self._open else (*sockets.udp, sockets.tcp):
@@ -158,9 +158,9 @@ class Listeners:
 
     async def use(
         self,
-        listeners: Iterable[Listener],
+        listeners: Iterable[ServedAddress],
         processor_of: Callable[[str], QueryProcessor],
-        opened: Mapping[Listen, Opened],
+        opened: Mapping[ListenAddress, BoundSockets],
     ) -> list[Leaving]:
         """Put processors behind the sockets, and begin to read new ones; return what is no longer wanted.
 
@@ -172,7 +172,7 @@ class Listeners:
         left: list[Leaving] = []
         for listen, settings in wanted.items():  # nothing is awaited here, and nothing fails
             processor, new = processor_of(listen.server), made.get(listen)
-            if isinstance(new, OpenListener):
+            if isinstance(new, Listener):
                 self._open[listen] = new
             known = self._open[listen]
             known.tcp.settings = settings
@@ -197,12 +197,12 @@ class Listeners:
 
     async def _start(
         self,
-        wanted: Mapping[Listen, Settings],
+        wanted: Mapping[ListenAddress, Settings],
         processor_of: Callable[[str], QueryProcessor],
-        opened: Mapping[Listen, Opened],
-    ) -> dict[Listen, Leaving]:
+        opened: Mapping[ListenAddress, BoundSockets],
+    ) -> dict[ListenAddress, Leaving]:
         """Begin to read what was opened; end all of it and raise where a part does not start."""
-        made: dict[Listen, Leaving] = {}
+        made: dict[ListenAddress, Leaving] = {}
         try:
             for listen, settings in wanted.items():
                 if listen not in opened:
@@ -251,7 +251,7 @@ class Listeners:
                 each.close()
 
     async def _finish(self, leaving: Sequence[Leaving], is_at_once: Callable[[], bool]) -> None:
-        tcp = [each.tcp for each in leaving if isinstance(each, OpenListener)]
+        tcp = [each.tcp for each in leaving if isinstance(each, Listener)]
         for server in tcp:
             server.stop_accepting()
 
@@ -274,7 +274,9 @@ class Listeners:
             if isinstance(each, UdpListener):
                 each.stop_reading()  # what has come to it meanwhile is for those that stay
 
-    def _make(self, sockets: Opened, processor: QueryProcessor, settings: Settings) -> OpenListener:
+    def _make(
+        self, sockets: BoundSockets, processor: QueryProcessor, settings: Settings
+    ) -> Listener:
         args = (sockets.tcp, processor, self._spawn, self._clock, self._rejected)
         if processor.server.startswith("https://"):
             from hsdns.server.doh import DohServer  # noqa: PLC0415 - Rule 3
@@ -285,7 +287,7 @@ class Listeners:
         else:
             tcp = TcpServer(*args, self._count_connections, settings)
         udp = self._make_udp(sockets.udp, processor) if sockets.udp else None
-        return OpenListener(udp, tcp)
+        return Listener(udp, tcp)
 
     def _make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
         return make_udp(sockets, processor, self._spawn, self._clock)
@@ -297,10 +299,12 @@ class Listeners:
         return settings.workers or self.workers
 
     def _count_connections(self) -> int:
-        leaving = [each for each in self._leaving if isinstance(each, OpenListener)]
+        leaving = [each for each in self._leaving if isinstance(each, Listener)]
         return sum(len(each.tcp.connections) for each in (*self._open.values(), *leaving))
 
-    def _on_port(self, port: int, opened: Mapping[Listen, Opened]) -> list[socket.socket]:
+    def _on_port(
+        self, port: int, opened: Mapping[ListenAddress, BoundSockets]
+    ) -> list[socket.socket]:
         """Our own sockets on a port; on port 0 each has another."""
         known = {listen: each.sockets for listen, each in self._open.items()}
         fresh = {

@@ -70,7 +70,7 @@ class ServerRuntime:
         *,
         reload_if_changed: Callable[[], Coroutine[Any, Any, None]],
         fail: Callable[[str], None],
-        claims_changed: Callable[[], None] = lambda: None,
+        names_answered_first_changed: Callable[[], None] = lambda: None,
         lasting: Tasks | None = None,
     ) -> None:
         self.random = random.Random()
@@ -85,7 +85,7 @@ class ServerRuntime:
         self.configuration: Configuration | None = None
         self._reload_if_changed = reload_if_changed
         self._fail = fail
-        self._claims_changed = claims_changed
+        self._claims_changed = names_answered_first_changed
         self._lasting = lasting
 
     # Static, so that what outlives a configuration and keeps a clock does not keep all of it.
@@ -152,7 +152,7 @@ class ServerRuntime:
         """Change over to a Corefile with another digest."""
         await self._reload_if_changed()
 
-    def claims_changed(self) -> None:
+    def names_answered_first_changed(self) -> None:
         """Have the answer tables made anew."""
         self._claims_changed()
 

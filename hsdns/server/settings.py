@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from typing import Final, NamedTuple
 
-from hsdns.assemble import Listener
+from hsdns.assemble import ServedAddress
 from hsdns.chain import Plugin
 from hsdns.plugins.https import DEFAULT_CONNECTIONS, Https
 from hsdns.plugins.multisocket import Multisocket
@@ -43,7 +43,7 @@ class Settings(NamedTuple):
 DEFAULT_SETTINGS: Final = Settings()
 
 
-def settings_of(listener: Listener) -> Settings:
+def settings_of(listener: ServedAddress) -> Settings:
     """Ask a listener's blocks."""
     blocks = [block.plugins for blocks in listener.served.values() for block in blocks]
     plugins = [plugin for block in blocks for plugin in block]

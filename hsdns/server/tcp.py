@@ -16,14 +16,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol, cast
 
-from hsdns import drive
+from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.plugins.timeouts import UNLIMITED
 from hsdns.query import QueryProcessor
 from hsdns.server.datagram import socket_address
-from hsdns.server.listener import BACKLOG, endpoint_of
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
+from hsdns.server.sockets import BACKLOG, endpoint_of
 from hsdns.server.tls import TlsConnection
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame
@@ -65,7 +65,7 @@ class TcpServer:
         self,
         sock: socket.socket,
         processor: QueryProcessor,
-        spawn: drive.Spawn,
+        spawn: eager.Spawn,
         clock: Callable[[], float],
         rejected: Counter,
         open_in_all: Callable[[], int] | None = None,
@@ -320,7 +320,7 @@ class TcpConnection(asyncio.Protocol):
                     continue
             self.in_work += 1
             try:
-                drive.start(
+                eager.start(
                     processor.answer(
                         message, self._client, self._local, "tcp", now, self._take_more
                     ),
@@ -351,7 +351,7 @@ class TcpConnection(asyncio.Protocol):
         self._last_used = self._server.clock()
         if reply is not None:
             transport.write(frame(reply))
-            self._server.processor.study()
+            self._server.processor.flush()
         self._end_or_go_on(transport)
 
     def _end_or_go_on(self, transport: asyncio.Transport) -> None:

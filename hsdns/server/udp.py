@@ -16,7 +16,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from hsdns import drive
+from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.fastpath import IMPLEMENTATION, Batch
 from hsdns.query import QueryProcessor
@@ -35,7 +35,7 @@ class UdpListener:
         self,
         sock: socket.socket,
         processor: QueryProcessor,
-        spawn: drive.Spawn,
+        spawn: eager.Spawn,
         clock: Callable[[], float],
     ) -> None:
         self._processor = processor
@@ -110,7 +110,7 @@ class UdpListener:
         before = self._pending
         self._pending += 1
         try:
-            drive.start(
+            eager.start(
                 self._processor.answer(
                     wire,
                     client_endpoint(address),
@@ -133,7 +133,7 @@ class UdpServer(UdpListener):
         self,
         sock: socket.socket,
         processor: QueryProcessor,
-        spawn: drive.Spawn,
+        spawn: eager.Spawn,
         clock: Callable[[], float],
     ) -> None:
         super().__init__(sock, processor, spawn, clock)
@@ -187,7 +187,7 @@ class UdpServer(UdpListener):
         if self._out:
             self._batch.send(self._out)
             self._out.clear()
-        self._processor.study()
+        self._processor.flush()
 
 
 def batches_in(sock: socket.socket) -> int:
@@ -202,7 +202,7 @@ def batches_in(sock: socket.socket) -> int:
 def make_udp(
     sockets: Sequence[socket.socket],
     processor: QueryProcessor,
-    spawn: drive.Spawn,
+    spawn: eager.Spawn,
     clock: Callable[[], float],
 ) -> UdpListener:
     """Answer at an address: in threads where the compiled fast path is there, else on the loop."""

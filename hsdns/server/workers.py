@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hsdns import drive
+from hsdns import eager
 from hsdns.fastpath._native import Batch, MissQueue, Worker
 from hsdns.query import QueryProcessor
 from hsdns.server.udp import BATCH_LEN, UdpListener, batches_in
@@ -32,7 +32,7 @@ class UdpWorkers(UdpListener):
         self,
         sockets: Sequence[socket.socket],
         processor: QueryProcessor,
-        spawn: drive.Spawn,
+        spawn: eager.Spawn,
         clock: Callable[[], float],
     ) -> None:
         super().__init__(sockets[0], processor, spawn, clock)
@@ -152,4 +152,4 @@ class UdpWorkers(UdpListener):
             if out:
                 worker.send(out)
                 out.clear()
-        self.processor.study()
+        self.processor.flush()

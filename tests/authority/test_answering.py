@@ -7,12 +7,12 @@ import pytest
 from hsdns.authority.answering import answer, longest
 from hsdns.authority.zone import Zone
 from hsdns.chain import Request
-from hsdns.cluster.freshness import NoCounters, Reads
+from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import make_request, reply, rr
 
 SOA = "example.org. 60 IN SOA ns. host. 7 7200 3600 1209600 300"
@@ -129,11 +129,11 @@ def test_the_outside_is_asked_with_the_clients_edns() -> None:
 def test_what_an_alias_leads_to_in_the_cluster_stays_fresh() -> None:
     is_held = True
     target = reply(["www.example.net. 5 IN A 192.0.2.9"], fresh=True).held(lambda: is_held)
-    reads = Reads(NoCounters())
-    request = make_request("away.example.org.").replace(reads=reads)
+    dependencies = Dependencies(NoCounters())
+    request = make_request("away.example.org.").replace(dependencies=dependencies)
     found, _ = finish(answer(ZONE, request, Outside(target)))
     assert found.fresh
-    assert not reads.is_whole
+    assert not dependencies.is_cacheable
     assert found.still_holds is not None
     assert found.still_holds()
     is_held = False

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.assemble import Configuration, Listen, assemble
+from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.chain import Endpoint
 from hsdns.cli import launch
 from hsdns.cli.launch import CorefileSource, LevelFormatter, set_up_logging, zone_lines
@@ -188,7 +188,7 @@ def test_zone_lines(text: str, lines: list[str]) -> None:
 def test_zone_lines_show_the_port_that_the_kernel_chose() -> None:
     Path("Corefile").write_text(".:0 {\nbind 127.0.0.1\nwhoami\n}")
     configuration = assemble(CorefileSource.from_flag(None, FALLBACK).load(), warn=pytest.fail)
-    known = {Listen("127.0.0.1", 0): Endpoint("127.0.0.1", 40123)}
+    known = {ListenAddress("127.0.0.1", 0): Endpoint("127.0.0.1", 40123)}
     assert zone_lines(configuration, known) == [".:40123 on 127.0.0.1"]
 
 

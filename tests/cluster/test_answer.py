@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from hsdns.cluster.answer import MAX_CHAIN, MAX_FOLLOWED, ClusterAnswers, NoSuchName
-from hsdns.cluster.freshness import Reads
+from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.store import Store
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 from tests.support.cluster import endpoint_slice, namespace, service, upserts
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import section
 
 ZONE = Name.from_text("cluster.local")
@@ -99,9 +99,9 @@ def test_names_that_fan_out_at_every_step_are_followed_only_so_often() -> None:
     asked: list[Name] = []
     find = answers._find
 
-    def counting(qname: Name, zone: Name, reads: Reads | None) -> Any:
+    def counting(qname: Name, zone: Name, dependencies: Dependencies | None) -> Any:
         asked.append(qname)
-        return find(qname, zone, reads)
+        return find(qname, zone, dependencies)
 
     answers._find = counting  # type: ignore[method-assign]  # to count the work, not the time
     finish(answers.answer(Name.from_text("s0.ns.svc.cluster.local"), RRType.A, ZONE, nothing))

@@ -4,7 +4,7 @@ import pytest
 
 from hsdns.cluster.answer import ClusterAnswers, NoSuchName
 from hsdns.cluster.external import ExternalNames, parse, target_name
-from hsdns.cluster.freshness import NoCounters, Reads, namespace_counter, service_counter
+from hsdns.cluster.freshness import Dependencies, NoCounters, namespace_counter, service_counter
 from hsdns.cluster.objects import Service, ServiceSpec
 from hsdns.cluster.question import SVC, Asked
 from hsdns.cluster.store import Store
@@ -71,9 +71,9 @@ def test_find(labels: tuple[bytes, ...], headless: bool, hosts: list[bytes] | No
 
 
 def test_what_is_read_is_noted() -> None:
-    reads = Reads(NoCounters())
-    outside().find((b"bare", b"ns"), reads)
-    assert {index for index, _ in reads.pairs} == {
+    dependencies = Dependencies(NoCounters())
+    outside().find((b"bare", b"ns"), dependencies)
+    assert {index for index, _ in dependencies.pairs} == {
         namespace_counter(b"ns"),
         service_counter(b"ns", b"bare"),
     }

@@ -10,7 +10,7 @@ from hsdns.chain import Handler
 from hsdns.cluster.freshness import (
     ANYTHING,
     COUNT,
-    Reads,
+    Dependencies,
     address_counter,
     import_counter,
     namespace_counter,
@@ -26,7 +26,7 @@ from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.cluster.test_reference import NEXT, serve
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.reference import Options
 from tests.support.requests import make_request
 
@@ -84,22 +84,22 @@ def test_counters_are_in_range() -> None:
 
 def test_the_first_value_counts() -> None:
     counters = Counters()
-    reads = Reads(counters)
-    reads.note(5)
+    dependencies = Dependencies(counters)
+    dependencies.note(5)
     counters.bump(5)
-    reads.note(5)
-    assert reads.pairs == ((5, 0),)
-    assert reads.is_whole
-    reads.spoil()
-    assert not reads.is_whole
+    dependencies.note(5)
+    assert dependencies.pairs == ((5, 0),)
+    assert dependencies.is_cacheable
+    dependencies.mark_uncacheable()
+    assert not dependencies.is_cacheable
 
 
-def ask(plugin: Handler, qname: Name, qtype: int, reads: Reads) -> Reply:
+def ask(plugin: Handler, qname: Name, qtype: int, dependencies: Dependencies) -> Reply:
     async def following(request: object) -> Reply:
-        reads.spoil()
+        dependencies.mark_uncacheable()
         return NEXT
 
-    request = make_request(".").replace(query=Query.ask(qname, qtype), reads=reads)
+    request = make_request(".").replace(query=Query.ask(qname, qtype), dependencies=dependencies)
     return finish(plugin.handle(request, following))
 
 
@@ -153,11 +153,11 @@ def test_an_answer_holds_until_a_counter_moves(
         assert names.services == set(store.services)
         assert (names.open, names.serial) == (store.serves, store.serial)
         for qname, qtype in asked:
-            reads = Reads(counters)
-            reply = ask(asked_one, qname, qtype, reads)
+            dependencies = Dependencies(counters)
+            reply = ask(asked_one, qname, qtype, dependencies)
             old = kept.get((qname, qtype))
             if old is not None and all(counters.read(index) == value for index, value in old[1]):
                 assert shown(reply) == shown(old[0]), f"{qname.to_text()} {qtype}"
             kept.pop((qname, qtype), None)
-            if reads.is_whole and reply.rcode in (0, 3):
-                kept[qname, qtype] = reply, reads.pairs
+            if dependencies.is_cacheable and reply.rcode in (0, 3):
+                kept[qname, qtype] = reply, dependencies.pairs

@@ -33,7 +33,7 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
 from tests import strategies
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.reference import PASSED_ON, Answered, Options, PassedOn, Record, Reference
 from tests.support.requests import FakeRuntime, make_request
 

@@ -21,7 +21,7 @@ from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.support.cluster import endpoint_slice, namespace, pod, service, upserts
-from tests.support.drive import finish
+from tests.support.eager import finish
 
 CLUSTERS = settings(
     max_examples=60,

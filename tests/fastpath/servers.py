@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from hsdns.fastpath.control import IP_PKTINFO
-from hsdns.server.listener import IPV6_RECVPKTINFO
+from hsdns.server.sockets import IPV6_RECVPKTINFO
 from tests.fastpath.twins import BOTH, Subject
 
 PORTABLE: Final = "portable"

@@ -17,7 +17,7 @@ from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from hsdns.wire.size import reply_size
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply
 from tests.support.setup import set_up, setup_error
 

@@ -7,7 +7,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode, udp_limit
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import unwritten
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import make_request, next_with, reply
 from tests.support.setup import set_up, setup_error
 

@@ -11,7 +11,7 @@ from hsdns.plugins import ORDER
 from hsdns.plugins.chaos import Chaos
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
 from tests.support.setup import set_up, setup_error
 

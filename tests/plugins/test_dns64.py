@@ -9,7 +9,7 @@ from hsdns.chain import Request
 from hsdns.plugins.dns64 import Dns64, embed
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
 from tests.support.setup import set_up, setup_error
 

@@ -14,7 +14,7 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
 from tests.support.setup import set_up, setup_error
 

@@ -9,7 +9,7 @@ from hsdns.plugins.header import Header
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Opcode, Rcode
 from hsdns.wire.message import AA, RA, RD, Reply, unwritten
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply
 from tests.support.setup import set_up, setup_error
 

@@ -13,7 +13,7 @@ from hsdns.corefile.arguments import HostPort
 from hsdns.metrics import SLIM_TIME_BUCKETS, Counter, Histogram
 from hsdns.plugins import health
 from hsdns.plugins.health import Health
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime
 from tests.support.setup import set_up, setup_error
 from tests.support.sockets import LOOPS, run

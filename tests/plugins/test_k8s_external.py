@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hsdns.cluster.external import srv_records
-from hsdns.cluster.freshness import NoCounters, Reads
+from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.cluster.objects import (
     LoadBalancerIngress,
     LoadBalancerStatus,
@@ -25,7 +25,7 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.cluster import Cluster, deletes, endpoint_slice, meta, service, upserts
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import make_request, next_with, reply, section
 from tests.support.setup import set_up, setup_error
 
@@ -289,11 +289,11 @@ def test_what_the_table_may_keep(question: str, whole: bool) -> None:
         external("testns/named", "lb.example.net"),
         local=["192.0.2.53"],
     )
-    reads = Reads(NoCounters())
-    found = outside.ask(question, reads=reads)
+    dependencies = Dependencies(NoCounters())
+    found = outside.ask(question, dependencies=dependencies)
     assert found.fresh
-    assert reads.is_whole is whole
-    assert not whole or reads.pairs
+    assert dependencies.is_cacheable is whole
+    assert not whole or dependencies.pairs
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_what_the_table_may_keep(question: str, whole: bool) -> None:
 )
 def test_claims(zone: str, claims: tuple[str, ...] | None) -> None:
     expected = None if claims is None else tuple(map(Name.from_text, claims))
-    assert Outside().plugin.claimed(Name.from_text(zone)) == expected
+    assert Outside().plugin.names_answered_first(Name.from_text(zone)) == expected
 
 
 # --- zone transfers ---

@@ -6,7 +6,7 @@ from hsdns.plugins.local import Local
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, section
 from tests.support.setup import set_up, setup_error
 
@@ -93,7 +93,7 @@ def test_passes_on(text: str, qname: str) -> None:
     ],
 )
 def test_claimed(text: str, zone: str, claimed: tuple[str, ...] | None) -> None:
-    found = set_up(Local, text).claimed(Name.from_text(zone))
+    found = set_up(Local, text).names_answered_first(Name.from_text(zone))
     assert (None if found is None else tuple(name.to_text() for name in found)) == claimed
 
 

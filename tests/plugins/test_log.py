@@ -8,7 +8,7 @@ from hsdns.plugins.log import Exchange, Kept, Log, compile_format
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import CD, RD, Reply, unwritten
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply
 from tests.support.setup import directives, make_block, set_up, setup_error
 

@@ -8,7 +8,7 @@ from hsdns.chain import Handler, Request
 from hsdns.plugins.metadata import Metadata
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.message import Reply
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import make_request, next_with
 from tests.support.setup import set_up, setup_error
 

@@ -8,7 +8,7 @@ from hsdns.plugins.minimal import Minimal
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Opcode, Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply
 from tests.support.setup import set_up, setup_error
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from hsdns.plugins.ready import Ready
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime
 from tests.support.setup import set_up, setup_error
 

@@ -8,7 +8,7 @@ import pytest
 from hsdns.metrics import Registry
 from hsdns.plugins import reload
 from hsdns.plugins.reload import Reload, failures, show_version, versions
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime
 from tests.support.setup import set_up, setup_error
 

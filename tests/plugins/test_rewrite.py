@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.chain import Request
-from hsdns.cluster.freshness import NoCounters, Reads
+from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.corefile.pattern import compile_pattern
 from hsdns.plugins.rewrite import Rewrite
 from hsdns.rewriting.match import Exact, Matcher, Prefix, Regex, Suffix
@@ -17,7 +17,7 @@ from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import Answers, FakeRuntime, make_request, next_with, reply, section
 from tests.support.setup import set_up, setup_error
 
@@ -184,9 +184,9 @@ def test_cname_is_asked_for_here() -> None:
     runtime.resolver = resolve
     plugin = started("rewrite continue name a.b c.d\nrewrite cname old new", runtime)
     request = make_request("a.b.", "MX", edns=Edns(1232, do=True), depth=2)
-    reads = Reads(NoCounters())
+    dependencies = Dependencies(NoCounters())
     below = next_with(reply(["c.d. 9 IN CNAME old.", "old. 9 IN MX 1 y."], aa=True))
-    found = finish(plugin.handle(request.replace(reads=reads), below))
+    found = finish(plugin.handle(request.replace(dependencies=dependencies), below))
     assert found == reply(["a.b. 9 IN CNAME new.", "new. 3 IN MX 1 x."], aa=True, tc=True)
     assert [each.query.qname.to_text() for each in asked] == ["new."]
     assert (asked[0].query.qtype, asked[0].query.edns, asked[0].depth) == (
@@ -194,7 +194,7 @@ def test_cname_is_asked_for_here() -> None:
         Edns(1232, do=True),
         3,
     )
-    assert not reads.is_whole
+    assert not dependencies.is_cacheable
 
 
 def test_cname_that_nobody_answers_stays() -> None:
@@ -206,14 +206,14 @@ def test_cname_that_nobody_answers_stays() -> None:
 
 
 def test_what_has_no_cname_depends_on_nothing_else() -> None:
-    reads = Reads(NoCounters())
-    request = make_request("a.b.").replace(reads=reads)
+    dependencies = Dependencies(NoCounters())
+    request = make_request("a.b.").replace(dependencies=dependencies)
     finish(
         started("rewrite cname old new").handle(
             request, next_with(reply(["a.b. 1 IN A 192.0.2.1"]))
         )
     )
-    assert reads.is_whole  # fmt: skip
+    assert dependencies.is_cacheable  # fmt: skip
 
 
 # --- options ---
@@ -326,7 +326,7 @@ def test_what_the_answer_table_may_keep(
 ) -> None:
     plugin = set_up(Rewrite, text)
     assert plugin.cacheable is cacheable
-    found = plugin.claimed(Name.from_text("x."))
+    found = plugin.names_answered_first(Name.from_text("x."))
     assert found == (None if claims is None else tuple(Name.from_text(each) for each in claims))
 
 

@@ -10,7 +10,7 @@ import pytest
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.tls import Tls, only_one
 from hsdns.plugins.whoami import Whoami
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime
 from tests.support.setup import directives, make_block, set_up, setup_error
 

@@ -12,7 +12,7 @@ from hsdns.plugins.transfer import Transfer
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply, rr, section
 from tests.support.setup import set_up, setup_error
 

@@ -14,7 +14,7 @@ from hsdns.wire.decode import decode
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.tsig import ReplySigner
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply
 from tests.support.setup import set_up, setup_error
 

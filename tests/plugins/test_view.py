@@ -11,7 +11,7 @@ from hsdns.keeper import Policy
 from hsdns.plugins import ORDER
 from hsdns.plugins.view import View
 from hsdns.wire.message import Reply
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import make_request, next_with
 from tests.support.setup import set_up, setup_error
 

@@ -5,7 +5,7 @@ import pytest
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import make_request, next_with, section
 from tests.support.setup import set_up, setup_error
 

@@ -69,7 +69,7 @@ def test_replace(matcher: Matcher, text: str, to: str, expected: str | None) -> 
 )
 def test_claims(matcher: Matcher, claims: tuple[str, ...] | None) -> None:
     expected = None if claims is None else tuple(Name.from_text(claim) for claim in claims)
-    assert matcher.claims(Name.from_text("example.org.")) == expected
+    assert matcher.names_matched(Name.from_text("example.org.")) == expected
 
 
 LABELS = st.text("ab-", min_size=1, max_size=3)
@@ -83,7 +83,7 @@ def test_what_matches_is_claimed(qname: str, zone: str, start: str) -> None:
     if not name.is_at_or_below(region):
         return
     for matcher in (Exact(start + "."), Suffix(start + "."), Exact(qname), Suffix(qname)):
-        claims = matcher.claims(region)
+        claims = matcher.names_matched(region)
         if claims is not None and not any(name.is_at_or_below(claim) for claim in claims):
             assert not matcher.matches(qname)
 

@@ -96,6 +96,6 @@ def test_aliases_of_any_name() -> None:
 )
 def test_claims(rule: Rule, claims: tuple[str, ...] | None) -> None:
     expected = None if claims is None else tuple(Name.from_text(claim) for claim in claims)
-    assert rule.claims(REGION) == expected
+    assert rule.names_matched(REGION) == expected
     assert rule.is_pure
     assert rule.stops

@@ -7,11 +7,11 @@ import struct
 
 import pytest
 
-from hsdns.assemble import Listen
+from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint
 from hsdns.fastpath.control import IP_PKTINFO, IPV6_PKTINFO
 from hsdns.server.datagram import asked_endpoint, client_endpoint, socket_address
-from hsdns.server.listener import open_udp
+from hsdns.server.sockets import open_udp
 from tests.support.udp_listeners import KINDS, twin_of
 
 LOCAL = Endpoint("0.0.0.0", 53)
@@ -100,7 +100,7 @@ def test_asked(control: bytes, address: str) -> None:
 def test_what_the_kernel_says(kind: str, host: str, client: str, asked: str) -> None:
     family = socket.AF_INET6 if ":" in asked else socket.AF_INET
     with (
-        open_udp(Listen(host, 0)) as server,
+        open_udp(ListenAddress(host, 0)) as server,
         socket.socket(family, socket.SOCK_DGRAM) as sender,
     ):
         sender.bind((client, 0))

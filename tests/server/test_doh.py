@@ -15,14 +15,14 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded
 
-from hsdns.assemble import Listen
+from hsdns.assemble import ListenAddress
 from hsdns.chain import Request
 from hsdns.metrics import Counter
 from hsdns.server.doh import MAX_IN_WORK, DohConnection, DohServer
 from hsdns.server.doh_http2 import MAX_STREAMS
-from hsdns.server.listener import open_tcp
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Settings
+from hsdns.server.sockets import open_tcp
 from hsdns.wire.message import Reply
 from tests.support.cluster import service
 from tests.support.cluster_server import ClusterServer
@@ -64,7 +64,7 @@ class Serving:
         self.tasks = Tasks()
         self.rejected = Counter("rejected", "Rejected.")
         self.responses = Counter("responses", "Responses.", ("server", "status"))
-        sock = open_tcp(Listen(ADDRESS, 0, "https"))
+        sock = open_tcp(ListenAddress(ADDRESS, 0, "https"))
         self.port: int = sock.getsockname()[1]
         self.server = DohServer(
             sock,

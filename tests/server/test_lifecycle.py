@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 import pytest
 
-from hsdns.assemble import Listen, assemble
+from hsdns.assemble import ListenAddress, assemble
 from hsdns.chain import Handler, Next, Plugin, Request, Runtime
 from hsdns.cluster.objects import Upserted
 from hsdns.corefile.parser import parse
@@ -32,7 +32,7 @@ from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
 from hsdns.server import lifecycle, listeners
 from hsdns.server.lifecycle import Server, StartError
-from hsdns.server.listener import ListenError, open_both
+from hsdns.server.sockets import ListenError, open_both
 from hsdns.server.tcp import TcpServer
 from hsdns.server.udp import UdpListener
 from hsdns.wire.message import Reply
@@ -89,7 +89,7 @@ class Site:
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
     try:
-        pair = open_both(Listen(host, port))
+        pair = open_both(ListenAddress(host, port))
     except ListenError:
         return False
     for sock in pair:
@@ -136,7 +136,7 @@ def test_start_serves_udp_and_tcp(loop: str, tmp_path: Path) -> None:
             assert (await site.ask()).startswith(NOERROR)
             assert (await site.ask_tcp()).startswith(NOERROR)
             assert site.server.addresses == {
-                Listen("127.0.0.1", site.port): ("127.0.0.1", site.port)
+                ListenAddress("127.0.0.1", site.port): ("127.0.0.1", site.port)
             }
         assert is_free(site.port)
 
@@ -359,7 +359,7 @@ def test_reload_opens_and_closes_ports(loop: str, tmp_path: Path) -> None:
             assert await site.server.reload()
             assert (await site.ask(port=other)).startswith(NOERROR)
             await until(lambda: is_free(site.port), "the old port given back")
-            assert list(site.server.addresses) == [Listen("127.0.0.1", other)]
+            assert list(site.server.addresses) == [ListenAddress("127.0.0.1", other)]
 
     run(test(), loop)
 
@@ -421,7 +421,7 @@ def test_reload_of_a_broken_file_keeps_the_old_one(
             assert error in again
             assert site.failures == 1
             assert (await site.ask()).startswith(NOERROR)
-            assert list(site.server.addresses) == [Listen("127.0.0.1", site.port)]
+            assert list(site.server.addresses) == [ListenAddress("127.0.0.1", site.port)]
             assert other_tasks() == tasks
             site.write(WHOAMI)
             assert await site.server.reload()
@@ -1216,7 +1216,7 @@ def test_claims_that_change_while_listeners_open(kind: str, tmp_path: Path) -> N
 
             async def start(server: TcpServer) -> None:
                 assert site.server._opening is not None
-                site.server._opening.claims_changed()
+                site.server._opening.names_answered_first_changed()
                 await real(server)
 
             site.write(KEPT.replace(".:PORT", f".:PORT .:{other} .:{free_port()}"))
@@ -1353,7 +1353,7 @@ def test_signal_ends_an_address_that_waits_for_its_last_answers(
             await site.server.start()
             served = asyncio.create_task(site.server.run())
             udp.sock.sendto(query().to_wire(), ("127.0.0.1", other))
-            asked = site.server.listeners.udp[Listen("127.0.0.1", other)]
+            asked = site.server.listeners.udp[ListenAddress("127.0.0.1", other)]
             await until(lambda: bool(asked.pending), "a query in work")
             site.write(WHOAMI)
             assert await site.server.reload()
@@ -1377,7 +1377,7 @@ def test_claims_that_change_while_a_reload_opens_lose_no_count_where_it_fails(
             configuration = site.server.configuration
 
             async def start(server: TcpServer) -> None:
-                opening().claims_changed()
+                opening().names_answered_first_changed()
                 assert site.server.configuration is configuration
                 for number in range(4):
                     site.server.metrics.fold()
@@ -1404,14 +1404,14 @@ def test_claims_that_change_while_a_reload_opens_count_no_line_twice(tmp_path: P
         other = free_port()
         text = KEPT.replace(".:PORT", f".:PORT .:{other}")
         async with ClusterServer(tmp_path, text, OBJECTS) as site:
-            leaving = site.server.listeners[Listen("127.0.0.1", other)].processor.keeper
+            leaving = site.server.listeners[ListenAddress("127.0.0.1", other)].processor.keeper
             assert leaving is not None
             leaving.table.log.dropped = 5
             real = TcpServer.start
 
             async def start(server: TcpServer) -> None:
                 await real(server)
-                site.server._opening.claims_changed()  # type: ignore[union-attr]  # it is one, here
+                site.server._opening.names_answered_first_changed()  # type: ignore[union-attr]  # it is one, here
                 site.server.metrics.fold()
 
             site.write(KEPT.replace(".:PORT", f".:PORT .:{free_port()}"))
@@ -1464,7 +1464,7 @@ def test_counts_of_a_listener_that_closes_are_kept(kind: str, tmp_path: Path) ->
             for number in range(5):
                 with UdpClient() as client:
                     await client.ask(ask(WEB, query_id=number), ("127.0.0.1", other))
-            closing = site.server.listeners.udp[Listen("127.0.0.1", other)]
+            closing = site.server.listeners.udp[ListenAddress("127.0.0.1", other)]
             closing.statistics = lambda: (3, {1: 2})  # type: ignore[method-assign]  # as if that had happened
             site.write(KEPT)
             assert await site.server.reload()

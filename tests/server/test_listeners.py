@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from hsdns.assemble import Configuration, Listen, assemble
+from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.query import QueryProcessor
 from hsdns.server import listeners as module
-from hsdns.server.listener import ListenError, Opened
 from hsdns.server.listeners import Leaving, Listeners
 from hsdns.server.runtime import ServerRuntime, Tasks
+from hsdns.server.sockets import BoundSockets, ListenError
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
 from tests.support.sockets import Answer, TcpClient, UdpClient, processor, query, run, until
@@ -59,7 +59,7 @@ class Site:
             return Reply(rcode=rcode)
 
         configuration = self.configuration(text)
-        opened: dict[Listen, Opened] = {}
+        opened: dict[ListenAddress, BoundSockets] = {}
         bound = await self.listeners.open(configuration, opened)
         assert set(bound) == {listener.listen.server for listener in configuration.listeners}
         made: dict[str, QueryProcessor] = {
@@ -100,10 +100,10 @@ def test_open_exchange_let_go(kind: str) -> None:
     async def test() -> None:
         async with serving() as site:
             assert await site.change(BOUND) == []
-            before = site.listeners[Listen("127.0.0.1", site.port)].sockets
+            before = site.listeners[ListenAddress("127.0.0.1", site.port)].sockets
             assert [await site.ask("udp"), await site.ask("tcp")] == [1, 1]
             assert await site.change(BOUND + OTHER) == []
-            assert site.listeners[Listen("127.0.0.1", site.port)].sockets == before
+            assert site.listeners[ListenAddress("127.0.0.1", site.port)].sockets == before
             assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
             assert len(site.listeners.addresses) == len(site.listeners.udp) == 2
             left = await site.change(OTHER)
@@ -251,7 +251,7 @@ def test_what_cannot_be_opened() -> None:
     async def test() -> None:
         async with serving() as site:
             await site.change(BOUND)
-            opened: dict[Listen, Opened] = {}
+            opened: dict[ListenAddress, BoundSockets] = {}
             wrong = site.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
             with pytest.raises(ListenError, match="this host has no such address"):
                 await site.listeners.open(wrong, opened)
@@ -301,7 +301,7 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with serving() as site:
             await site.change(BOUND)
-            opened: dict[Listen, Opened] = {}
+            opened: dict[ListenAddress, BoundSockets] = {}
             real = socket.socket
             made: list[Any] = []
 
@@ -312,7 +312,7 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
                 return real(*args)
 
             more = site.configuration(BOUND.replace("whoami", "multisocket 4\nwhoami"))
-            monkeypatch.setattr("hsdns.server.listener.socket.socket", scarce)
+            monkeypatch.setattr("hsdns.server.sockets.socket.socket", scarce)
             with pytest.raises(ListenError, match="Too many open files"):
                 await site.listeners.open(more, opened)
             monkeypatch.undo()

@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hsdns.assemble import Listen
+from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint, Request
 from hsdns.metrics import Counter
 from hsdns.server import tcp
 from hsdns.server.datagram import client_endpoint
-from hsdns.server.listener import open_tcp
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
+from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp import (
     BATCH_LEN,
     MAX_IN_WORK,
@@ -49,7 +49,7 @@ class Serving:
         self.now = 100.0
         self.rejected = Counter("rejected", "Rejected.")
         self.tasks = Tasks()
-        sock = open_tcp(Listen(host, 0))
+        sock = open_tcp(ListenAddress(host, 0))
         self.address: tuple[str, int] = (host or "127.0.0.1", sock.getsockname()[1])
         self.server = TcpServer(
             sock, processor(answer), self.tasks.spawn, lambda: self.now, self.rejected
@@ -110,10 +110,10 @@ class Known:
         self.asked.append((wire[0] << 8 | wire[1], client_endpoint(client), now))
         return None if wire[1] & 1 else wire[:2] + bytes(self.size - 2)
 
-    def reads(self) -> None:
+    def dependencies(self) -> None:
         return None
 
-    def study(self) -> None:
+    def flush(self) -> None:
         pass
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from hsdns.assemble import Listen
+from hsdns.assemble import ListenAddress
 from hsdns.metrics import Counter
-from hsdns.server.listener import open_tcp
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
+from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp import TcpServer
 from hsdns.server.tls import PLAIN_HTTP, TlsConnection, TlsTransport
 from tests.support.sockets import (
@@ -58,7 +58,7 @@ class Serving:
         self.now = 100.0
         self.tasks = Tasks()
         self.rejected = Counter("rejected", "Rejected.")
-        sock = open_tcp(Listen(ADDRESS, 0))
+        sock = open_tcp(ListenAddress(ADDRESS, 0))
         self.port: int = sock.getsockname()[1]
         self.server = TcpServer(
             sock,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from hsdns.assemble import Listen
+from hsdns.assemble import ListenAddress
 from hsdns.chain import Request
 from hsdns.query import QueryProcessor
-from hsdns.server.listener import open_udp
 from hsdns.server.runtime import Tasks
+from hsdns.server.sockets import open_udp
 from hsdns.server.udp import BATCH_LEN, UdpListener
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
@@ -46,7 +46,7 @@ async def serving(
     tasks = Tasks()
     server = listen_udp(
         kind,
-        [open_udp(Listen(host, 0))],
+        [open_udp(ListenAddress(host, 0))],
         answer if isinstance(answer, QueryProcessor) else processor(answer),
         tasks.spawn,
         clock,
@@ -355,7 +355,7 @@ def test_fault_beside_the_handlers_is_counted_once(
                     server._pending -= 1
                 raise RuntimeError("broken")
 
-            monkeypatch.setattr("hsdns.drive.start", fail)
+            monkeypatch.setattr("hsdns.eager.start", fail)
             server._answer(b"", b"", b"", lambda reply: None)
             assert server.pending == 0
 
@@ -428,7 +428,7 @@ def test_fault_outside_of_the_chain_costs_one_query(
 
     async def test() -> set[int]:
         tasks = Tasks()
-        sock = open_udp(Listen("127.0.0.1", 0))
+        sock = open_udp(ListenAddress("127.0.0.1", 0))
         server = listen_udp(kind, [sock], Faulty(bad), tasks.spawn, lambda: 0.0)
         with UdpClient() as client:
             for number in range(count):  # all are there before it begins to read
@@ -456,7 +456,7 @@ def test_answer_after_the_end_is_sent_by_nobody(kind: str) -> None:
             return Reply()
 
         tasks = Tasks()
-        sock = open_udp(Listen("127.0.0.1", 0))
+        sock = open_udp(ListenAddress("127.0.0.1", 0))
         server = listen_udp(kind, [sock], processor(wait), tasks.spawn, lambda: 0.0)
         server.start()
         with UdpClient() as client:
@@ -464,7 +464,7 @@ def test_answer_after_the_end_is_sent_by_nobody(kind: str) -> None:
             await until(lambda: server.pending == 1, "a query in work")
             number = sock.fileno()
             server.close()
-            others = [open_udp(Listen("127.0.0.1", 0)) for _ in range(4)]
+            others = [open_udp(ListenAddress("127.0.0.1", 0)) for _ in range(4)]
             try:
                 assert number in {other.fileno() for other in others}
                 go_on.set()
@@ -485,6 +485,6 @@ def test_close_gives_the_port_back(kind: str) -> None:
     async def test() -> None:
         async with serving(kind=kind) as server:
             port = server.local.port
-        open_udp(Listen("127.0.0.1", port)).close()
+        open_udp(ListenAddress("127.0.0.1", port)).close()
 
     run(test())

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hsdns.assemble import Listen
+from hsdns.assemble import ListenAddress
 from hsdns.chain import Request
 from hsdns.query import QueryProcessor
-from hsdns.server.listener import open_all, open_udp
 from hsdns.server.runtime import Tasks
+from hsdns.server.sockets import open_all, open_udp
 from hsdns.server.udp import BATCH_LEN
 from hsdns.wire.message import Reply
 from tests.support.cluster import service
@@ -69,7 +69,7 @@ def spin(condition: Any, what: str) -> None:
 
 @contextmanager
 def serving(workers: ModuleType, answering: QueryProcessor, count: int = 1) -> Iterator[UdpWorkers]:
-    opened = open_all(Listen("127.0.0.1", 0), (), count)
+    opened = open_all(ListenAddress("127.0.0.1", 0), (), count)
     tasks = Tasks()
     server = workers.UdpWorkers(opened.udp, answering, tasks.spawn, time.monotonic)
     server.start()
@@ -257,11 +257,11 @@ def test_close_while_busy_ends_the_threads(workers: ModuleType) -> None:
 
 def test_close_before_the_start(workers: ModuleType) -> None:
     async def test() -> None:
-        sock = open_udp(Listen("127.0.0.1", 0))
+        sock = open_udp(ListenAddress("127.0.0.1", 0))
         port = sock.getsockname()[1]
         server = workers.UdpWorkers([sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
         server.close()
-        open_udp(Listen("127.0.0.1", port)).close()
+        open_udp(ListenAddress("127.0.0.1", port)).close()
 
     run(test())
 

@@ -30,7 +30,7 @@ from hsdns.corefile.properties import read_properties
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with
 
 HTTP = "http/TCP/80"

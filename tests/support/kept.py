@@ -30,7 +30,7 @@ from hsdns.wire.iana import type_from_text
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name
 from hsdns.zones import Zones
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import Spawned
 from tests.support.subject import FedSource, ScriptedRuntime
 
@@ -95,7 +95,7 @@ class KeptRuntime(ScriptedRuntime):
         coro.close()
         return Spawned(coro)
 
-    def claims_changed(self) -> None:
+    def names_answered_first_changed(self) -> None:
         """Make the tables anew."""
         self.make()
 
@@ -164,7 +164,7 @@ class Kept:
         finally:
             processor.keeper = known
         if known is not None:
-            known.study()
+            known.flush()
         return reply
 
     def learns(self, question: str, **options: Any) -> bool:
@@ -179,8 +179,8 @@ class _Deaf:
     """A keeper whose table knows nothing, but learns."""
 
     def __init__(self, keeper: Keeper) -> None:
-        self.reads = keeper.reads
-        self.note = keeper.note
+        self.dependencies = keeper.dependencies
+        self.enqueue = keeper.enqueue
         self.table = self
 
     @staticmethod

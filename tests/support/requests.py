@@ -192,7 +192,7 @@ class FakeRuntime:
         made = self.spawn(coro, name)
         return made if isinstance(made, asyncio.Task) else Spawned(coro)
 
-    def claims_changed(self) -> None:
+    def names_answered_first_changed(self) -> None:
         """Count that a handler said so."""
         self.claim_changes += 1
 

@@ -233,7 +233,7 @@ class ScriptedRuntime:
         """Give up at once: time does not pass while something waits."""
         return condition()
 
-    def claims_changed(self) -> None:
+    def names_answered_first_changed(self) -> None:
         """Nothing is kept here that would have to change."""
 
     def fail(self, reason: str) -> None:

@@ -16,10 +16,10 @@ from unittest.mock import patch
 
 import pytest
 
-from hsdns import drive, keeper
+from hsdns import eager, keeper
 from hsdns.plugins.kubernetes import following
 from hsdns.query import QueryProcessor
-from hsdns.server import keepers, lifecycle, listeners, udp
+from hsdns.server import answer_tables, lifecycle, listeners, udp
 from hsdns.server.udp import UdpListener, UdpServer
 
 PYTHON: Final = "hsdns.fastpath._python"
@@ -47,7 +47,7 @@ def listen_udp(
     kind: str,
     sockets: Sequence[socket.socket],
     processor: QueryProcessor,
-    spawn: drive.Spawn,
+    spawn: eager.Spawn,
     clock: Callable[[], float],
 ) -> UdpListener:
     """Make a listener of one of the KINDS, not started; the one on the loop takes the first socket alone."""
@@ -69,6 +69,6 @@ def serving_with(kind: str) -> Iterator[None]:
             (lifecycle, "Versions"), (keeper, "AnswerTable"), (following, "ClusterNames"), (udp, "Batch"),
         ):  # fmt: skip
             patches.enter_context(patch.object(where, name, getattr(twin, name)))
-        for where in (listeners, keepers, udp):
+        for where in (listeners, answer_tables, udp):
             patches.enter_context(patch.object(where, "IMPLEMENTATION", implementation))
         yield

@@ -155,8 +155,8 @@ class Cache(Handler):
         self._counts.count_lookup(request, found[0] if found else None)
         if found is not None and found[1].reply is not None:
             reply = await self._serve(request, key, found[1], next)
-            if reply.fresh and request.reads is not None:
-                request.reads.mark = self.mark(query, reply)
+            if reply.fresh and request.dependencies is not None:
+                request.dependencies.mark = self.mark(query, reply)
         else:
             reply = await next(_below(request))
             if not reply.written or reply.dropped:
@@ -164,9 +164,9 @@ class Cache(Handler):
                 return reply if reply.rd is None else reply.replace(rd=None)
             judgement = judge(query, reply, self._runtime.wall)
             reply, _ = self._remember(request, key, reply, judgement, is_marked=found is not None)
-            if reply.fresh and request.reads is not None:
+            if reply.fresh and request.dependencies is not None:
                 half = self._half(judgement)
-                request.reads.mark = half.mark(query, reply, judgement.kind)
+                request.dependencies.mark = half.mark(query, reply, judgement.kind)
         return _for_client(reply, query)
 
     def _lookup(self, key: Key, now: float) -> tuple[str, Entry] | None:
@@ -232,7 +232,7 @@ class Cache(Handler):
         self._counts.count_prefetch(request)
         # Over TCP, as in CoreDNS, so that no upstream cuts the reply; and what is read is not read for this client.
         metadata = None if request.metadata is None else {**request.metadata}
-        beside = request.replace(protocol="tcp", reads=None, metadata=metadata)
+        beside = request.replace(protocol="tcp", dependencies=None, metadata=metadata)
 
         async def refresh() -> None:
             refreshed = False

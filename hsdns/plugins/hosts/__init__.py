@@ -117,7 +117,7 @@ class Hosts(Handler):
             if found is not None:
                 self._use(*found)
                 self._runtime.counters.bump(_COUNTER)
-                self._runtime.claims_changed()
+                self._runtime.names_answered_first_changed()
 
     def read(self) -> None:
         """Read the file where its time or size is new; while it cannot be read, what it said before stays."""
@@ -146,7 +146,7 @@ class Hosts(Handler):
         self._loaded.set(version.mtime_ns / 1e9)
         _log.debug("plugin/hosts: Parsed hosts file into %d entries", entries)
 
-    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """The names that the lines have in a zone, a `*` for all below it; and what no `fallthrough` lets pass."""
         found = {
             Name(name.lower[2:]) if name.lower.startswith(b"\1*") else name
@@ -164,8 +164,8 @@ class Hosts(Handler):
         """Answer what the lines know; Rule 1 says what becomes of the rest."""
         query = request.query
         qname, qtype = query.qname, query.qtype
-        if request.reads is not None:
-            request.reads.note(_COUNTER)
+        if request.dependencies is not None:
+            request.dependencies.note(_COUNTER)
         if qtype == RRType.PTR:
             names = self._names(qname)
             if not names:

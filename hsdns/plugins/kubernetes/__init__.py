@@ -250,21 +250,21 @@ class Kubernetes(Handler):
         shared = self.answers.is_multicluster(zone)
         try:
             reply = await self.answers.answer(
-                query.qname, query.qtype, zone, partial(self.look_up, request), request.reads
+                query.qname, query.qtype, zone, partial(self.look_up, request), request.dependencies
             )
         except NoSuchName:
             pass
         else:
-            if shared and request.reads is not None and _shows_serial(query, reply):
-                request.reads.spoil()
+            if shared and request.dependencies is not None and _shows_serial(query, reply):
+                request.dependencies.mark_uncacheable()
             return reply
         if any(query.qname.is_at_or_below(through) for through in self._fallthrough):
             reply = await next(request)
             # A cache in front keeps it only as long as the cluster does not know the name either.
             still_missing = partial(self.answers.is_missing, query.qname, query.qtype, zone)
             return reply.held(still_missing)
-        if shared and request.reads is not None:
-            request.reads.spoil()
+        if shared and request.dependencies is not None:
+            request.dependencies.mark_uncacheable()
         soa = self.answers.soa(zone)
         if not self.store.serves:
             return Reply(rcode=Rcode.SERVFAIL, authority=(soa,), aa=True, fresh=True)
@@ -325,8 +325,8 @@ class Kubernetes(Handler):
         """Ask this server for a name outside the zone, with the client's own EDNS."""
         assert self._runtime is not None, "started"
         query = request.query
-        if request.reads is not None:
-            request.reads.spoil()  # what is outside of the zone changes without telling
+        if request.dependencies is not None:
+            request.dependencies.mark_uncacheable()  # what is outside of the zone changes without telling
         asked = Query.ask(qname, qtype, query_id=query.id, flags=query.flags, edns=query.edns)
         return await self._runtime.resolve(request.replace(query=asked, depth=request.depth + 1))
 

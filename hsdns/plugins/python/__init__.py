@@ -94,7 +94,7 @@ class UserHandler:
         """Whether /ready may say yes."""
         return True
 
-    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Names in a zone at or below which it may answer; None, the default, for any.  Asked if it is cacheable."""
         return None
 
@@ -135,11 +135,11 @@ class Python(Handler):
         """Whether all of them are."""
         return all(guard.ready() for guard in self._guards)
 
-    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """What any of them claims."""
         found: list[Name] = []
         for guard in self._guards:
-            names = guard.claimed(zone)
+            names = guard.names_answered_first(zone)
             if names is None:
                 return None
             found += names
@@ -231,10 +231,10 @@ class _Guard:
             _log.error("plugin/python: %s cannot say if ready: %s", self.shown, describe(error))
             return False
 
-    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Ask it; what raises may answer any name."""
         try:
-            names = self.user.claimed(zone)
+            names = self.user.names_answered_first(zone)
             return None if names is None else tuple(names)
         except (Exception, SystemExit) as error:
             _log.error("plugin/python: %s cannot say its names: %s", self.shown, describe(error))

@@ -115,7 +115,7 @@ class Template(Handler):
         self._runtime = runtime
         self._counts = counters(runtime.metrics)
 
-    def claimed(self, zone: Name) -> tuple[Name, ...] | None:
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Its zones; all names where the whole zone is in one of them."""
         if any(zone.is_at_or_below(own) for own in self._zones):
             return None
@@ -184,8 +184,8 @@ class Template(Handler):
     async def _lookup(self, request: Request, alias: RR) -> Reply:
         """Ask this server for the target of a CNAME record, as the client asked."""
         query = request.query
-        if request.reads is not None:
-            request.reads.spoil()  # what the rules read is no cluster's
+        if request.dependencies is not None:
+            request.dependencies.mark_uncacheable()  # what the rules read is no cluster's
         asked = Query.ask(
             Name(alias.rdata), query.qtype, query_id=query.id, flags=query.flags, edns=query.edns
         )

@@ -12,7 +12,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import AD, CD, RD, Reply, unwritten
 from hsdns.wire.name import ROOT, Name
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import Answers, FakeRuntime, make_request, next_with, reply, section
 from tests.support.setup import set_up, setup_error
 from tests.support.upstreams import answer, serve
@@ -625,7 +625,7 @@ def test_what_a_prefetch_asks_and_does() -> None:
     first, second = asked.below.requests
     assert (first.protocol, second.protocol) == ("udp", "tcp")
     assert second.query == first.query
-    assert second.reads is None
+    assert second.dependencies is None
 
 
 def test_a_prefetch_that_fails_is_tried_again() -> None:

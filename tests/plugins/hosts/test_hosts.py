@@ -13,7 +13,7 @@ from hsdns.plugins.hosts import Hosts
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
 from tests.support.setup import set_up, setup_error
 
@@ -417,7 +417,7 @@ def test_setup_errors(text: str, error: str) -> None:
 )  # fmt: skip
 def test_claimed(text: str, zone: str, claimed: list[str] | None, tmp_path: Path) -> None:
     plugin = set_up(Hosts, f"hosts {tmp_path / 'none'} {text}", warnings=[])
-    found = plugin.claimed(Name.from_text(zone))
+    found = plugin.names_answered_first(Name.from_text(zone))
     assert (found if found is None else sorted(name.to_text() for name in found)) == claimed
 
 

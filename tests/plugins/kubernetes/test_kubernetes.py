@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.cluster import snapshot
-from hsdns.cluster.freshness import NoCounters, Reads
+from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.cluster.objects import (
     Namespace,
     Object,
@@ -44,7 +44,7 @@ from tests.support.cluster import (
     service,
     upserts,
 )
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
 from tests.support.setup import directives, make_block, set_up
 
@@ -837,12 +837,12 @@ def test_replies_with_the_other_serial_are_not_for_the_table(question: str, whol
     )
     shared = (Name.from_text("clusterset.local"),)
     cluster = Cluster(WEB, imported, zones="cluster.local clusterset.local", multicluster=shared)
-    reads = Reads(NoCounters())
+    dependencies = Dependencies(NoCounters())
     qname, _, qtype = question.partition(" ")
-    request = make_request(qname, qtype).replace(reads=reads)
+    request = make_request(qname, qtype).replace(dependencies=dependencies)
     found = finish(cluster.plugin.handle(request, next_with(unwritten(Rcode.SERVFAIL))))
     assert found.fresh
-    assert reads.is_whole is whole
+    assert dependencies.is_cacheable is whole
 
 
 HERE = pod("testns/here", "127.0.0.1")

@@ -10,7 +10,7 @@ import pytest
 from hsdns.plugins.loadbalance import Loadbalance, prefer, shuffle
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply, rr, section
 from tests.support.setup import set_up, setup_error
 

@@ -13,7 +13,7 @@ import pytest
 from hsdns.corefile.tree import CorefileError, Position
 from hsdns.plugins.loadbalance import weights
 from hsdns.plugins.loadbalance.weights import BadWeights, Weights, WeightsFile
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, rr
 from tests.support.sockets import run, until
 

@@ -12,7 +12,7 @@ from hsdns.upstream.target import Target
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with
 from tests.support.setup import directives, make_block, set_up, setup_error
 from tests.support.upstreams import Answer, answer, serve, silence

@@ -17,7 +17,7 @@ from hsdns.upstream.exchange import Upstream
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with
 from tests.support.setup import set_up
 from tests.support.upstreams import answer, serve

@@ -11,7 +11,7 @@ import pytest
 from hsdns.chain import HttpHandler
 from hsdns.plugins import pprof
 from hsdns.plugins.pprof import INDEX, Pprof, ProfilePage
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime
 from tests.support.setup import set_up, setup_error
 

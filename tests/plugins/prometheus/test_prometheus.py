@@ -12,7 +12,7 @@ from hsdns.plugins.prometheus import Counted, MetricsPage, Prometheus, QueryCoun
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply
 from tests.support.setup import set_up, setup_error
 

@@ -572,15 +572,15 @@ def test_ready(body: str, ready: bool) -> None:
         pytest.param(["cacheable = True", ""], False, None, id="one-of-two"),
         pytest.param(
             [
-                "cacheable = True\ndef claimed(self, zone): return (Name.from_text('a.example.org.'),)",
-                "cacheable = True\ndef claimed(self, zone): return []",
+                "cacheable = True\ndef names_answered_first(self, zone): return (Name.from_text('a.example.org.'),)",
+                "cacheable = True\ndef names_answered_first(self, zone): return []",
             ],
             True,
             (Name.from_text("a.example.org."),),
             id="some-names",
         ),
         pytest.param(
-            ["cacheable = True\ndef claimed(self, zone): raise ValueError('?')"], True, None, id="raises"
+            ["cacheable = True\ndef names_answered_first(self, zone): raise ValueError('?')"], True, None, id="raises"
         ),
     ],
 )  # fmt: skip
@@ -593,7 +593,7 @@ def test_cacheable_only_if_the_class_says_so(
     lines = "\n".join(f"python mine{number}:Mine" for number in range(len(bodies)))
     plugin = set_up(Python, lines)
     assert plugin.cacheable is cacheable
-    assert plugin.claimed(Name.from_text("example.org.")) == claimed
+    assert plugin.names_answered_first(Name.from_text("example.org.")) == claimed
     assert (
         "python" in Policy([plugin]).reason
     ) is False  # it has no kubernetes plugin, which is said first

@@ -9,7 +9,7 @@ from hsdns.plugins.template import Template, counters
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
 from tests.support.setup import set_up, setup_error
 
@@ -259,7 +259,7 @@ def test_cacheable(text: str, cacheable: bool) -> None:
     ],
 )
 def test_claimed(text: str, zone: str, claimed: tuple[str, ...] | None) -> None:
-    found = set_up(Template, text).claimed(Name.from_text(zone))
+    found = set_up(Template, text).names_answered_first(Name.from_text(zone))
     assert (None if found is None else tuple(name.to_text() for name in found)) == claimed
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from hsdns.assemble import Listen
+from hsdns.assemble import ListenAddress
 from hsdns.fastpath.control import IP_PKTINFO
-from hsdns.server import listener
-from hsdns.server.listener import ListenError, Opened, open_all, open_both, open_tcp, open_udp
+from hsdns.server import sockets
+from hsdns.server.sockets import BoundSockets, ListenError, open_all, open_both, open_tcp, open_udp
 
 pytestmark = pytest.mark.sockets
 
@@ -29,7 +29,7 @@ IPV6 = pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
     ],
 )
 def test_open_both(host: str, bound: str, is_dual_stack: bool) -> None:
-    udp, tcp = open_both(Listen(host, 0))
+    udp, tcp = open_both(ListenAddress(host, 0))
     with udp, tcp:
         assert udp.type == socket.SOCK_DGRAM
         assert tcp.type == socket.SOCK_STREAM
@@ -45,7 +45,10 @@ def test_open_both(host: str, bound: str, is_dual_stack: bool) -> None:
 
 
 def test_receive_buffer_is_larger_than_the_default() -> None:
-    with socket.socket(type=socket.SOCK_DGRAM) as plain, open_udp(Listen("127.0.0.1", 0)) as udp:
+    with (
+        socket.socket(type=socket.SOCK_DGRAM) as plain,
+        open_udp(ListenAddress("127.0.0.1", 0)) as udp,
+    ):
         sizes = [sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for sock in (plain, udp)]
     assert sizes[0] <= sizes[1]
 
@@ -67,7 +70,7 @@ def test_host_without_ipv6_gets_ipv4(missing: str, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(socket, "socket", Ipv4Only)
     monkeypatch.setattr(socket, "has_ipv6", missing != "python")
-    udp, tcp = open_both(Listen("", 0))
+    udp, tcp = open_both(ListenAddress("", 0))
     with udp, tcp:
         assert udp.getsockname()[0] == tcp.getsockname()[0] == "0.0.0.0"
         assert udp.getsockopt(socket.IPPROTO_IP, IP_PKTINFO) == 1
@@ -77,14 +80,14 @@ def test_port_0_is_free_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that UDP got and TCP does not get is given up for another."""
     real, asked = open_tcp, list[int]()
 
-    def refuse_twice(listen: Listen, *, shared: bool = False) -> socket.socket:
+    def refuse_twice(listen: ListenAddress, *, shared: bool = False) -> socket.socket:
         asked.append(listen.port)
         if len(asked) < 3:
             raise ListenError("taken")
         return real(listen, shared=shared)
 
-    monkeypatch.setattr(listener, "open_tcp", refuse_twice)
-    udp, tcp = open_both(Listen("127.0.0.1", 0))
+    monkeypatch.setattr(sockets, "open_tcp", refuse_twice)
+    udp, tcp = open_both(ListenAddress("127.0.0.1", 0))
     with udp, tcp:
         assert udp.getsockname()[1] == tcp.getsockname()[1] == asked[-1]
     assert len(asked) >= 3  # the third may be taken by chance
@@ -96,7 +99,7 @@ def test_port_0_is_free_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    udp, tcp = open_both(Listen("127.0.0.1", 0))
+    udp, tcp = open_both(ListenAddress("127.0.0.1", 0))
     with udp, tcp:
         yield udp.getsockname()[1]
 
@@ -112,7 +115,7 @@ def test_taken_port_is_an_error(kind: socket.SocketKind, share: bool) -> None:
         if kind == socket.SOCK_STREAM:
             other.listen()
         with pytest.raises(ListenError) as caught:
-            open_both(Listen("127.0.0.1", port))
+            open_both(ListenAddress("127.0.0.1", port))
     name = "UDP" if kind == socket.SOCK_DGRAM else "TCP"
     assert str(caught.value) == (
         f"cannot listen on {name} 127.0.0.1:{port}: another program has the port; "
@@ -126,24 +129,24 @@ def test_failure_leaves_no_socket() -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(ListenError):
-            open_both(Listen("127.0.0.1", port))
-        open_udp(Listen("127.0.0.1", port)).close()
+            open_both(ListenAddress("127.0.0.1", port))
+        open_udp(ListenAddress("127.0.0.1", port)).close()
 
 
 @pytest.mark.parametrize("first", ["", "127.0.0.1"])
 def test_one_address_beside_all(first: str) -> None:
     """A block with bind and one without may share a port; nobody else gets in between."""
     second = "127.0.0.1" if not first else ""
-    ours = open_both(Listen(first, 0))
+    ours = open_both(ListenAddress(first, 0))
     port = ours[0].getsockname()[1]
     with pytest.raises(ListenError, match="another program has the port"):
-        open_both(Listen(second, port))
-    more = open_both(Listen(second, port), ours)
+        open_both(ListenAddress(second, port))
+    more = open_both(ListenAddress(second, port), ours)
     try:
         for sock in (*ours, *more):
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 0
         with pytest.raises(ListenError):
-            open_both(Listen(second, port))
+            open_both(ListenAddress(second, port))
         bound, everywhere = (ours, more) if first else (more, ours)
         for asked, pair in (("127.0.0.1", bound), ("127.0.0.2", everywhere)):
             with socket.create_connection((asked, port), timeout=5) as client:
@@ -156,10 +159,10 @@ def test_one_address_beside_all(first: str) -> None:
 
 
 def test_failure_beside_others_shares_nothing(taken: int) -> None:
-    ours = open_both(Listen("127.0.0.2", 0))
+    ours = open_both(ListenAddress("127.0.0.2", 0))
     try:
         with pytest.raises(ListenError):
-            open_both(Listen("127.0.0.1", taken), ours)
+            open_both(ListenAddress("127.0.0.1", taken), ours)
         assert ours[0].getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 0
     finally:
         for sock in ours:
@@ -170,25 +173,25 @@ def test_failure_beside_others_shares_nothing(taken: int) -> None:
     ("listen", "error", "sentence"),
     [
         pytest.param(
-            Listen("", 53), errno.EACCES,
+            ListenAddress("", 53), errno.EACCES,
             "cannot listen on UDP :53: ports below 1024 need a right; grant CAP_NET_BIND_SERVICE or change the "
             "key's port (or -dns.port)",
             id="low-port",
         ),
         pytest.param(
-            Listen("192.0.2.7", 53), errno.EADDRNOTAVAIL,
+            ListenAddress("192.0.2.7", 53), errno.EADDRNOTAVAIL,
             "cannot listen on UDP 192.0.2.7:53: this host has no such address; change the block's bind",
             id="not-ours",
         ),
         pytest.param(
-            Listen("::1", 53), errno.EAFNOSUPPORT,
+            ListenAddress("::1", 53), errno.EAFNOSUPPORT,
             "cannot listen on UDP [::1]:53: Address family not supported by protocol",
             id="no-ipv6",
         ),
     ],
 )  # fmt: skip
 def test_sentence(
-    listen: Listen, error: int, sentence: str, monkeypatch: pytest.MonkeyPatch
+    listen: ListenAddress, error: int, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Refusing(socket.socket):
         def bind(self, address: object) -> None:
@@ -207,7 +210,7 @@ def shares(sockets: Iterable[socket.socket]) -> list[int]:
     return [sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) for sock in sockets]
 
 
-def counts(opened: Opened, clients: int = 64) -> list[int]:
+def counts(opened: BoundSockets, clients: int = 64) -> list[int]:
     """How many datagrams of so many clients each socket gets."""
     for _ in range(clients):
         with socket.socket(type=socket.SOCK_DGRAM) as client:
@@ -225,7 +228,7 @@ def counts(opened: Opened, clients: int = 64) -> list[int]:
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_one_socket_for_each_worker(workers: int) -> None:
-    opened = open_all(Listen("127.0.0.1", 0), (), workers)
+    opened = open_all(ListenAddress("127.0.0.1", 0), (), workers)
     try:
         assert len(opened.udp) == workers
         (address,) = {sock.getsockname() for sock in (*opened.udp, opened.tcp)}
@@ -235,19 +238,21 @@ def test_one_socket_for_each_worker(workers: int) -> None:
         assert sum(found) == 64
         assert all(found)
         with pytest.raises(ListenError, match="another program has the port"):
-            open_all(Listen(*address), (), workers)
+            open_all(ListenAddress(*address), (), workers)
     finally:
         opened.close()
-    open_all(Listen(*address), (), workers).close()
+    open_all(ListenAddress(*address), (), workers).close()
 
 
 @pytest.mark.parametrize("second", ["127.0.0.2", ""], ids=["another-address", "all-addresses"])
 def test_workers_keep_their_shares_beside_another_listener(second: str) -> None:
     """The kernel spreads over sockets with SO_REUSEPORT alone, so opening others must not take it away."""
-    first = open_all(Listen("127.0.0.1", 0), (), 2)
+    first = open_all(ListenAddress("127.0.0.1", 0), (), 2)
     port = first.tcp.getsockname()[1]
-    other = open_all(Listen(second, port), (*first.udp, first.tcp), 2)
-    single = open_all(Listen("127.0.0.3", port), (*first.udp, first.tcp, *other.udp, other.tcp))
+    other = open_all(ListenAddress(second, port), (*first.udp, first.tcp), 2)
+    single = open_all(
+        ListenAddress("127.0.0.3", port), (*first.udp, first.tcp, *other.udp, other.tcp)
+    )
     try:
         assert shares((*first.udp, *other.udp)) == [1] * 4
         assert shares((first.tcp, other.tcp, *single.udp, single.tcp)) == [0] * 4
@@ -258,18 +263,18 @@ def test_workers_keep_their_shares_beside_another_listener(second: str) -> None:
 
 
 def test_worker_that_gets_no_socket_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = listener.open_udp
+    real = sockets.open_udp
 
-    def refuse(listen: Listen, *, shared: bool = False) -> socket.socket:
+    def refuse(listen: ListenAddress, *, shared: bool = False) -> socket.socket:
         if listen.port:
             raise ListenError("no more")
         return real(listen, shared=shared)
 
-    monkeypatch.setattr(listener, "open_udp", refuse)
-    beside = open_both(Listen("127.0.0.2", 0))
+    monkeypatch.setattr(sockets, "open_udp", refuse)
+    beside = open_both(ListenAddress("127.0.0.2", 0))
     try:
         with pytest.raises(ListenError, match="no more"):
-            open_all(Listen("127.0.0.1", 0), beside, 3)
+            open_all(ListenAddress("127.0.0.1", 0), beside, 3)
         assert shares(beside) == [0, 0]
     finally:
         for sock in beside:

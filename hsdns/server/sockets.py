@@ -18,7 +18,7 @@ import socket
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, NamedTuple
 
-from hsdns.assemble import Listen
+from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint
 from hsdns.fastpath.control import IP_PKTINFO
 from hsdns.fastpath.fragments import forbid_fragments
@@ -33,7 +33,7 @@ class ListenError(Exception):
     """A sentence for the operator: which address could not be had, and why."""
 
 
-def open_udp(listen: Listen, *, shared: bool = False) -> socket.socket:
+def open_udp(listen: ListenAddress, *, shared: bool = False) -> socket.socket:
     """Bind a UDP socket, not blocking; raise ListenError."""
     sock = _bind(listen, socket.SOCK_DGRAM, shared)
     if listen.is_wildcard:
@@ -47,7 +47,7 @@ def open_udp(listen: Listen, *, shared: bool = False) -> socket.socket:
     return sock
 
 
-def open_tcp(listen: Listen, *, shared: bool = False) -> socket.socket:
+def open_tcp(listen: ListenAddress, *, shared: bool = False) -> socket.socket:
     """Bind a TCP socket and listen, not blocking; raise ListenError."""
     sock = _bind(listen, socket.SOCK_STREAM, shared)
     sock.listen(BACKLOG)
@@ -55,7 +55,7 @@ def open_tcp(listen: Listen, *, shared: bool = False) -> socket.socket:
 
 
 def open_both(
-    listen: Listen, beside: Collection[socket.socket] = ()
+    listen: ListenAddress, beside: Collection[socket.socket] = ()
 ) -> tuple[socket.socket, socket.socket]:
     """UDP and TCP on one address; port 0 picks one that is free for both; raise ListenError.
 
@@ -83,7 +83,7 @@ def open_both(
     raise last
 
 
-class Opened(NamedTuple):
+class BoundSockets(NamedTuple):
     """The sockets of one address: one for each UDP worker (none where the scheme is TCP's), and one for TCP."""
 
     udp: list[socket.socket]
@@ -95,15 +95,17 @@ class Opened(NamedTuple):
             sock.close()
 
 
-def open_all(listen: Listen, beside: Collection[socket.socket] = (), workers: int = 1) -> Opened:
+def open_all(
+    listen: ListenAddress, beside: Collection[socket.socket] = (), workers: int = 1
+) -> BoundSockets:
     """UDP, so many times, and TCP on one address; raise ListenError.
 
     The first socket is bound without SO_REUSEPORT, so a second server is noticed; then it lets the others join it.
     """
     if listen.scheme != "dns":
-        return Opened([], _open_beside(open_tcp, listen, beside))
+        return BoundSockets([], _open_beside(open_tcp, listen, beside))
     udp, tcp = open_both(listen, beside)
-    opened = Opened([udp], tcp)
+    opened = BoundSockets([udp], tcp)
     if workers == 1:
         return opened
     bound = listen._replace(port=udp.getsockname()[1])
@@ -121,7 +123,7 @@ def open_all(listen: Listen, beside: Collection[socket.socket] = (), workers: in
 
 
 def open_more_udp(
-    listen: Listen, beside: Collection[socket.socket], count: int
+    listen: ListenAddress, beside: Collection[socket.socket], count: int
 ) -> list[socket.socket]:
     """UDP on an address that this process already has; raise ListenError."""
     opened: list[socket.socket] = []
@@ -137,7 +139,7 @@ def open_more_udp(
 
 
 def _open_beside(
-    opener: Callable[..., socket.socket], listen: Listen, beside: Collection[socket.socket]
+    opener: Callable[..., socket.socket], listen: ListenAddress, beside: Collection[socket.socket]
 ) -> socket.socket:
     """Open one socket where others of this process have the port."""
     alone = _alone(beside)
@@ -169,7 +171,7 @@ def plain_ipv4(host: str) -> str:
     return host.removeprefix(MAPPED) if "." in host else host
 
 
-def _bind(listen: Listen, kind: socket.SocketKind, shared: bool) -> socket.socket:
+def _bind(listen: ListenAddress, kind: socket.SocketKind, shared: bool) -> socket.socket:
     last: OSError | None = None
     for family, host in _families(listen):
         try:
@@ -195,7 +197,7 @@ def _bind(listen: Listen, kind: socket.SocketKind, shared: bool) -> socket.socke
     raise ListenError(_sentence(listen, kind, last))
 
 
-def _families(listen: Listen) -> Iterator[tuple[socket.AddressFamily, str]]:
+def _families(listen: ListenAddress) -> Iterator[tuple[socket.AddressFamily, str]]:
     if listen.is_wildcard:
         if socket.has_ipv6:
             yield socket.AF_INET6, "::"
@@ -206,7 +208,7 @@ def _families(listen: Listen) -> Iterator[tuple[socket.AddressFamily, str]]:
         yield socket.AF_INET, listen.host
 
 
-def _sentence(listen: Listen, kind: socket.SocketKind, error: OSError | None) -> str:
+def _sentence(listen: ListenAddress, kind: socket.SocketKind, error: OSError | None) -> str:
     protocol = "UDP" if kind == socket.SOCK_DGRAM else "TCP"
     where = f"cannot listen on {protocol} {listen.server.partition('://')[2]}"
     if error is None:

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from hsdns.assemble import Listen
+from hsdns.assemble import ListenAddress
 from hsdns.cluster.objects import Upserted
 from hsdns.keeper import Policy
 from hsdns.metrics import Registry
-from hsdns.server import keepers as keepers_module
-from hsdns.server.keepers import Keepers, make_keeper
+from hsdns.server import answer_tables as keepers_module
+from hsdns.server.answer_tables import AnswerTables, make_keeper
 from tests.support.cluster import service
 from tests.support.cluster_server import ClusterServer
 from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
 from tests.support.sockets import TcpClient, UdpClient, run
 from tests.support.udp_listeners import KINDS, serving_with, twin_of
 
-LISTEN = Listen("127.0.0.1", 53)
+LISTEN = ListenAddress("127.0.0.1", 53)
 COREFILE = f".:53 {{\n{KUBERNETES}\n}}\n"
 WEB = ask("web.default.svc.cluster.local.")
 
@@ -50,7 +50,7 @@ def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[st
 @pytest.mark.parametrize("kind", KINDS)
 def test_lookups_and_changes_are_counted(kind: str) -> None:
     metrics, kept = Registry(), make_kept(kind)
-    keepers = Keepers(metrics)
+    keepers = AnswerTables(metrics)
     keepers.use({LISTEN: kept.keeper}, {})
     unusual = WEB[:2] + b"\x29\x00" + WEB[4:]
     for wire in (WEB, WEB, unusual):
@@ -76,15 +76,15 @@ def test_lookups_and_changes_are_counted(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_stale_and_refused_are_counted(kind: str) -> None:
     metrics, kept = Registry(), make_kept(kind)
-    Keepers(metrics).use({LISTEN: kept.keeper}, {})
+    AnswerTables(metrics).use({LISTEN: kept.keeper}, {})
     held: list[Any] = []
-    note, kept.keeper.note = kept.keeper.note, lambda *found: held.append(found)  # type: ignore[method-assign]  # learned later
+    note, kept.keeper.enqueue = kept.keeper.enqueue, lambda *found: held.append(found)  # type: ignore[method-assign]  # learned later
     kept.slow(WEB)
-    kept.keeper.note = note  # type: ignore[method-assign]  # as it was
+    kept.keeper.enqueue = note  # type: ignore[method-assign]  # as it was
     kept.slow(WEB)
     kept.apply(Upserted(service("default/web", "10.96.0.9", version="2")))
     note(*held[0])
-    kept.keeper.study()
+    kept.keeper.flush()
     assert kept.fast(WEB) is None
     metrics.fold()
     changes = {
@@ -97,7 +97,7 @@ def test_stale_and_refused_are_counted(kind: str) -> None:
 def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
     """A new table may stand where an old one stood in memory."""
     metrics = Registry()
-    keepers = Keepers(metrics)
+    keepers = AnswerTables(metrics)
     total = 0
     for turn in range(8):
         kept = make_kept(kind)
@@ -116,7 +116,7 @@ def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
 def test_exchanged_table_is_counted_once_more(kind: str) -> None:
     """A worker may have been amid a batch."""
     metrics, old, new = Registry(), make_kept(kind), make_kept(kind)
-    keepers = Keepers(metrics)
+    keepers = AnswerTables(metrics)
     folded: list[str] = []
     for name, kept in (("old", old), ("new", new)):
         kept.keeper.fold = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
@@ -165,7 +165,7 @@ def test_hits_are_logged_over_both_transports(
 
 def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:
     metrics, old, new = Registry(), make_kept("loop"), make_kept("loop")
-    keepers = Keepers(metrics)
+    keepers = AnswerTables(metrics)
     keepers.use({LISTEN: old.keeper}, {})
     old.keeper.table.log.dropped = 5
     keepers.use({LISTEN: new.keeper}, {})
@@ -178,7 +178,7 @@ def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:
 
 def test_what_sockets_counted_is_added_up() -> None:
     metrics = Registry()
-    keepers = Keepers(metrics)
+    keepers = AnswerTables(metrics)
     one, other = Statistics(), Statistics()
     keepers.use({}, {LISTEN: one, LISTEN._replace(port=54): other})  # type: ignore[dict-item]  # only counters are asked
     one.dropped, other.dropped = 3, 4
@@ -193,7 +193,7 @@ def test_what_sockets_counted_is_added_up() -> None:
 
 def test_listener_that_is_opened_anew_counts_from_nothing() -> None:
     metrics = Registry()
-    keepers = Keepers(metrics)
+    keepers = AnswerTables(metrics)
     for total in range(1, 20):
         listener = Statistics()
         udp: Any = {LISTEN: listener}
@@ -207,7 +207,7 @@ def test_listener_that_is_opened_anew_counts_from_nothing() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_leaving_listener_is_asked_is_counted_until_it_closes(kind: str) -> None:
     metrics, kept, listener = Registry(), make_kept(kind), Statistics()
-    keepers, udp = Keepers(metrics), {LISTEN: listener}
+    keepers, udp = AnswerTables(metrics), {LISTEN: listener}
     keepers.use({LISTEN: kept.keeper}, udp)  # type: ignore[arg-type]  # only counters are asked
     kept.slow(WEB)
     keepers.use({}, {}, [kept.keeper], [listener])  # type: ignore[list-item]  # as above
@@ -228,7 +228,7 @@ def test_what_a_leaving_listener_is_asked_is_counted_until_it_closes(kind: str) 
 
 def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
     metrics, kept = Registry(), make_kept("loop")
-    keepers = Keepers(metrics)
+    keepers = AnswerTables(metrics)
     keepers.use({LISTEN: kept.keeper}, {})
     metrics.fold()
     keepers.use({LISTEN: None}, {})
@@ -252,13 +252,13 @@ def test_make_keeper(text: str, keeps: bool) -> None:
 def test_implementation_is_shown(implementation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keepers_module, "IMPLEMENTATION", implementation)
     metrics = Registry()
-    Keepers(metrics)
+    AnswerTables(metrics)
     assert values(metrics, "hsdns_fastpath_info", "gauge") == {(implementation,): 1}
 
 
 def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = make_kept("loop")
-    keepers = Keepers(Registry())
+    keepers = AnswerTables(Registry())
     keepers.use({LISTEN: kept.keeper}, {})
     turns = 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from hsdns.assemble import Configuration, Listener
+from hsdns.assemble import Configuration, ServedAddress
 from hsdns.chain import Request, fold
 from hsdns.fastpath import Versions
 from hsdns.keeper import Policy
@@ -16,7 +16,7 @@ from hsdns.plugins.debug import Debug
 from hsdns.plugins.errors import Errors
 from hsdns.plugins.prometheus import Prometheus, QueryCounts, panics
 from hsdns.query import QueryProcessor
-from hsdns.server.keepers import make_keeper
+from hsdns.server.answer_tables import make_keeper
 from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
 from hsdns.zones import Zones
@@ -79,7 +79,7 @@ def has_debug(configuration: Configuration) -> bool:
     return any(isinstance(plugin, Debug) for plugin in configuration.plugins)
 
 
-def _logs_stacks(listener: Listener) -> bool:
+def _logs_stacks(listener: ServedAddress) -> bool:
     return any(
         isinstance(plugin, Errors) and plugin.stacktrace
         for blocks in listener.served.values()

@@ -13,10 +13,10 @@ from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.prometheus import Prometheus, QueryCounts
 from hsdns.plugins.whoami import Whoami
-from hsdns.server.chains import has_debug, make_processors
+from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
-from tests.support.drive import finish
+from tests.support.eager import finish
 from tests.support.sockets import query, summary
 
 CLIENT, LOCAL = Endpoint("192.0.2.1", 5), Endpoint("127.0.0.1", 53)

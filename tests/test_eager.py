@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.drive import start
+from hsdns.eager import start
 
 
 def refuse(coro: Coroutine[Any, Any, Any]) -> Awaitable[Any]:

@@ -13,7 +13,7 @@ from asyncio import sleep
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from hsdns.assemble import Listen
+from hsdns.assemble import ListenAddress
 from hsdns.fastpath import IMPLEMENTATION, Versions
 from hsdns.keeper import Keeper, Policy
 from hsdns.metrics import Registry
@@ -37,7 +37,7 @@ LOG_LINES: Final = 500  # at a time, some milliseconds of work: 10,000 lines a s
 MAX_LOG_LINES: Final = 65_536  # what waits when a table ends
 
 
-class Keepers:
+class AnswerTables:
     """All tables of the process, and what the UDP sockets have counted."""
 
     def __init__(self, metrics: Registry) -> None:
@@ -45,7 +45,7 @@ class Keepers:
         self._old: list[Keeper] = []
         self._leaving: list[Keeper] = []
         self._leaving_udp: list[UdpListener] = []
-        self._udp: Mapping[Listen, UdpListener] = {}
+        self._udp: Mapping[ListenAddress, UdpListener] = {}
         self._seen: dict[tuple[str, object], dict[str, float]] = {}  # what was counted, and by whom
         self._lost = metrics.counter(
             "hsdns_udp_send_errors_total",
@@ -81,8 +81,8 @@ class Keepers:
 
     def use(
         self,
-        keepers: Mapping[Listen, Keeper | None],
-        udp: Mapping[Listen, UdpListener],
+        keepers: Mapping[ListenAddress, Keeper | None],
+        udp: Mapping[ListenAddress, UdpListener],
         leaving: Sequence[Keeper] = (),
         leaving_udp: Sequence[UdpListener] = (),
     ) -> None:

@@ -300,8 +300,8 @@ def test_counters_outlive_tables(kind: str, tmp_path: Path) -> None:
                         )
                         assert await site.server.reload()
                     elif turn % 3 == 1:
-                        assert site.server._runtime is not None
-                        site.server._runtime.names_answered_first_changed()
+                        assert site.server.instance is not None
+                        site.server.instance.names_answered_first_changed()
                     for name in ("dns_requests", "dns_responses", "cache_requests"):
                         assert site.total(f"coredns_{name}_total") == asked
                 assert site.total("hsdns_table_lookups_total") >= asked

@@ -24,7 +24,7 @@ from hsdns.metrics import Counter
 from hsdns.server.datagram import socket_address
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
-from hsdns.server.tcp import TcpServer
+from hsdns.server.tcp_listener import TcpListener
 from hsdns.server.tls import TlsConnection
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import Query
@@ -37,7 +37,7 @@ MAX_IN_WORK: Final = 4 * MAX_STREAMS  # as in Go: what one read may bring beyond
 _TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
 
 
-class DohServer(TcpServer):
+class DohServer(TcpListener):
     """Accepts on one bound TCP socket of an https:// key."""
 
     def __init__(self, *args: Any, responses: Counter) -> None:

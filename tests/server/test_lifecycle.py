@@ -30,11 +30,13 @@ from hsdns.plugins.debug import Debug
 from hsdns.plugins.errors import Errors
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
-from hsdns.server import lifecycle, listeners
+from hsdns.server import instance, listener
+from hsdns.server.instance import Instance, State
 from hsdns.server.lifecycle import Server, StartError
+from hsdns.server.signals import handle_signals
 from hsdns.server.sockets import ListenError, open_both
 from hsdns.server.tcp import TcpServer
-from hsdns.server.udp import UdpListener
+from hsdns.server.udp_listener import UdpListener
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
 from tests.support.cluster import service
@@ -85,6 +87,16 @@ class Site:
         async with TcpClient(("127.0.0.1", self.port)) as client:
             client.send(query(qname).to_wire())
             return summary(await client.receive())
+
+
+def serving(server: Server) -> Instance:
+    assert server.instance is not None
+    return server.instance
+
+
+def committed(server: Server) -> Instance:
+    (found,) = [each for each in server.instances if each.state is State.COMMITTED]
+    return found
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
@@ -268,7 +280,7 @@ def test_probes_are_answered_while_a_plugin_starts(
 def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
     async def test() -> None:
         async with running(Site(tmp_path, WHOAMI)) as site:
-            before = [site.server.listeners.udp[listen].sock for listen in site.server.addresses]
+            before = [serving(site.server).listeners.udp[listen].sock for listen in site.server.addresses]
             answered = 0
             done = False
 
@@ -295,7 +307,7 @@ def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
                     kept.send(query(number=turn).to_wire())
                     assert (await kept.receive())[1] == turn
                 done = True
-            after = [site.server.listeners.udp[listen].sock for listen in site.server.addresses]
+            after = [serving(site.server).listeners.udp[listen].sock for listen in site.server.addresses]
             assert after == before
             assert site.failures == 0
 
@@ -335,7 +347,7 @@ def test_query_in_work_is_answered_by_the_old_plugins(
         async with running(Site(tmp_path, WHOAMI)) as site:
             with UdpClient() as client:
                 client.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
-                (udp,) = site.server.listeners.udp.values()
+                (udp,) = serving(site.server).listeners.udp.values()
                 await until(lambda: udp.pending == 1, "a query in work")
                 site.write(WHOAMI.replace(". {", "example.net {"))
                 assert await site.server.reload()
@@ -479,8 +491,7 @@ def test_reload_if_changed(text: str, reloads: int, tmp_path: Path) -> None:
         async with running(Site(tmp_path, WHOAMI)) as site:
             before = site.server.configuration
             site.write(text)
-            runtime = site.server._runtime
-            assert runtime is not None
+            runtime = serving(site.server).runtime
             await runtime.reload_if_changed()
             assert (site.server.configuration is not before) is bool(reloads)
 
@@ -547,7 +558,7 @@ def test_reload_that_fails_late_gives_the_pages_back(
 
             site.write(text.replace("whoami", f"health 127.0.0.1:{other}\nwhoami"))
             with monkeypatch.context() as patched:
-                patched.setattr(lifecycle, "make_processors", fail)
+                patched.setattr(site.server, "_processors", fail)
                 assert not await site.server.reload()
             assert is_free(other)
             with monkeypatch.context() as patched:
@@ -578,7 +589,7 @@ def test_reload_whose_sockets_do_not_start_changes_nothing(
         async with running(Site(tmp_path, WHOAMI)) as site:
             new = WHOAMI.replace(". {", "example.com {").replace("whoami", f"{change}\nwhoami")
             site.write(new + f".:{other} {new[new.index('{') :]}")
-            (before,) = [each.sockets for each in site.server.listeners]
+            (before,) = [each.sockets for each in serving(site.server).listeners]
             configuration = site.server.configuration
             kinds: list[Any] = [TcpServer] if what == "tcp" else UdpListener.__subclasses__()
 
@@ -591,7 +602,7 @@ def test_reload_whose_sockets_do_not_start_changes_nothing(
                 assert not await site.server.reload()
             assert site.failures == 1
             assert site.server.configuration is configuration
-            assert [each.sockets for each in site.server.listeners] == [before]
+            assert [each.sockets for each in serving(site.server).listeners] == [before]
             assert is_free(other)
             for _ in range(2):
                 for reply in (await site.ask(), await site.ask_tcp()):
@@ -634,8 +645,7 @@ def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
     async def test() -> None:
         site = ClusterServer(tmp_path, text, cluster_objects(service("default/web", "10.96.0.1")))
         async with site:
-            assert site.server._runtime is not None
-            (processor,) = site.server._runtime.processors.values()
+            (processor,) = serving(site.server).runtime.processors.values()
             keeper = weakref.ref(processor.keeper)
             del processor
             gc.disable()
@@ -684,7 +694,7 @@ def test_what_an_address_answers_until_it_closes_is_counted_and_logged(
                     await tcp.receive()
                 upstream.sendto(query[:2] + b"\x81\x83" + query[4:], forwarder)
                 await loop.sock_recv(waiting.sock, 512)
-                await until(lambda: not len(site.server._retiring), "the address given up")
+                await until(lambda: not len(site.server._drains), "the address given up")
                 counted = site.value("coredns_dns_requests_total")
                 looked_up = site.value("hsdns_table_lookups_total")
         lines = [line for line in caplog.messages if known in line]
@@ -730,7 +740,7 @@ def default_signals(server: Server) -> Any:
         signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,
     )  # fmt: skip
     before = {number: signal.getsignal(number) for number in numbers}
-    server.handle_signals()
+    handle_signals(server)
     try:
         yield
     finally:
@@ -895,8 +905,8 @@ def test_what_is_in_work_is_answered_before_the_end(
                 udp.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
                 tcp.send(query().to_wire())
                 servers: list[UdpListener | TcpServer] = [
-                    *site.server.listeners.udp.values(),
-                    *(each.tcp for each in site.server.listeners),
+                    *serving(site.server).listeners.udp.values(),
+                    *(each.tcp for each in serving(site.server).listeners),
                 ]
                 await until(lambda: all(server.pending for server in servers), "queries in work")
                 await site.server.shut_down()
@@ -911,7 +921,7 @@ def test_what_is_in_work_is_answered_before_the_end(
 
 def test_reload_cancels_what_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And neither the count of what is in work nor the connection goes on as if it were awaited."""
-    monkeypatch.setattr(lifecycle, "DRAIN_TIMEOUT", 0.0)
+    monkeypatch.setattr(instance, "DRAIN_TIMEOUT", 0.0)
 
     async def test() -> None:
         async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
@@ -921,7 +931,7 @@ def test_reload_cancels_what_never_ends(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(Whoami, "handle", wait)
         monkeypatch.setattr(Whoami, "waits", True)
         async with running(Site(tmp_path, WHOAMI)) as site:
-            (listener,) = site.server.listeners
+            (listener,) = serving(site.server).listeners
             with UdpClient() as udp:
                 async with TcpClient(("127.0.0.1", site.port)) as tcp:
                     udp.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
@@ -991,8 +1001,8 @@ def test_sigterm_during_a_reload(
 def test_what_never_ends_is_not_waited_for(
     at_once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listeners, "DRAIN_TIMEOUT", 600.0 if at_once else 0.0)
-    monkeypatch.setattr(listeners, "LINGER_TIMEOUT", 0.0)
+    monkeypatch.setattr(listener, "DRAIN_TIMEOUT", 600.0 if at_once else 0.0)
+    monkeypatch.setattr(listener, "LINGER_TIMEOUT", 0.0)
 
     async def test() -> None:
         async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
@@ -1007,7 +1017,7 @@ def test_what_never_ends_is_not_waited_for(
             served = asyncio.create_task(site.server.run())
             with UdpClient() as udp:
                 udp.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
-                (server,) = site.server.listeners.udp.values()
+                (server,) = serving(site.server).listeners.udp.values()
                 await until(lambda: bool(server.pending), "a query in work")
                 await site.server.shut_down()
                 if at_once:
@@ -1025,8 +1035,7 @@ def test_plugin_that_fails_ends_the_process(
     async def test() -> int:
         site = Site(tmp_path, WHOAMI)
         await site.server.start()
-        assert site.server._runtime is not None
-        site.server._runtime.fail("a loop was found")
+        serving(site.server).runtime.fail("a loop was found")
         return await site.server.run()
 
     assert run(test()) == 1
@@ -1215,18 +1224,16 @@ def test_claims_that_change_while_listeners_open(kind: str, tmp_path: Path) -> N
             other = free_port()
 
             async def start(server: TcpServer) -> None:
-                assert site.server._opening is not None
-                site.server._opening.names_answered_first_changed()
+                committed(site.server).names_answered_first_changed()
                 await real(server)
 
             site.write(KEPT.replace(".:PORT", f".:PORT .:{other} .:{free_port()}"))
             with patch.object(TcpServer, "start", start):
                 assert await site.server.reload()
-            runtime = site.server._runtime
-            assert runtime is not None
-            for listen, udp in site.server.listeners.udp.items():
+            runtime = serving(site.server).runtime
+            for listen, udp in serving(site.server).listeners.udp.items():
                 assert udp.processor is runtime.processors[listen.server]
-                assert site.server.listeners[listen].tcp.processor is udp.processor
+                assert serving(site.server).listeners[listen].tcp.processor is udp.processor
             for port in (site.port, other):
                 for _ in range(2):
                     with UdpClient() as client:
@@ -1336,8 +1343,8 @@ def test_signal_ends_an_address_that_waits_for_its_last_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reload took it away; SIGQUIT is not to wait for it."""
-    monkeypatch.setattr(listeners, "DRAIN_TIMEOUT", 600.0)
-    monkeypatch.setattr(lifecycle, "DRAIN_TIMEOUT", 600.0)
+    monkeypatch.setattr(listener, "DRAIN_TIMEOUT", 600.0)
+    monkeypatch.setattr(instance, "DRAIN_TIMEOUT", 600.0)
 
     async def wait(self: Handler, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         await asyncio.Event().wait()
@@ -1353,7 +1360,7 @@ def test_signal_ends_an_address_that_waits_for_its_last_answers(
             await site.server.start()
             served = asyncio.create_task(site.server.run())
             udp.sock.sendto(query().to_wire(), ("127.0.0.1", other))
-            asked = site.server.listeners.udp[ListenAddress("127.0.0.1", other)]
+            asked = serving(site.server).listeners.udp[ListenAddress("127.0.0.1", other)]
             await until(lambda: bool(asked.pending), "a query in work")
             site.write(WHOAMI)
             assert await site.server.reload()
@@ -1377,16 +1384,13 @@ def test_claims_that_change_while_a_reload_opens_lose_no_count_where_it_fails(
             configuration = site.server.configuration
 
             async def start(server: TcpServer) -> None:
-                opening().names_answered_first_changed()
+                committed(site.server).names_answered_first_changed()
                 assert site.server.configuration is configuration
                 for number in range(4):
                     site.server.metrics.fold()
                     with UdpClient() as client:
                         await client.ask(ask(WEB, query_id=number), ("127.0.0.1", other))
                 raise RuntimeError("can't start new thread")
-
-            def opening() -> Any:
-                return site.server._opening
 
             site.write(KEPT.replace(".:PORT", f".:PORT .:{free_port()}"))
             with patch.object(TcpServer, "start", start):
@@ -1404,20 +1408,20 @@ def test_claims_that_change_while_a_reload_opens_count_no_line_twice(tmp_path: P
         other = free_port()
         text = KEPT.replace(".:PORT", f".:PORT .:{other}")
         async with ClusterServer(tmp_path, text, OBJECTS) as site:
-            leaving = site.server.listeners[ListenAddress("127.0.0.1", other)].processor.keeper
+            leaving = serving(site.server).listeners[ListenAddress("127.0.0.1", other)].processor.keeper
             assert leaving is not None
             leaving.table.log.dropped = 5
             real = TcpServer.start
 
             async def start(server: TcpServer) -> None:
                 await real(server)
-                site.server._opening.names_answered_first_changed()  # type: ignore[union-attr]  # it is one, here
+                committed(site.server).names_answered_first_changed()
                 site.server.metrics.fold()
 
             site.write(KEPT.replace(".:PORT", f".:PORT .:{free_port()}"))
             with patch.object(TcpServer, "start", start):
                 assert await site.server.reload()
-            await until(lambda: not len(site.server._retiring), "the address given up")
+            await until(lambda: not len(site.server._drains), "the address given up")
             assert site.total("hsdns_log_drops_total") == 5
 
     with serving_with("loop"):
@@ -1446,9 +1450,9 @@ def test_address_that_does_not_end_well_holds_no_reload_up(
                 patched.setattr(TcpServer, "end", fail)
                 site.write(WHOAMI)
                 assert await site.server.reload()
-                await until(lambda: not len(site.server._retiring), "the address given up")
+                await until(lambda: not len(site.server._drains), "the address given up")
             assert stopped == old
-            assert "retire ended with an error" in caplog.messages
+            assert "drain ended with an error" in caplog.messages
             async with asyncio.timeout(5):
                 assert await site.server.reload()
 
@@ -1464,7 +1468,7 @@ def test_counts_of_a_listener_that_closes_are_kept(kind: str, tmp_path: Path) ->
             for number in range(5):
                 with UdpClient() as client:
                     await client.ask(ask(WEB, query_id=number), ("127.0.0.1", other))
-            closing = site.server.listeners.udp[ListenAddress("127.0.0.1", other)]
+            closing = serving(site.server).listeners.udp[ListenAddress("127.0.0.1", other)]
             closing.statistics = lambda: (3, {1: 2})  # type: ignore[method-assign]  # as if that had happened
             site.write(KEPT)
             assert await site.server.reload()
@@ -1484,7 +1488,7 @@ def test_workers_share_a_port(kind: str, tmp_path: Path) -> None:
 
     async def test() -> None:
         async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=3) as site:
-            (udp,) = site.server.listeners.udp.values()
+            (udp,) = serving(site.server).listeners.udp.values()
             assert len(udp.sockets) == (1 if kind == "loop" else 3)
             (labels,) = site.value("hsdns_fastpath_info", "gauge")
             assert labels == ("python" if kind == "loop" else "rust",)
@@ -1499,8 +1503,8 @@ def test_another_number_of_workers_loses_no_query(
     is_patient: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel gives datagrams to the old sockets, too, until they close; the new ones' loop answers these."""
-    monkeypatch.setattr(listeners, "DRAIN_TIMEOUT", 20.0 if is_patient else 0.0)
-    monkeypatch.setattr(listeners, "LINGER_TIMEOUT", 20.0)
+    monkeypatch.setattr(listener, "DRAIN_TIMEOUT", 20.0 if is_patient else 0.0)
+    monkeypatch.setattr(listener, "LINGER_TIMEOUT", 20.0)
     text = WHOAMI.replace("whoami", "multisocket 2\nwhoami")
 
     async def test() -> None:
@@ -1516,11 +1520,11 @@ def test_another_number_of_workers_loses_no_query(
             with ExitStack() as stack:
                 held, *others = [stack.enter_context(UdpClient()) for _ in range(33)]
                 held.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
-                (old,) = site.server.listeners.udp.values()
+                (old,) = serving(site.server).listeners.udp.values()
                 await until(lambda: old.pending == 1, "a query in work")
                 site.write(text.replace("multisocket 2", "multisocket 3"))
                 assert await site.server.reload()
-                (new,) = site.server.listeners.udp.values()
+                (new,) = serving(site.server).listeners.udp.values()
                 assert new is not old
                 for client in others:  # from many ports, so each socket gets some
                     client.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
@@ -1650,7 +1654,7 @@ def test_old_plugins_go_on_until_nobody_needs_them(
         monkeypatch.setattr(Whoami, "stop", stop)
         async with running(Site(tmp_path, WHOAMI)) as site:
             asking = [asyncio.create_task(each) for each in (site.ask(), site.ask_tcp())]
-            (listener,) = site.server.listeners
+            (listener,) = serving(site.server).listeners
             await until(lambda: listener.pending == 2, "queries in work")
             site.write(WHOAMI.replace(". {", f".:{free_port()} {{"))
             assert await site.server.reload()

@@ -51,8 +51,8 @@ class Server:
     """One process's DNS server.
 
     `load` parses the Corefile anew and raises CorefileError; `build` makes a Configuration of what it gives.  `workers`
-    threads answer at each UDP address, where the compiled fast path is loaded.  The other arguments are edges, which tests
-    exchange: `clock` gives monotonic seconds, `opener` and `http` open sockets, `processors` makes what answers.
+    threads answer at each UDP address, where the compiled fast path is loaded.  The other arguments are edges that
+    tests exchange: `clock` gives monotonic seconds, `opener` and `http` open sockets, `processors` makes what answers.
     """
 
     def __init__(

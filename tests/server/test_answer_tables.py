@@ -1,33 +1,34 @@
-"""What all tables of the process count, through scrapes, exchanges and the end of listeners."""
+"""What all tables of the process count, through scrapes, exchanges and the closing of listeners."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import gc
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from hsdns.assemble import ListenAddress
 from hsdns.cluster.objects import Upserted
-from hsdns.keeper import Policy
+from hsdns.keeper import Keeper, Policy
 from hsdns.metrics import Registry
-from hsdns.server import answer_tables as keepers_module
+from hsdns.server import answer_tables as module
 from hsdns.server.answer_tables import AnswerTables, make_keeper
+from hsdns.server.udp_listener import UdpListener
 from tests.support.cluster import service
 from tests.support.cluster_server import ClusterServer
 from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
 from tests.support.sockets import TcpClient, UdpClient, run
 from tests.support.udp_listeners import KINDS, serving_with, twin_of
 
-LISTEN = ListenAddress("127.0.0.1", 53)
 COREFILE = f".:53 {{\n{KUBERNETES}\n}}\n"
 WEB = ask("web.default.svc.cluster.local.")
 
 
-class Statistics:
+class Statistics(UdpListener):
     """A listener of which only the counters are wanted."""
 
     def __init__(self) -> None:
@@ -36,6 +37,22 @@ class Statistics:
 
     def statistics(self) -> tuple[int, dict[int, int]]:
         return self.dropped, dict(self.errors)
+
+
+class Listening:
+    """The listeners of a process, of which only tables and counters are wanted."""
+
+    def __init__(self, metrics: Registry) -> None:
+        self.tables = AnswerTables(metrics, lambda: self.listeners)
+        self.listeners: list[Any] = []
+
+    def use(self, *tables: Keeper | None, udp: Sequence[UdpListener] = ()) -> None:
+        """Exchange all of them."""
+        processors = [SimpleNamespace(keeper=table) for table in tables]
+        self.listeners = [SimpleNamespace(processor=each, udp=None) for each in processors]
+        nothing = SimpleNamespace(keeper=None)
+        self.listeners += [SimpleNamespace(processor=nothing, udp=each) for each in udp]
+        self.tables.settle()
 
 
 def make_kept(kind: str) -> Kept:
@@ -50,8 +67,8 @@ def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[st
 @pytest.mark.parametrize("kind", KINDS)
 def test_lookups_and_changes_are_counted(kind: str) -> None:
     metrics, kept = Registry(), make_kept(kind)
-    keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: kept.keeper}, {})
+    listening = Listening(metrics)
+    listening.use(kept.keeper)
     unusual = WEB[:2] + b"\x29\x00" + WEB[4:]
     for wire in (WEB, WEB, unusual):
         kept.fast(wire)
@@ -76,7 +93,7 @@ def test_lookups_and_changes_are_counted(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_stale_and_refused_are_counted(kind: str) -> None:
     metrics, kept = Registry(), make_kept(kind)
-    AnswerTables(metrics).use({LISTEN: kept.keeper}, {})
+    Listening(metrics).use(kept.keeper)
     held: list[Any] = []
     note, kept.keeper.enqueue = kept.keeper.enqueue, lambda *found: held.append(found)  # type: ignore[method-assign]  # learned later
     kept.slow(WEB)
@@ -97,11 +114,11 @@ def test_stale_and_refused_are_counted(kind: str) -> None:
 def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
     """A new table may stand where an old one stood in memory."""
     metrics = Registry()
-    keepers = AnswerTables(metrics)
+    listening = Listening(metrics)
     total = 0
     for turn in range(8):
         kept = make_kept(kind)
-        keepers.use({LISTEN: kept.keeper}, {})
+        listening.use(kept.keeper)
         kept.slow(WEB)
         for _ in range(40 - turn):
             assert kept.fast(WEB) is not None
@@ -116,16 +133,17 @@ def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
 def test_exchanged_table_is_counted_once_more(kind: str) -> None:
     """A worker may have been amid a batch."""
     metrics, old, new = Registry(), make_kept(kind), make_kept(kind)
-    keepers = AnswerTables(metrics)
+    listening = Listening(metrics)
     folded: list[str] = []
     for name, kept in (("old", old), ("new", new)):
         kept.keeper.fold = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
-    keepers.use({LISTEN: old.keeper}, {})
-    keepers.use({LISTEN: new.keeper}, {})
-    assert folded == ["old"]
+    listening.use(old.keeper)
+    folded.clear()
+    listening.use(new.keeper)
+    assert folded == ["old", "new"]
     for _ in range(2):
         metrics.fold()
-    assert folded == ["old", "old", "new", "new"]
+    assert folded == ["old", "new", "old", "new", "new"]
 
 
 @pytest.mark.sockets
@@ -165,22 +183,22 @@ def test_hits_are_logged_over_both_transports(
 
 def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:
     metrics, old, new = Registry(), make_kept("loop"), make_kept("loop")
-    keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: old.keeper}, {})
+    listening = Listening(metrics)
+    listening.use(old.keeper)
     old.keeper.table.log.dropped = 5
-    keepers.use({LISTEN: new.keeper}, {})
+    listening.use(new.keeper)
     old.keeper.table.log.dropped = 6  # of a batch that a worker was amid
     for _ in range(3):
         metrics.fold()
     assert values(metrics, "hsdns_log_drops_total") == {(): 6}
-    assert all(source is not old.keeper for _, source in keepers._seen)
+    assert list(listening.tables._tables) == [new.keeper]
 
 
 def test_what_sockets_counted_is_added_up() -> None:
     metrics = Registry()
-    keepers = AnswerTables(metrics)
+    listening = Listening(metrics)
     one, other = Statistics(), Statistics()
-    keepers.use({}, {LISTEN: one, LISTEN._replace(port=54): other})  # type: ignore[dict-item]  # only counters are asked
+    listening.use(udp=[one, other])
     one.dropped, other.dropped = 3, 4
     one.errors = {errno.EPERM: 2, 99_999: 1}
     metrics.fold()
@@ -193,45 +211,41 @@ def test_what_sockets_counted_is_added_up() -> None:
 
 def test_listener_that_is_opened_anew_counts_from_nothing() -> None:
     metrics = Registry()
-    keepers = AnswerTables(metrics)
+    listening = Listening(metrics)
     for total in range(1, 20):
         listener = Statistics()
-        udp: Any = {LISTEN: listener}
-        keepers.use({}, udp)
+        listening.use(udp=[listener])
         listener.dropped = 1
         metrics.fold()
         assert values(metrics, "hsdns_udp_queue_drops_total") == {(): total}
-        del listener, udp
+        del listener
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_leaving_listener_is_asked_is_counted_until_it_closes(kind: str) -> None:
+def test_listener_that_closes_is_counted_once_more(kind: str) -> None:
     metrics, kept, listener = Registry(), make_kept(kind), Statistics()
-    keepers, udp = AnswerTables(metrics), {LISTEN: listener}
-    keepers.use({LISTEN: kept.keeper}, udp)  # type: ignore[arg-type]  # only counters are asked
+    listening = Listening(metrics)
+    listening.use(kept.keeper, udp=[listener])
     kept.slow(WEB)
-    keepers.use({}, {}, [kept.keeper], [listener])  # type: ignore[list-item]  # as above
     for _ in range(2):
         assert kept.fast(WEB) is not None
         listener.dropped += 3
         listener.errors = {errno.EPERM: listener.dropped}
-        metrics.fold()
-    assert kept.fast(WEB) is not None
-    keepers.let_go([kept.keeper], [listener])  # type: ignore[list-item]  # as above
+        listening.use()
     metrics.fold()
-    assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == 3
+    assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == 2
     assert values(metrics, "hsdns_table_entries", "gauge") == {}
     assert values(metrics, "hsdns_udp_queue_drops_total") == {(): 6}
     assert values(metrics, "hsdns_udp_send_errors_total") == {("EPERM",): 6}
-    assert keepers._seen == {}
+    assert (listening.tables._tables, listening.tables._sockets) == ({}, {})
 
 
 def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
     metrics, kept = Registry(), make_kept("loop")
-    keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: kept.keeper}, {})
+    listening = Listening(metrics)
+    listening.use(kept.keeper)
     metrics.fold()
-    keepers.use({LISTEN: None}, {})
+    listening.use(None)
     metrics.fold()
     assert values(metrics, "hsdns_table_entries", "gauge") == {}
     assert values(metrics, "hsdns_table_bytes", "gauge") == {}
@@ -250,30 +264,29 @@ def test_make_keeper(text: str, keeps: bool) -> None:
 
 @pytest.mark.parametrize("implementation", ["rust", "python"])
 def test_implementation_is_shown(implementation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keepers_module, "IMPLEMENTATION", implementation)
+    monkeypatch.setattr(module, "IMPLEMENTATION", implementation)
     metrics = Registry()
-    AnswerTables(metrics)
+    AnswerTables(metrics, list)
     assert values(metrics, "hsdns_fastpath_info", "gauge") == {(implementation,): 1}
 
 
-def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exchanged_tables_go_though_nothing_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = make_kept("loop")
-    keepers = AnswerTables(Registry())
-    keepers.use({LISTEN: kept.keeper}, {})
+    listening = Listening(Registry())
+    listening.use(kept.keeper)
     turns = 0
 
     async def sleep(seconds: float) -> None:
         nonlocal turns
         turns += 1
         if turns == 1:
-            keepers.use({LISTEN: None}, {})  # a worker may still be amid a batch
+            listening.use(None)  # a worker may still be in the middle of a batch
         if turns == 2:
-            assert keepers._old == [kept.keeper]
+            assert list(listening.tables._tables) == [kept.keeper]
         if turns == 3:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(keepers_module, "sleep", sleep)
+    monkeypatch.setattr(module, "sleep", sleep)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(keepers.write_logs())
-    assert keepers._old == []
-    assert all(source is not kept.keeper for _, source in keepers._seen)
+        asyncio.run(listening.tables.write_logs())
+    assert listening.tables._tables == {}

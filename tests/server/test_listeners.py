@@ -1,10 +1,11 @@
-"""The sockets of the process: what a change of the Corefile opens, keeps and lets go of."""
+"""The listeners of a configuration: what a change of the Corefile binds, takes over and drains."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,10 +18,13 @@ from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.query import QueryProcessor
-from hsdns.server import listeners as module
-from hsdns.server.listeners import Leaving, Listeners
-from hsdns.server.runtime import ServerRuntime, Tasks
-from hsdns.server.sockets import BoundSockets, ListenError
+from hsdns.server import listener as listener_module
+from hsdns.server.listener import Listener
+from hsdns.server.listeners import Listeners
+from hsdns.server.opener import Opener
+from hsdns.server.runtime import Tasks
+from hsdns.server.sockets import ListenError
+from hsdns.server.tcp_listener import TcpListener
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
 from tests.support.sockets import Answer, TcpClient, UdpClient, processor, query, run, until
@@ -36,7 +40,9 @@ class Site:
 
     def __init__(self, workers: int = 1) -> None:
         self.tasks = Tasks()
-        self.listeners = Listeners(Registry(), self.tasks.spawn, ServerRuntime.clock, workers)
+        self.opener = Opener(Registry(), self.tasks.spawn, time.monotonic, workers, lambda: 0)
+        self.listeners = Listeners(self.opener, ())
+        self.made: list[Listeners] = []
         self.port = free_port()
         self.answers = 0
 
@@ -50,8 +56,8 @@ class Site:
         )
         return assemble(corefile, interfaces=dict, warn=pytest.fail)
 
-    async def change(self, text: str, answer: Answer | None = None) -> list[Leaving]:
-        """Change over; return what is left."""
+    async def change(self, text: str, answer: Answer | None = None) -> Listeners:
+        """Serve another Corefile; return the listeners of the one before, which has to drain them."""
         self.answers += 1
         rcode = self.answers
 
@@ -59,13 +65,17 @@ class Site:
             return Reply(rcode=rcode)
 
         configuration = self.configuration(text)
-        opened: dict[ListenAddress, BoundSockets] = {}
-        bound = await self.listeners.open(configuration, opened)
+        before, new = self.listeners, Listeners(self.opener, configuration.listeners)
+        self.made.append(new)
+        bound = new.bind(before)
         assert set(bound) == {listener.listen.server for listener in configuration.listeners}
         made: dict[str, QueryProcessor] = {
             server: processor(answer or count, server) for server in bound
         }
-        return await self.listeners.use(configuration.listeners, made.__getitem__, opened)
+        await new.start(made)
+        new.take_over(before, made)
+        self.listeners = new
+        return before
 
     async def ask(self, way: str = "udp", host: str = "127.0.0.1") -> int:
         """The rcode that is answered."""
@@ -78,14 +88,27 @@ class Site:
             return (await tcp.receive())[3] & 15
 
 
+def never() -> bool:
+    return False
+
+
+def tcp_of(listener: Listener) -> TcpListener:
+    assert listener.tcp is not None
+    return listener.tcp
+
+
+def is_accepting(listener: Listener) -> bool:
+    return tcp_of(listener)._server is not None
+
+
 @asynccontextmanager
 async def serving(workers: int = 1) -> AsyncIterator[Site]:
     site = Site(workers)
     try:
         yield site
     finally:
-        await site.listeners.let_go(list(site.listeners._leaving))  # of a test that failed
-        await site.listeners.close(lambda: False)
+        for each in site.made:
+            await each.drain(never, together=True)
         await site.tasks.cancel()
         with socket.create_server(("127.0.0.1", site.port)):
             pass  # it was given back
@@ -96,19 +119,19 @@ OTHER = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_open_exchange_let_go(kind: str) -> None:
+def test_start_take_over_drain(kind: str) -> None:
     async def test() -> None:
         async with serving() as site:
-            assert await site.change(BOUND) == []
+            await site.change(BOUND)
             before = site.listeners[ListenAddress("127.0.0.1", site.port)].sockets
             assert [await site.ask("udp"), await site.ask("tcp")] == [1, 1]
-            assert await site.change(BOUND + OTHER) == []
+            assert len(await site.change(BOUND + OTHER)) == 0
             assert site.listeners[ListenAddress("127.0.0.1", site.port)].sockets == before
             assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
             assert len(site.listeners.addresses) == len(site.listeners.udp) == 2
-            left = await site.change(OTHER)
+            old = await site.change(OTHER)
             assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
-            await site.listeners.let_go(left)
+            await old.drain(never, together=False)
             with pytest.raises(ConnectionRefusedError):
                 await site.ask("tcp")
 
@@ -117,7 +140,7 @@ def test_open_exchange_let_go(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_let_go_answers_what_is_in_work(kind: str) -> None:
+def test_drained_listener_answers_what_is_in_work(kind: str) -> None:
     async def test() -> None:
         go_on = asyncio.Event()
 
@@ -130,18 +153,16 @@ def test_what_is_let_go_answers_what_is_in_work(kind: str) -> None:
             asking = [asyncio.create_task(site.ask(way)) for way in ("udp", "tcp")]
             (listener,) = site.listeners
             await until(lambda: listener.pending == 2, "queries in work")
-            left = await site.change(OTHER)
-            closing = asyncio.create_task(site.listeners.let_go(left))
-            # Who wants the address again waits for it.
-            changing = asyncio.create_task(site.change(BOUND))
-            await until(lambda: listener.tcp._server is None, "no new connections")
-            assert not changing.done()
+            old = await site.change(OTHER)
+            draining = asyncio.create_task(old.drain(never, together=False))
+            await until(lambda: not is_accepting(listener), "no new connections")
+            assert not old.closed.is_set()
             go_on.set()
             assert [await each for each in asking] == [9, 9]
-            await closing
-            left = await changing
+            await draining
+            assert old.closed.is_set()
+            await site.change(BOUND)
             assert await site.ask() == 3
-            await site.listeners.let_go(left)
 
     with serving_with(kind):
         run(test())
@@ -174,9 +195,9 @@ def test_old_socket_answers_for_the_new_one(kind: str) -> None:
     async def test() -> None:
         async with serving() as site:
             await site.change(BOUND)
-            left = await site.change(".:PORT {\nwhoami\n}\n")
+            old = await site.change(".:PORT {\nwhoami\n}\n")
             assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
-            await site.listeners.let_go(left)
+            await old.drain(never, together=False)
             assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
 
     with serving_with(kind):
@@ -193,19 +214,18 @@ def test_connections_end_without_a_reset() -> None:
                 client.send(query().to_wire())
                 await client.receive()
                 (listener,) = site.listeners
-                listener.tcp.end()
+                tcp_of(listener).end()
                 client.send(query().to_wire())
                 async with asyncio.timeout(5):
-                    assert (
-                        await client.reader.read() == b""
-                    )  # an end of file, no ConnectionResetError
+                    # An end of file, no ConnectionResetError.
+                    assert await client.reader.read() == b""
 
     run(test())
 
 
 def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DRAIN_TIMEOUT", 0.0)
-    monkeypatch.setattr(module, "LINGER_TIMEOUT", 0.0)
+    monkeypatch.setattr(listener_module, "DRAIN_TIMEOUT", 0.0)
+    monkeypatch.setattr(listener_module, "LINGER_TIMEOUT", 0.0)
 
     async def test() -> None:
         async def wait(request: object) -> Reply:
@@ -218,7 +238,7 @@ def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
                 client.send(query().to_wire())
                 (listener,) = site.listeners
                 await until(lambda: listener.pending == 1, "a query in work")
-                await site.listeners.close(lambda: False)
+                await site.listeners.drain(never, together=True)
                 assert await client.has_ended()
 
     run(test())
@@ -232,15 +252,15 @@ def test_tls_and_https_are_tcp_alone() -> None:
             await site.change(text)
             assert site.listeners.udp == {}
             over_tls, https = site.listeners
-            before = over_tls.tcp.settings
+            before = tcp_of(over_tls).settings
             assert before.tls is not None
-            assert https.tcp.settings.max_connections == 200
+            assert tcp_of(https).settings.max_connections == 200
             assert len(over_tls.sockets) == 1
             with socket.socket(type=socket.SOCK_DGRAM) as free:
                 free.bind(("127.0.0.1", site.port))
             # A reload without the certificate: the same sockets, plain text from the next connection on.
             await site.change(text.replace(tls, "timeouts {\nread 9s\n}"))
-            after = over_tls.tcp.settings
+            after = tcp_of(over_tls).settings
             assert (after.tls, after.limits.read) == (None, 9)
             assert await site.ask("tcp") == 2
 
@@ -251,13 +271,13 @@ def test_what_cannot_be_opened() -> None:
     async def test() -> None:
         async with serving() as site:
             await site.change(BOUND)
-            opened: dict[ListenAddress, BoundSockets] = {}
             wrong = site.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
+            new = Listeners(site.opener, wrong.listeners)
             with pytest.raises(ListenError, match="this host has no such address"):
-                await site.listeners.open(wrong, opened)
-            (found,) = opened.values()
-            site.listeners.give_back(opened)
-            assert [sock.fileno() for sock in (*found.udp, found.tcp)] == [-1, -1]
+                new.bind(site.listeners)
+            (found,) = new._bound.values()
+            await new.release(never)
+            assert [sock.fileno() for sock in found.sockets] == [-1, -1]
             assert await site.ask() == 1
 
     run(test())
@@ -278,11 +298,11 @@ def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
             await site.change(BOUND)
             (udp,) = site.listeners.udp.values()
             assert len(udp.sockets) == first
-            left = await site.change(BOUND.replace("whoami", f"multisocket {second}\nwhoami"))
-            assert left == [udp]
+            old = await site.change(BOUND.replace("whoami", f"multisocket {second}\nwhoami"))
+            assert [each.parts for each in old] == [[udp]]
             for _ in range(20):
                 assert await site.ask() == 2
-            await site.listeners.let_go(left)
+            await old.drain(never, together=False)
             (udp,) = site.listeners.udp.values()
             assert len(udp.sockets) == second
             assert [shared(sock) for sock in udp.sockets] == [second > 1] * second
@@ -301,7 +321,6 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with serving() as site:
             await site.change(BOUND)
-            opened: dict[ListenAddress, BoundSockets] = {}
             real = socket.socket
             made: list[Any] = []
 
@@ -313,10 +332,11 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
 
             more = site.configuration(BOUND.replace("whoami", "multisocket 4\nwhoami"))
             monkeypatch.setattr("hsdns.server.sockets.socket.socket", scarce)
+            new = Listeners(site.opener, more.listeners)
             with pytest.raises(ListenError, match="Too many open files"):
-                await site.listeners.open(more, opened)
+                new.bind(site.listeners)
             monkeypatch.undo()
-            site.listeners.give_back(opened)
+            await new.release(never)
             assert await site.ask() == 1
             (udp,) = site.listeners.udp.values()
             assert not shared(udp.sock)

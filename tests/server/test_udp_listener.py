@@ -15,7 +15,7 @@ from hsdns.chain import Request
 from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
-from hsdns.server.udp import BATCH_LEN, UdpListener
+from hsdns.server.udp_listener import BATCH_LEN, UdpListener
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
 from hsdns.zones import Zones
@@ -352,11 +352,11 @@ def test_fault_beside_the_handlers_is_counted_once(
 
             def fail(*args: object) -> None:
                 if has_counted:
-                    server._pending -= 1
+                    server.pending -= 1
                 raise RuntimeError("broken")
 
             monkeypatch.setattr("hsdns.eager.start", fail)
-            server._answer(b"", b"", b"", lambda reply: None)
+            server._answer(0, b"", b"?", b"")
             assert server.pending == 0
 
     run(test())

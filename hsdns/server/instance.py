@@ -159,22 +159,30 @@ class Instance:
             self._settle()
 
     async def drain(self) -> None:
-        """Close the listeners when their queries are answered, then stop.
-
-        Without a successor, because the process ends, it is SERVING, and its listeners close together.
-        """
-        is_last = self.state is State.SERVING
-        if is_last:
-            self._life.fire(Event.SHUT_DOWN)
+        """Close the listeners that the successor has not taken over when their queries are answered, then stop."""
         runtime = self.runtime
         try:
-            await self.listeners.drain(self._is_forced, together=is_last)
+            await self.listeners.drain(self._is_forced)
         finally:
             self._settle()
-            if not is_last:  # the successor's listeners wait for these
-                await runtime.wait_until(
-                    lambda: not len(runtime.queries) or self._is_forced(), DRAIN_TIMEOUT
-                )
+            await runtime.wait_until(  # at listeners that the successor has taken over
+                lambda: not len(runtime.queries) or self._is_forced(), DRAIN_TIMEOUT
+            )
+            self._life.fire(Event.DRAINED)
+            await self._stop(self.configuration.plugins)
+
+    async def shut_down(self, draining: Sequence[Instance]) -> None:
+        """Close all listeners together when their queries are answered, then stop: there is no successor.
+
+        Those that drain already are waited for: their listeners may have this one answer.
+        """
+        self._life.fire(Event.SHUT_DOWN)
+        try:
+            await self.listeners.shut_down(self._is_forced, [each.listeners for each in draining])
+        finally:
+            self._settle()
+            for each in draining:
+                await each.listeners.closed.wait()
             self._life.fire(Event.DRAINED)
             await self._stop(self.configuration.plugins)
 
@@ -200,7 +208,9 @@ class Instance:
     async def _release(self, predecessor: Instance | None) -> None:
         """End what a start has begun."""
         try:
+            self._settle()  # new listeners may have answered from their tables
             await self.listeners.release(self._is_forced)
+            self._settle()
             if predecessor is not None:  # its pages may have been exchanged already
                 await self._http.open(predecessor.runtime.pages)
                 await self._http.keep_only(predecessor.runtime.pages)

@@ -216,8 +216,10 @@ class Server:
         ):  # a reload that could not be cancelled drains the old instance first
             if self.phase is Phase.CLOSED:
                 return
-            if self.instance is not None:
-                self._drains.spawn(self._drain(self.instance), "drain")
+            serving, draining = self.instance, [*self.instances]
+            if serving is not None:
+                draining.remove(serving)
+                self._drains.spawn(self._finish(serving, serving.shut_down(draining)), "drain")
             await self._drains.wait()
             self._tables.settle()
             await self._http.close()
@@ -277,9 +279,9 @@ class Server:
             return
         self.show_running()
         if old.is_idle:
-            await self._drain(old)
+            await self._finish(old, old.drain())
         else:
-            self._drains.spawn(self._drain(old), "drain")
+            self._drains.spawn(self._finish(old, old.drain()), "drain")
 
     def _make_instance(self, configuration: Configuration) -> Instance:
         def processors(
@@ -308,9 +310,9 @@ class Server:
         )
         return instance
 
-    async def _drain(self, instance: Instance) -> None:
+    async def _finish(self, instance: Instance, end: Coroutine[Any, Any, None]) -> None:
         try:
-            await instance.drain()
+            await end
         finally:
             self.instances.remove(instance)
 

@@ -23,11 +23,11 @@ POLL_INTERVAL: Final = 0.01  # seconds
 
 
 class Patience(NamedTuple):
-    """How long a listener that drains waits: `is_over` ends it at once, `has_pending` tells whether it is needed."""
+    """How long a listener that drains waits: while `is_needed`, unless `is_over`, and at most its time limits."""
 
     clock: Callable[[], float]
     is_over: Callable[[], bool]
-    has_pending: Callable[[], bool]
+    is_needed: Callable[[], bool]
 
     async def wait_while(self, condition: Callable[[], bool], deadline: float) -> None:
         """Wait until a condition no longer holds, or the deadline has passed."""
@@ -92,10 +92,10 @@ class Listener(NamedTuple):
         try:
             if self.tcp is not None:
                 self.tcp.stop_accepting()
-            await wait_while(patience.has_pending, clock() + DRAIN_TIMEOUT)
+            await wait_while(patience.is_needed, clock() + DRAIN_TIMEOUT)
             self.stop_reading()
             deadline = clock() + LINGER_TIMEOUT
-            await wait_while(patience.has_pending, deadline)
+            await wait_while(patience.is_needed, deadline)
             await wait_while(lambda: bool(self.connections), deadline)
             if self.tcp is None and self.udp is not None:
                 self.udp.stop_reading()  # its successor answers what has arrived meanwhile

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hsdns.assemble import ListenAddress, ServedAddress
 from hsdns.chain import Endpoint
@@ -116,21 +116,29 @@ class Listeners:
         for listen, each in self._serving.items():
             each.exchange(processors[listen.server])
 
-    async def drain(self, is_over: Callable[[], bool], *, together: bool) -> None:
-        """Close each listener once its queries are answered, or those of all with `together`; raise a fault at last.
+    async def drain(self, is_over: Callable[[], bool]) -> None:
+        """Close each listener once its own queries are answered; `is_over` ends the waiting at once.
 
-        `is_over` ends the waiting at once.
+        What a listener raises is raised when all have closed.
         """
-        listeners = list(self)
+        await self._close_when(lambda each: lambda: each.pending > 0, is_over)
 
-        def patience(each: Listener) -> Patience:
-            awaited = listeners if together else [each]
-            return Patience(
-                self._opener.clock, is_over, lambda: any(other.pending for other in awaited)
+    async def shut_down(self, is_over: Callable[[], bool], draining: Sequence[Listeners]) -> None:
+        """Close all listeners once the queries of all are answered, and those that drain have closed; as drain()."""
+
+        def is_needed() -> bool:
+            return any(each.pending for each in self) or not all(
+                each.closed.is_set() for each in draining
             )
 
+        await self._close_when(lambda each: is_needed, is_over)
+
+    async def _close_when(
+        self, is_needed: Callable[[Listener], Callable[[], bool]], is_over: Callable[[], bool]
+    ) -> None:
+        clock = self._opener.clock
+        drains = [each.drain(Patience(clock, is_over, is_needed(each))) for each in self]
         try:
-            drains = (each.drain(patience(each)) for each in listeners)
             faults = await asyncio.gather(*drains, return_exceptions=True)
         finally:
             self._started.clear()
@@ -143,7 +151,7 @@ class Listeners:
     async def release(self, is_over: Callable[[], bool]) -> None:
         """Close what was bound or started for a configuration that does not start."""
         try:
-            await self.drain(is_over, together=True)
+            await self.drain(is_over)
         finally:
             for sockets in self._bound.values():
                 sockets.close()

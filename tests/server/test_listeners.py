@@ -108,7 +108,7 @@ async def serving(workers: int = 1) -> AsyncIterator[Site]:
         yield site
     finally:
         for each in site.made:
-            await each.drain(never, together=True)
+            await each.drain(never)
         await site.tasks.cancel()
         with socket.create_server(("127.0.0.1", site.port)):
             pass  # it was given back
@@ -131,7 +131,7 @@ def test_start_take_over_drain(kind: str) -> None:
             assert len(site.listeners.addresses) == len(site.listeners.udp) == 2
             old = await site.change(OTHER)
             assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
-            await old.drain(never, together=False)
+            await old.drain(never)
             with pytest.raises(ConnectionRefusedError):
                 await site.ask("tcp")
 
@@ -154,7 +154,7 @@ def test_drained_listener_answers_what_is_in_work(kind: str) -> None:
             (listener,) = site.listeners
             await until(lambda: listener.pending == 2, "queries in work")
             old = await site.change(OTHER)
-            draining = asyncio.create_task(old.drain(never, together=False))
+            draining = asyncio.create_task(old.drain(never))
             await until(lambda: not is_accepting(listener), "no new connections")
             assert not old.closed.is_set()
             go_on.set()
@@ -197,7 +197,7 @@ def test_old_socket_answers_for_the_new_one(kind: str) -> None:
             await site.change(BOUND)
             old = await site.change(".:PORT {\nwhoami\n}\n")
             assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
-            await old.drain(never, together=False)
+            await old.drain(never)
             assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
 
     with serving_with(kind):
@@ -238,7 +238,7 @@ def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
                 client.send(query().to_wire())
                 (listener,) = site.listeners
                 await until(lambda: listener.pending == 1, "a query in work")
-                await site.listeners.drain(never, together=True)
+                await site.listeners.shut_down(never, [])
                 assert await client.has_ended()
 
     run(test())
@@ -302,7 +302,7 @@ def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
             assert [each.parts for each in old] == [[udp]]
             for _ in range(20):
                 assert await site.ask() == 2
-            await old.drain(never, together=False)
+            await old.drain(never)
             (udp,) = site.listeners.udp.values()
             assert len(udp.sockets) == second
             assert [shared(sock) for sock in udp.sockets] == [second > 1] * second

@@ -141,7 +141,10 @@ class Instance:
         )
         self._settle()
         if self._have_names_changed:
-            self.names_answered_first_changed()
+            try:
+                self.names_answered_first_changed()
+            except Exception:  # it serves already, so this is no start that fails
+                log.exception("answer tables are not made anew for names that have changed")
 
     def cancel_start(self) -> None:
         """Have a start that is still being prepared fail; one that is further on goes on."""

@@ -187,6 +187,7 @@ class Processor:
     def __init__(self, world: World, server: str, runtime: ServerRuntime) -> None:
         self.server, self.keeper = server, Table(world, server)
         self.table = self.keeper
+        self.names = world.names.get(id(runtime), 0)
         self._world, self._runtime = world, runtime
 
     def flush(self) -> None:
@@ -462,6 +463,7 @@ class World:
         self.tables: list[Table] = []
         self.plugins: list[Watched] = []
         self.questions: list[Question] = []
+        self.names: dict[int, int] = {}  # which version, of each runtime
         self.gates: list[tuple[str, asyncio.Future[None]]] = []
         self.began_to_drain: dict[Instance, float] = {}
         self.folded = self.written = self.dropped = 0
@@ -566,6 +568,10 @@ class World:
                 isinstance(udp, Udp) and udp.is_reading and not udp.is_closed, "UDP is not read"
             )
             self.check(isinstance(tcp, Tcp) and tcp.is_accepting, "TCP is not accepted")
+        if self.opening.fault != "processors":
+            processors: Any = serving.runtime.processors.values()
+            current = self.names.get(id(serving.runtime), 0)
+            self.check(all(each.names == current for each in processors), "names are old")
         if self.server.phase is Phase.SERVING:
             pages, shown = serving.runtime.pages.by_address, self.server._http.shown  # type: ignore[attr-defined]  # a stand-in
             self.check(shown == pages, "pages of another configuration are shown")

@@ -2,10 +2,11 @@
 
 A state machine over a server whose edges are in memory (stand_ins.py): no socket, no thread, a scripted clock.  In each
 turn of the loop stand_ins.World.observe() looks whether the server is whole; at the end nothing is left of it.
-HSDNS_HISTORIES sets how many histories are tried (150 without it).
+HSDNS_HISTORIES sets how many histories are tried (80 without it).
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -15,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from hsdns.server.phases import Phase
-from tests.server.stand_ins import MODES, Connection, Question, Script, World
+from tests.server.stand_ins import MODES, Connection, Question, Script, ScriptedError, World
 
-HISTORIES = int(os.environ.get("HSDNS_HISTORIES", "150"))
+HISTORIES = int(os.environ.get("HSDNS_HISTORIES", "80"))
 FAULTS = ("parse", "build", "bind", "http", "processors", "udp", "tcp")
 
 mostly_now = st.one_of(st.just("now"), st.sampled_from(MODES))
@@ -110,7 +111,14 @@ class Histories(RuleBasedStateMachine):
     @rule(number=numbers)
     def change_names(self, number: int) -> None:
         instances = self.world.server.instances
-        self._within(instances[number % len(instances)].runtime.names_answered_first_changed)
+        runtime = instances[number % len(instances)].runtime
+
+        def change() -> None:
+            self.world.names[id(runtime)] = self.world.names.get(id(runtime), 0) + 1
+            with contextlib.suppress(ScriptedError):
+                runtime.names_answered_first_changed()
+
+        self._within(change)
 
     @rule()
     def scrape(self) -> None:
@@ -234,13 +242,18 @@ class Histories(RuleBasedStateMachine):
         handler = world.loop.handlers.get(number)
         if handler is None or self.is_over:
             return
-        is_forced = number == signal.SIGQUIT or (number == signal.SIGINT and world.server.stopping)
-        if is_forced:
-            world.is_forced = True
-            self.statuses = [2 if number == signal.SIGINT else 0]
-        elif number in (signal.SIGTERM, signal.SIGINT):
-            self.statuses.append(0)
-        self._within(handler)
+
+        def come() -> None:
+            if world.server.phase is Phase.CLOSED:
+                return
+            if number == signal.SIGQUIT or (number == signal.SIGINT and world.server.stopping):
+                world.is_forced = True
+                self.statuses = [2 if number == signal.SIGINT else 0]
+            elif number in (signal.SIGTERM, signal.SIGINT):
+                self.statuses.append(0)
+            handler()
+
+        self._within(come)
 
     def _within(self, callback: object) -> None:
         """Call something in the loop, as what happens outside comes."""

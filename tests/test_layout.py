@@ -43,6 +43,8 @@ WHOLE = {
     "tests/loadtest/watch/test_figures.py": "the benchmark's statistics",
     "tests/loadtest/watch/test_reading.py": "what the benchmark reads: /proc, command lines, HTTP, changes",
     "tests/loadtest/watch/test_report.py": "the benchmark's tables",
+    "tests/server/test_histories.py": "the life of the server, under any history of reloads, signals and clients",
+    "tests/server/test_under_load.py": "a whole server that reloads and ends while it is asked",
     "tests/support/test_dig.py": "the reading and comparing of what scenarios expect",
     "tests/support/test_fake_api.py": "the API server in the test process",
     "tests/support/test_scenario.py": "the reading of scenarios",

@@ -25,6 +25,7 @@ from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import AnswerTables
+from hsdns.server.corefile_reader import CorefileReader
 from hsdns.server.enabled import show_enabled
 from hsdns.server.http import HttpError, HttpListeners
 from hsdns.server.instance import Instance, State
@@ -70,7 +71,7 @@ class Server:
         self.counters = Versions()
         self.workers = workers
         self.instances: list[Instance] = []  # all that have not stopped, oldest first
-        self._load = load
+        self._corefile = CorefileReader(load)
         self._build = build
         self._clock = clock
         self._processors = processors
@@ -84,7 +85,6 @@ class Server:
         self._changing = asyncio.Lock()  # held by the start, a reload, or the end
         self._status: int | None = None
         self._ended = asyncio.Event()
-        self._tried = ""  # digest of the Corefile that was put to use, or tried, last; or why it could not be read
         self._counts = QueryCounts(self.metrics)
         self._tables = AnswerTables(self.metrics, self._listeners)
 
@@ -128,8 +128,8 @@ class Server:
             return
         self._life.fire(Event.START)
         try:
-            corefile = self._load()
-            self._tried = corefile.digest
+            corefile = self._corefile.read()
+            assert corefile is not None, "asked for in any case"
             await asyncio.create_task(self._start_first(self._build(corefile)))
         except BaseException as error:
             await self.close()
@@ -168,7 +168,7 @@ class Server:
             # A second line with the same reason, for the searches and alerts that are written for CoreDNS's.
             trigger = RELOAD_FAILED if only_if_changed else "SIGUSR1"
             try:
-                corefile = self._read(only_if_changed)
+                corefile = self._corefile.read(only_if_changed=only_if_changed)
                 if corefile is None:
                     return True
                 show_version(self.metrics, corefile.digest)
@@ -245,20 +245,6 @@ class Server:
         async with self._changing:  # a reload that is asked for meanwhile comes after the start
             await self._change_over(configuration)
             self._life.fire(Event.STARTED)
-
-    def _read(self, only_if_changed: bool) -> Corefile | None:
-        """Parse the Corefile; None where it is what was tried last.  A bad file is tried once, not every 30 seconds."""
-        tried = self._tried
-        try:
-            corefile = self._load()
-        except CorefileError as error:
-            self._tried = str(error)
-            if only_if_changed and self._tried == tried:
-                return None
-            log.info("Reloading")
-            raise
-        self._tried = corefile.digest
-        return None if only_if_changed and self._tried == tried else corefile
 
     async def _change_over(self, configuration: Configuration) -> None:
         """Serve a configuration; raise, with the instance that serves untouched, if it does not start."""

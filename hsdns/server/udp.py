@@ -38,9 +38,9 @@ class UdpServer(UdpListener):
 
     def stop_reading(self) -> None:
         """Take what has already arrived, and no more; replies still go out."""
-        asyncio.get_running_loop().remove_reader(self.sock.fileno())
         if self._is_closed:
             return
+        asyncio.get_running_loop().remove_reader(self.sock.fileno())
         for _ in range(batches_in(self.sock)):
             before = self._batch.statistics().received
             self._read_batch()

@@ -41,15 +41,22 @@ class ScriptedError(Exception):
     """What a part of the script raises."""
 
 
+def as_any(stand_in: object) -> Any:
+    """What stands in for a part of the server, or such a part for a stand-in."""
+    return stand_in
+
+
 class Errors(logging.Handler):
     """Collects what is logged as an error without being scripted."""
 
     def __init__(self, check: Callable[[bool, str], None]) -> None:
         super().__init__(logging.ERROR)
         self._check = check
+        self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Look at a record."""
+        self.messages.append(record.getMessage())
         if record.exc_info is not None:
             error = record.exc_info[1]
             self._check(isinstance(error, ScriptedError), f"{record.getMessage()}: {error!r}")
@@ -76,7 +83,7 @@ class ScriptedLoop(asyncio.SelectorEventLoop):
         """Scripted seconds."""
         return self.now
 
-    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+    def add_signal_handler(self, sig: int, callback: Any, *args: object) -> None:
         """Keep it for the script."""
         self.handlers[sig] = callback
 
@@ -101,7 +108,7 @@ class Script:
     lameduck: float = 0.0
     starts: tuple[str, ...] = ("now", "now", "now")  # of each plugin, one of MODES
     stops: tuple[str, ...] = ("now", "now", "now")
-    fault: str = ""  # "parse", "build", "bind", "http", "processors", "udp", "tcp"
+    fault: str = ""  # "parse", "build", "bind", "http", "processors", "udp", "tcp", "end"
     at: int = 0  # the how manieth part of that kind
     opens: str = "now"  # when TCP begins to accept
     digest: str = ""
@@ -157,7 +164,7 @@ class Table:
     def is_attached(self) -> bool:
         return any(
             each.processor.keeper is self
-            for each in (*self.world.udp, *self.world.tcp)
+            for each in [*map(as_any, self.world.udp), *map(as_any, self.world.tcp)]
             if not each.is_closed
         )
 
@@ -317,6 +324,7 @@ class Tcp:
     ) -> None:
         self.world, self.sock, self.processor, self.settings = world, sock, processor, settings
         self.spawn = spawn
+        self.script = world.opening
         self.connections: set[Connection] = set()
         self.is_accepting = self.is_closed = False
         world.tcp.append(self)
@@ -335,6 +343,8 @@ class Tcp:
         self.sock.close()
 
     def end(self) -> None:
+        if self.script.fault == "end":
+            raise ScriptedError("end")
         for each in tuple(self.connections):
             each.end()
 
@@ -388,13 +398,14 @@ class MemoryHttp:
         self.shown: dict[str, Mapping[str, Any]] = {}
 
     async def open(self, pages: HttpPages) -> None:
-        await asyncio.sleep(0)
         if any(address not in self.shown for address in pages.by_address):
+            await asyncio.sleep(0)
             self.world.fault_at("http")
         self.shown |= {address: dict(paths) for address, paths in pages.by_address.items()}
 
     async def keep_only(self, pages: HttpPages) -> None:
-        await asyncio.sleep(0)
+        if any(address not in pages.by_address for address in self.shown):
+            await asyncio.sleep(0)
         self.shown = {
             address: found for address, found in self.shown.items() if address in pages.by_address
         }
@@ -418,7 +429,7 @@ class Watched(Plugin):
         self.runtime = runtime
         runtime.spawn(asyncio.Event().wait(), "forever")
         if not self.index:
-            runtime.serve_http(f":{self.script.ports[0]}", {"/health": self.answer})  # type: ignore[dict-item]  # as is
+            runtime.serve_http(f":{self.script.ports[0]}", {"/health": self.answer})
         await self.world.pause(self.script.starts[self.index], f"start {self.index}")
 
     async def stop(self) -> None:
@@ -472,7 +483,8 @@ class World:
         self._parts: dict[str, int] = {}
         self._digests = 0
         logger = logging.getLogger("hsdns")
-        logger.handlers, logger.propagate = [Errors(self.check)], False
+        self.errors = Errors(self.check)
+        logger.handlers, logger.propagate = [self.errors], False
 
         class ThisOpener(MemoryOpener):
             world = self
@@ -496,6 +508,15 @@ class World:
         script.digest = str(self._digests)
         self.script = script
 
+    def close(self) -> None:
+        """End what is left of it."""
+        self.main.cancel()
+        self.loop.turn(3)
+        self.loop.close()
+        logger = logging.getLogger("hsdns")
+        logger.handlers, logger.propagate = [], True
+        logger.setLevel(logging.NOTSET)
+
     @property
     def listening(self) -> list[Udp]:
         """The UDP listeners whose sockets can receive."""
@@ -513,6 +534,8 @@ class World:
             await gate
         if mode.endswith("fails"):
             raise ScriptedError(what)
+        if mode == "ends as cancelled":  # as what has waited for a task that it cancelled
+            raise asyncio.CancelledError
 
     def fault_at(self, kind: str) -> None:
         """Raise where the script has a fault."""
@@ -563,11 +586,9 @@ class World:
             self.check(
                 listener.processor is serving.runtime.processors[address.server], "another answers"
             )
-            udp, tcp = listener.udp, listener.tcp
-            self.check(
-                isinstance(udp, Udp) and udp.is_reading and not udp.is_closed, "UDP is not read"
-            )
-            self.check(isinstance(tcp, Tcp) and tcp.is_accepting, "TCP is not accepted")
+            udp, tcp = as_any(listener.udp), as_any(listener.tcp)
+            self.check(udp.is_reading and not udp.is_closed, "UDP is not read")
+            self.check(tcp.is_accepting, "TCP is not accepted")
         if self.opening.fault != "processors":
             processors: Any = serving.runtime.processors.values()
             current = self.names.get(id(serving.runtime), 0)

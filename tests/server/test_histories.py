@@ -7,7 +7,6 @@ HSDNS_HISTORIES sets how many histories are tried (80 without it).
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 
@@ -19,16 +18,17 @@ from hsdns.server.phases import Phase
 from tests.server.stand_ins import MODES, Connection, Question, Script, ScriptedError, World
 
 HISTORIES = int(os.environ.get("HSDNS_HISTORIES", "80"))
-FAULTS = ("parse", "build", "bind", "http", "processors", "udp", "tcp")
+FAULTS = ("parse", "build", "bind", "http", "processors", "udp", "tcp", "end")
 
 mostly_now = st.one_of(st.just("now"), st.sampled_from(MODES))
+stops = st.one_of(mostly_now, st.just("ends as cancelled"))
 scripts = st.builds(
     Script,
     ports=st.sampled_from([(53,), (54,), (53, 54), (53, 54, 55)]),
     workers=st.sampled_from([1, 2]),
     lameduck=st.sampled_from([0.0, 5.0]),
     starts=st.tuples(mostly_now, mostly_now, mostly_now),
-    stops=st.tuples(mostly_now, mostly_now, mostly_now),
+    stops=st.tuples(stops, stops, stops),
     fault=st.one_of(st.just(""), st.sampled_from(FAULTS)),
     at=st.integers(0, 2),
     opens=mostly_now,
@@ -193,12 +193,7 @@ class Histories(RuleBasedStateMachine):
             self.is_whole()
             self._check_that_nothing_is_left()
         finally:
-            world.main.cancel()
-            world.loop.turn(3)
-            world.loop.close()
-            logger = logging.getLogger("hsdns")
-            logger.handlers, logger.propagate = [], True
-            logger.setLevel(logging.NOTSET)
+            world.close()
 
     def _end(self) -> None:
         """End the process, patiently where it can be; it has to end, whatever is in its way."""

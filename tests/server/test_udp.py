@@ -1,0 +1,50 @@
+"""UDP on the loop; what workers do too is in test_udp_listener.py."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from hsdns.assemble import ListenAddress
+from hsdns.server.runtime import Tasks
+from hsdns.server.sockets import open_udp
+from hsdns.server.udp import UdpServer
+from tests.support.sockets import LOOPS, asked_address, processor, run
+from tests.support.udp_listeners import listen_udp
+
+pytestmark = pytest.mark.sockets
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_it_has_one_socket_and_drops_nothing(loop: str) -> None:
+    async def test() -> None:
+        sockets = [open_udp(ListenAddress("127.0.0.1", 0)) for _ in range(2)]
+        answers = processor(asked_address)
+        server = listen_udp("loop", sockets, answers, Tasks().spawn, lambda: 0.0)
+        assert isinstance(server, UdpServer)
+        assert server.sockets == sockets[:1]
+        assert server.statistics() == (0, {})
+        server._batch.send([(b"reply", b"no address", b"")])
+        dropped, errors = server.statistics()
+        assert dropped == 0
+        assert sum(errors.values()) == 1
+        assert errno.EAGAIN not in errors
+        server.close()
+        sockets[1].close()
+
+    run(test(), loop)
+
+
+def test_closed_socket_is_not_read() -> None:
+    """Its number may be another one's by then."""
+
+    async def test() -> None:
+        sock = open_udp(ListenAddress("127.0.0.1", 0))
+        server = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: 0.0)
+        server.start()
+        server.close()
+        server.stop_reading()
+        assert sock.fileno() == -1
+
+    run(test())

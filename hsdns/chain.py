@@ -19,6 +19,7 @@ import msgspec
 from hsdns.cluster.freshness import Counters, Dependencies
 from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import Directive, Token
+from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
 from hsdns.wire.iana import Rcode
@@ -62,7 +63,6 @@ class Request(msgspec.Struct, frozen=True):
 
 Next = Callable[[Request], Awaitable[Reply]]
 Spawn = Callable[[Coroutine[Any, Any, Reply]], Awaitable[Reply]]
-HttpHandler = Callable[[str], tuple[int, str, bytes]]  # path?query -> status, content type, body
 
 
 class Readiness(NamedTuple):
@@ -116,7 +116,7 @@ class Runtime(Protocol):
     async def resolve(self, request: Request) -> Reply:
         """Ask this very server, through whichever block owns the name (CoreDNS upstream.Lookup)."""
 
-    def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
+    def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Answer GET requests for these paths on `host:port`; the socket outlives a reload that asks for it again."""
 
     def readiness(self) -> Readiness:

@@ -20,6 +20,7 @@ from hsdns.chain import Block, Plugin, Runtime
 from hsdns.corefile.arguments import HostPort, listen_address, optional_argument, split_host_port
 from hsdns.corefile.properties import Property, duration, duration_to_text, one, read_properties
 from hsdns.corefile.tree import Directive
+from hsdns.http_page import HttpPage
 from hsdns.metrics import SLIM_TIME_BUCKETS
 
 DEFAULT_ADDRESS: Final = ":8080"
@@ -64,7 +65,7 @@ class Health(Plugin):
         self._failures = runtime.metrics.counter(
             "coredns_health_request_failures_total", "The number of times the health check failed."
         )
-        runtime.serve_http(self.address, {"/health": self.answer})
+        runtime.serve_http(self.address, {"/health": HttpPage(self.answer)})
         host, port = split_host_port(self.address) or HostPort("", 0)
         if port:  # the kernel chooses for port 0, and only the listener knows what
             # Of all the addresses that it listens on, one has to be asked; the name of it would be looked up, and that

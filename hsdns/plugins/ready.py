@@ -18,6 +18,7 @@ from hsdns.chain import Block, Plugin, Readiness, Runtime
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, choice, one, only_once, read_properties
 from hsdns.corefile.tree import Directive
+from hsdns.http_page import HttpPage
 
 DEFAULT_ADDRESS: Final = ":8181"
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -56,7 +57,7 @@ class Ready(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Have /ready answered."""
         self._runtime = runtime
-        runtime.serve_http(self.address, {"/ready": self.answer})
+        runtime.serve_http(self.address, {"/ready": HttpPage(self.answer)})
 
     def answer(self, path: str) -> tuple[int, str, bytes]:
         """Answer a request for /ready: 200 `OK`, or 503 and who is not ready."""

@@ -27,25 +27,20 @@ from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import AnswerTables
 from hsdns.server.corefile_reader import CorefileReader
 from hsdns.server.enabled import show_enabled
-from hsdns.server.http import HttpError, HttpListeners
+from hsdns.server.http import HttpListeners
 from hsdns.server.instance import Instance, State
 from hsdns.server.listener import Listener
 from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.runtime import ServerRuntime, Tasks
-from hsdns.server.sockets import ListenError
+from hsdns.server.start_error import START_FAILURES
+from hsdns.server.start_error import StartError as StartError
 from hsdns.server.transitions import StateMachine
 
 log = logging.getLogger("hsdns.server")
 
 RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
-
-StartFailures = (CorefileError, ListenError, HttpError, OSError)
-
-
-class StartError(Exception):
-    """A sentence for the operator: why the server did not start."""
 
 
 class Server:
@@ -79,7 +74,11 @@ class Server:
         self._tasks = Tasks()
         self._drains = Tasks()
         self._opener = opener(
-            self.metrics, self._tasks.spawn, clock, workers, self._count_connections
+            self.metrics,
+            self._tasks.spawn,
+            clock,
+            workers,
+            lambda: sum(each.connections for each in self._listeners()),
         )
         self._life = StateMachine(TRANSITIONS, Phase.NEW)
         self._changing = asyncio.Lock()  # held by the start, a reload, or the end
@@ -135,7 +134,7 @@ class Server:
             await self.close()
             if isinstance(error, asyncio.CancelledError) and self._ended.is_set():
                 return
-            if isinstance(error, StartFailures) and not isinstance(error, CorefileError):
+            if isinstance(error, START_FAILURES) and not isinstance(error, CorefileError):
                 raise StartError(str(error)) from error
             raise
         if self.phase in (Phase.CLOSING, Phase.QUITTING):
@@ -174,14 +173,12 @@ class Server:
                 show_version(self.metrics, corefile.digest)
                 log.info("Reloading")
                 await self._change_over(self._build(corefile))
-            except StartFailures as error:
-                failures(self.metrics).inc()
-                log.error("Restart failed: %s (serving goes on as before)", error)
-                log.error("%s: %s", trigger, error)
-                return False
             except Exception as error:
                 failures(self.metrics).inc()
-                log.exception("Restart failed; serving goes on as before")
+                if isinstance(error, START_FAILURES):
+                    log.error("Restart failed: %s (serving goes on as before)", error)
+                else:
+                    log.exception("Restart failed; serving goes on as before")
                 log.error("%s: %s", trigger, error)
                 return False
             finally:
@@ -270,11 +267,6 @@ class Server:
             self._drains.spawn(self._finish(old, old.drain()), "drain")
 
     def _make_instance(self, configuration: Configuration) -> Instance:
-        def processors(
-            configuration: Configuration, runtime: ServerRuntime
-        ) -> dict[str, QueryProcessor]:
-            return self._processors(configuration, runtime, self.counters, self._counts, self._fail)
-
         runtime = ServerRuntime(
             self.metrics,
             self.counters,
@@ -290,7 +282,7 @@ class Server:
             runtime,
             self._opener,
             self._http,
-            processors,
+            lambda *of: self._processors(*of, self.counters, self._counts, self._fail),
             is_forced=lambda: self.phase is Phase.QUITTING,
             settle=self._tables.settle,
         )

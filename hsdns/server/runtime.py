@@ -13,8 +13,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from hsdns.assemble import Configuration
-from hsdns.chain import Endpoint, HttpHandler, Readiness, Request
+from hsdns.chain import Endpoint, Readiness, Request
 from hsdns.cluster.freshness import Counters
+from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.http import HttpPages
@@ -108,7 +109,7 @@ class ServerRuntime:
         """Ask the listener that the request came in at, from its zones on."""
         return await self.processors[request.server].resolve(request)
 
-    def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
+    def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Add pages, which instance.py has opened."""
         self.pages.serve(address, paths)
 

@@ -17,6 +17,7 @@ from hsdns import eager
 from hsdns.assemble import AssembledBlock, Configuration, ListenAddress, ServedAddress
 from hsdns.chain import Endpoint, Plugin, Runtime
 from hsdns.corefile.tree import Corefile, CorefileError, Position
+from hsdns.http_page import HttpPage
 from hsdns.plugins.health import Health
 from hsdns.plugins.multisocket import Multisocket
 from hsdns.server.datagram import socket_address
@@ -429,7 +430,7 @@ class Watched(Plugin):
         self.runtime = runtime
         runtime.spawn(asyncio.Event().wait(), "forever")
         if not self.index:
-            runtime.serve_http(f":{self.script.ports[0]}", {"/health": self.answer})
+            runtime.serve_http(f":{self.script.ports[0]}", {"/health": HttpPage(self.answer)})
         await self.world.pause(self.script.starts[self.index], f"start {self.index}")
 
     async def stop(self) -> None:

@@ -13,6 +13,7 @@ from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint, Plugin, Request, Runtime
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.parser import parse
+from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.server import runtime as module
@@ -207,10 +208,8 @@ def test_resolve_asks_the_listener_of_the_request() -> None:
     assert run(test()) == [0, 3]
 
 
-def test_pages_are_noted() -> None:
-    def page(path: str) -> tuple[int, str, bytes]:
-        return 200, "text/plain", b""
-
+def test_pages_are_added() -> None:
+    page = HttpPage(lambda path: (200, "text/plain", b""))
     runtime = make_runtime()
     runtime.serve_http(":8080", {"/health": page})
     runtime.serve_http(":8080", {"/ready": page})

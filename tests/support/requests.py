@@ -11,8 +11,9 @@ import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 
-from hsdns.chain import Endpoint, HttpHandler, Next, Readiness, Request, Running, Runtime
+from hsdns.chain import Endpoint, Next, Readiness, Request, Running, Runtime
 from hsdns.cluster.freshness import Counters, NoCounters
+from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, class_from_text, class_to_text, type_from_text, type_to_text
@@ -157,7 +158,7 @@ class FakeRuntime:
         self.stopping = False
         self.time = 0.0
         self.wall_time = 1_700_000_000.0
-        self.http: dict[str, dict[str, HttpHandler]] = {}
+        self.http: dict[str, dict[str, HttpPage]] = {}
         self.failures: list[str] = []
         self.reloads = 0
         self.claim_changes = 0
@@ -200,7 +201,7 @@ class FakeRuntime:
         """Answer by the scripted resolver."""
         return self.resolver(request)
 
-    def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
+    def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Keep what was asked to be served."""
         self.http.setdefault(address, {}).update(paths)
 

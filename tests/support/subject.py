@@ -17,13 +17,14 @@ from typing import Any, Self
 import msgspec
 
 from hsdns.assemble import Configuration, assemble
-from hsdns.chain import Endpoint, HttpHandler, Readiness, Request, fold
+from hsdns.chain import Endpoint, Readiness, Request, fold
 from hsdns.cluster import objects
 from hsdns.cluster.freshness import Counters, NoCounters
 from hsdns.cluster.objects import Deleted, Synced, Upserted
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.parser import parse as parse_corefile
 from hsdns.corefile.tree import Token
+from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
@@ -209,7 +210,7 @@ class ScriptedRuntime:
         """Ask the same listener."""
         return await self.processors[request.server].resolve(request)
 
-    def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
+    def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Serve no pages."""
 
     def readiness(self) -> Readiness:

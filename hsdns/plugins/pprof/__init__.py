@@ -21,6 +21,7 @@ from hsdns.chain import Block, Plugin, Runtime
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.http_page import HttpPage
 from hsdns.plugins.pprof.profile import folded, sample, stack_of, to_pprof
 
 DEFAULT_ADDRESS: Final = "localhost:6053"
@@ -73,7 +74,8 @@ class Pprof(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Have the pages answered."""
         self._runtime = runtime
-        page = ProfilePage(self)
+        profiles = ProfilePage(self)
+        page = HttpPage(profiles, is_slow=True, prepare=profiles.prepare)
         runtime.serve_http(self.address, {PATH: page, f"{PATH}/": page})
 
     async def stop(self) -> None:
@@ -129,8 +131,6 @@ class Pprof(Plugin):
 
 class ProfilePage:
     """The page /debug/pprof/ and all below it."""
-
-    slow: ClassVar[bool] = True  # server/http.py makes it in a thread
 
     def __init__(self, pprof: Pprof) -> None:
         self._pprof = pprof

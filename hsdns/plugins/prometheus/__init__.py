@@ -19,6 +19,7 @@ from hsdns.chain import Block, Handler, Next, Request, Runtime
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, flag, one, only_once, read_properties
 from hsdns.corefile.tree import Directive, Token
+from hsdns.http_page import HttpPage
 from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS, Counter, Labels, Registry
 from hsdns.plugins.prometheus.runtime import show_runtime
 from hsdns.plugins.prometheus.web import TlsContext, read_web_config
@@ -219,7 +220,10 @@ class Prometheus(Handler):
         )
         if self.runtime_metrics:
             show_runtime(runtime.metrics)
-        runtime.serve_http(self.address, {"/metrics": MetricsPage(runtime.metrics, self.tls)})
+        page = MetricsPage(runtime.metrics)
+        # It takes milliseconds; counting is done on the loop, so what is counted elsewhere is added up there.
+        shown = HttpPage(page, is_slow=True, prepare=runtime.metrics.fold, tls=self.tls)
+        runtime.serve_http(self.address, {"/metrics": shown})
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass everything on, then count it."""
@@ -231,15 +235,8 @@ class Prometheus(Handler):
 class MetricsPage:
     """The page /metrics."""
 
-    slow: ClassVar[bool] = True  # server/http.py makes it in a thread: it takes milliseconds
-
-    def __init__(self, metrics: Registry, tls: TlsContext | None = None) -> None:
+    def __init__(self, metrics: Registry) -> None:
         self._metrics = metrics
-        self.tls = tls  # server/http.py serves it so
-
-    def prepare(self) -> None:
-        """Add up what is counted elsewhere; on the loop, where counting is done."""
-        self._metrics.fold()
 
     def __call__(self, path: str) -> tuple[int, str, bytes]:
         """Show all metrics of the process, the kernel's own numbers about it last."""

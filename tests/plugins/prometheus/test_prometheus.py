@@ -8,7 +8,7 @@ import pytest
 from hsdns import __version__
 from hsdns.chain import Request
 from hsdns.metrics import Registry
-from hsdns.plugins.prometheus import Counted, MetricsPage, Prometheus, QueryCounts, enable, panics
+from hsdns.plugins.prometheus import Counted, Prometheus, QueryCounts, enable, panics
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
@@ -311,7 +311,6 @@ def test_runtime_metrics() -> None:
     runtime = FakeRuntime()
     finish(set_up(Prometheus, "prometheus {\nruntime_metrics\n}").start(runtime))
     page = runtime.http["localhost:9153"]["/metrics"]
-    assert isinstance(page, MetricsPage)
     page.prepare()
     text = page("/metrics")[2].decode()
     assert "# TYPE python_gc_collections_total counter" in text
@@ -329,7 +328,7 @@ def test_tls(tmp_path: Path) -> None:
     assert plugin.tls is not None
     finish(plugin.start(runtime))
     page = runtime.http["localhost:9153"]["/metrics"]
-    assert isinstance(page, MetricsPage)
+    assert page.is_slow
     assert page.tls is plugin.tls
 
 
@@ -376,7 +375,10 @@ def test_page_is_prepared_where_queries_are_counted() -> None:
     metrics = Registry()
     counter = metrics.counter("coredns_panics_total", "Panics.")
     metrics.before_collect(counter.inc)
-    page = MetricsPage(metrics)
+    runtime = FakeRuntime()
+    runtime.metrics = metrics
+    finish(set_up(Prometheus, "prometheus").start(runtime))
+    page = runtime.http["localhost:9153"]["/metrics"]
     page.prepare()
     assert b"coredns_panics_total 1.0" in page("/metrics")[2]
     assert counter.values == {(): 1}

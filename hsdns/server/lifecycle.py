@@ -73,13 +73,7 @@ class Server:
         self._http = http()
         self._tasks = Tasks()
         self._drains = Tasks()
-        self._opener = opener(
-            self.metrics,
-            self._tasks.spawn,
-            clock,
-            workers,
-            lambda: sum(each.connections for each in self._listeners()),
-        )
+        self._opener = opener(self.metrics, self._tasks.spawn, clock, workers, self._listeners)
         self._life = StateMachine(TRANSITIONS, Phase.NEW)
         self._changing = asyncio.Lock()  # held by the start, a reload, or the end
         self._status: int | None = None
@@ -201,7 +195,6 @@ class Server:
 
     def quit(self, status: int) -> None:
         """Let run() end, and wait for nothing."""
-        self._status = status
         self._end(Event.QUIT, status)
 
     async def close(self) -> None:
@@ -224,7 +217,7 @@ class Server:
             self._life.fire(Event.CLOSED)
 
     def _end(self, event: Event, status: int) -> None:
-        if self._status is None:
+        if self._status is None or event is Event.QUIT:
             self._status = status
         self._life.fire(event)
         self._cancel_start()
@@ -298,9 +291,6 @@ class Server:
         """Those of all instances, the one that serves last."""
         for each in sorted(self.instances, key=lambda each: each.state is State.SERVING):
             yield from each.listeners
-
-    def _count_connections(self) -> int:
-        return sum(listener.connections for listener in self._listeners())
 
     async def _reload_if_changed(self) -> None:
         # In a task of its own: the reload stops the plugin that asks for it.

@@ -8,7 +8,7 @@ Rule 2: UDP is read in threads where the compiled fast path is loaded, else on t
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from hsdns import eager
 from hsdns.assemble import ListenAddress
@@ -27,8 +27,8 @@ from hsdns.server.udp_listener import UdpListener
 class Opener:
     """Opens the query sockets of the process.
 
-    `workers` threads answer at each UDP address of which the Corefile does not say a number; `count_connections` tells
-    how many TCP connections are open at all listeners.
+    `workers` threads answer at each UDP address of which the Corefile does not say a number; `listeners` gives all of
+    the process, whose connections count together.
     """
 
     def __init__(
@@ -37,12 +37,12 @@ class Opener:
         spawn: eager.Spawn,
         clock: Callable[[], float],
         workers: int,
-        count_connections: Callable[[], int],
+        listeners: Callable[[], Iterable[Listener]],
     ) -> None:
         self.clock = clock
         self._spawn = spawn
         self._workers = workers
-        self._count_connections = count_connections
+        self._listeners = listeners
         self._rejected = metrics.counter(
             "hsdns_tcp_rejected_total", "Connections closed at once because too many were open."
         )
@@ -57,6 +57,10 @@ class Opener:
         if IMPLEMENTATION != "rust":
             return 1
         return settings.workers or self._workers
+
+    def count_connections(self) -> int:
+        """How many TCP connections the process has open."""
+        return sum(listener.connections for listener in self._listeners())
 
     def open_all(
         self, listen: ListenAddress, beside: Collection[socket.socket], workers: int
@@ -90,7 +94,7 @@ class Opener:
         self, sock: socket.socket, processor: QueryProcessor, settings: Settings
     ) -> TcpListener:
         """Make what accepts TCP connections."""
-        args = (sock, processor, self._spawn, self.clock, self._rejected, self._count_connections)
+        args = (sock, processor, self._spawn, self.clock, self._rejected, self.count_connections)
         if processor.server.startswith("https://"):
             from hsdns.server.doh import DohServer  # noqa: PLC0415 - Rule 1
 

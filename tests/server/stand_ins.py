@@ -598,7 +598,9 @@ class World:
             pages, shown = serving.runtime.pages.by_address, self.server._http.shown  # type: ignore[attr-defined]  # a stand-in
             self.check(shown == pages, "pages of another configuration are shown")
         connections = len(self.connections)
-        self.check(self.server._count_connections() == connections, "connections are not counted")
+        self.check(
+            self.server._opener.count_connections() == connections, "connections are not counted"
+        )
         started = [each for each in serving.configuration.plugins if isinstance(each, Watched)]
         self.check(
             all((each.started, each.stopped) == (1, 0) for each in started),

@@ -40,7 +40,7 @@ class Site:
 
     def __init__(self, workers: int = 1) -> None:
         self.tasks = Tasks()
-        self.opener = Opener(Registry(), self.tasks.spawn, time.monotonic, workers, lambda: 0)
+        self.opener = Opener(Registry(), self.tasks.spawn, time.monotonic, workers, list)
         self.listeners = Listeners(self.opener, ())
         self.made: list[Listeners] = []
         self.port = free_port()

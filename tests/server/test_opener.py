@@ -17,7 +17,7 @@ from tests.support.udp_listeners import KINDS, serving_with
 
 
 def make_opener(workers: int = 1) -> Opener:
-    return Opener(Registry(), Tasks().spawn, time.monotonic, workers, lambda: 0)
+    return Opener(Registry(), Tasks().spawn, time.monotonic, workers, list)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import Configuration, ListenAddress, assemble, plugin_class
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.plugin import Block, Plugin
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami

@@ -13,14 +13,13 @@ import dns.opcode
 import dns.rcode
 import pytest
 
-from hsdns.chain import Endpoint, Handler, Next, Request
-from hsdns.entrance import Entrance, Entrances
+from hsdns.block_choice import BlockChoice, Candidate
+from hsdns.chain import Endpoint, Next, Request
 from hsdns.query import MAX_DEPTH, QueryProcessor
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
-from hsdns.zones import Zones
 from tests.support.eager import finish
 from tests.support.requests import make_request, reply, rr
 from tests.support.sockets import query, summary
@@ -51,18 +50,18 @@ class Spine:
         zones: dict[str, Next | None],
         *,
         any_class: bool = False,
-        entrances: Entrances | None = None,
+        blocks: BlockChoice[Next] | None = None,
         stacktrace: bool = False,
     ) -> None:
         self.refused: list[tuple[Request, Reply]] = []
         self.panics = 0
         self.processor = QueryProcessor(
             "dns://:53",
-            Zones({Name.from_text(zone): chain for zone, chain in zones.items()}),
+            blocks
+            or BlockChoice.by_zone({Name.from_text(zone): chain for zone, chain in zones.items()}),
             any_class=any_class,
             on_refused=lambda request, answer: self.refused.append((request, answer)),
             on_panic=self._panicked,
-            entrances=entrances,
             stacktrace=stacktrace,
         )
 
@@ -290,36 +289,36 @@ def test_stack_of_an_error_in_a_handler(caplog: pytest.LogCaptureFixture) -> Non
     assert record.exc_info is not None
 
 
-class Door(Handler):
-    """A guard that names a view for the names that begin with a label, and raises for another."""
-
-    name = "door"
-    guards = True
+class LabelFilter:
+    """A filter that names a view for the names that begin with a label, and raises for another."""
 
     def __init__(self, label: bytes) -> None:
         self.label = label
 
-    def enter(self, request: Request) -> Request | None:
-        """Let a name in."""
+    def filter_request(self, request: Request) -> Request | None:
+        """Take a name."""
         label = request.query.qname.labels[0]
         if label == b"broken":
-            raise RuntimeError("no hinge")
-        return request.replace(view="door") if label == self.label else None
+            raise RuntimeError("no filter")
+        return request.replace(view="www") if label == self.label else None
 
 
-def test_entrances_choose_the_block(caplog: pytest.LogCaptureFixture) -> None:
+def test_filters_choose_the_block(caplog: pytest.LogCaptureFixture) -> None:
     chain = Recorder(FOUND)
-    entrances = Entrances({Name.from_text("example.org."): [Entrance(chain, (Door(b"www"),))]})
-    spine = Spine({}, entrances=entrances)
+    zone = Name.from_text("example.org.")
+    blocks: BlockChoice[Next] = BlockChoice(
+        {zone: [Candidate(zone, chain, (LabelFilter(b"www"),))]}
+    )
+    spine = Spine({}, blocks=blocks)
     assert spine.summary(query("www.example.org").to_wire()).startswith("1 NOERROR")
     assert [(request.view, request.zone.to_text()) for request in chain.requests] == [
-        ("door", "example.org.")
+        ("www", "example.org.")
     ]
     assert spine.summary(query("ftp.example.org").to_wire()).startswith("1 REFUSED")
     assert len(chain.requests) == 1
     with caplog.at_level(logging.ERROR, "hsdns"):
         assert spine.summary(query("broken.example.org").to_wire()).startswith("1 SERVFAIL")
-    assert "RuntimeError: no hinge" in caplog.text
+    assert "RuntimeError: no filter" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -366,7 +365,7 @@ def test_own_lookup_is_routed_like_any_other() -> None:
 
 
 class Notebook:
-    """A keeper that writes down what it is asked and told; it knows one question."""
+    """A writer that writes down what it is asked and told; it knows one question."""
 
     def __init__(self, known: bytes | None = None, answer: bytes | None = None) -> None:
         self.table = self
@@ -392,7 +391,7 @@ class Notebook:
 
 def keeping(chain: Recorder, notebook: Notebook, *, zone: str = ".") -> Spine:
     spine = Spine({zone: chain})
-    spine.processor.keeper = notebook  # type: ignore[assignment]  # it stands in for one
+    spine.processor.writer = notebook  # type: ignore[assignment]  # it stands in for one
     return spine
 
 

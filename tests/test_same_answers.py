@@ -238,7 +238,7 @@ def compare(kept: Kept, datagrams: Datagrams, wire: bytes, seen: Seen, *, rotate
         for is_second in (False, True):
             seen.questions += 1
             if protocol == "udp":
-                fast = datagrams.ask(kept.keeper.table, wire)
+                fast = datagrams.ask(kept.writer.table, wire)
             else:
                 fast = kept.fast(wire, protocol)
             if fast is not None:

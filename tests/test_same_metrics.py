@@ -143,7 +143,7 @@ class Doors:
                 reply = finish(processor.answer(asked.wire, asked.client, self.local, "tcp", now))
         else:
             self.client.send(asked.wire)
-            for wire, address, control in self.batch.serve(self.kept.keeper.table):
+            for wire, address, control in self.batch.serve(self.kept.writer.table):
                 client, local = client_endpoint(address), asked_endpoint(control, self.local)
                 answer = finish(processor.answer(wire, client, local, "udp", now))
                 if answer is not None:
@@ -152,7 +152,7 @@ class Doors:
                 reply = self.client.recv(65535)
             except BlockingIOError:
                 reply = None
-        self.kept.keeper.flush()
+        self.kept.writer.flush()
         return reply
 
     def close(self) -> None:
@@ -230,7 +230,7 @@ def test_same_text_with_and_without_table(twin: ModuleType, corefile: str, count
         doors.close()
     assert silent["kept"] == silent["plain"]
     assert shown(kept) == shown(plain)
-    statistics = kept.keeper.table.statistics()
+    statistics = kept.writer.table.statistics()
     assert (statistics.hits + statistics.negative_hits) * 4 > count, "the table answered much of it"
 
 
@@ -258,7 +258,7 @@ def test_marks_of_cache_run_out_as_in_the_chain(lines: str) -> None:
             if kept.fast(wire, "tcp") is None:
                 kept.slow(wire, "tcp")
     assert shown(kept) == shown(plain)
-    assert kept.keeper.table.statistics().hits > 1_000
+    assert kept.writer.table.statistics().hits > 1_000
 
 
 # --- through the life of a server ---

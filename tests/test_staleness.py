@@ -148,8 +148,8 @@ def test_event_between_computing_and_writing(twin: ModuleType) -> None:
     assert old is not None
     assert version_of(old) == 0  # it was asked for before the event
     assert kept.fast(wire) is None
-    assert kept.keeper.table.statistics()[:1] == (0,)
-    assert kept.keeper.table.statistics().refused == 1
+    assert kept.writer.table.statistics()[:1] == (0,)
+    assert kept.writer.table.statistics().refused == 1
     new = kept.slow(wire)
     assert new is not None
     assert version_of(new) == 1
@@ -253,7 +253,7 @@ def test_events_of_others_leave_entries_alone(twin: ModuleType) -> None:
     for number in range(50):
         kept.apply(Upserted(service(f"default/other-{number}", f"10.96.1.{number}")))
     assert kept.fast(ask(WEB)) == kept.slow(ask(WEB), learns=False)
-    assert kept.keeper.table.statistics().stale == 0
+    assert kept.writer.table.statistics().stale == 0
 
 
 def test_events_in_one_step_are_seen_together(twin: ModuleType) -> None:

@@ -7,9 +7,8 @@ Rule 1: a batch is cut by its uncompressed length, so that its message always fi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from hsdns.chain import Transfer
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Query
 from hsdns.wire.name import after_name
@@ -21,11 +20,18 @@ MAX_RECORD_LEN: Final = (
 _FIXED_LEN: Final = 10  # type, class, TTL, length
 
 
+class ZoneTransfer(NamedTuple):
+    """All of a zone at one moment: its SOA record, and the records between that and its repetition at the end."""
+
+    soa: RR
+    records: Iterator[RR]
+
+
 class TooLong(Exception):
     """A record that no message holds."""
 
 
-def batches(transfer: Transfer) -> Iterator[tuple[RR, ...]]:
+def batches(transfer: ZoneTransfer) -> Iterator[tuple[RR, ...]]:
     """The answer sections of a full transfer: the SOA record, everything else, and the SOA record again."""
     batch, length = [transfer.soa], _length(transfer.soa)
     for record in transfer.records:

@@ -220,12 +220,12 @@ def fast_path_line(workers: int) -> str:
 
 def table_lines(configuration: Configuration) -> list[str]:
     """Of each block whether its answers are kept in the table, and why not."""
-    from hsdns.keeper import Policy
+    from hsdns.answer_table.policy import BlockPolicy
 
     lines = []
     for block in configuration.blocks:
         keys = " ".join(key.token.text for key in block.keys)
-        reason = Policy(block.handlers).reason
+        reason = BlockPolicy(block.handlers).reason
         kept = f"are not kept, {reason}" if reason else "are kept in the table"
         lines.append(f"{keys}: answers {kept}")
     return lines

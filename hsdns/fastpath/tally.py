@@ -36,6 +36,7 @@ _SIZES: Final = len(SIZE_BUCKETS) + 1
 _TIMES: Final = len(TIME_BUCKETS) + 1
 _TIME_BOUNDS: Final = tuple(round(bound * 1_000_000_000) for bound in TIME_BUCKETS)
 
+CELL_IPV4: Final = 0
 CELL_IPV6: Final = 1
 CELL_DO: Final = 2
 CELL_REQUEST_SIZES: Final = 3
@@ -134,7 +135,7 @@ class Tallies:
         if cells is None:
             cells = self._rows[row] = [0] * CELLS
         size, length = size_of(kind), kind >> LENGTH_SHIFT & 0x7FF
-        cells[CELL_IPV6 if kind & IPV6 else 0] += count
+        cells[CELL_IPV6 if kind & IPV6 else CELL_IPV4] += count
         if kind & DO:
             cells[CELL_DO] += count
         cells[CELL_REQUEST_SIZES + bisect_left(SIZE_BUCKETS, length)] += count

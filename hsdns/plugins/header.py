@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, no_arguments, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.message import AA, RA, RD, Reply, is_notify
 
 _ACTIONS: Final = ("set", "clear")
@@ -58,7 +59,7 @@ def _one_of(token: Token, known: Iterable[str]) -> str:
     return word
 
 
-class Header(Handler):
+class Header(Plugin):
     """Changes flags on the way down and on the way up."""
 
     name: ClassVar[str] = "header"

@@ -15,16 +15,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_body, only_once
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.iana import OptCode
 from hsdns.wire.message import Reply
 
 MAX_DATA_LEN: Final = 4096  # octets; a reply whose options do not fit goes without any
 
 
-class Nsid(Handler):
+class Nsid(Plugin):
     """Adds the NSID option."""
 
     name: ClassVar[str] = "nsid"

@@ -1,6 +1,6 @@
 """Give whole zones to secondaries (AXFR, IXFR), and tell them when a zone has changed (NOTIFY).
 
-Path: step 5, above the plugins that have zones: `kubernetes`, `file`, `auto`, `secondary` (Handler.transfer).
+Path: step 5, above the plugins that have zones: `kubernetes`, `file`, `auto`, `secondary` (Transferer).
 Source: CoreDNS 1.14.7 plugin/transfer; RFC 5936, RFC 1995 section 4, RFC 1996.
 Rule 1: transfers go over TCP alone, to the addresses of `to` alone; everybody else is REFUSED.
 Rule 2: IXFR with the serial of the zone is answered with its SOA record, with any other serial like AXFR.
@@ -13,17 +13,17 @@ import logging
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.authority.address import endpoint_to_text, is_from, read_endpoint
 from hsdns.authority.notify import send_notify
-from hsdns.authority.outgoing import asked_serial, batches
+from hsdns.authority.outgoing import ZoneTransfer, asked_serial, batches
 from hsdns.authority.zone import serial_of
-from hsdns.chain import Block, Endpoint, Handler, Next, Request, Runtime
-from hsdns.chain import Transfer as Outgoing
+from hsdns.chain import Endpoint, Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, many, one, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
@@ -59,7 +59,15 @@ class Secondaries(NamedTuple):
         return ANYBODY in self.to or is_from(client, [each.address for each in self.to])
 
 
-class Transfer(Handler):
+@runtime_checkable
+class Transferer(Protocol):
+    """A plugin whose zones can be transferred (CoreDNS: Transferer)."""
+
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
+        """All of a zone; None where it has no such zone, LookupError where it has not read it yet."""
+
+
+class Transfer(Plugin):
     """Answers AXFR and IXFR."""
 
     name: ClassVar[str] = "transfer"
@@ -71,7 +79,7 @@ class Transfer(Handler):
 
     def __init__(self, secondaries: Sequence[Secondaries]) -> None:
         self._secondaries = tuple(secondaries)
-        self._handlers: Sequence[Handler] = ()
+        self._transferers: tuple[Transferer, ...] = ()
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -89,9 +97,9 @@ class Transfer(Handler):
             found.append(Secondaries(zones, to, options["source"]))
         return cls(found)
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
-        """Remember who may have zones."""
-        self._handlers = tuple(handler for handler in handlers if handler is not self)
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find the handlers that have zones."""
+        self._transferers = tuple(each for each in handlers if isinstance(each, Transferer))
 
     async def start(self, runtime: Runtime) -> None:
         """Send nothing: the plugins that have zones say when."""
@@ -162,15 +170,15 @@ class Transfer(Handler):
                     chosen, length = secondaries, len(zone.lower)
         return chosen
 
-    def _find(self, zone: Name) -> Outgoing | None:
-        for handler in self._handlers:
-            found = handler.transfer(zone)
+    def _find(self, zone: Name) -> ZoneTransfer | None:
+        for transferer in self._transferers:
+            found = transferer.transfer(zone)
             if found is not None:
                 return found
         return None
 
     @staticmethod
-    def _counted(outgoing: Outgoing, request: Request) -> Iterator[tuple[RR, ...]]:
+    def _counted(outgoing: ZoneTransfer, request: Request) -> Iterator[tuple[RR, ...]]:
         """The batches of a transfer, and a line in the log when the last one is taken."""
         count = 0
         for batch in batches(outgoing):

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from hsdns.plugins.log import Exchange, Kept, Log, compile_format
+from hsdns.fastpath import LogRecord
+from hsdns.plugins.log import Exchange, Log, compile_format
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import CD, RD, Reply, unwritten
@@ -254,7 +255,7 @@ def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Log, text) == error
 
 
-# What the fast path has answered
+# What the answer table has answered
 
 
 @pytest.mark.parametrize(
@@ -269,7 +270,7 @@ def test_setup_errors(text: str, error: str) -> None:
 @pytest.mark.parametrize(
     "text", ["log", 'log . "{common} {>opcode}"', "log {\nclass denial\n}", "log example.net"]
 )
-def test_a_kept_reply_is_logged_like_another(
+def test_a_hit_of_the_answer_table_is_logged_like_another_reply(
     text: str,
     found: Reply,
     flags: int,
@@ -280,7 +281,8 @@ def test_a_kept_reply_is_logged_like_another(
     lines = logged(caplog, text, found)
     caplog.clear()
     plugin = set_up(Log, text)
-    plugin.write_kept(make_request("A.example.org."), Kept(flags, size, answers), 0.000123456)
+    hit = LogRecord(b"", b"", flags, size, answers, 0.000123456, False)  # type: ignore[call-arg, unused-ignore]
+    plugin.log_hit(make_request("A.example.org."), hit)
     assert [record.getMessage() for record in caplog.records] == lines
 
 

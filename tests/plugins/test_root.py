@@ -13,7 +13,7 @@ from tests.support.setup import set_up, setup_error
 
 
 def test_the_last_one_counts() -> None:
-    assert set_up(Root, "root /etc\nroot /").path == "/"
+    assert set_up(Root, "root /etc\nroot /").root_folder == "/"
 
 
 def test_a_folder_that_is_not_there_is_a_warning(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from hsdns.answer_table.policy import BlockPolicy
 from hsdns.assemble import ListenAddress
 from hsdns.cluster.objects import Upserted
-from hsdns.keeper import Policy
 from hsdns.metrics import Registry
 from hsdns.server import answer_tables as keepers_module
-from hsdns.server.answer_tables import AnswerTables, make_keeper
+from hsdns.server.answer_tables import AnswerTables, make_writer
 from tests.support.cluster import service
 from tests.support.cluster_server import ClusterServer
 from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
@@ -51,7 +51,7 @@ def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[st
 def test_lookups_and_changes_are_counted(kind: str) -> None:
     metrics, kept = Registry(), make_kept(kind)
     keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: kept.keeper}, {})
+    keepers.use({LISTEN: kept.writer}, {})
     unusual = WEB[:2] + b"\x29\x00" + WEB[4:]
     for wire in (WEB, WEB, unusual):
         kept.fast(wire)
@@ -76,15 +76,15 @@ def test_lookups_and_changes_are_counted(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_stale_and_refused_are_counted(kind: str) -> None:
     metrics, kept = Registry(), make_kept(kind)
-    AnswerTables(metrics).use({LISTEN: kept.keeper}, {})
+    AnswerTables(metrics).use({LISTEN: kept.writer}, {})
     held: list[Any] = []
-    note, kept.keeper.enqueue = kept.keeper.enqueue, lambda *found: held.append(found)  # type: ignore[method-assign]  # learned later
+    note, kept.writer.enqueue = kept.writer.enqueue, lambda *found: held.append(found)  # type: ignore[method-assign]  # learned later
     kept.slow(WEB)
-    kept.keeper.enqueue = note  # type: ignore[method-assign]  # as it was
+    kept.writer.enqueue = note  # type: ignore[method-assign]  # as it was
     kept.slow(WEB)
     kept.apply(Upserted(service("default/web", "10.96.0.9", version="2")))
     note(*held[0])
-    kept.keeper.flush()
+    kept.writer.flush()
     assert kept.fast(WEB) is None
     metrics.fold()
     changes = {
@@ -101,7 +101,7 @@ def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
     total = 0
     for turn in range(8):
         kept = make_kept(kind)
-        keepers.use({LISTEN: kept.keeper}, {})
+        keepers.use({LISTEN: kept.writer}, {})
         kept.slow(WEB)
         for _ in range(40 - turn):
             assert kept.fast(WEB) is not None
@@ -119,9 +119,9 @@ def test_exchanged_table_is_counted_once_more(kind: str) -> None:
     keepers = AnswerTables(metrics)
     folded: list[str] = []
     for name, kept in (("old", old), ("new", new)):
-        kept.keeper.fold = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
-    keepers.use({LISTEN: old.keeper}, {})
-    keepers.use({LISTEN: new.keeper}, {})
+        kept.writer.hits.count = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
+    keepers.use({LISTEN: old.writer}, {})
+    keepers.use({LISTEN: new.writer}, {})
     assert folded == ["old"]
     for _ in range(2):
         metrics.fold()
@@ -166,14 +166,14 @@ def test_hits_are_logged_over_both_transports(
 def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:
     metrics, old, new = Registry(), make_kept("loop"), make_kept("loop")
     keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: old.keeper}, {})
-    old.keeper.table.log.dropped = 5
-    keepers.use({LISTEN: new.keeper}, {})
-    old.keeper.table.log.dropped = 6  # of a batch that a worker was amid
+    keepers.use({LISTEN: old.writer}, {})
+    old.writer.table.log.dropped = 5
+    keepers.use({LISTEN: new.writer}, {})
+    old.writer.table.log.dropped = 6  # of a batch that a worker was amid
     for _ in range(3):
         metrics.fold()
     assert values(metrics, "hsdns_log_drops_total") == {(): 6}
-    assert all(source is not old.keeper for _, source in keepers._seen)
+    assert all(source is not old.writer for _, source in keepers._seen)
 
 
 def test_what_sockets_counted_is_added_up() -> None:
@@ -208,16 +208,16 @@ def test_listener_that_is_opened_anew_counts_from_nothing() -> None:
 def test_what_a_leaving_listener_is_asked_is_counted_until_it_closes(kind: str) -> None:
     metrics, kept, listener = Registry(), make_kept(kind), Statistics()
     keepers, udp = AnswerTables(metrics), {LISTEN: listener}
-    keepers.use({LISTEN: kept.keeper}, udp)  # type: ignore[arg-type]  # only counters are asked
+    keepers.use({LISTEN: kept.writer}, udp)  # type: ignore[arg-type]  # only counters are asked
     kept.slow(WEB)
-    keepers.use({}, {}, [kept.keeper], [listener])  # type: ignore[list-item]  # as above
+    keepers.use({}, {}, [kept.writer], [listener])  # type: ignore[list-item]  # as above
     for _ in range(2):
         assert kept.fast(WEB) is not None
         listener.dropped += 3
         listener.errors = {errno.EPERM: listener.dropped}
         metrics.fold()
     assert kept.fast(WEB) is not None
-    keepers.let_go([kept.keeper], [listener])  # type: ignore[list-item]  # as above
+    keepers.let_go([kept.writer], [listener])  # type: ignore[list-item]  # as above
     metrics.fold()
     assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == 3
     assert values(metrics, "hsdns_table_entries", "gauge") == {}
@@ -229,7 +229,7 @@ def test_what_a_leaving_listener_is_asked_is_counted_until_it_closes(kind: str) 
 def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
     metrics, kept = Registry(), make_kept("loop")
     keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: kept.keeper}, {})
+    keepers.use({LISTEN: kept.writer}, {})
     metrics.fold()
     keepers.use({LISTEN: None}, {})
     metrics.fold()
@@ -238,13 +238,13 @@ def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
 
 
 @pytest.mark.parametrize(("text", "keeps"), [(KUBERNETES, True), ("whoami", False), (f"whoami\n{KUBERNETES}", False)])  # fmt: skip
-def test_make_keeper(text: str, keeps: bool) -> None:
+def test_make_writer(text: str, keeps: bool) -> None:
     kept = Kept(f".:53 {{\n{text}\n}}\n", None)
     (listener,) = kept.configuration.listeners
-    policies = {zone: Policy(block.handlers) for zone, block in listener.zones.items()}
+    policies = {zone: BlockPolicy(block.handlers) for zone, block in listener.zones.items()}
     with serving_with("loop"):
         versions: Any = twin_of("loop").Versions()
-        found = make_keeper("dns://:53", policies, versions, kept.runtime.counts)
+        found = make_writer("dns://:53", policies, versions)
     assert (found is not None) is keeps
 
 
@@ -259,7 +259,7 @@ def test_implementation_is_shown(implementation: str, monkeypatch: pytest.Monkey
 def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = make_kept("loop")
     keepers = AnswerTables(Registry())
-    keepers.use({LISTEN: kept.keeper}, {})
+    keepers.use({LISTEN: kept.writer}, {})
     turns = 0
 
     async def sleep(seconds: float) -> None:
@@ -268,7 +268,7 @@ def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) ->
         if turns == 1:
             keepers.use({LISTEN: None}, {})  # a worker may still be amid a batch
         if turns == 2:
-            assert keepers._old == [kept.keeper]
+            assert keepers._old == [kept.writer]
         if turns == 3:
             raise asyncio.CancelledError
 
@@ -276,4 +276,4 @@ def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(keepers.write_logs())
     assert keepers._old == []
-    assert all(source is not kept.keeper for _, source in keepers._seen)
+    assert all(source is not kept.writer for _, source in keepers._seen)

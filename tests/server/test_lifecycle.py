@@ -21,10 +21,11 @@ from unittest.mock import patch
 import pytest
 
 from hsdns.assemble import ListenAddress, assemble
-from hsdns.chain import Handler, Next, Plugin, Request, Runtime
+from hsdns.chain import Handler, Next, Request
 from hsdns.cluster.objects import Upserted
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
+from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins import ORDER
 from hsdns.plugins.debug import Debug
 from hsdns.plugins.errors import Errors
@@ -331,7 +332,7 @@ def test_query_in_work_is_answered_by_the_old_plugins(
             return Reply(rcode=3)
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         async with running(Site(tmp_path, WHOAMI)) as site:
             with UdpClient() as client:
                 client.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
@@ -636,7 +637,7 @@ def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
         async with site:
             assert site.server._runtime is not None
             (processor,) = site.server._runtime.processors.values()
-            keeper = weakref.ref(processor.keeper)
+            keeper = weakref.ref(processor.writer)
             del processor
             gc.disable()
             try:
@@ -886,7 +887,7 @@ def test_what_is_in_work_is_answered_before_the_end(
             return Reply(aa=True)
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         site = Site(tmp_path, WHOAMI)
         await site.server.start()
         served = asyncio.create_task(site.server.run())
@@ -919,7 +920,7 @@ def test_reload_cancels_what_never_ends(tmp_path: Path, monkeypatch: pytest.Monk
             return Reply()
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         async with running(Site(tmp_path, WHOAMI)) as site:
             (listener,) = site.server.listeners
             with UdpClient() as udp:
@@ -1000,7 +1001,7 @@ def test_what_never_ends_is_not_waited_for(
             return Reply()
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         site = Site(tmp_path, WHOAMI)
         with default_signals(site.server):
             await site.server.start()
@@ -1344,7 +1345,7 @@ def test_signal_ends_an_address_that_waits_for_its_last_answers(
         return Reply()
 
     monkeypatch.setattr(Whoami, "handle", wait)
-    monkeypatch.setattr(Whoami, "waits", True)
+    monkeypatch.setattr(Whoami, "waits", True, raising=False)
 
     async def test() -> None:
         other = free_port()
@@ -1404,7 +1405,7 @@ def test_claims_that_change_while_a_reload_opens_count_no_line_twice(tmp_path: P
         other = free_port()
         text = KEPT.replace(".:PORT", f".:PORT .:{other}")
         async with ClusterServer(tmp_path, text, OBJECTS) as site:
-            leaving = site.server.listeners[ListenAddress("127.0.0.1", other)].processor.keeper
+            leaving = site.server.listeners[ListenAddress("127.0.0.1", other)].processor.writer
             assert leaving is not None
             leaving.table.log.dropped = 5
             real = TcpServer.start
@@ -1511,7 +1512,7 @@ def test_another_number_of_workers_loses_no_query(
             return Reply(rcode=3)
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         async with running(Site(tmp_path, text)) as site:
             with ExitStack() as stack:
                 held, *others = [stack.enter_context(UdpClient()) for _ in range(33)]
@@ -1646,7 +1647,7 @@ def test_old_plugins_go_on_until_nobody_needs_them(
             stopped.append(self.name)
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         monkeypatch.setattr(Whoami, "stop", stop)
         async with running(Site(tmp_path, WHOAMI)) as site:
             asking = [asyncio.create_task(each) for each in (site.ask(), site.ask_tcp())]

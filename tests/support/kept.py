@@ -8,20 +8,20 @@ Rule 2: nothing waits: what a plugin would do beside the queries is not done.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from itertools import pairwise
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from hsdns import keeper as keeper_module
+from hsdns.answer_table import writer as writer_module
+from hsdns.answer_table.policy import BlockPolicy
+from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.assemble import Configuration, assemble
-from hsdns.chain import Endpoint, fold
+from hsdns.chain import Endpoint, link
 from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta, Synced, Upserted
 from hsdns.corefile.parser import parse
-from hsdns.keeper import Keeper, Policy
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.plugins.prometheus import Prometheus, QueryCounts
+from hsdns.plugins.prometheus import QueryCounts
 from hsdns.query import QueryProcessor
 from hsdns.server.datagram import socket_address
 from hsdns.wire.decode import BadQuery, decode
@@ -29,7 +29,6 @@ from hsdns.wire.encode import MAX_TCP_LEN, MIN_UDP_LEN, encode_query, udp_limit
 from hsdns.wire.iana import type_from_text
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name
-from hsdns.zones import Zones
 from tests.support.eager import finish
 from tests.support.requests import Spawned
 from tests.support.subject import FedSource, ScriptedRuntime
@@ -50,7 +49,7 @@ class KeptRuntime(ScriptedRuntime):
         if twin is not None:
             self.counters = twin.Versions()
         self.plain: dict[str, QueryProcessor] = {}
-        self.keepers: dict[str, Keeper] = {}
+        self.writers: dict[str, AnswerTableWriter] = {}
         self.metrics.before_collect(self._fold)
 
     def make(self) -> None:
@@ -58,33 +57,31 @@ class KeptRuntime(ScriptedRuntime):
         chains = {}
         for block in self._configuration.blocks:
             handlers = block.handlers
-            for handler, following in pairwise(handlers):
-                if isinstance(handler, Prometheus):
-                    handler.following = following.name
-            chains[id(block)] = fold(handlers, self._task) if handlers else None
+            chains[id(block)] = link(handlers, self._task) if handlers else None
         for listener in self._configuration.listeners:
             server = listener.listen.server
-            zones = {zone: chains[id(block)] for zone, block in listener.zones.items()}
-            found: Keeper | None = None
+            blocks = listener.block_choice(chains)
+            found: AnswerTableWriter | None = None
             if self._twin is not None:
-                policies = {zone: Policy(block.handlers) for zone, block in listener.zones.items()}
+                policies = {
+                    zone: BlockPolicy(block.handlers) for zone, block in listener.zones.items()
+                }
                 versions: Any = self.counters  # the twin's
-                with patch.object(keeper_module, "AnswerTable", self._twin.AnswerTable):
-                    found = Keeper(server, policies, versions, self.counts)
-                self.keepers[server] = found
+                with patch.object(writer_module, "AnswerTable", self._twin.AnswerTable):
+                    found = AnswerTableWriter(server, policies, versions)
+                self.writers[server] = found
             options: dict[str, Any] = {
                 "any_class": listener.any_class,
-                "entrances": listener.entrances(chains),
                 "on_refused": lambda request, reply: self.counts.count_dropped(
                     request, reply, self.now - request.now
                 ),
             }
-            self.processors[server] = QueryProcessor(server, Zones(zones), keeper=found, **options)
-            self.plain[server] = QueryProcessor(server, Zones(zones), **options)
+            self.processors[server] = QueryProcessor(server, blocks, writer=found, **options)
+            self.plain[server] = QueryProcessor(server, blocks, **options)
 
     def _fold(self) -> None:
-        for each in self.keepers.values():
-            each.fold()
+        for each in self.writers.values():
+            each.hits.count()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
         """Drop it."""
@@ -131,9 +128,9 @@ class Kept:
             self.apply(Synced())
 
     @property
-    def keeper(self) -> Keeper:
-        """What is kept now."""
-        return self.runtime.keepers[self.server]
+    def writer(self) -> AnswerTableWriter:
+        """The answer table's writer now."""
+        return self.runtime.writers[self.server]
 
     def apply(self, *events: Event) -> None:
         """Let something happen in the cluster, one step."""
@@ -146,7 +143,7 @@ class Kept:
             limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(decode(wire))
         except BadQuery:  # what cannot be decoded has no size of its own
             limit = MIN_UDP_LEN
-        table = self.keeper.table
+        table = self.writer.table
         client = socket_address(V6 if v6 else CLIENT)
         return table.lookup(wire, client=client, limit=limit, now=self.runtime.now)
 
@@ -156,13 +153,13 @@ class Kept:
         """What the chain says; its answer is learned, or not."""
         runtime = self.runtime
         processor = (runtime.processors if learns else runtime.plain)[self.server]
-        known = processor.keeper
+        known = processor.writer
         if known is not None:
-            processor.keeper = _Deaf(known)  # type: ignore[assignment]  # it stands in for one
+            processor.writer = _Deaf(known)  # type: ignore[assignment]  # it stands in for one
         try:
             reply = finish(processor.answer(wire, client, LOCAL, protocol, runtime.now))
         finally:
-            processor.keeper = known
+            processor.writer = known
         if known is not None:
             known.flush()
         return reply
@@ -176,11 +173,11 @@ class Kept:
 
 
 class _Deaf:
-    """A keeper whose table knows nothing, but learns."""
+    """A writer whose table knows nothing, but stores."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self.dependencies = keeper.dependencies
-        self.enqueue = keeper.enqueue
+    def __init__(self, writer: AnswerTableWriter) -> None:
+        self.dependencies = writer.dependencies
+        self.enqueue = writer.enqueue
         self.table = self
 
     @staticmethod

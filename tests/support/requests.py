@@ -11,9 +11,11 @@ import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 
-from hsdns.chain import Endpoint, HttpHandler, Next, Readiness, Request, Running, Runtime
+from hsdns.chain import Endpoint, Next, Request
 from hsdns.cluster.freshness import Counters, NoCounters
 from hsdns.metrics import Registry
+from hsdns.plugin import HttpHandler, Running, Runtime
+from hsdns.readiness import Readiness
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, class_from_text, class_to_text, type_from_text, type_to_text
 from hsdns.wire.message import RD, RR, Query, Reply

@@ -16,13 +16,13 @@ import dns.message
 import dns.rcode
 import uvloop
 
+from hsdns.block_choice import BlockChoice
 from hsdns.chain import Request
 from hsdns.query import QueryProcessor
 from hsdns.wire import rdata
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
-from hsdns.zones import Zones
 
 T = TypeVar("T")
 Answer = Callable[[Request], Awaitable[Reply]]
@@ -51,7 +51,7 @@ async def until(condition: Callable[[], bool], what: str) -> None:
 
 def processor(answer: Answer, server: str = "dns://:53") -> QueryProcessor:
     """Make a processor whose root block is one function."""
-    return QueryProcessor(server, Zones({ROOT: answer}))
+    return QueryProcessor(server, BlockChoice.by_zone({ROOT: answer}))
 
 
 async def asked_address(request: Request) -> Reply:

@@ -17,7 +17,7 @@ from typing import Any, Self
 import msgspec
 
 from hsdns.assemble import Configuration, assemble
-from hsdns.chain import Endpoint, HttpHandler, Readiness, Request, fold
+from hsdns.chain import Endpoint, Request, link
 from hsdns.cluster import objects
 from hsdns.cluster.freshness import Counters, NoCounters
 from hsdns.cluster.objects import Deleted, Synced, Upserted
@@ -25,13 +25,14 @@ from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.parser import parse as parse_corefile
 from hsdns.corefile.tree import Token
 from hsdns.metrics import Registry
+from hsdns.plugin import HttpHandler
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
+from hsdns.readiness import Readiness
 from hsdns.server.interfaces import own_addresses
 from hsdns.server.lifecycle import Server
 from hsdns.wire.message import Reply
-from hsdns.zones import Zones
 from loadtest.ports import free_port
 from tests.support.peer import prepare_corefile
 from tests.support.scenario import Event, Manifest, Scenario
@@ -176,15 +177,14 @@ class ScriptedRuntime:
         self._configuration = configuration
         self._tasks: set[asyncio.Task[Any]] = set()
         chains = {
-            id(block): fold(block.handlers, self._task) if block.handlers else None
+            id(block): link(block.handlers, self._task) if block.handlers else None
             for block in configuration.blocks
         }
         self.processors = {
             listener.listen.server: QueryProcessor(
                 listener.listen.server,
-                Zones({zone: chains[id(block)] for zone, block in listener.zones.items()}),
+                listener.block_choice(chains),
                 any_class=listener.any_class,
-                entrances=listener.entrances(chains),
             )
             for listener in configuration.listeners
         }

@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Plugin, Request, Runtime, Transfer
+from hsdns.authority.outgoing import ZoneTransfer
+from hsdns.chain import Next, Request
 from hsdns.cluster.answer import ClusterAnswers, NoSuchName
 from hsdns.cluster.pods import client_pod
 from hsdns.cluster.reverse import is_reverse
@@ -40,6 +41,7 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import CorefileError, Directive, Position
 from hsdns.fastpath import ClusterNames
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.kubernetes.following import Following
 from hsdns.plugins.kubernetes.metadata import client_values, question_values
 from hsdns.plugins.kubernetes.options import (
@@ -68,7 +70,7 @@ NO_CLUSTER: Final = (
 _SVC: Final = Name.from_text("svc.")
 
 
-class Kubernetes(Handler):
+class Kubernetes(Plugin):
     """Services, endpoints, pods and their reverse names."""
 
     name = "kubernetes"
@@ -281,13 +283,13 @@ class Kubernetes(Handler):
         """Whether names of a zone that are not those of namespaces and Services do not exist."""
         return not self.falls_through(zone) and not self.answers.is_multicluster(zone)
 
-    def transfer(self, zone: Name) -> Transfer | None:
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All of a forward zone, as of now."""
         if zone not in self.zones or not has_records(zone):
             return None
         if not self.store.serves:
             raise LookupError(f"zone {zone.to_text()}: the cluster has not been read yet")
-        return Transfer(self.answers.soa(zone), zone_records(self.answers, zone))
+        return ZoneTransfer(self.answers.soa(zone), zone_records(self.answers, zone))
 
     def search_path(self, request: Request) -> tuple[Name, ...] | None:
         """The search list of the pod that asks, for `autopath`; None where that pod, or its namespace, is not known."""
@@ -324,11 +326,7 @@ class Kubernetes(Handler):
     async def look_up(self, request: Request, qname: Name, qtype: int) -> Reply:
         """Ask this server for a name outside the zone, with the client's own EDNS."""
         assert self._runtime is not None, "started"
-        query = request.query
-        if request.dependencies is not None:
-            request.dependencies.mark_uncacheable()  # what is outside of the zone changes without telling
-        asked = Query.ask(qname, qtype, query_id=query.id, flags=query.flags, edns=query.edns)
-        return await self._runtime.resolve(request.replace(query=asked, depth=request.depth + 1))
+        return await self._runtime.resolve(request.nested(qname, qtype))
 
     def _answers(self) -> ClusterAnswers:
         options = self._options

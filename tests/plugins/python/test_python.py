@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.answer_table.policy import BlockPolicy
 from hsdns.assemble import assemble
 from hsdns.chain import Request
 from hsdns.corefile.parser import parse
-from hsdns.keeper import Policy
 from hsdns.plugins import ORDER, python
 from hsdns.plugins.python import Python, module, record
 from hsdns.server.lifecycle import Server, StartError
@@ -595,7 +595,7 @@ def test_cacheable_only_if_the_class_says_so(
     assert plugin.cacheable is cacheable
     assert plugin.names_answered_first(Name.from_text("example.org.")) == claimed
     assert (
-        "python" in Policy([plugin]).reason
+        "python" in BlockPolicy([plugin]).reason
     ) is False  # it has no kubernetes plugin, which is said first
 
 

@@ -1,0 +1,234 @@
+"""What is stored in the answer table."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hsdns.cluster.objects import Upserted
+from hsdns.wire.decode import decode
+from hsdns.wire.edns import Edns
+from hsdns.wire.encode import encode
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import CD, RR, TC, Reply
+from tests.answer_table.corefiles import (
+    OBJECTS,
+    STOCK,
+    block,
+    hosts,
+    kubernetes,
+    many_endpoints,
+)
+from tests.support.cluster import endpoint_slice
+from tests.support.datagrams import Datagrams
+from tests.support.kept import KUBERNETES, Kept, ask
+
+
+def test_stock_corefile_is_kept(twin: ModuleType) -> None:
+    kept = Kept(STOCK, twin, OBJECTS)
+    assert kept.writer.is_needed
+    for question in (
+        "web.default.svc.cluster.local.",
+        "nope.cluster.local.",
+        "1.0.96.10.in-addr.arpa. PTR",
+    ):
+        assert kept.learns(question)
+
+
+def test_listener_keeps_where_any_block_does(twin: ModuleType) -> None:
+    kept = Kept(block(KUBERNETES, "cluster.local:53") + block("whoami"), twin, OBJECTS)
+    assert kept.writer.is_needed
+    assert kept.learns("web.default.svc.cluster.local.")
+    assert not kept.learns("example.org.")
+    assert not Kept(block("whoami"), twin).writer.is_needed
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ("web.default.svc.cluster.local. A", {}),
+        ("WEB.default.SVC.cluster.local. A", {}),
+        ("web.default.svc.cluster.local. A", {"flags": 0}),
+        ("web.default.svc.cluster.local. A", {"flags": CD}),
+        ("web.default.svc.cluster.local. A", {"edns": Edns(1232, do=True, options=((10, b"12345678"),))}),
+        ("web.default.svc.cluster.local. AAAA", {}),
+        ("web.default.svc.cluster.local. MX", {}),
+        ("web.default.svc.cluster.local. SOA", {}),
+        ("web.default.svc.cluster.local. ANY", {}),
+        ("web.default.svc.cluster.local. HTTPS", {}),
+        ("_http._tcp.web.default.svc.cluster.local. SRV", {}),
+        ("db-0.db.default.svc.cluster.local. A", {}),
+        ("here.default.svc.cluster.local. A", {}),
+        ("here.default.svc.cluster.local. CNAME", {}),
+        ("there.default.svc.cluster.local. CNAME", {}),
+        ("1.0.96.10.in-addr.arpa. PTR", {}),
+        ("9.9.9.10.in-addr.arpa. PTR", {}),
+        ("cluster.local. SOA", {}),
+        ("cluster.local. NS", {}),
+        ("ns.dns.cluster.local. A", {}),
+        ("dns-version.cluster.local. TXT", {}),
+        ("1-2-3-4.default.pod.cluster.local. A", {}),
+        ("default.svc.cluster.local. A", {}),
+        ("a.web.default.svc.cluster.local. A", {}),
+    ],
+)  # fmt: skip
+def test_learned(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
+    kept = Kept(block(KUBERNETES), twin, OBJECTS)
+    assert kept.learns(question, **options)
+    wire = ask(question, query_id=99, **options)
+    assert kept.fast(wire) == kept.slow(wire, learns=False)
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        pytest.param("there.default.svc.cluster.local. A", {}, id="external-name-outside"),
+        pytest.param("there.default.svc.cluster.local. AAAA", {}, id="external-name-outside-ipv6"),
+        pytest.param("web.default.svc.cluster.local. TYPE65280", {}, id="type-that-metrics-do-not-name"),
+        pytest.param("web.default.svc.cluster.local. HINFO", {}, id="type-of-loop"),
+        pytest.param("web.default.svc.cluster.local. AXFR", {}, id="refused"),
+        pytest.param("example.org. A", {}, id="no-next-plugin"),
+    ],
+)  # fmt: skip
+def test_not_learned(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
+    kept = Kept(block(KUBERNETES), twin, OBJECTS)
+    assert not kept.learns(question, **options)
+    assert kept.writer.table.statistics().entries == 0
+
+
+def test_pods_that_are_verified_are_not_learned(twin: ModuleType) -> None:
+    kept = Kept(block(kubernetes("cluster.local", "pods verified")), twin, OBJECTS)
+    assert not kept.learns("1-2-3-4.default.pod.cluster.local.")
+
+
+def test_hosts_own_answers_are_not_learned(twin: ModuleType) -> None:
+    kept = Kept(block(hosts("192.0.2.9 web.default.svc.cluster.local")), twin, OBJECTS)
+    assert not kept.learns("web.default.svc.cluster.local.")
+    assert kept.learns("db.default.svc.cluster.local.")
+
+
+def test_what_is_cut_for_a_client_is_learned_whole(twin: ModuleType) -> None:
+    kept = Kept(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(1)])
+    question = "db.default.svc.cluster.local."
+    for edns in (None, Edns(512), Edns(700), Edns(4096)):
+        wire = ask(question, edns=edns)
+        kept.slow(wire)
+        for protocol in ("udp", "tcp"):
+            found = kept.fast(wire, protocol)
+            assert found is not None
+            assert found == kept.slow(wire, protocol, learns=False)
+
+
+SIZES = (
+    block(f"bufsize 600\n{KUBERNETES}")
+    + block("bufsize 900\nkubernetes sub.cluster.local", "sub.cluster.local:53")
+    + block("bufsize 700\ncache\nkubernetes cached.test", "cached.test:53")
+)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("learned", "left", "most"),
+    [
+        pytest.param("db.default.svc.cluster.local.", "", 600, id="addresses"),
+        pytest.param("nope.default.svc.cluster.local.", "other.", 600, id="region"),
+        pytest.param("db.default.svc.sub.cluster.local.", "", 900, id="addresses-of-another-block"),
+        pytest.param(
+            "nope.default.svc.sub.cluster.local.", "other.", 900, id="region-of-another-block"
+        ),
+        pytest.param("nope.default.svc.cached.test.", "", 700, id="no-region"),
+    ],
+)
+@pytest.mark.parametrize("taught_over", ["udp", "tcp"])
+def test_sizes_are_lowered_as_in_the_chain(
+    twin: ModuleType, learned: str, left: str, most: int, taught_over: str
+) -> None:
+    """Each block has its own size, whatever the size and the way of the query that was learned."""
+    kept = Kept(SIZES, twin, [*OBJECTS, *many_endpoints(1)])
+    sizes = [0, 300, 512, 513, 599, 600, 601, 899, 900, 901, 1232, 4096, 65535]
+    forms = [
+        Edns(size, options=options)
+        for size in sizes
+        for options in ((), ((10, b"12345678"),), ((3, bytes(200)), (8, b"away"), (12, bytes(99))))
+    ]
+    for form in (None, forms[-3]):
+        kept.slow(ask(learned, edns=form), taught_over)
+    with Datagrams(twin) as datagrams:
+        for form in (None, *forms, *forms):  # the second time over UDP what is prepared
+            wire = ask(f"{left}{learned}", edns=form)
+            fast, slow = datagrams.ask(kept.writer.table, wire), kept.slow(wire, learns=False)
+            assert fast == slow, form
+            assert fast is not None
+            assert len(fast) <= max(512, min(most, form.payload_size if form else 512))
+            if form is not None and form.options == ():
+                assert int.from_bytes(fast[-8:-6], "big") == min(most, form.payload_size)
+            over_tcp = kept.fast(wire, "tcp")
+            assert over_tcp is not None
+            assert over_tcp == kept.slow(wire, "tcp", learns=False)
+            assert not over_tcp[2] & TC >> 8
+    statistics = kept.writer.table.statistics()
+    assert statistics.misses == 0
+    assert bool(statistics.negative_hits) is bool(left)
+
+
+def test_what_is_too_long_is_not_learned(twin: ModuleType) -> None:
+    kept = Kept(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(6)])
+    assert not kept.learns("db.default.svc.cluster.local.")
+    assert not kept.learns("db.default.svc.cluster.local.", edns=Edns(4096))
+
+
+@pytest.mark.parametrize(
+    ("changes", "learned"),
+    [
+        pytest.param({}, 1, id="as-it-is"),
+        pytest.param({"fresh": False}, 0, id="not-fresh"),
+        pytest.param({"rcode": Rcode.SERVFAIL}, 0, id="servfail"),
+        pytest.param({"rcode": Rcode.REFUSED}, 0, id="refused"),
+        pytest.param({"tc": True}, 0, id="cut-upstream"),
+        pytest.param({"edns": Edns(512)}, 0, id="own-opt-record"),
+        pytest.param({"edns": Edns(600)}, 1, id="lowered-size"),
+        pytest.param({"edns": Edns(600, do=True)}, 0, id="lowered-size-and-more"),
+        pytest.param({"rd": True}, 0, id="own-rd"),
+    ],
+)
+def test_reply_that_may_be_kept(twin: ModuleType, changes: dict[str, Any], learned: int) -> None:
+    kept = Kept(block(f"bufsize 600\n{KUBERNETES}"), twin, OBJECTS)
+    wire = ask("web.default.svc.cluster.local.", edns=Edns(4096))
+    query = decode(wire)
+    reply = Reply(answer=(RR(query.qname, 1, 5, bytes(4)),), aa=True, fresh=True).replace(**changes)
+    kept.writer.enqueue(wire, query, reply, encode(query, reply, 512), kept.writer.dependencies())
+    kept.writer.flush()
+    assert kept.writer.table.statistics().entries == learned
+
+
+@pytest.mark.parametrize("rotates", [False, True])
+def test_addresses_take_turns_where_a_handler_says_so(twin: ModuleType, rotates: bool) -> None:
+    text = f"loadbalance\n{KUBERNETES}" if rotates else KUBERNETES
+    kept = Kept(block(text), twin, OBJECTS)
+    wire = ask("db.default.svc.cluster.local.")
+    kept.slow(wire)
+    found = [kept.fast(wire) for _ in range(4)]
+    assert len(set(found)) == (2 if rotates else 1)
+    assert found[:2] == found[2:]
+
+
+def test_event_between_computing_and_learning(twin: ModuleType) -> None:
+    """A reply that was put by before an event is not given after it."""
+    kept = Kept(block(KUBERNETES), twin, OBJECTS)
+    wire = ask("db.default.svc.cluster.local.")
+    writer = kept.writer
+    held: list[tuple[Any, ...]] = []
+    note = writer.enqueue
+    writer.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # what was noted is learned later
+    kept.slow(wire)
+    kept.apply(Upserted(endpoint_slice("default/db-1", "db", "10.0.0.3", version="2")))
+    writer.enqueue = note  # type: ignore[method-assign]  # as it was
+    (found,) = held
+    note(*found)
+    writer.flush()
+    assert kept.fast(wire) is None
+    assert writer.table.statistics().entries == 0
+    kept.slow(wire)
+    assert kept.fast(wire) == kept.slow(wire, learns=False)

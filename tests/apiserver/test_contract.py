@@ -126,7 +126,7 @@ async def changes_missed_while_disconnected(rig: Rig) -> None:
     rig.gate.shut()
     await rig.api.apply(endpoint_slice("a", "10.0.0.2", "10.0.0.4"), service("c"))
     await rig.api.delete(service("b"), endpoint_slice("b"))
-    await rig.until_logged("cannot watch services at .* still served")
+    await rig.until_logged("cannot watch services at .* still serving")
     assert rig.has("a")
     assert rig.has("b")
     rig.gate.open()
@@ -179,7 +179,7 @@ async def rights_revoked_and_given_back(rig: Rig) -> None:
     rig.gate.cut()  # a watch that is open goes on without rights
     line = await rig.until_logged("cannot watch endpointslices at .* grant list and watch on it")
     assert '"endpointslices" in API group "discovery.k8s.io"' in line
-    assert "still served" in line
+    assert "still serving" in line
     await rig.api.apply(endpoint_slice("a", "10.0.0.5"))
     await rig.api.grant(EVERYTHING)
     await rig.until_equal()
@@ -191,7 +191,7 @@ async def rights_missing_at_the_start(rig: Rig) -> None:
     await rig.api.grant(["services", "namespaces", "pods"])
     starting = asyncio.create_task(rig.start())
     line = await rig.until_logged("cannot watch endpointslices at ")
-    assert "it has not been read yet" in line
+    assert "nothing has been read yet" in line
     assert not rig.store.synced
     await rig.api.grant(EVERYTHING)
     await starting
@@ -252,7 +252,7 @@ async def too_many_requests(rig: Rig) -> None:
     fake(rig).cluster.fail(faults.too_many_requests(7), path="services")
     starting = asyncio.create_task(rig.start())
     line = await rig.until_logged(r"too much to do \(429\)")
-    pause = re.search(r"next try in ([\d.]+) s", line)
+    pause = re.search(r"retrying in ([\d.]+) s", line)
     assert pause is not None
     assert float(pause[1]) >= 7
     await starting

@@ -1,8 +1,9 @@
-"""What is asked: each mix is a list of questions and how they are sent.
+"""Mixes: lists of questions and how they are sent.
 
 Path: run.py -> here -> drain.py, dnsperf.py.
-Rule 1: a seed makes a mix, the same in every run.  Only `fresh` names and spoilt octets differ from round to round.
-Rule 2: no EDNS, as the resolvers of glibc and musl send it, except where replies are longer than 512 octets.
+Rule 1: a mix is generated from a seed and is the same in every run.  Only `fresh` names and varied octets differ from
+        round to round.
+Rule 2: no EDNS, as with the resolvers of glibc and musl, unless replies are longer than 512 octets.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _SHARES = (("service", 0.30), ("pod", 0.20), ("port", 0.10), ("none6", 0.25))
 class Mix(NamedTuple):
     """A kind of traffic.
 
-    `fresh`: each round asks other names.  `spoilt`: each query has a cookie and a case of its own.  `changes`: events a
-    second in the cluster meanwhile.  `ports`: from how many ports drain asks, in turn.
+    `fresh`: each round has different names.  `spoilt`: each query has its own cookie and case.  `changes`: cluster
+    events per second during the run.  `ports`: the number of ports from which drain sends, in turn.
     """
 
     key: str
@@ -51,7 +52,7 @@ class Mix(NamedTuple):
 
     @property
     def repeats(self) -> bool:
-        """Whether the same octets are asked again, so that a dict of whole queries can know them."""
+        """Whether queries repeat octet for octet, so that a dict of complete queries can answer them."""
         return not self.fresh and not self.spoilt
 
 
@@ -97,7 +98,7 @@ def _search_path(_: Cluster, random: Random) -> list[Question]:
 
 
 def fresh_names(random: Random, count: int) -> list[Question]:
-    """Make up names that nobody has asked for: half of them below the zone, half in a Namespace."""
+    """Generate names that were not queried before: half of them below the zone, half in a Namespace."""
     domains = (ZONE, f"{POD_NAMESPACE}.{SERVICES_ZONE}")
     return [Question(f"{_label(random, 12)}.{domains[index & 1]}", "A") for index in range(count)]
 

@@ -27,7 +27,7 @@ TABLE = """\
 server           drain µs  least  / echo  dnsperf µs  / echo  answers/s  p50 µs  p99 µs  octets  remarks
 C echo               4.00   4.00    1.00
 hsdns, compiled      5.00   5.00    1.25        6.25            120,000      60     900          dnsperf: lost 2.0%
-Knot DNS             8.00   8.00    2.00                                                    208  drain: kept 13%; 0.5% answered otherwise; 1.0% unanswered
+Knot DNS             8.00   8.00    2.00                                                    208  drain: kept 13%; 0.5% answered differently; 1.0% unanswered
 """
 
 

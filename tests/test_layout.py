@@ -1,13 +1,15 @@
-"""The tree itself: where files stand, and that code, tests and documentation name the same things."""
+"""The tree itself: where files are, and that code, tests and documentation name the same things."""
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hsdns.assemble import plugin_class
+from hsdns.chain import Handler
 from hsdns.plugins import NOT_YET, ORDER
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -300,6 +302,28 @@ def test_plugin_refuses_by_name_only_what_it_has_not(name: str) -> None:
 def test_navigation_has_every_page() -> None:
     listed = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert listed == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+
+
+# --- docs/architecture.md ---
+
+
+def test_layers_are_those_of_the_import_contract() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    block = "".join(f"{', '.join(layer.split(' | '))}\n" for layer in layers)
+    section = sections_of(DOCS / "architecture.md")["Layers"]
+    assert f"```text\n{block}```" in section, (
+        f"paste this into the section Layers of docs/architecture.md:\n```text\n{block}```"
+    )
+
+
+def test_methods_of_a_plugin_exist() -> None:
+    section = sections_of(DOCS / "architecture.md")["Plugins"]
+    rows = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
+    methods = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert methods
+    assert [name for name in methods if not callable(getattr(Handler, name, None))] == []
 
 
 # --- metrics ---

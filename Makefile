@@ -41,14 +41,14 @@ check: format-check lint types contracts docs docs-examples  ## Check format, li
 
 .PHONY: format-check
 format-check: $(VENV)/test
-	$(BIN)/ruff format --check hsdns tests loadtest deploy
+	$(BIN)/ruff format --check hsdns tests loadtest deploy docs/pictures
 
 format: $(VENV)/test  ## Format the code and sort its imports
-	$(BIN)/ruff format hsdns tests loadtest deploy
-	$(BIN)/ruff check --fix-only --quiet hsdns tests loadtest deploy
+	$(BIN)/ruff format hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff check --fix-only --quiet hsdns tests loadtest deploy docs/pictures
 
 lint: $(VENV)/test  ## Check the code with ruff
-	$(BIN)/ruff check hsdns tests loadtest deploy
+	$(BIN)/ruff check hsdns tests loadtest deploy docs/pictures
 
 types: $(VENV)/test  ## Check the types of code and tests
 	$(BIN)/mypy

@@ -26,7 +26,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 20
 
-.PHONY: help serve test check format lint types native fuzz contracts docs docs-examples scenarios peer bench bench-watch bench-reload ci clean
+.PHONY: help serve test check format lint types native fuzz contracts docs docs-examples changelog scenarios peer bench bench-watch bench-reload ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ docs: $(VENV)/test  ## Build the documentation into site/
 
 docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run every command of the docs
 	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
+
+changelog: $(VENV)/test  ## Show the change notes as the next section of CHANGELOG.md
+	@$(BIN)/towncrier build --draft
 
 scenarios: $(VENV)/test  ## Run the scenarios, in memory and over sockets
 	$(BIN)/pytest tests/test_scenarios.py $(PYTEST_ARGS)

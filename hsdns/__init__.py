@@ -17,7 +17,7 @@ The path of a change in the cluster:
 
     apiserver/ -> sources/ -> cluster/store.py    an event replaces one Service's frozen value
                               -> cluster/schema.py    makes its RRsets at the first query
-                                 -> plugins/kubernetes.py
+                                 -> plugins/kubernetes/
 
 The counters of cluster/freshness.py make the stored replies stale that depend on what the event changes.
 

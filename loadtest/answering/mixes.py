@@ -121,14 +121,14 @@ def _label(random: Random, length: int) -> str:
 
 
 MIXES: Final = (
-    Mix("hot", "1,000 headless names, A of 10 endpoints", _hot),
-    Mix("ports", "the 1,000 names, asked from 900 ports instead of 20", _hot, ports=MANY_PORTS, methods=(DRAIN,)),
-    Mix("cluster", "the whole cluster: A, A of a pod, SRV, AAAA, absent names", _whole, edns=True),
-    Mix("search", "search path of a pod with ndots:5, A and AAAA, none exists", _search_path),
-    Mix("random", "random names, none exists, none is asked twice", _random_names, fresh=True),
+    Mix("hot", "1,000 headless Services, A records of 10 endpoints", _hot),
+    Mix("ports", "the 1,000 names, queried from 900 ports instead of 20", _hot, ports=MANY_PORTS, methods=(DRAIN,)),
+    Mix("cluster", "the whole cluster: A, A of a Pod, SRV, AAAA, and names that do not exist", _whole, edns=True),
+    Mix("search", "the search path of a Pod with ndots:5, A and AAAA, names that do not exist", _search_path),
+    Mix("random", "random names that do not exist, each queried once", _random_names, fresh=True),
     Mix(
         "cookies",
-        "the 1,000 names, each query with a cookie and a case of its own",
+        "the 1,000 names, each query with its own cookie and case",
         _hot,
         edns=True,
         spoilt=True,
@@ -136,7 +136,7 @@ MIXES: Final = (
     ),
     Mix("names-1k", "A of 1,000 pods", _pods(HOT)),
     Mix("names-100k", "A of 100,000 pods", _pods(MOST_PODS)),
-    Mix("changes", "the 1,000 names while 1,000 endpoints a second change", _hot, changes=1000, methods=(DNSPERF,)),
+    Mix("changes", "the 1,000 names while 1,000 endpoints per second change", _hot, changes=1000, methods=(DNSPERF,)),
     Mix("tcp", "the 1,000 names on 20 open TCP connections", _hot, tcp=True, methods=(DNSPERF,)),
 )  # fmt: skip
 BY_KEY: Final = {mix.key: mix for mix in MIXES}

@@ -42,12 +42,8 @@ WHOLE = {
     "tests/test_staleness_kinds.py": "the same for topology zones, imports and external addresses",
     "tests/apiserver/test_contract.py": "the watch of an API server, in-test and real",
     "tests/apiserver/test_histories.py": "the reflector and the store, under any history of cluster and connection",
-    "tests/loadtest/watch/test_figures.py": "the benchmark's statistics",
     "tests/loadtest/watch/test_reading.py": "what the benchmark reads: /proc, command lines, HTTP, changes",
     "tests/loadtest/watch/test_report.py": "the benchmark's tables",
-    "tests/support/test_dig.py": "the reading and comparing of what scenarios expect",
-    "tests/support/test_fake_api.py": "the API server in the test process",
-    "tests/support/test_scenario.py": "the reading of scenarios",
     "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",
     "tests/docs/test_examples.py": "the documentation",
     "tests/docs/test_pictures.py": "docs/pictures",
@@ -117,7 +113,9 @@ def test_every_module_has_its_test(module: Path) -> None:
 
 
 def test_every_test_has_its_module() -> None:
-    support = (TESTS / "support").glob("[!t]*.py")
+    support = [
+        path for path in (TESTS / "support").rglob("*.py") if not path.name.startswith("test_")
+    ]
     expected = {mirror_of(path) for path in TESTED} | set(WHOLE)
     expected |= {under_root(path.with_name(f"test_{path.name}")) for path in support}
     expected |= {

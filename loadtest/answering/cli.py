@@ -26,7 +26,7 @@ from loadtest.answering.mixes import BY_KEY, DNSPERF, DRAIN, MIXES, Mix
 from loadtest.answering.programs import ROOT, TITLES, Found, hsdns_words, install, look
 from loadtest.answering.results import Results
 from loadtest.answering.run import QUICK, Effort, Run
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 PAGE = ROOT / "docs/performance.md"
 

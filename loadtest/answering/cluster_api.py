@@ -2,7 +2,7 @@
 
     python -m loadtest.answering.cluster_api PORT SERVICES ENDPOINTS CHANGES
 
-Path: servers.py starts it -> SyntheticCluster -> tests.support.fake_api.
+Path: servers.py starts it -> SyntheticCluster -> loadtest/apiserver/fake_api.py.
 Rule 1: objects and changes are those of hsdns's `source synthetic`: the same names, addresses and seed.
 Rule 2: the CPU time for making a change is that of this process; CoreDNS only reads the watch, as in a real cluster.
 """
@@ -20,9 +20,9 @@ from hsdns.cluster.objects import Object
 from hsdns.sources.synthetic import Pace
 from hsdns.sources.synthetic_cluster import SyntheticCluster
 from loadtest.answering.cluster import Cluster
-from tests.support.collection import KINDS
-from tests.support.fake_api import FakeApi
-from tests.support.fake_cluster import FakeCluster
+from loadtest.apiserver.fake_api import FakeApi
+from loadtest.apiserver.fake_cluster import FakeCluster
+from loadtest.apiserver.watch_cache import KINDS
 
 _VERSIONS = {kind.name: kind.api_version for kind in KINDS}
 

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import Question
 from loadtest.answering.usage import Measured, on_core
-from loadtest.watch.figures import percentile
-from loadtest.watch.process import Failed
+from loadtest.figures import percentile
+from loadtest.process import Failed
 
 CLIENTS: Final = 20
 UNDER_WAY: Final = 100

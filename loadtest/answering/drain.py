@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from loadtest.answering.usage import Measured
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 QUERIES: Final = 2000
 _LOOK_EVERY = 0.002  # seconds

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _SEARCH: Final = os.pathsep.join(

@@ -14,7 +14,7 @@ from loadtest.answering.goals import Verdict
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix
 from loadtest.answering.programs import ECHO, TITLES
 from loadtest.answering.results import Results
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 BEGIN: Final = "<!-- bench: begin -->"
 END: Final = "<!-- bench: end -->"

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from loadtest.answering.mixes import DNSPERF, DRAIN
-from loadtest.watch.figures import middle
+from loadtest.figures import middle
 
 
 class Sample(NamedTuple):

@@ -36,7 +36,7 @@ from loadtest.answering.programs import (
 )
 from loadtest.answering.results import Reach, Results, Sample
 from loadtest.answering.servers import BACKENDS, Server, Site
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 MADE: Final = (ECHO, DICT)  # they repeat what another server said
 WATCHING: Final = (NATIVE, PURE, COREDNS)  # their cluster may change

@@ -40,7 +40,7 @@ from loadtest.answering.programs import (
 from loadtest.answering.usage import Measured
 from loadtest.corefile import COREFILE
 from loadtest.ports import free_port
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 START_DEADLINE = 120.0
 _PAUSE = 0.02

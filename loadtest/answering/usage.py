@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from loadtest.watch.process import Failed, Process, cpu_ticks_of, family
+from loadtest.process import Failed, Process, cpu_ticks_of, family
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PATIENCE = 5.0  # seconds

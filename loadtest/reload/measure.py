@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from loadtest.answering.dnsperf import counted
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 RELOADS: Final = 20
 PAUSE: Final = 0.5  # seconds between reloads

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 PAGE = 500  # objects in one answer to a list
 PATIENCE = 120.0  # seconds for one answer

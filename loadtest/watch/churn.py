@@ -20,13 +20,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from loadtest.apiserver.objects import namespace_of
+from loadtest.figures import Spread
+from loadtest.process import Process
+from loadtest.progress import Progress
 from loadtest.watch.dns import TcpClient, addresses, question, service_name, shows
-from loadtest.watch.fake_api import ROOT, Change, FakeApi
-from loadtest.watch.figures import Spread
-from loadtest.watch.objects import namespace_of
-from loadtest.watch.process import Process
-from loadtest.watch.progress import Progress
-from loadtest.watch.subject import Program, Subject
+from loadtest.watch.fake_api_process import ROOT, Change, FakeApiProcess
+from loadtest.watch.server import Program, ServerUnderTest
 from loadtest.watch.watched_slice import slices
 
 ASK_EVERY = 0.001  # seconds
@@ -71,11 +71,13 @@ class Sample(NamedTuple):
     reply: bytes | None
 
 
-def measure(programs: list[Program], api: FakeApi, load: Load, progress: Progress) -> list[Churn]:
+def measure(
+    programs: list[Program], api: FakeApiProcess, load: Load, progress: Progress
+) -> list[Churn]:
     """Change the cluster for each server in turn."""
     measured = []
     for program in programs:
-        with Subject(program, api.access) as subject:
+        with ServerUnderTest(program, api.access) as subject:
             subject.wait_answering()
             with _queries(subject.port, load):
                 found = _one(subject, api, load, progress)
@@ -104,7 +106,7 @@ def _queries(port: int, load: Load) -> Iterator[None]:
         process.check()
 
 
-def _one(subject: Subject, api: FakeApi, load: Load, progress: Progress) -> Churn:
+def _one(subject: ServerUnderTest, api: FakeApiProcess, load: Load, progress: Progress) -> Churn:
     memory, cpu = [subject.memory().now], subject.cpu()
     samples: list[Sample] = []
     with Watcher(subject.port) as watcher:
@@ -142,7 +144,7 @@ def _one(subject: Subject, api: FakeApi, load: Load, progress: Progress) -> Chur
     )
 
 
-def _due_next(api: FakeApi, load: Load) -> str:
+def _due_next(api: FakeApiProcess, load: Load) -> str:
     """The Service that is due soon."""
     last = api.last_change()
     ahead = math.ceil((time.monotonic() + _LEAD - last.time) * load.rate)
@@ -220,7 +222,7 @@ class Watcher:
             time.sleep(max(0.0, now + ASK_EVERY - time.monotonic()))
 
 
-def wrong_names(port: int, api: FakeApi) -> int:
+def wrong_names(port: int, api: FakeApiProcess) -> int:
     """Query every Service; count those whose addresses differ from the API server's."""
     wrong = 0
     with TcpClient(port) as client:

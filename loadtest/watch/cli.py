@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from loadtest.watch.fake_api import ROOT
+from loadtest.process import Failed
+from loadtest.progress import Progress
+from loadtest.watch.fake_api_process import ROOT
 from loadtest.watch.plan import PARTS, Plan, run
-from loadtest.watch.process import Failed
-from loadtest.watch.progress import Progress
 from loadtest.watch.report import as_json, section, write_docs
-from loadtest.watch.subject import programs
+from loadtest.watch.server import programs
 
 PAGE = ROOT / "docs" / "performance.md"
 MOST_SERVICES = 100_000

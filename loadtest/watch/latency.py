@@ -15,14 +15,14 @@ import socket
 import time
 from typing import NamedTuple, Protocol, Self
 
+from loadtest.apiserver.objects import changed_address
+from loadtest.figures import Spread
+from loadtest.process import Failed
+from loadtest.progress import Progress
 from loadtest.watch.access import Access
 from loadtest.watch.dns import question, shows
-from loadtest.watch.figures import Spread
-from loadtest.watch.objects import changed_address
-from loadtest.watch.process import Failed
-from loadtest.watch.progress import Progress
+from loadtest.watch.server import Program, ServerUnderTest
 from loadtest.watch.startup import Api
-from loadtest.watch.subject import Program, Subject
 from loadtest.watch.watched_slice import WatchedSlice, slices
 
 PATIENCE = 20.0  # seconds until a change that no answer shows is a failure
@@ -155,7 +155,7 @@ def measure(
     make = ControlPatcher if controlled else Patcher
     measured, first = [], 0
     for program in programs:
-        with Subject(program, api.access) as subject, make(api.access) as writer:
+        with ServerUnderTest(program, api.access) as subject, make(api.access) as writer:
             subject.wait_answering()
             found = _changes(subject, writer, targets, range(first, first + changes), rate)
             first += changes
@@ -171,7 +171,11 @@ def measure(
 
 
 def _changes(
-    subject: Subject, writer: Writer, targets: list[WatchedSlice], numbers: range, rate: float
+    subject: ServerUnderTest,
+    writer: Writer,
+    targets: list[WatchedSlice],
+    numbers: range,
+    rate: float,
 ) -> tuple[list[float], int]:
     delays, lost = [], 0
     due = time.monotonic()

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 
 import aiohttp
 
+from loadtest.apiserver.objects import Created, endpoint_slice, namespaces, service
+from loadtest.process import Failed
+from loadtest.progress import Progress
 from loadtest.watch.access import PATIENCE, Access
-from loadtest.watch.objects import Created, endpoint_slice, namespaces, service
-from loadtest.watch.process import Failed
-from loadtest.watch.progress import Progress
 
 CONNECTIONS = 64
 _CONFLICT = 409  # it exists

@@ -15,16 +15,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from loadtest.progress import Progress
 from loadtest.watch import churn, latency, startup
 from loadtest.watch.churn import Churn, Load
-from loadtest.watch.fake_api import FakeApi
+from loadtest.watch.fake_api_process import FakeApiProcess
 from loadtest.watch.latency import Latency
 from loadtest.watch.load import grow
-from loadtest.watch.progress import Progress
 from loadtest.watch.real_api import RealApi
 from loadtest.watch.report import Results
+from loadtest.watch.server import PEER, Program
 from loadtest.watch.startup import Api, Startup
-from loadtest.watch.subject import PEER, Program
 
 START, LATENCY, CHURN, FLOOD = PARTS = ("start", "latency", "churn", "flood")
 _LATENCY_SIZE = 10_000  # Services; the first size that has as many, else the last
@@ -85,12 +85,12 @@ def run(
                         plan.changes,
                         plan.rate,
                         progress,
-                        controlled=isinstance(api, FakeApi),
+                        controlled=isinstance(api, FakeApiProcess),
                     )
     loads = {CHURN: plan.churn, FLOOD: plan.flood}
     wanted = [load for part, load in loads.items() if part in plan.parts]
     if wanted:
-        with FakeApi(plan.endpoints) as changing:
+        with FakeApiProcess(plan.endpoints) as changing:
             context["watched in streams of changes"] = changing.title
             progress.say("loading the in-test API server")
             changing.grow(max(load.services for load in wanted), progress)
@@ -108,7 +108,7 @@ def _api(
         progress.say(
             "KUBEBUILDER_ASSETS is not set: the in-test API server stands in for a real one"
         )
-        fake = stack.enter_context(FakeApi(plan.endpoints))
+        fake = stack.enter_context(FakeApiProcess(plan.endpoints))
         return fake, lambda services: fake.grow(services, progress)
     progress.say("starting etcd and kube-apiserver")
     real = stack.enter_context(RealApi(assets))

@@ -11,8 +11,8 @@ import sys
 import time
 from contextlib import suppress
 
+from loadtest.apiserver.objects import namespace_of
 from loadtest.watch.dns import question, service_name
-from loadtest.watch.objects import namespace_of
 
 _STEP = 7919  # a prime: no Service is asked for twice before all others were
 

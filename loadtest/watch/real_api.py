@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Self
 
 from loadtest.ports import free_port
+from loadtest.process import Failed, Process
 from loadtest.watch.access import Access, Certificates
-from loadtest.watch.process import Failed, Process
 
 START_DEADLINE = 60.0  # seconds; a start takes five on an idle machine
 _PAUSE = 0.1

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from loadtest.figures import middle, ratio
+from loadtest.process import Failed
 from loadtest.watch.churn import MEMORY_EVERY, Churn
-from loadtest.watch.figures import middle, ratio
 from loadtest.watch.latency import Latency
-from loadtest.watch.process import Failed
+from loadtest.watch.server import HSDNS, PEER
 from loadtest.watch.startup import Startup
-from loadtest.watch.subject import HSDNS, PEER
 
 BEGIN = "<!-- bench-watch: begin -->"
 END = "<!-- bench-watch: end -->"

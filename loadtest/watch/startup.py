@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import NamedTuple, Protocol
 
+from loadtest.progress import Progress
 from loadtest.watch.access import Access
-from loadtest.watch.progress import Progress
-from loadtest.watch.subject import Program, Subject
+from loadtest.watch.server import Program, ServerUnderTest
 
 SHORT_REST = 10.0  # seconds after ready
 LONG_REST = 180.0
@@ -61,7 +61,7 @@ def measure(
             measured += _together(order, api, services, number, progress)
             continue
         for program in order:
-            with Subject(program, api.access) as subject:
+            with ServerUnderTest(program, api.access) as subject:
                 measured.append(_start(subject, api, services, number, progress))
     return measured
 
@@ -70,9 +70,9 @@ def _together(
     programs: Sequence[Program], api: Api, services: int, number: int, progress: Progress
 ) -> list[Startup]:
     with ExitStack() as running:
-        started: list[tuple[Subject, Startup, float]] = []
+        started: list[tuple[ServerUnderTest, Startup, float]] = []
         for program in programs:
-            subject = running.enter_context(Subject(program, api.access))
+            subject = running.enter_context(ServerUnderTest(program, api.access))
             first = _start(subject, api, services, number, progress)
             started.append((subject, first, subject.started + first.ready))
         measured = []
@@ -83,7 +83,9 @@ def _together(
         return measured
 
 
-def _start(subject: Subject, api: Api, services: int, number: int, progress: Progress) -> Startup:
+def _start(
+    subject: ServerUnderTest, api: Api, services: int, number: int, progress: Progress
+) -> Startup:
     api_before = api.cpu()
     ready = subject.wait_ready()
     cpu, api_cpu = subject.cpu(), api.cpu() - api_before

@@ -5,7 +5,7 @@ from loadtest.answering.cli import PAGE
 from loadtest.answering.goals import judge
 from loadtest.answering.mixes import BY_KEY, DNSPERF, DRAIN, MIXES
 from loadtest.answering.results import Reach, Results, Sample
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 RESULTS = Results(
     [

@@ -12,7 +12,7 @@ from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.message import Reply
 from hsdns.wire.name import ROOT, Name
 from tests import strategies
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 # --- by the zone alone ---
 

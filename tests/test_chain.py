@@ -17,9 +17,9 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import CD, RD, Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import make_request
-from tests.support.sockets import LOOPS, run, until
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.plugins.requests import make_request
 
 REQUEST = make_request("example.org")
 

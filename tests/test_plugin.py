@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hsdns.plugin import Inherits, Plugin, inherit_plugins
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime
-from tests.support.setup import directives, make_block
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import directives, make_block
 
 
 def test_plugin_by_default_starts_nothing() -> None:

@@ -6,9 +6,9 @@ Path: tests only.
 from __future__ import annotations
 
 from hsdns.cluster.objects import EndpointSlice
-from tests.support.cluster import endpoint_slice, service
-from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
-from tests.support.stock import KUBEADM
+from tests.support.cluster.objects import endpoint_slice, service
+from tests.support.plugins.corefiles import KUBEADM
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
 
 STOCK = KUBEADM.replace("/etc/resolv.conf", "192.0.2.1")
 OBJECTS = cluster_objects(
@@ -46,9 +46,9 @@ def many_endpoints(count: int) -> list[EndpointSlice]:
     ]
 
 
-def assert_same(kept: Kept, name: str, *, is_fast: bool) -> None:
+def assert_same(memory_server: MemoryServer, name: str, *, is_fast: bool) -> None:
     wire = ask(name)
-    found = kept.fast(wire)
+    found = memory_server.from_table(wire)
     assert (found is not None) is is_fast, name
     if found is not None:
-        assert found == kept.slow(wire, learns=False)
+        assert found == memory_server.from_chain(wire, stores=False)

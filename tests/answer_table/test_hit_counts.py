@@ -9,7 +9,7 @@ from hsdns.fastpath.tally import CELLS
 from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS
 from hsdns.wire.edns import Edns
 from tests.answer_table.corefiles import OBJECTS, block
-from tests.support.kept import KUBERNETES, Kept, ask
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 
 
 def test_every_number_has_one_name() -> None:
@@ -32,15 +32,15 @@ def test_every_number_has_one_name() -> None:
 
 
 def test_counts_of_a_table(twin: ModuleType) -> None:
-    kept = Kept(block(f"cache\n{KUBERNETES}"), twin, OBJECTS)
+    memory_server = MemoryServer(block(f"cache\n{KUBERNETES}"), twin, OBJECTS)
     plain, with_do = (
         ask("web.default.svc.cluster.local.", edns=edns) for edns in (None, Edns(1232, do=True))
     )
     for wire in (plain, with_do):
-        kept.slow(wire)
+        memory_server.from_chain(wire)
     for wire, is_v6 in ((plain, False), (plain, True), (with_do, False)):
-        assert kept.fast(wire, "tcp", v6=is_v6) is not None
-    ((_, is_tcp, cells),) = kept.writer.table.take_counts()
+        assert memory_server.from_table(wire, "tcp", v6=is_v6) is not None
+    ((_, is_tcp, cells),) = memory_server.writer.table.take_counts()
     counts = HitCounts.from_cells(cells)
     assert is_tcp
     assert (counts.ipv4, counts.ipv6, counts.do, counts.queries) == (2, 1, 1, 3)

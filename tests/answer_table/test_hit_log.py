@@ -14,8 +14,8 @@ from tests.answer_table.corefiles import (
     OBJECTS,
     block,
 )
-from tests.support.datagrams import Datagrams
-from tests.support.kept import CLIENT, KUBERNETES, V6, Kept, ask
+from tests.support.servers.memory_server import CLIENT, KUBERNETES, V6, MemoryServer, ask
+from tests.support.servers.table_over_udp import TableOverUdp
 
 
 @pytest.mark.sockets
@@ -25,15 +25,17 @@ from tests.support.kept import CLIENT, KUBERNETES, V6, Kept, ask
 def test_log_shows_the_lowered_size(
     twin: ModuleType, caplog: pytest.LogCaptureFixture, question: str
 ) -> None:
-    kept = Kept(
+    memory_server = MemoryServer(
         block(f'bufsize 600\nlog . "{{>bufsize}} {{size}} {{rsize}}"\n{KUBERNETES}'), twin, OBJECTS
     )
     wires = [ask(question, edns=form) for form in (Edns(4096), Edns(550), Edns(300))]
-    with caplog.at_level("INFO", "hsdns.plugin.log"), Datagrams(twin) as datagrams:
+    with caplog.at_level("INFO", "hsdns.plugin.log"), TableOverUdp(twin) as datagrams:
         for wire in wires:
-            kept.slow(wire)
-        assert [datagrams.ask(kept.writer.table, wire) is None for wire in wires] == [False] * 3
-        writer = kept.writer
+            memory_server.from_chain(wire)
+        assert [datagrams.ask(memory_server.writer.table, wire) is None for wire in wires] == [
+            False
+        ] * 3
+        writer = memory_server.writer
         writer.hit_log.write(writer.table.take_log(9), client_endpoint)
     lines = caplog.messages
     assert [line.partition(" ")[0] for line in lines] == ["600", "550", "512"] * 2
@@ -56,7 +58,10 @@ def test_lines_of_the_log_with_and_without_table(
 ) -> None:
     """Over both doors, but for how long it took."""
     corefile = block(f"{lines}\n{KUBERNETES}")
-    kept, plain = Kept(corefile, twin, OBJECTS), Kept(corefile, None, OBJECTS)
+    memory_server, plain = (
+        MemoryServer(corefile, twin, OBJECTS),
+        MemoryServer(corefile, None, OBJECTS),
+    )
     wires = [
         ask(f"{name}.svc.cluster.local. {qtype}", query_id=number, flags=flags, edns=form)
         for number, form in enumerate(
@@ -66,18 +71,18 @@ def test_lines_of_the_log_with_and_without_table(
         for qtype, flags in (("A", RD), ("AAAA", CD))
     ]
     for wire in wires:
-        kept.slow(wire)
-    writer, found = kept.writer, []
-    with caplog.at_level("INFO", "hsdns.plugin.log"), Datagrams(twin) as datagrams:
+        memory_server.from_chain(wire)
+    writer, found = memory_server.writer, []
+    with caplog.at_level("INFO", "hsdns.plugin.log"), TableOverUdp(twin) as datagrams:
         for is_v6 in (False, True):
             for fast in (True, False):
                 caplog.clear()
                 for wire in wires:
                     if not fast:
-                        plain.slow(wire, "tcp", client=V6 if is_v6 else CLIENT)
-                        plain.slow(wire, client=client_endpoint(datagrams.address))
+                        plain.from_chain(wire, "tcp", client=V6 if is_v6 else CLIENT)
+                        plain.from_chain(wire, client=client_endpoint(datagrams.address))
                         continue
-                    assert kept.fast(wire, "tcp", v6=is_v6) is not None
+                    assert memory_server.from_table(wire, "tcp", v6=is_v6) is not None
                     assert datagrams.ask(writer.table, wire) is not None
                 if fast:
                     writer.hit_log.write(writer.table.take_log(1 << 20), client_endpoint)

@@ -14,7 +14,7 @@ from tests.answer_table.corefiles import (
     SUB,
     block,
 )
-from tests.support.kept import KUBERNETES, Kept, ask
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ from tests.support.kept import KUBERNETES, Kept, ask
     ],
 )  # fmt: skip
 def test_groups_count_as_the_chain_would(twin: ModuleType, text: str, plugin: str | None) -> None:
-    kept = Kept(block(text, "Cluster.Local:53"), twin, OBJECTS)
+    memory_server = MemoryServer(block(text, "Cluster.Local:53"), twin, OBJECTS)
     wire = ask("web.default.svc.cluster.local.")
-    kept.slow(wire)
-    kept.fast(wire, "tcp")
-    kept.fast(wire, "tcp", v6=True)
-    kept.writer.hits.count()
-    metrics = kept.runtime.metrics
+    memory_server.from_chain(wire)
+    memory_server.from_table(wire, "tcp")
+    memory_server.from_table(wire, "tcp", v6=True)
+    memory_server.writer.hits.count()
+    metrics = memory_server.runtime.metrics
     requests = metrics.counter("coredns_dns_requests_total", "").values
     responses = metrics.counter("coredns_dns_responses_total", "").values
     if plugin is None:
@@ -59,15 +59,15 @@ def test_groups_count_as_the_chain_would(twin: ModuleType, text: str, plugin: st
 )  # fmt: skip
 def test_cache_counts(twin: ModuleType, text: str, hits: dict[str, int], misses: int) -> None:
     """Four times each: one that the chain answers, three that the table does."""
-    kept = Kept(block(text), twin, OBJECTS)
-    kept.runtime.now = time.monotonic()  # learning looks at the real clock
+    memory_server = MemoryServer(block(text), twin, OBJECTS)
+    memory_server.runtime.now = time.monotonic()  # learning looks at the real clock
     for question in ("web.default.svc.cluster.local.", "web.default.svc.cluster.local. AAAA"):
         wire = ask(question)
-        kept.slow(wire)
+        memory_server.from_chain(wire)
         for _ in range(3):
-            assert kept.fast(wire, "tcp") is not None
-    kept.writer.hits.count()
-    metrics = kept.runtime.metrics
+            assert memory_server.from_table(wire, "tcp") is not None
+    memory_server.writer.hits.count()
+    metrics = memory_server.runtime.metrics
     found = metrics.counter("coredns_cache_hits_total", "", ("", "", "", "")).values
     assert {labels[1]: count for labels, count in found.items()} == hits
     assert sum(metrics.counter("coredns_cache_misses_total", "", ("",)).values.values()) == misses
@@ -78,21 +78,27 @@ def test_cache_counts(twin: ModuleType, text: str, hits: dict[str, int], misses:
 def test_cache_counts_what_it_saw(twin: ModuleType) -> None:
     """The name, the kind and the TTL behind `rewrite`, not those of the client's reply."""
     rules = "rewrite continue ttl web.apps.test 0\nrewrite name suffix .apps.test .default.svc.cluster.local answer auto\n"
-    kept = Kept(block(f"{rules}cache 30 cluster.local\n{KUBERNETES}"), twin, OBJECTS)
-    kept.runtime.now = time.monotonic()  # learning looks at the real clock
+    memory_server = MemoryServer(
+        block(f"{rules}cache 30 cluster.local\n{KUBERNETES}"), twin, OBJECTS
+    )
+    memory_server.runtime.now = time.monotonic()  # learning looks at the real clock
     wire = ask("web.apps.test.")
-    kept.slow(wire)
+    memory_server.from_chain(wire)
     for _ in range(3):
-        assert kept.fast(wire, "tcp") == kept.slow(wire, "tcp", learns=False)
-    kept.writer.hits.count()
-    hits = kept.runtime.metrics.counter("coredns_cache_hits_total", "", ("", "", "", "")).values
+        assert memory_server.from_table(wire, "tcp") == memory_server.from_chain(
+            wire, "tcp", stores=False
+        )
+    memory_server.writer.hits.count()
+    hits = memory_server.runtime.metrics.counter(
+        "coredns_cache_hits_total", "", ("", "", "", "")
+    ).values
     assert {labels[1]: count for labels, count in hits.items()} == {"success": 6}
 
 
 def test_names_that_do_not_exist_count_under_the_blocks_zone(twin: ModuleType) -> None:
-    kept = Kept(block(f"prometheus\n{KUBERNETES}"), twin, OBJECTS)
-    kept.slow(ask(PLAIN))
-    assert kept.fast(ask(SUB), "tcp") is not None
-    kept.writer.hits.count()
-    responses = kept.runtime.metrics.counter("coredns_dns_responses_total", "").values
+    memory_server = MemoryServer(block(f"prometheus\n{KUBERNETES}"), twin, OBJECTS)
+    memory_server.from_chain(ask(PLAIN))
+    assert memory_server.from_table(ask(SUB), "tcp") is not None
+    memory_server.writer.hits.count()
+    responses = memory_server.runtime.metrics.counter("coredns_dns_responses_total", "").values
     assert responses == {("dns://:53", ".", "", "NXDOMAIN", "kubernetes"): 2}

@@ -20,8 +20,8 @@ from tests.answer_table.corefiles import (
     hosts,
     kubernetes,
 )
-from tests.support.cluster import service
-from tests.support.kept import KUBERNETES, Kept, ask
+from tests.support.cluster.objects import service
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 
 NEGATIVE_ZONES = [
     pytest.param(block(KUBERNETES), [PLAIN, SUB], [], id="stock"),
@@ -97,42 +97,42 @@ def test_region(
     twin: ModuleType, corefile: str, inside: Sequence[str], outside: Sequence[str]
 ) -> None:
     """Inside every other name is answered once one was, outside none before the chain was asked for it."""
-    kept = Kept(corefile, twin, OBJECTS)
+    memory_server = MemoryServer(corefile, twin, OBJECTS)
     for qtype in ("PTR", "A"):  # of PTR hosts passes on what it does not know
         for name in (*inside, *outside, "y.cluster.local.", "z.cluster.local."):
-            kept.slow(ask(f"taught-{name} {qtype}"))
-            kept.slow(ask(f"taught-{name} {qtype}"))
+            memory_server.from_chain(ask(f"taught-{name} {qtype}"))
+            memory_server.from_chain(ask(f"taught-{name} {qtype}"))
     for name in inside:
         for left in ("", "a.", "b.c."):
-            assert_same(kept, f"{left}{name}", is_fast=True)
+            assert_same(memory_server, f"{left}{name}", is_fast=True)
     for name in outside:
         for left in ("", "a.", "b.c."):
-            assert_same(kept, f"{left}{name}", is_fast=False)
+            assert_same(memory_server, f"{left}{name}", is_fast=False)
 
 
 def test_region_is_not_taught_by_a_name_that_a_handler_claims(twin: ModuleType) -> None:
     text = f"rewrite ttl suffix .sub.cluster.local 9\n{KUBERNETES}"
-    kept = Kept(block(text), twin, OBJECTS)
+    memory_server = MemoryServer(block(text), twin, OBJECTS)
     for name in (f"a.{SUB}", f"b.{SUB}"):
-        assert kept.learns(name)
-        assert_same(kept, name, is_fast=True)
-    assert_same(kept, PLAIN, is_fast=False)
-    assert kept.learns(PLAIN)
+        assert memory_server.stores(name)
+        assert_same(memory_server, name, is_fast=True)
+    assert_same(memory_server, PLAIN, is_fast=False)
+    assert memory_server.stores(PLAIN)
     for name, is_fast in ((f"a.{PLAIN}", True), (f"a.{SUB}", True), (f"c.{SUB}", False)):
-        assert_same(kept, name, is_fast=is_fast)
+        assert_same(memory_server, name, is_fast=is_fast)
 
 
 @pytest.mark.parametrize(
     "qtype", [*map(type_to_text, NEGATIVE_TYPES), "SOA", "ANY", "DS", "TYPE65280"]
 )
 def test_types_of_a_region(twin: ModuleType, qtype: str) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    assert kept.learns("first.cluster.local.")
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert memory_server.stores("first.cluster.local.")
     wire = ask(f"second.cluster.local. {qtype}")
-    found = kept.fast(wire)
+    found = memory_server.from_table(wire)
     assert (found is not None) is (qtype in map(type_to_text, NEGATIVE_TYPES))
     if found is not None:
-        assert found == kept.slow(wire, learns=False)
+        assert found == memory_server.from_chain(wire, stores=False)
 
 
 def test_region_is_taught_by_its_own_block_alone(twin: ModuleType) -> None:
@@ -140,11 +140,11 @@ def test_region_is_taught_by_its_own_block_alone(twin: ModuleType) -> None:
     corefile = block(kubernetes("cluster.local", "ttl 30")) + block(
         kubernetes("cluster.local", "ttl 7"), "sub.cluster.local:53"
     )
-    kept = Kept(corefile, twin, OBJECTS)
+    memory_server = MemoryServer(corefile, twin, OBJECTS)
     for name in (SUB, f"a.{SUB}", PLAIN):
-        kept.slow(ask(name))
+        memory_server.from_chain(ask(name))
     for name in (f"b.{PLAIN}", f"a.{PLAIN}"):
-        assert_same(kept, name, is_fast=True)
+        assert_same(memory_server, name, is_fast=True)
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def test_region_is_taught_by_its_own_block_alone(twin: ModuleType) -> None:
     ["nope.default.svc", "a.nope.default.svc", "db.nope.svc", "nope.svc", "a.b.c.d.e", "svcs"],
 )
 def test_names_that_cannot_exist_leave_nothing(twin: ModuleType, left: str) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    kept.slow(ask(PLAIN))
-    assert_same(kept, f"{left}.cluster.local.", is_fast=True)
-    assert kept.writer.table.statistics().entries == 0
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    memory_server.from_chain(ask(PLAIN))
+    assert_same(memory_server, f"{left}.cluster.local.", is_fast=True)
+    assert memory_server.writer.table.statistics().entries == 0
 
 
 @pytest.mark.parametrize(
@@ -172,21 +172,21 @@ def test_names_that_cannot_exist_leave_nothing(twin: ModuleType, left: str) -> N
     ],
 )
 def test_names_left_to_the_chain(twin: ModuleType, left: str) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    kept.slow(ask(PLAIN))
-    assert kept.fast(ask(f"{left}cluster.local.")) is None
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    memory_server.from_chain(ask(PLAIN))
+    assert memory_server.from_table(ask(f"{left}cluster.local.")) is None
 
 
 def test_nothing_is_denied_before_the_cluster_was_read(twin: ModuleType) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS, synced=False)
-    assert not kept.learns(PLAIN)
-    assert not kept.learns("nope.default.svc.cluster.local.")
-    assert kept.learns("web.default.svc.cluster.local.")
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS, synced=False)
+    assert not memory_server.stores(PLAIN)
+    assert not memory_server.stores("nope.default.svc.cluster.local.")
+    assert memory_server.stores("web.default.svc.cluster.local.")
 
 
 def test_deleted_service_is_denied_at_once(twin: ModuleType) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    assert kept.learns(PLAIN)
-    assert kept.learns("web.default.svc.cluster.local.")
-    kept.apply(Deleted(service("default/web", "10.96.0.1", version="3")))
-    assert_same(kept, "web.default.svc.cluster.local.", is_fast=True)
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert memory_server.stores(PLAIN)
+    assert memory_server.stores("web.default.svc.cluster.local.")
+    memory_server.apply(Deleted(service("default/web", "10.96.0.1", version="3")))
+    assert_same(memory_server, "web.default.svc.cluster.local.", is_fast=True)

@@ -8,7 +8,7 @@ from hsdns.answer_table.policy import BlockPolicy
 from tests.answer_table.corefiles import (
     block,
 )
-from tests.support.kept import KUBERNETES, Kept
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer
 
 LOG_OF_LOCAL = 'log . "{local} {name}"'
 
@@ -39,7 +39,7 @@ LOG_OF_LOCAL = 'log . "{local} {name}"'
     ],
 )  # fmt: skip
 def test_reason(text: str, reason: str) -> None:
-    kept = Kept(block(text), None)
-    (listener,) = kept.configuration.listeners
+    memory_server = MemoryServer(block(text), None)
+    (listener,) = memory_server.configuration.listeners
     (found,) = listener.zones.values()
     assert BlockPolicy(found.handlers).reason == reason

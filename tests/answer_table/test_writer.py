@@ -21,28 +21,30 @@ from tests.answer_table.corefiles import (
     kubernetes,
     many_endpoints,
 )
-from tests.support.cluster import endpoint_slice
-from tests.support.datagrams import Datagrams
-from tests.support.kept import KUBERNETES, Kept, ask
+from tests.support.cluster.objects import endpoint_slice
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
+from tests.support.servers.table_over_udp import TableOverUdp
 
 
 def test_stock_corefile_is_kept(twin: ModuleType) -> None:
-    kept = Kept(STOCK, twin, OBJECTS)
-    assert kept.writer.is_needed
+    memory_server = MemoryServer(STOCK, twin, OBJECTS)
+    assert memory_server.writer.is_needed
     for question in (
         "web.default.svc.cluster.local.",
         "nope.cluster.local.",
         "1.0.96.10.in-addr.arpa. PTR",
     ):
-        assert kept.learns(question)
+        assert memory_server.stores(question)
 
 
 def test_listener_keeps_where_any_block_does(twin: ModuleType) -> None:
-    kept = Kept(block(KUBERNETES, "cluster.local:53") + block("whoami"), twin, OBJECTS)
-    assert kept.writer.is_needed
-    assert kept.learns("web.default.svc.cluster.local.")
-    assert not kept.learns("example.org.")
-    assert not Kept(block("whoami"), twin).writer.is_needed
+    memory_server = MemoryServer(
+        block(KUBERNETES, "cluster.local:53") + block("whoami"), twin, OBJECTS
+    )
+    assert memory_server.writer.is_needed
+    assert memory_server.stores("web.default.svc.cluster.local.")
+    assert not memory_server.stores("example.org.")
+    assert not MemoryServer(block("whoami"), twin).writer.is_needed
 
 
 @pytest.mark.parametrize(
@@ -75,10 +77,10 @@ def test_listener_keeps_where_any_block_does(twin: ModuleType) -> None:
     ],
 )  # fmt: skip
 def test_learned(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    assert kept.learns(question, **options)
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert memory_server.stores(question, **options)
     wire = ask(question, query_id=99, **options)
-    assert kept.fast(wire) == kept.slow(wire, learns=False)
+    assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)
 
 
 @pytest.mark.parametrize(
@@ -93,32 +95,34 @@ def test_learned(twin: ModuleType, question: str, options: dict[str, Any]) -> No
     ],
 )  # fmt: skip
 def test_not_learned(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    assert not kept.learns(question, **options)
-    assert kept.writer.table.statistics().entries == 0
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert not memory_server.stores(question, **options)
+    assert memory_server.writer.table.statistics().entries == 0
 
 
 def test_pods_that_are_verified_are_not_learned(twin: ModuleType) -> None:
-    kept = Kept(block(kubernetes("cluster.local", "pods verified")), twin, OBJECTS)
-    assert not kept.learns("1-2-3-4.default.pod.cluster.local.")
+    memory_server = MemoryServer(block(kubernetes("cluster.local", "pods verified")), twin, OBJECTS)
+    assert not memory_server.stores("1-2-3-4.default.pod.cluster.local.")
 
 
 def test_hosts_own_answers_are_not_learned(twin: ModuleType) -> None:
-    kept = Kept(block(hosts("192.0.2.9 web.default.svc.cluster.local")), twin, OBJECTS)
-    assert not kept.learns("web.default.svc.cluster.local.")
-    assert kept.learns("db.default.svc.cluster.local.")
+    memory_server = MemoryServer(
+        block(hosts("192.0.2.9 web.default.svc.cluster.local")), twin, OBJECTS
+    )
+    assert not memory_server.stores("web.default.svc.cluster.local.")
+    assert memory_server.stores("db.default.svc.cluster.local.")
 
 
 def test_what_is_cut_for_a_client_is_learned_whole(twin: ModuleType) -> None:
-    kept = Kept(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(1)])
+    memory_server = MemoryServer(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(1)])
     question = "db.default.svc.cluster.local."
     for edns in (None, Edns(512), Edns(700), Edns(4096)):
         wire = ask(question, edns=edns)
-        kept.slow(wire)
+        memory_server.from_chain(wire)
         for protocol in ("udp", "tcp"):
-            found = kept.fast(wire, protocol)
+            found = memory_server.from_table(wire, protocol)
             assert found is not None
-            assert found == kept.slow(wire, protocol, learns=False)
+            assert found == memory_server.from_chain(wire, protocol, stores=False)
 
 
 SIZES = (
@@ -146,7 +150,7 @@ def test_sizes_are_lowered_as_in_the_chain(
     twin: ModuleType, learned: str, left: str, most: int, taught_over: str
 ) -> None:
     """Each block has its own size, whatever the size and the way of the query that was learned."""
-    kept = Kept(SIZES, twin, [*OBJECTS, *many_endpoints(1)])
+    memory_server = MemoryServer(SIZES, twin, [*OBJECTS, *many_endpoints(1)])
     sizes = [0, 300, 512, 513, 599, 600, 601, 899, 900, 901, 1232, 4096, 65535]
     forms = [
         Edns(size, options=options)
@@ -154,29 +158,32 @@ def test_sizes_are_lowered_as_in_the_chain(
         for options in ((), ((10, b"12345678"),), ((3, bytes(200)), (8, b"away"), (12, bytes(99))))
     ]
     for form in (None, forms[-3]):
-        kept.slow(ask(learned, edns=form), taught_over)
-    with Datagrams(twin) as datagrams:
+        memory_server.from_chain(ask(learned, edns=form), taught_over)
+    with TableOverUdp(twin) as datagrams:
         for form in (None, *forms, *forms):  # the second time over UDP what is prepared
             wire = ask(f"{left}{learned}", edns=form)
-            fast, slow = datagrams.ask(kept.writer.table, wire), kept.slow(wire, learns=False)
+            fast, slow = (
+                datagrams.ask(memory_server.writer.table, wire),
+                memory_server.from_chain(wire, stores=False),
+            )
             assert fast == slow, form
             assert fast is not None
             assert len(fast) <= max(512, min(most, form.payload_size if form else 512))
             if form is not None and form.options == ():
                 assert int.from_bytes(fast[-8:-6], "big") == min(most, form.payload_size)
-            over_tcp = kept.fast(wire, "tcp")
+            over_tcp = memory_server.from_table(wire, "tcp")
             assert over_tcp is not None
-            assert over_tcp == kept.slow(wire, "tcp", learns=False)
+            assert over_tcp == memory_server.from_chain(wire, "tcp", stores=False)
             assert not over_tcp[2] & TC >> 8
-    statistics = kept.writer.table.statistics()
+    statistics = memory_server.writer.table.statistics()
     assert statistics.misses == 0
     assert bool(statistics.negative_hits) is bool(left)
 
 
 def test_what_is_too_long_is_not_learned(twin: ModuleType) -> None:
-    kept = Kept(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(6)])
-    assert not kept.learns("db.default.svc.cluster.local.")
-    assert not kept.learns("db.default.svc.cluster.local.", edns=Edns(4096))
+    memory_server = MemoryServer(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(6)])
+    assert not memory_server.stores("db.default.svc.cluster.local.")
+    assert not memory_server.stores("db.default.svc.cluster.local.", edns=Edns(4096))
 
 
 @pytest.mark.parametrize(
@@ -194,41 +201,43 @@ def test_what_is_too_long_is_not_learned(twin: ModuleType) -> None:
     ],
 )
 def test_reply_that_may_be_kept(twin: ModuleType, changes: dict[str, Any], learned: int) -> None:
-    kept = Kept(block(f"bufsize 600\n{KUBERNETES}"), twin, OBJECTS)
+    memory_server = MemoryServer(block(f"bufsize 600\n{KUBERNETES}"), twin, OBJECTS)
     wire = ask("web.default.svc.cluster.local.", edns=Edns(4096))
     query = decode(wire)
     reply = Reply(answer=(RR(query.qname, 1, 5, bytes(4)),), aa=True, fresh=True).replace(**changes)
-    kept.writer.enqueue(wire, query, reply, encode(query, reply, 512), kept.writer.dependencies())
-    kept.writer.flush()
-    assert kept.writer.table.statistics().entries == learned
+    memory_server.writer.enqueue(
+        wire, query, reply, encode(query, reply, 512), memory_server.writer.dependencies()
+    )
+    memory_server.writer.flush()
+    assert memory_server.writer.table.statistics().entries == learned
 
 
 @pytest.mark.parametrize("rotates", [False, True])
 def test_addresses_take_turns_where_a_handler_says_so(twin: ModuleType, rotates: bool) -> None:
     text = f"loadbalance\n{KUBERNETES}" if rotates else KUBERNETES
-    kept = Kept(block(text), twin, OBJECTS)
+    memory_server = MemoryServer(block(text), twin, OBJECTS)
     wire = ask("db.default.svc.cluster.local.")
-    kept.slow(wire)
-    found = [kept.fast(wire) for _ in range(4)]
+    memory_server.from_chain(wire)
+    found = [memory_server.from_table(wire) for _ in range(4)]
     assert len(set(found)) == (2 if rotates else 1)
     assert found[:2] == found[2:]
 
 
 def test_event_between_computing_and_learning(twin: ModuleType) -> None:
     """A reply that was put by before an event is not given after it."""
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
     wire = ask("db.default.svc.cluster.local.")
-    writer = kept.writer
+    writer = memory_server.writer
     held: list[tuple[Any, ...]] = []
     note = writer.enqueue
     writer.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # what was noted is learned later
-    kept.slow(wire)
-    kept.apply(Upserted(endpoint_slice("default/db-1", "db", "10.0.0.3", version="2")))
+    memory_server.from_chain(wire)
+    memory_server.apply(Upserted(endpoint_slice("default/db-1", "db", "10.0.0.3", version="2")))
     writer.enqueue = note  # type: ignore[method-assign]  # as it was
     (found,) = held
     note(*found)
     writer.flush()
-    assert kept.fast(wire) is None
+    assert memory_server.from_table(wire) is None
     assert writer.table.statistics().entries == 0
-    kept.slow(wire)
-    assert kept.fast(wire) == kept.slow(wire, learns=False)
+    memory_server.from_chain(wire)
+    assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)

@@ -82,7 +82,9 @@ def make_processors(
 
 def has_debug(configuration: Configuration) -> bool:
     """Whether any block has `debug`, which counts for the process."""
-    return any(isinstance(plugin, DebugMode) for plugin in configuration.plugins)
+    return any(
+        isinstance(plugin, DebugMode) and plugin.debug_mode for plugin in configuration.plugins
+    )
 
 
 def _logs_stacks(listener: ServedAddress) -> bool:

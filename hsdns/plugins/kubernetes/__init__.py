@@ -6,7 +6,7 @@ Rule 2: a missing name falls through before it is asked whether the cluster was 
         SERVFAIL (not synced) or NXDOMAIN.
 Rule 3: what follows the cluster (following.py) is inherited at a reload by a block that says the same.
 Cacheable: yes, its replies depend on the question and the store alone, and the store tells what changed.  What a zone
-        of `multicluster` does not have is not kept: its serial is not the one that the table writes.
+        of `multicluster` does not have is not stored: its serial is not the one that the table writes.
 """
 
 from __future__ import annotations
@@ -164,10 +164,6 @@ class Kubernetes(Plugin):
         """Where the cluster comes from."""
         return self._following.source
 
-    @source.setter
-    def source(self, source: Source) -> None:
-        self._following.source = source
-
     @property
     def store(self) -> Store:
         """The cluster's state."""
@@ -175,12 +171,8 @@ class Kubernetes(Plugin):
 
     @property
     def names(self) -> ClusterNames:
-        """Its names, for the fast path."""
+        """The namespaces and Services that exist, for the answer table."""
         return self._following.names
-
-    @names.setter
-    def names(self, names: ClusterNames) -> None:
-        self._following.names = names
 
     def inherit(self, old: Plugin) -> bool:
         """Go on with the store and the watches of a block that said the same, word for word."""
@@ -220,11 +212,6 @@ class Kubernetes(Plugin):
         if self._shares:
             self._shares = False
             self._following.stop()
-
-    def serve_for(self, runtime: Runtime) -> None:
-        """Take the runtime whose clock and lookups are used from now on."""
-        self._runtime = runtime
-        self._following.serve_for(runtime)
 
     def ready(self) -> bool:
         """Ready once everything that existed at the start has been read, or a snapshot of it."""
@@ -272,16 +259,13 @@ class Kubernetes(Plugin):
             return Reply(rcode=Rcode.SERVFAIL, authority=(soa,), aa=True, fresh=True)
         return nxdomain(soa).replace(fresh=True)
 
-    def falls_through(self, zone: Name) -> bool:
-        """Whether any name of a zone goes to the next plugin where it does not exist."""
-        return any(
+    def tells_absence(self, zone: Name) -> bool:
+        """Whether the names of a zone that are not those of a namespace or Service do not exist."""
+        falls_through = any(
             zone.is_at_or_below(through) or through.is_at_or_below(zone)
             for through in self._fallthrough
         )
-
-    def tells_absence(self, zone: Name) -> bool:
-        """Whether names of a zone that are not those of namespaces and Services do not exist."""
-        return not self.falls_through(zone) and not self.answers.is_multicluster(zone)
+        return not falls_through and not self.answers.is_multicluster(zone)
 
     def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All of a forward zone, as of now."""

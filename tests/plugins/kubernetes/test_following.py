@@ -59,7 +59,7 @@ class Watched(Synthetic):
 def plugin(text: str = "", zones: Sequence[str] = ("cluster.local",)) -> Kubernetes:
     """An instance that has a source of its own."""
     made = set_up(Kubernetes, f"kubernetes {{\nsource synthetic\n{text}\n}}", zones)
-    made.source = Watched()
+    made._following.source = Watched()
     return made
 
 

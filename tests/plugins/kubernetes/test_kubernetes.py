@@ -735,7 +735,7 @@ class Steered(Synthetic):
 
 def steered(text: str) -> tuple[Kubernetes, Steered, FakeRuntime]:
     plugin = set_up(Kubernetes, f"kubernetes cluster.local {{\n source synthetic\n{text}\n}}")
-    plugin.source = source = Steered()
+    plugin._following.source = source = Steered()
     runtime = FakeRuntime()
     finish(plugin.start(runtime))
     for coro in runtime.spawned.values():

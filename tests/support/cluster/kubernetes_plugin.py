@@ -37,7 +37,8 @@ class Cluster:
         names = tuple(map(Name.from_text, zones.split()))
         self.plugin = Kubernetes(names, values)
         self.runtime = FakeRuntime()
-        self.plugin.serve_for(self.runtime)
+        self.plugin._runtime = self.runtime
+        self.plugin._following.serve_for(self.runtime)
         self.plugin.answers.serve_at(local)
         self.apply(*upserts(*map(namespace, existing)), *upserts(*objects))
         if synced:

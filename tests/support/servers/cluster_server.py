@@ -90,7 +90,7 @@ class ClusterServer:
         self._sources = []
         for plugin in found.plugins:
             if isinstance(plugin, Kubernetes):
-                plugin.source = source = ScriptedSource([], synced=True)
+                plugin._following.source = source = ScriptedSource([], synced=True)
                 source._events = [Upserted(each) for each in self.objects]
                 self._sources.append(source)
         return found

@@ -25,9 +25,9 @@ DEFAULT_PORT = 53
 Interfaces = Mapping[str, Sequence[str]]  # interface name -> its addresses
 SCHEMES = ("dns", "tls", "https")
 NO_SCHEMES = {
-    "quic": "since Python has no well-kept QUIC that shares its TLS",
-    "https3": "since it stands on QUIC",
-    "grpc": "since nothing but CoreDNS itself asks over it",
+    "quic": "since Python has no maintained QUIC library that works with its ssl module",
+    "https3": "since it needs QUIC",
+    "grpc": "since only CoreDNS itself sends queries over it",
 }
 # Plugins whose presence lets other classes than IN through.
 OPEN_CLASSES = frozenset({"chaos", "forward"})
@@ -74,7 +74,7 @@ class ServesTls(Protocol):
 
 
 class ListenAddress(NamedTuple):
-    """Where queries arrive; `host` "" is every address of this host.  All schemes but `dns` are TCP alone."""
+    """Where queries arrive; `host` "" is every address of this host.  All schemes but `dns` are TCP only."""
 
     host: str
     port: int
@@ -82,7 +82,7 @@ class ListenAddress(NamedTuple):
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it is every address; `bind 0.0.0.0` and `bind ::` too stand for both families, as in Go."""
+        """Whether it is every address; `bind 0.0.0.0` and `bind ::` both mean both families, as in Go."""
         return not self.host or ip_address(self.host).is_unspecified
 
     @property
@@ -231,7 +231,7 @@ def assemble(
 
 
 def plugin_class(name: str) -> type[Plugin]:
-    """The class of a directive: the one in hsdns/plugins/NAME.py that carries its name."""
+    """The class of a directive: the one in hsdns/plugins/NAME.py with this `name`."""
     module = import_module(f"hsdns.plugins.{name}")
     for found in vars(module).values():
         if (
@@ -275,9 +275,9 @@ def _bind(
 
 
 def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[ServedAddress, ...]:
-    """Sort zones to listeners; raise CorefileError for a zone that two blocks without a view claim."""
+    """The zones of each address; raise CorefileError for a zone that two blocks without a view serve there."""
     found: dict[ListenAddress, ServedAddress] = {}
-    claimed: dict[tuple[Name, ListenAddress], Position] = {}
+    owners: dict[tuple[Name, ListenAddress], Position] = {}
     for block in blocks:
         for key in block.keys:
             for listen in block.listens:
@@ -287,33 +287,33 @@ def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[ServedAddress, ...]:
                 listener = found.setdefault(listen, ServedAddress(listen, {}))
                 where = f"{key.scheme}://{key.zone.to_text()}:{key.port}"
                 served = listener.served.setdefault(key.zone, [])
-                if not block.filtered and (key.zone, listen) in claimed:
+                if not block.filtered and (key.zone, listen) in owners:
                     raise CorefileError(
                         key.token.position,
-                        f"{where} is already served by the block at {claimed[key.zone, listen]}; "
+                        f"{where} is already served by the block at {owners[key.zone, listen]}; "
                         "merge the blocks or change one of the keys",
                     )
                 for other in (
                     (listen._replace(host=""),)
                     if listen.host
-                    else {each for _, each in claimed if each._replace(host="") == listen}
+                    else {each for _, each in owners if each._replace(host="") == listen}
                 ):
-                    if other != listen and (key.zone, other) in claimed:
+                    if other != listen and (key.zone, other) in owners:
                         raise CorefileError(
                             key.token.position,
-                            f"{where} overlaps with the block at {claimed[key.zone, other]}: one of them is "
+                            f"{where} overlaps with the block at {owners[key.zone, other]}: one of them is "
                             "bound to an address and the other to all; give both a bind",
                         )
                 served.append(block)
                 if not block.filtered:
-                    claimed[key.zone, listen] = key.token.position
+                    owners[key.zone, listen] = key.token.position
     return tuple(found.values())
 
 
 def _refuse_two_schemes(
     key: Key, listen: ListenAddress, found: Mapping[ListenAddress, ServedAddress]
 ) -> None:
-    """Raise CorefileError where a port is wanted for two kinds of TCP connections."""
+    """Raise CorefileError where a port is to be used for two schemes."""
     for other in found:
         hosts = {other.host, listen.host}
         if (

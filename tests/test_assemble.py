@@ -278,9 +278,9 @@ def test_source_of_the_command_line_replaces_the_blocks_own(tmp_path: Path) -> N
                 id=scheme,
             )
             for scheme, why in (
-                ("quic", "Python has no well-kept QUIC that shares its TLS"),
-                ("https3", "it stands on QUIC"),
-                ("grpc", "nothing but CoreDNS itself asks over it"),
+                ("quic", "Python has no maintained QUIC library that works with its ssl module"),
+                ("https3", "it needs QUIC"),
+                ("grpc", "only CoreDNS itself sends queries over it"),
             )
         ),
         pytest.param(

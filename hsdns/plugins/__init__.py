@@ -36,7 +36,7 @@ ORDER: Final[tuple[str, ...]] = (
     "tls",  # no handler; it stands where CoreDNS has it
     "minimal",  # right above all sources
     "python",  # below cache, above all that answers: it may answer first, change an answer or pass on
-    "template",  # above hosts and kubernetes: what it claims is not looked up
+    "template",  # above hosts and kubernetes: what it answers is not looked up
     "transfer",  # above the zones that it gives away
     "hosts",  # wins over kubernetes
     "k8s_external",  # right above kubernetes, so that a zone of both is this one's

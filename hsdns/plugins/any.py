@@ -3,7 +3,7 @@
 Path: step 5, above all that answers, below `log`.
 Source: CoreDNS 1.14.7 plugin/any; RFC 8482 section 4.2.
 Rule 1: the record is of class IN whatever the question's is, and AA is clear.
-Rule 2: cacheable: it looks at nothing but the type, and what it answers is not kept by the fast path.
+Rule 2: cacheable: it looks at the type only, and its replies are not stored in the answer table.
 """
 
 from __future__ import annotations

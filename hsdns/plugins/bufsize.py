@@ -3,8 +3,8 @@
 Path: step 5, above `log` and everything that answers: all of them see the lowered size.
 Source: CoreDNS 1.14.7 plugin/bufsize; RFC 6891 section 6.2.5, DNS flag day 2020.
 Rule 1: a size is lowered, never raised, and a query without EDNS stays without.  The reply shows the lowered size.
-Rule 2: cacheable: the size depends on nothing but the query's own; the fast path is told the most that a reply may say
-        and have, and lowers the size of each query that it answers in the same way.
+Rule 2: cacheable: the size depends on the query's own only; the answer table gets `max_payload`, and lowers the size of
+        each query that it answers in the same way.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Source: CoreDNS 1.14.7 plugin/cancel.
 Rule 1: what has no answer in time is stopped where it waits, and the client gets SERVFAIL at once: it would ask again
         anyway, and an answer keeps it from waiting.
 Rule 2: every query is given a task of its own, so that it can be stopped.
-Rule 3: cacheable: what the fast path keeps was never waited for.
+Rule 3: cacheable: a reply from the answer table never waits.
 """
 
 from __future__ import annotations

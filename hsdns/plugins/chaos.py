@@ -5,7 +5,7 @@ the listener (assemble.py, OPEN_CLASSES).
 Source: CoreDNS 1.14.7 plugin/chaos; RFC 4892.
 Rule 1: only TXT questions in class CH for five names are answered; AA is clear and the TTL 0.
 Rule 2: the authors come in another order each time, by the runtime's chance.
-Rule 3: cacheable: it looks at class CH alone, and the fast path takes nothing but class IN.
+Rule 3: cacheable: it looks at class CH alone, and the answer table takes class IN only.
 """
 
 from __future__ import annotations

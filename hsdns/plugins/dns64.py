@@ -3,8 +3,8 @@
 Path: step 5, above loadbalance and cache: both see the questions of clients, and the A question that is asked for them.
 Source: CoreDNS 1.14.7 plugin/dns64; RFC 6147 section 5, RFC 6052 section 2.2.
 Rule 1: where an AAAA question has no address in its answer, and the name exists, A is asked through the whole server.
-Cacheable: only with `allow_ipv4`; else it depends on how the client asks.  What it makes is not `fresh`, so the fast
-        path keeps none of it; a reply that it leaves as it is depends on nothing else.
+Cacheable: only with `allow_ipv4`; else it depends on how the client asks.  What it makes is not `fresh`, so the
+        answer table stores none of it; a reply that it leaves as it is depends on nothing else.
 """
 
 from __future__ import annotations

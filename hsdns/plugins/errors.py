@@ -6,7 +6,7 @@ Rule 1: it logs `Reply.error`, the sentence of a handler; an rcode alone, SERVFA
 Rule 2: an error that matches a `consolidate` pattern is counted instead, and the count is logged when the pattern's
         period has passed since the first one; the first pattern that matches takes the error.
 Rule 3: `stacktrace` is for what handlers raise: server/lifecycle.py tells query.py, which logs it.
-Rule 4: cacheable, since it changes no reply and a reply with an error is not to be kept by anyone.
+Rule 4: cacheable, since it changes no reply and a reply with an error is stored nowhere.
 """
 
 from __future__ import annotations

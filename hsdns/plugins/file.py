@@ -5,8 +5,8 @@ Source: CoreDNS 1.14.7 plugin/file.
 Rule 1: a file with a fault stops the start; one that is not there yet does not, unless `reload 0` says that nobody will
         look for it again.  Until it has been read its zones are SERVFAIL.
 Rule 2: only names without records fall through.
-Cacheable: yes, for it stands behind `kubernetes`.  What it answers is not `fresh`, or where an alias leads to the
-        cluster its reads are spoilt, so the fast path keeps none of it.
+Cacheable: yes, since it comes after `kubernetes`.  Its replies are not `fresh`, or uncacheable where an alias leads to
+        the cluster, so the answer table stores none of them.
 """
 
 from __future__ import annotations

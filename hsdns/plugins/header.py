@@ -5,7 +5,7 @@ Source: CoreDNS 1.14.7 plugin/header.
 Rule 1: rules are followed in the order of the file, the last one for a flag wins.
 Rule 2: a reply shows the RD of the query as it was passed on; what is said about replies comes after that, and only
         where a handler made one.
-Rule 3: cacheable, unless a rule is about RD: the fast path copies RD from each query, AA and RA are the reply's own.
+Rule 3: cacheable, unless a rule is about RD: the answer table copies RD from each query, AA and RA are the reply's own.
 """
 
 from __future__ import annotations

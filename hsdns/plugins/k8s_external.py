@@ -6,7 +6,7 @@ Rule 1: TTLs are of two kinds, as in CoreDNS: addresses, PTR, NS and SOA have th
         that of the kubernetes block.
 Rule 2: `ns1.APEX.ZONE` is this server, by the external addresses of the Service that it is an endpoint of.
 Cacheable: yes, like those of `kubernetes` its answers depend on the question and the store alone, and the store tells
-        what changed.  Replies with a SOA record are not kept: the serial that the table writes is not this zone's.
+        what changed.  Replies with a SOA record are not stored: the serial that the table writes is not this zone's.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ class K8sExternal(Plugin):
 
     @staticmethod
     def _finish(request: Request, reply: Reply) -> Reply:
-        """Say what may be kept of a reply: by no cache, and by the fast path only without a SOA record."""
+        """Mark a reply as not for caches, and for the answer table only without a SOA record."""
         if request.dependencies is not None and (
             reply.authority or request.query.qtype == RRType.SOA
         ):

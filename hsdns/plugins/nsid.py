@@ -5,7 +5,7 @@ Source: CoreDNS 1.14.7 plugin/nsid; RFC 5001.
 Rule 1: only a query with an NSID option gets one back, and only in a reply that a handler made: what the server itself
         refuses goes back with the option as it came.
 Rule 2: as in CoreDNS, a reply that has no OPT record of its own is given one with DO set and no other option in it.
-Rule 3: not cacheable: the fast path sends the option back as it came.
+Rule 3: not cacheable: the answer table sends the option back as it came.
 """
 
 from __future__ import annotations

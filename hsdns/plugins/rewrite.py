@@ -58,13 +58,13 @@ class Rewrite(Plugin):
         self._runtime = runtime
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """The names that any rule is about."""
+        """The names that any rule matches."""
         found: list[Name] = []
         for rule in self.rules:
-            claims = rule.names_matched(zone)
-            if claims is None:
+            names = rule.names_matched(zone)
+            if names is None:
                 return None
-            found += claims
+            found += names
         return tuple(found)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface

@@ -1,10 +1,10 @@
 """Give whole zones to secondaries (AXFR, IXFR), and tell them when a zone has changed (NOTIFY).
 
-Path: step 5, above the plugins that have zones: `kubernetes`, `file`, `auto`, `secondary` (Transferer).
+Path: step 5, above the plugins that have zones (Transferer): `kubernetes`, `k8s_external`, `file`, `auto`, `secondary`.
 Source: CoreDNS 1.14.7 plugin/transfer; RFC 5936, RFC 1995 section 4, RFC 1996.
 Rule 1: transfers go over TCP alone, to the addresses of `to` alone; everybody else is REFUSED.
 Rule 2: IXFR with the serial of the zone is answered with its SOA record, with any other serial like AXFR.
-Cacheable: yes.  What it answers itself is not `fresh`, so the fast path keeps none of it; all else passes unchanged.
+Cacheable: yes.  Its own replies are not `fresh`, so the answer table stores none of them; all else passes unchanged.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Rule 3: a `fresh` reply (computed from the newest state of the cluster) is count
         prefetch nor serve_stale nor keepttl touches it.
 Rule 4: an entry is asked for anew by one query at a time, beside the one that is answered; what comes is stored, and
         what is no news (SERVFAIL, REFUSED, silence) leaves the stale entry where it is.
-Rule 5: cacheable: the fast path keeps `fresh` replies alone, and counts them as they would count here.
+Rule 5: cacheable: the answer table stores `fresh` replies only, and counts them as they would count here.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ Rule 2: one query is tried for at most five seconds; after an error the next ups
 Rule 3: several `forward` in a block are looked through in file order; the first one for the name takes the query, and
         hands it to the next one where `next` says so.
 Rule 4: an upstream that `loop keep` found to lead back here is not asked.
-Rule 5: cacheable: what it answers is not `fresh`, so the fast path keeps none of it; how long an upstream's reply may
-        be kept is for `cache` to say.
+Rule 5: cacheable: its replies are not `fresh`, so the answer table stores none of them; `cache` decides how long an
+        upstream's reply is stored.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Rule 1: there is no zone behind the lines, so there is no SOA: an unknown name i
         `fallthrough` passes it on; a known name without the type asked for is an empty answer without SOA.
 Rule 2: a PTR question that finds nothing is always passed on, and one that finds something needs no zone.
 Rule 3: what the file says and what the Corefile says add up, the file's first.
-Rule 4: cacheable: its own answers are not kept by the fast path, and what others answer behind it is kept only until
+Rule 4: cacheable: its own answers are not stored in the answer table, and what `kubernetes` answers after it only until
         the file changes.
 """
 

@@ -8,7 +8,7 @@ Rule 2: with `weighted`, for questions of type A, AAAA and SRV, one address is d
         with the first.
 Rule 3: only replies with rcode NOERROR are touched, zone transfers never.  Chance is the runtime's, so a seed replays a
         run.
-Cacheable: yes, the fast path begins with another address each time instead.  Not with `weighted` or `prefer`: the
+Cacheable: yes, the answer table begins with another address each time instead.  Not with `weighted` or `prefer`: the
         table's turns would know nothing of weights and networks.
 """
 

@@ -7,7 +7,7 @@ Rule 1: a real query of type HINFO, for a name that nobody can guess, is sent to
 Rule 2: only at start: probes stop at the first reply, and two seconds later this handler looks at nothing any more.
 Rule 3: with `keep` the first visit is not sent on; it only says that the socket is open.  Then search.py asks each
         upstream for a name of its own: if that one comes, the upstream leads back here.
-Rule 4: cacheable: it looks at its own probes alone, and the fast path keeps nothing of type HINFO.
+Rule 4: cacheable: it looks at its own probes only, and the answer table stores no reply of type HINFO.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Loop(Plugin):
         return cls(zone, _own_address(server), server=server, keep=word is not None)
 
     def find_handlers(self, handlers: Sequence[Handler]) -> None:
-        """Learn whose upstreams may lead back here."""
+        """Find the handlers whose upstreams may lead back here."""
         if self.search is not None:
             self.search.forwards = tuple(each for each in handlers if isinstance(each, Forward))
 

@@ -56,7 +56,7 @@ class _Series(NamedTuple):
 
 
 class QueryCounts:
-    """The metrics of queries, whoever answers them."""
+    """The metrics of queries, whether a chain or the answer table answers them."""
 
     def __init__(self, metrics: Registry) -> None:
         self._requests = metrics.counter(

@@ -7,7 +7,7 @@ Rule 1: what a user's handler raises is SERVFAIL and a line in the log, never a 
 Rule 2: it always runs in a task, so it may wait, and asyncio's timeouts work in it.
 Rule 3: several directives of a block are several handlers, in the order of the file.
 Rule 4: the names in __all__ are what users import; they stay.
-Cacheable: only if every class in the block says so, since nobody else knows what its answers depend on.
+Cacheable: only if every class in the block says so, since only a class knows what its answers depend on.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class UserHandler:
 
     `timeout` is how long a query may take in it and all that is below, in seconds.  `cacheable` says that a question
     which it passes on is passed on unchanged for ever, or is changed in a way that nothing but the question decides;
-    then answers of `kubernetes` may be kept, and are given without asking it again.
+    then answers of `kubernetes` may be stored in the answer table, and are given without asking it again.
     """
 
     cacheable: bool = False
@@ -96,7 +96,7 @@ class UserHandler:
         return True
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """Names in a zone at or below which it may answer; None, the default, for any.  Asked if it is cacheable."""
+        """Names in a zone at or below which it may answer; None, the default, for any.  Used if it is cacheable."""
         return None
 
 
@@ -137,7 +137,7 @@ class Python(Plugin):
         return all(guard.ready() for guard in self._guards)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """What any of them claims."""
+        """The names that any of them may answer."""
         found: list[Name] = []
         for guard in self._guards:
             names = guard.names_answered_first(zone)

@@ -8,7 +8,7 @@ Rule 2: a template that fails, and a text that is no record, is SERVFAIL, an err
 Rule 3: a CNAME record that answers A or AAAA is completed by asking the whole server for its target.  If that is the
         cluster's, the reply is as `fresh` as it.
 Cacheable: unless a rule has `var` or `expr`, whether it answers depends on the question alone; what it answers is not
-        `fresh`, or else its reads are spoilt, so the fast path keeps none of it.
+        `fresh`, or else uncacheable, so the answer table stores none of it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ MANY = reply([f"a.example.org. 60 IN A 10.0.0.{n}" for n in range(40)], ra=True,
 def logged(
     caplog: pytest.LogCaptureFixture, text: str, found: Reply, **question: object
 ) -> list[str]:
-    """What is logged about one question."""
+    """Return the lines logged for one query."""
     caplog.set_level(logging.INFO, "hsdns.plugin.log")
     runtime = FakeRuntime()
     runtime.time = 100.000123456
@@ -217,7 +217,7 @@ def test_warnings(text: str, warning: str) -> None:
     assert warnings == [warning]
 
 
-def test_nothing_is_made_where_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_above_level_info(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "hsdns.plugin.log")
     plugin = set_up(Log, "log")
     finish(plugin.start(FakeRuntime()))
@@ -269,7 +269,7 @@ def test_setup_errors(text: str, error: str) -> None:
 @pytest.mark.parametrize(
     "text", ["log", 'log . "{common} {>opcode}"', "log {\nclass denial\n}", "log example.net"]
 )
-def test_a_kept_reply_is_logged_like_another(
+def test_a_reply_from_the_table_is_logged_like_others(
     text: str,
     found: Reply,
     flags: int,
@@ -288,9 +288,7 @@ def test_a_kept_reply_is_logged_like_another(
     ("text", "cacheable"),
     [("log", True), ('log . "{name} {local}"', False), ("log example.org\nlog . {common}", True)],
 )
-def test_a_block_is_kept_unless_its_log_shows_what_the_table_does_not_tell(
-    text: str, cacheable: bool
-) -> None:
+def test_cacheable_unless_a_format_has_local(text: str, cacheable: bool) -> None:
     assert set_up(Log, text).cacheable is cacheable
 
 
@@ -327,6 +325,8 @@ def test_metadata(found: Reply, words: str, caplog: pytest.LogCaptureFixture) ->
         ("{local}", {"log"}, False),
     ],
 )
-def test_metadata_keeps_from_the_table(form: str, plugins: set[str], cacheable: bool) -> None:
+def test_cacheable_unless_a_format_has_metadata(
+    form: str, plugins: set[str], cacheable: bool
+) -> None:
     block = make_block()._replace(plugins=frozenset(plugins))
     assert Log.setup(directives(f"log . {form}"), block).cacheable is cacheable

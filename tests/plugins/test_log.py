@@ -200,13 +200,13 @@ def test_rules(text: str, lines: int | list[str], caplog: pytest.LogCaptureFixtu
     [
         pytest.param(
             "log {common}",
-            'Corefile:2:5: "{common}" is read as a name, which no query has;'
-            ' to log all names in this format write "log . FORMAT"',
+            'Corefile:2:5: "{common}" is parsed as a name, not as a format;'
+            ' to log all names in this format, write "log . FORMAT"',
             id="format-alone",
         ),
         pytest.param(
             "log . {/a/b}",
-            'Corefile:2:7: placeholders that begin with "{/" show "-": add metadata to the block to have them filled',
+            'Corefile:2:7: placeholders that begin with "{/" are logged as "-" without metadata in the block; add metadata',
             id="metadata",
         ),
     ],

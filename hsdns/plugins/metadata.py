@@ -52,5 +52,5 @@ class Metadata(Handler):
         return request.replace(metadata=found)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on."""
+        """Pass the query on."""
         return await next(request)

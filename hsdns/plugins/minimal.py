@@ -31,7 +31,7 @@ class Minimal(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Take no options."""
+        """Read `minimal`, which has no options."""
         directive = one_of(directives, block.warn)
         no_arguments(directive)
         no_body(directive)

@@ -91,7 +91,7 @@ class LoopSearch:
         self._runtime = runtime
         self._gauge = runtime.metrics.gauge(
             "hsdns_loop_upstreams_left_out",
-            "Upstreams of forward that are not asked because queries sent there come back to this server.",
+            "Upstreams of forward that are disabled because queries sent to them come back to this server.",
             ("server", "zone", "to"),
         )
         for forward in self.forwards:

@@ -141,5 +141,5 @@ def test_without_a_pattern_the_whole_name_is_the_match() -> None:
         ("template IN ANY", "TYPE65280", ""),
     ],
 )
-def test_type_of_a_question_for_any(text: str, qtype: str, shown: str) -> None:
+def test_type_label_for_any(text: str, qtype: str, shown: str) -> None:
     assert hit(text, qname="example.org.", qtype=qtype).rrtype == shown

@@ -105,9 +105,8 @@ async def _get(host: str, port: int) -> None:
     """Send a GET request and read the response; raise OSError, or ValueError if the response is not HTTP."""
     # If uvloop's connect is cancelled, its lookup continues, and a failure is logged as an unretrieved exception.
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    address = min(found, key=lambda each: each[0] != socket.AF_INET)[
-        4
-    ]  # IPv4 first, like the listener
+    # IPv4 first, like the listener.
+    address = min(found, key=lambda each: each[0] != socket.AF_INET)[4]
     reader, writer = await asyncio.open_connection(*address[:2])
     try:
         writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

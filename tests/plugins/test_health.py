@@ -34,7 +34,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
             "health :1 {\n lameduck 5s\n}\nhealth :2\nhealth",
             ":2",
             5,
-            id="last-that-says-something",
+            id="last-with-a-value",
         ),
     ],
 )
@@ -215,7 +215,7 @@ def test_a_check_cancelled_during_its_lookup_logs_nothing(loop: str) -> None:
             await asyncio.sleep(0)
         check.cancel()
         await asyncio.gather(check, return_exceptions=True)
-        for _ in range(8):  # more than there are threads that look up
+        for _ in range(8):  # more than the threads that resolve names
             with contextlib.suppress(OSError):
                 await asyncio.get_running_loop().getaddrinfo("no other", 8080)
 

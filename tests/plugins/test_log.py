@@ -79,7 +79,7 @@ def logged(
             MANY,
             {},
             '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" NOERROR qr,tc,rd,ra,ad 1191 0.000123456s',
-            id="cut-by-the-server",
+            id="truncated-by-the-server",
         ),
         pytest.param(
             MANY,
@@ -184,10 +184,10 @@ def test_class(
         pytest.param(
             'log . {\n class error\n}\nlog . "two {name}"',
             0,
-            id="first-rule-also-where-its-class-is-another",
+            id="only-first-rule-even-with-another-class",
         ),
         pytest.param('log example.net "one"\nlog . "{name}"', ["a.example.org."], id="second-rule"),
-        pytest.param("log {common}", 0, id="format-alone-is-a-name"),
+        pytest.param("log {common}", 0, id="a-single-format-is-a-name"),
     ],
 )
 def test_rules(text: str, lines: int | list[str], caplog: pytest.LogCaptureFixture) -> None:
@@ -254,7 +254,7 @@ def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Log, text) == error
 
 
-# What the fast path has answered
+# --- hits of the answer table ---
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_cacheable_unless_a_format_has_local(text: str, cacheable: bool) -> None
         pytest.param(reply(authority=[SOA], rcode=3), "NXDOMAIN denial", id="nxdomain"),
         pytest.param(reply(authority=["a. 5 IN NS ns.a."]), "DELEGATION success", id="delegation"),
         pytest.param(Reply(rcode=2), "SERVERERROR error", id="servfail"),
-        pytest.param(Reply(dropped=True), "OTHERERROR error", id="silence"),
+        pytest.param(Reply(dropped=True), "OTHERERROR error", id="dropped"),
     ],
 )
 def test_metadata(found: Reply, words: str, caplog: pytest.LogCaptureFixture) -> None:

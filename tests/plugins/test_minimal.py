@@ -52,7 +52,7 @@ def test_positive_replies_lose_authority_and_additional(below: Reply, expected: 
 @pytest.mark.parametrize(
     "below",
     [
-        pytest.param(reply(A), id="nothing-to-lose"),
+        pytest.param(reply(A), id="answer-only"),
         pytest.param(reply((), SOA, aa=True), id="nodata"),
         pytest.param(reply((), SOA, GLUE, rcode=Rcode.NXDOMAIN), id="nxdomain"),
         pytest.param(reply((), NS, GLUE), id="referral"),

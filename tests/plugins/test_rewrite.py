@@ -42,7 +42,7 @@ def ask(
     [
         pytest.param("rewrite name a.b c.d", "c.d. A", id="one"),
         pytest.param("rewrite name a.b c.d\nrewrite name c.d e.f", "c.d. A", id="stops"),
-        pytest.param("rewrite name x.b c.d\nrewrite name a.b e.f", "e.f. A", id="first-that-fits"),
+        pytest.param("rewrite name x.b c.d\nrewrite name a.b e.f", "e.f. A", id="first-match"),
         pytest.param(
             "rewrite continue name a.b c.d\nrewrite stop name c.d e.f\nrewrite name e.f g.h",
             "e.f. A",
@@ -50,8 +50,8 @@ def ask(
         ),
         pytest.param("rewrite continue type A MX\nrewrite type MX TXT", "a.b. TXT", id="type"),
         pytest.param("rewrite {\nname exact\na.b c.d\n}", "c.d. A", id="body"),
-        pytest.param("rewrite stop {\nname a.b c.d\n}", "c.d. A", id="body-behind-a-word"),
-        pytest.param("rewrite cname x y\nrewrite name a.b c.d", "a.b. A", id="cname-stops-too"),
+        pytest.param("rewrite stop {\nname a.b c.d\n}", "c.d. A", id="body-after-a-word"),
+        pytest.param("rewrite cname x y\nrewrite name a.b c.d", "a.b. A", id="cname-rule-stops"),
     ],
 )
 def test_rewritten_query(text: str, asked: str) -> None:
@@ -97,13 +97,13 @@ def test_replies_are_rewritten_in_reverse_order() -> None:
             "rewrite type A AAAA",
             unwritten(Rcode.REFUSED),
             Reply(rcode=Rcode.REFUSED),
-            id="unwritten-where-a-rule-stops",
+            id="unwritten-after-stop",
         ),
         pytest.param(
             "rewrite continue type A AAAA",
             unwritten(Rcode.REFUSED),
             unwritten(Rcode.REFUSED),
-            id="unwritten-where-nothing-is-to-be-undone",
+            id="unwritten-without-reply-rules",
         ),
         pytest.param(
             "rewrite rcode a.b NOERROR REFUSED",
@@ -127,7 +127,7 @@ def test_replies_are_rewritten_in_reverse_order() -> None:
             "rewrite name regex a c answer name ^c ..",
             reply(["c. 1 IN A 192.0.2.1"]),
             unwritten(Rcode.SERVFAIL, "invalid name after rewrite: .."),
-            id="no-name-in-the-reply",
+            id="invalid-name-in-the-reply",
         ),
     ],
 )
@@ -227,7 +227,7 @@ def test_a_reply_without_cname_is_cacheable() -> None:
             None,
             Edns(4096, options=((0xFFEE, b"abcd"),)),
             ((0xFFEE, b"abcd"),),
-            id="made",
+            id="added",
         ),
         pytest.param(
             "rewrite edns0 local set 0xffee abcd revert",

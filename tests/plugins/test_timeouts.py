@@ -13,7 +13,9 @@ from tests.support.setup import set_up, setup_error
         pytest.param("timeouts {\nwrite 1m30s\n}", None, 90, None, None, id="write"),
         pytest.param("timeouts {\nidle 24h\n}", None, None, 86400, None, id="longest"),
         pytest.param("timeouts {\nread 1\n}", 1, None, None, None, id="seconds-without-a-unit"),
-        pytest.param("timeouts {\nread 5s\nread 6s\n}", 6, None, None, None, id="last-counts"),
+        pytest.param(
+            "timeouts {\nread 5s\nread 6s\n}", 6, None, None, None, id="last-takes-effect"
+        ),
         pytest.param("timeouts {\nread 5s\n}\ntimeouts {\nidle 6s\n}", 5, None, 6, None, id="two"),
         pytest.param("timeouts {\nmaxtcpqueries 1\n}", None, None, None, 1, id="queries"),
         pytest.param("timeouts {\nmaxtcpqueries -1\n}", None, None, None, -1, id="any-number"),
@@ -31,7 +33,7 @@ def test_setup(
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        pytest.param("timeouts", 'Corefile:2:1: "timeouts" is empty; give at least one of read, write, idle, maxtcpqueries', id="nothing"),
+        pytest.param("timeouts", 'Corefile:2:1: "timeouts" is empty; give at least one of read, write, idle, maxtcpqueries', id="no-body"),
         pytest.param("timeouts {\n}", 'Corefile:2:1: "timeouts" is empty; give at least one of read, write, idle, maxtcpqueries', id="empty"),
         pytest.param("timeouts 5s {\nread 5s\n}", 'Corefile:2:10: "timeouts" takes no argument, found "5s"', id="argument"),
         pytest.param("timeouts {\nread\n}", 'Corefile:3:1: property "read" takes 1 argument, found 0', id="no-value"),

@@ -86,7 +86,7 @@ WHOLE = reply([SOA, RECORD, SOA], aa=True)
         pytest.param(ask(qtype="IXFR", serial=7), reply([SOA]), id="ixfr-same"),
         pytest.param(ask(qtype="IXFR"), unwritten(Rcode.SERVFAIL), id="ixfr-without-serial"),
         pytest.param(ask(qtype="A"), BELOW, id="other-type"),
-        pytest.param(ask("nobodys."), BELOW, id="nobodys-zone"),
+        pytest.param(ask("nobodys."), BELOW, id="unknown-zone"),
         pytest.param(ask("www.example.org."), BELOW, id="no-apex"),
         pytest.param(ask(protocol="udp"), unwritten(Rcode.REFUSED), id="udp"),
         pytest.param(ask(protocol="udp", qtype="A"), BELOW, id="udp-other-type"),
@@ -103,7 +103,7 @@ WHOLE = reply([SOA, RECORD, SOA], aa=True)
         pytest.param(
             ask(holder=Holder(error="zone example.org. has not been read yet")),
             unwritten(Rcode.SERVFAIL, "zone example.org. has not been read yet"),
-            id="not-there-yet",
+            id="not-loaded-yet",
         ),
     ],
 )
@@ -135,7 +135,7 @@ def test_each_transfer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("transfer {\n to *\n}", [], id="nobody"),
+        pytest.param("transfer {\n to *\n}", [], id="no-addresses"),
         pytest.param(
             "transfer {\n to * 192.0.2.1\n to 192.0.2.2:5300 192.0.2.1:53\n}",
             [("192.0.2.1", 53, None), ("192.0.2.2", 5300, None)],

@@ -55,7 +55,12 @@ def signed(
             id="all",
         ),
         pytest.param(
-            "require all\nrequire none", "www.example.org.", "A", 0x100, BELOW, id="the-last-counts"
+            "require all\nrequire none",
+            "www.example.org.",
+            "A",
+            0x100,
+            BELOW,
+            id="last-takes-effect",
         ),
         pytest.param("require all", "www.example.net.", "A", 0x100, BELOW, id="other-zone"),
         pytest.param(

@@ -97,7 +97,7 @@ ROOT = 'server="dns://:53",zone=".",view=""'
                 'rcode="NOERROR",plugin="errors"} 1.0',
             ],
             {"size": 42, "response": 60, "proto": "tcp"},
-            id="ipv6-tcp-do-unusual-type",
+            id="ipv6-tcp-do-other-type",
         ),
         pytest.param(
             unwritten(Rcode.REFUSED),
@@ -191,10 +191,11 @@ def test_the_size_of_a_dropped_query_includes_the_opt_record() -> None:
     QueryCounts(metrics).count_dropped(
         make_request("a.example.org.", edns=edns), unwritten(Rcode.REFUSED), 0.5
     )
+    # 31 octets, the OPT record 11, the cookie 12
     lines = [line for line in exported(metrics) if line.startswith("coredns_dns_response_size_")]
     assert [line for line in lines if "_sum" in line] == [
         'coredns_dns_response_size_bytes_sum{proto="udp",server="dns://:53",view="",zone="dropped"} 54.0'
-    ]  # 31 octets, the OPT record 11, the cookie 12
+    ]
 
 
 def test_buckets() -> None:

@@ -114,8 +114,8 @@ def test_an_installed_module_is_imported_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "origin"),
     [
-        pytest.param("json", "json/__init__.py", id="of-the-library-and-loaded"),
-        pytest.param("antigravity", "of Python itself", id="of-the-library"),
+        pytest.param("json", "json/__init__.py", id="standard-library-loaded"),
+        pytest.param("antigravity", "of Python itself", id="standard-library"),
         pytest.param("dnslib", "dnslib/__init__.py", id="installed"),
         pytest.param("sys", "of Python itself", id="built-in"),
     ],

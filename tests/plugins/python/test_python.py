@@ -177,7 +177,7 @@ def test_examples_pass_mypy(tmp_path: Path) -> None:
     assert all("mine_wrong.py" in line for line in wrong), found.stdout
 
 
-# --- what the Corefile says ---
+# --- the directive ---
 
 
 def test_options() -> None:
@@ -217,7 +217,7 @@ def test_options_contain_all_words_unchanged(args: list[str], lines: list[list[s
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        pytest.param("python", 'Corefile:2:1: "python" takes MODULE:CLASS [ARGS...], found nothing after it', id="nothing"),
+        pytest.param("python", 'Corefile:2:1: "python" takes MODULE:CLASS [ARGS...], found nothing after it', id="empty"),
         pytest.param(
             "python mine", 'Corefile:2:8: "mine" is not MODULE:CLASS; write one such as preview:Preview', id="no-class"
         ),
@@ -243,7 +243,7 @@ def test_options_contain_all_words_unchanged(args: list[str], lines: list[list[s
         pytest.param(
             "python mine:asyncio",
             'Corefile:2:8: "mine:asyncio" is not a class derived from hsdns.plugins.python.UserHandler',
-            id="no-type",
+            id="not-a-class",
         ),
         pytest.param(
             "python mine:Reply",
@@ -397,14 +397,14 @@ PLACE = "FOLDER/mine.py:7"  # the line that raises
         pytest.param("raise asyncio.CancelledError", f"raised asyncio.exceptions.CancelledError ({PLACE})", id="cancels"),
         pytest.param("raise TimeoutError('slow')", f"raised TimeoutError: slow ({PLACE})", id="a-timeout-of-its-own"),
         pytest.param("raise BaseExceptionGroup('all', [ValueError('one')])", f"raised ExceptionGroup: all (1 sub-exception) ({PLACE})", id="group"),
-        pytest.param("return None", "returned NoneType, not a Reply", id="nothing"),
+        pytest.param("return None", "returned NoneType, not a Reply", id="none"),
         pytest.param("return (0, 'error')", "returned tuple, not a Reply", id="a-tuple"),
         pytest.param("yield 1", "raised TypeError: object async_generator can't be used in 'await' expression", id="a-generator"),
         pytest.param("await asyncio.Event().wait()", "did not reply within 0.01s", id="hangs"),
         pytest.param(
             "\n        try: await asyncio.Event().wait()\n        finally: raise ValueError('late')",
             "raised ValueError: late (FOLDER/mine.py:9)",
-            id="raises-when-its-time-is-up",
+            id="raises-after-timeout",
         ),
         pytest.param("await next(request); raise ValueError('after')", f"raised ValueError: after ({PLACE})", id="after-the-answer"),
     ],
@@ -567,7 +567,7 @@ def test_ready(body: str, ready: bool) -> None:
 @pytest.mark.parametrize(
     ("bodies", "cacheable", "names"),
     [
-        pytest.param([""], False, None, id="says-nothing"),
+        pytest.param([""], False, None, id="default"),
         pytest.param(["cacheable = True"], True, None, id="any-name"),
         pytest.param(["cacheable = True", ""], False, None, id="one-of-two"),
         pytest.param(
@@ -678,9 +678,7 @@ def test_a_reload_uses_the_new_module_unless_it_fails(folder: Path) -> None:
         assert not await server.reload()
         assert (await asked(server, client)).startswith("1 REFUSED ")
         write(HEAD + body.format(3))
-        await server.reload(
-            only_if_changed=True
-        )  # as the plugin `reload` does; the Corefile is unchanged
+        await server.reload(only_if_changed=True)  # like `reload`; the Corefile is unchanged
         assert (await asked(server, client)).startswith("1 REFUSED ")
 
     serving(folder, BLOCK, test)

@@ -134,26 +134,29 @@ def test_nxdomain_for_all_names() -> None:
             id="no-match",
         ),
         pytest.param(
-            "template IN A example {\n match ^b\n fallthrough\n}", "a.example.", PASSED, id="falls"
+            "template IN A example {\n match ^b\n fallthrough\n}",
+            "a.example.",
+            PASSED,
+            id="fallthrough",
         ),
         pytest.param(
             "template IN A example {\n match ^b\n fallthrough\n}\n"
             "template IN A example {\n rcode REFUSED\n}",
             "a.example.",
             Reply(rcode=5, aa=True),
-            id="falls-to-the-next-rule",
+            id="fallthrough-to-the-next-rule",
         ),
         pytest.param(
             "template IN A example {\n match ^b\n}\ntemplate IN A example {\n rcode REFUSED\n}",
             "a.example.",
             unwritten(Rcode.SERVFAIL),
-            id="does-not-fall-to-the-next-rule",
+            id="no-fallthrough",
         ),
         pytest.param(
             'template IN A example {\n rcode SERVFAIL\n answer "a A 192.0.2.1"\n}',
             "a.example.",
             unwritten(Rcode.SERVFAIL),
-            id="servfail-has-no-records",
+            id="no-records-with-servfail",
         ),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from hsdns.apiserver.access import Access
 from hsdns.apiserver.tls import TlsContexts
 from hsdns.apiserver.transport import Unreachable
-from tests.support.scripted_http import TLS_DATA, server_context
+from tests.support.apiserver.scripted_http import TLS_DATA, server_context
 
 CA, CERT, KEY = (TLS_DATA / name for name in ("ca.pem", "client.pem", "client.key"))
 

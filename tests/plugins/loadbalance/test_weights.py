@@ -13,9 +13,10 @@ import pytest
 from hsdns.corefile.tree import CorefileError, Position
 from hsdns.plugins.loadbalance import weights
 from hsdns.plugins.loadbalance.weights import BadWeights, Weights, WeightsFile
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, rr
-from tests.support.sockets import run, until
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import run, until
+from tests.support.plugins.requests import rr
+from tests.support.plugins.runtime import FakeRuntime
 
 WHERE = Position("Corefile", 2, 22)
 TEXT = """

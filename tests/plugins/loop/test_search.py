@@ -17,10 +17,11 @@ from hsdns.upstream.exchange import Upstream
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with
-from tests.support.setup import set_up
-from tests.support.upstreams import answer, serve
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up
+from tests.support.upstreams.dns_upstream import answer, serve
 
 REFUSED = answer(rcode=Rcode.REFUSED)
 

@@ -32,10 +32,8 @@ def header(*lines: str) -> Header:
             {"ra": True, "rd": True, "aa": False},
             id="several",
         ),
-        pytest.param(["response clear aa", "response set aa"], {}, id="last-takes-effect"),
-        pytest.param(
-            ["response set ra", "response clear ra aa"], {"aa": False}, id="last-takes-effect-2"
-        ),
+        pytest.param(["response clear aa", "response set aa"], {}, id="last"),
+        pytest.param(["response set ra", "response clear ra aa"], {"aa": False}, id="last-2"),
         pytest.param(["query clear rd"], {"rd": False}, id="query-rd"),
         pytest.param(["query set rd"], {"rd": True}, id="query-rd-set"),
         pytest.param(["query clear rd", "response set rd"], {"rd": True}, id="response-later"),

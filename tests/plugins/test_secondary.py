@@ -164,9 +164,7 @@ def test_servfail_before_the_first_transfer(primaries: Primaries) -> None:
     run(plugin, script)
 
 
-def test_servfail_after_a_zone_has_expired(
-    primaries: Primaries, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_servfail_after_expiry(primaries: Primaries, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = set_up(Secondary, f"secondary example.org {{\n{PRIMARY}\n}}")
 
     async def fail(origin: Name, primary: Endpoint) -> int:
@@ -313,21 +311,15 @@ def test_a_member_with_a_new_label_is_transferred_again(primaries: Primaries) ->
     ("source", "target", "moves", "keeps"),
     [
         pytest.param("a example.org.", "a example.org.", False, True, id="name-clash"),
-        pytest.param("a example.org. two.", "a example.org.", True, True, id="change-of-ownership"),
+        pytest.param("a example.org. two.", "a example.org.", True, True, id="coo"),
         pytest.param(
             "a example.org. two.",
             "b example.org.",
             True,
             False,
-            id="change-of-ownership-with-another-label",
+            id="coo-new-label",
         ),
-        pytest.param(
-            "a example.org. three.",
-            "a example.org.",
-            False,
-            True,
-            id="change-of-ownership-to-another",
-        ),
+        pytest.param("a example.org. three.", "a example.org.", False, True, id="coo-to-another"),
     ],
 )
 def test_a_member_of_two_catalogs(

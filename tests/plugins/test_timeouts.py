@@ -13,9 +13,7 @@ from tests.support.plugins.setup import set_up, setup_error
         pytest.param("timeouts {\nwrite 1m30s\n}", None, 90, None, None, id="write"),
         pytest.param("timeouts {\nidle 24h\n}", None, None, 86400, None, id="longest"),
         pytest.param("timeouts {\nread 1\n}", 1, None, None, None, id="seconds-without-a-unit"),
-        pytest.param(
-            "timeouts {\nread 5s\nread 6s\n}", 6, None, None, None, id="last-takes-effect"
-        ),
+        pytest.param("timeouts {\nread 5s\nread 6s\n}", 6, None, None, None, id="last"),
         pytest.param("timeouts {\nread 5s\n}\ntimeouts {\nidle 6s\n}", 5, None, 6, None, id="two"),
         pytest.param("timeouts {\nmaxtcpqueries 1\n}", None, None, None, 1, id="queries"),
         pytest.param("timeouts {\nmaxtcpqueries -1\n}", None, None, None, -1, id="any-number"),

@@ -55,14 +55,7 @@ def signed(
             Reply(rcode=Rcode.REFUSED),
             id="all",
         ),
-        pytest.param(
-            "require all\nrequire none",
-            "www.example.org.",
-            "A",
-            0x100,
-            BELOW,
-            id="last-takes-effect",
-        ),
+        pytest.param("require all\nrequire none", "www.example.org.", "A", 0x100, BELOW, id="last"),
         pytest.param("require all", "www.example.net.", "A", 0x100, BELOW, id="other-zone"),
         pytest.param(
             "require_opcode NOTIFY",

@@ -93,7 +93,7 @@ class Pprof(Plugin):
 
     def _take(self, take: Callable[[dict[str, str]], Page], options: dict[str, str]) -> Page:
         if not self._in_use.acquire(blocking=False):
-            return 500, _TEXT, b"another profile is running; try again after its end\n"
+            return 500, _TEXT, b"another profile is running; retry later\n"
         try:
             return take(options)
         except ValueError as error:

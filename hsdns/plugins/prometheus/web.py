@@ -27,7 +27,7 @@ KNOWN: Final = (
 )  # fmt: skip
 
 
-class _Invalid(Exception):
+class _Error(Exception):
     """An error in the file."""
 
 
@@ -39,7 +39,7 @@ def read_web_config(token: Token, path: str) -> TlsContext | None:
         return _context(yaml.safe_load(Path(path).read_text()), Path(path).parent)
     except OSError as error:
         reason = f"{error.filename or path}: {error.strerror or error}"
-    except (_Invalid, yaml.YAMLError, ValueError) as error:
+    except (_Error, yaml.YAMLError, ValueError) as error:
         reason = str(error).replace("\n", " ")
     raise CorefileError(token.position, f'cannot use "{token.text}" for TLS: {reason}')
 
@@ -48,7 +48,7 @@ def _context(content: object, folder: Path) -> TlsContext | None:
     sections = _mapping(content or {}, "the file")
     for name in sections:
         if name != "tls_server_config":
-            raise _Invalid(
+            raise _Error(
                 f'"{name}" is not known to hsdns, which has "tls_server_config"; remove it'
             )
     wanted = _mapping(sections.get("tls_server_config") or {}, "tls_server_config")
@@ -56,12 +56,10 @@ def _context(content: object, folder: Path) -> TlsContext | None:
         return None
     for name in wanted:
         if name not in KNOWN:
-            raise _Invalid(
-                f'"{name}" is not known to hsdns, which has {", ".join(KNOWN)}; remove it'
-            )
+            raise _Error(f'"{name}" is not known to hsdns, which has {", ".join(KNOWN)}; remove it')
     for name in ("cert_file", "key_file"):
         if not wanted.get(name):
-            raise _Invalid(f'"{name}" is missing')
+            raise _Error(f'"{name}" is missing')
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.minimum_version = _one_of(VERSIONS, wanted, "min_version", "TLS12")
@@ -74,18 +72,18 @@ def _context(content: object, folder: Path) -> TlsContext | None:
         context.load_verify_locations(cafile=folder / str(authority))
     context.verify_mode = _one_of(CLIENT_AUTH, wanted, "client_auth_type", "NoClientCert")
     if context.verify_mode != ssl.CERT_NONE and not authority:
-        raise _Invalid('"client_auth_type" requires "client_ca_file"; add it')
+        raise _Error('"client_auth_type" requires "client_ca_file"; add it')
     return context
 
 
 def _mapping(found: object, what: str) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
-        raise _Invalid(f"{what} is not a mapping")
+        raise _Error(f"{what} is not a mapping")
     return found
 
 
 def _one_of(known: Mapping[str, Any], wanted: Mapping[str, Any], name: str, default: str) -> Any:
     value = wanted.get(name, default)
     if value not in known:
-        raise _Invalid(f'"{name}: {value}" is not one of: {", ".join(known)}')
+        raise _Error(f'"{name}: {value}" is not one of: {", ".join(known)}')
     return known[value]

@@ -81,9 +81,7 @@ def started() -> tuple[Loop, FakeRuntime]:
     return plugin, runtime
 
 
-def receive(
-    plugin: Loop, times: int, qname: str | None = None, qtype: str = "HINFO"
-) -> list[Reply]:
+def probed(plugin: Loop, times: int, qname: str | None = None, qtype: str = "HINFO") -> list[Reply]:
     replies: list[Reply] = []
     for _ in range(times):
         request = make_request(qname or plugin.qname.to_text(), qtype, client="192.0.2.7")
@@ -93,9 +91,9 @@ def receive(
 
 def test_the_third_probe_received_ends_the_process() -> None:
     plugin, runtime = started()
-    assert receive(plugin, 2) == [FOUND] * 2
+    assert probed(plugin, 2) == [FOUND] * 2
     assert runtime.failures == []
-    assert receive(plugin, 3) == [unwritten(Rcode.SERVFAIL)] * 3
+    assert probed(plugin, 3) == [unwritten(Rcode.SERVFAIL)] * 3
     assert runtime.failures == [
         'plugin/loop: Loop (192.0.2.7:40000 -> 127.0.0.1:53) detected for zone ".": the query "HINFO '
         f'{plugin.qname.to_text()}", sent to detect loops, came back 2 times; an upstream of forward sends its '
@@ -113,8 +111,8 @@ def test_the_third_probe_received_ends_the_process() -> None:
 )
 def test_other_queries_do_not_count(qname: str | None, qtype: str) -> None:
     plugin, runtime = started()
-    assert receive(plugin, 5, qname, qtype) == [FOUND] * 5
-    assert receive(plugin, 2) == [FOUND] * 2
+    assert probed(plugin, 5, qname, qtype) == [FOUND] * 5
+    assert probed(plugin, 2) == [FOUND] * 2
     assert runtime.failures == []
 
 
@@ -123,14 +121,14 @@ def test_the_case_of_the_probe_name_does_not_matter() -> None:
     finish(plugin.start(runtime))
     for coro in runtime.spawned.values():
         coro.close()
-    receive(plugin, 3, plugin.qname.to_text().upper())
+    probed(plugin, 3, plugin.qname.to_text().upper())
     assert len(runtime.failures) == 1
 
 
 def test_no_detection_after_stop() -> None:
     plugin, runtime = started()
     finish(plugin.stop())
-    assert receive(plugin, 5) == [FOUND] * 5
+    assert probed(plugin, 5) == [FOUND] * 5
     assert runtime.failures == []
 
 
@@ -202,15 +200,13 @@ def test_keep_answers_only_its_own_probe() -> None:
     finish(plugin.start(runtime))
     for coro in runtime.spawned.values():
         coro.close()
-    assert receive(plugin, 5) == [unwritten(Rcode.REFUSED)] * 5
-    assert receive(plugin, 1, "1.2.example.org.") == [FOUND]
-    assert receive(plugin, 1, None, "A") == [FOUND]
+    assert probed(plugin, 5) == [unwritten(Rcode.REFUSED)] * 5
+    assert probed(plugin, 1, "1.2.example.org.") == [FOUND]
+    assert probed(plugin, 1, None, "A") == [FOUND]
     assert (runtime.failures, plugin.remark()) == ([], "")
 
 
-def test_keep_starts_the_search_after_a_reply_from_its_own_socket(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_keep_searches_after_a_reply_from_its_own_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with serve(answer(rcode=5)) as own, serve(answer(rcode=3)) as server:
             plugin, runtime = set_up(Loop, "loop keep"), FakeRuntime()

@@ -102,11 +102,7 @@ def while_profiling(plugin: Pprof, ask: Callable[[], object]) -> None:
 
 def test_one_profile_at_a_time() -> None:
     plugin, page = started()
-    busy = (
-        500,
-        "text/plain; charset=utf-8",
-        b"another profile is running; try again after its end\n",
-    )
+    busy = (500, "text/plain; charset=utf-8", b"another profile is running; retry later\n")
     found: list[object] = []
     while_profiling(plugin, lambda: found.append(page("/debug/pprof/heap?seconds=1")))
     assert found == [busy]

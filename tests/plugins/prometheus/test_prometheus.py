@@ -20,9 +20,7 @@ from tests.support.plugins.setup import set_up, setup_error
 ONE = reply(["a.example.org. 60 IN A 10.0.0.1"], aa=True)
 
 
-def exported(
-    metrics: Registry, prefix: str = "coredns_dns_", *, buckets: bool = False
-) -> list[str]:
+def scrape(metrics: Registry, prefix: str = "coredns_dns_", *, buckets: bool = False) -> list[str]:
     """Return the samples of /metrics whose names begin with `prefix`, without empty buckets."""
     lines = metrics.to_text().decode().splitlines()
     return [
@@ -47,7 +45,7 @@ def counted(found: Reply, request: Request, following: str = "errors") -> list[s
     finish(plugin.start(runtime))
     runtime.time = request.now + 0.5
     assert finish(plugin.handle(request, next_with(found))) is found
-    return exported(runtime.metrics)
+    return scrape(runtime.metrics)
 
 
 def samples(labels: str, *, size: int, response: int, proto: str = "udp") -> list[str]:
@@ -168,7 +166,7 @@ def test_clients_cannot_create_series() -> None:
     for number in range(1000):
         request = make_request(f"n{number}.example.org.", f"TYPE{1000 + number}")
         finish(plugin.handle(request, next_with(ONE)))
-    assert len(exported(runtime.metrics)) == 8
+    assert len(scrape(runtime.metrics)) == 8
 
 
 def test_dropped_queries_are_counted_in_zone_dropped() -> None:
@@ -177,7 +175,7 @@ def test_dropped_queries_are_counted_in_zone_dropped() -> None:
         make_request("a.example.org."), unwritten(Rcode.REFUSED), 0.5
     )
     labels = 'server="dns://:53",zone="dropped",view=""'
-    assert canonical(exported(metrics)) == canonical(
+    assert canonical(scrape(metrics)) == canonical(
         [
             f'coredns_dns_requests_total{{{labels},proto="udp",family="1",type="A"}} 1.0',
             f'coredns_dns_responses_total{{{labels},rcode="REFUSED",plugin=""}} 1.0',
@@ -193,7 +191,7 @@ def test_the_size_of_a_dropped_query_includes_the_opt_record() -> None:
         make_request("a.example.org.", edns=edns), unwritten(Rcode.REFUSED), 0.5
     )
     # 31 octets, the OPT record 11, the cookie 12
-    lines = [line for line in exported(metrics) if line.startswith("coredns_dns_response_size_")]
+    lines = [line for line in scrape(metrics) if line.startswith("coredns_dns_response_size_")]
     assert [line for line in lines if "_sum" in line] == [
         'coredns_dns_response_size_bytes_sum{proto="udp",server="dns://:53",view="",zone="dropped"} 54.0'
     ]
@@ -204,7 +202,7 @@ def test_buckets() -> None:
     plugin = Prometheus()
     finish(plugin.start(runtime))
     finish(plugin.handle(make_request("a.example.org."), next_with(ONE)))
-    lines = exported(runtime.metrics, buckets=True)
+    lines = scrape(runtime.metrics, buckets=True)
     bounds = {
         name: [
             line.partition('le="')[2].partition('"')[0]
@@ -225,8 +223,8 @@ def test_metrics_registered_at_startup() -> None:
     runtime = FakeRuntime()
     finish(Prometheus().start(runtime))
     panics(runtime.metrics).inc()
-    assert exported(runtime.metrics, "coredns_panics") == ["coredns_panics_total 1.0"]
-    (build,) = exported(runtime.metrics, "coredns_build_info")
+    assert scrape(runtime.metrics, "coredns_panics") == ["coredns_panics_total 1.0"]
+    (build,) = scrape(runtime.metrics, "coredns_build_info")
     assert build.startswith('coredns_build_info{goversion="')
     assert build.endswith(f'",revision="",version="{__version__}"}} 1.0')
 
@@ -247,7 +245,7 @@ def test_enable_replaces_the_previous_configuration() -> None:
             ("dns://:53", ".", ""): ["prometheus", "forward"],
         },
     )
-    assert exported(metrics, "coredns_plugin_enabled") == [
+    assert scrape(metrics, "coredns_plugin_enabled") == [
         'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="inside",zone="."} 1.0',
         'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="",zone="."} 1.0',
         'coredns_plugin_enabled{name="forward",server="dns://:53",view="",zone="."} 1.0',
@@ -369,11 +367,11 @@ def test_fold_counts_like_the_handler(
     series = Counted("dns://:53", "org.", "A", "NOERROR", "errors")
     counts = QueryCounts(other)
     counts.fold(series, protocol, found)
-    assert canonical(exported(other, buckets=True)) == canonical(exported(one, buckets=True))
+    assert canonical(scrape(other, buckets=True)) == canonical(scrape(one, buckets=True))
     counts.fold(series, protocol, [2 * cell for cell in found])
     for _ in range(2):
         QueryCounts(one).count(request, ONE, 0.5, "errors")
-    assert canonical(exported(other, buckets=True)) == canonical(exported(one, buckets=True))
+    assert canonical(scrape(other, buckets=True)) == canonical(scrape(one, buckets=True))
 
 
 def test_prepare_collects_counts() -> None:

@@ -17,7 +17,7 @@ from tests.support.plugins.setup import set_up, setup_error
 PASSED = Reply(rcode=Rcode.REFUSED)
 
 
-class StartedTemplate:
+class Started:
     """The started plugin, the queries that it resolved through the server, and its counters."""
 
     def __init__(self, text: str, resolver: Callable[[Request], Reply] | None = None) -> None:
@@ -43,7 +43,7 @@ class StartedTemplate:
 
 
 def answer(text: str, qname: str, qtype: str = "A") -> Reply:
-    return StartedTemplate(text).ask(qname, qtype)
+    return Started(text).ask(qname, qtype)
 
 
 @pytest.mark.parametrize(
@@ -135,17 +135,14 @@ def test_nxdomain_for_all_names() -> None:
             id="no-match",
         ),
         pytest.param(
-            "template IN A example {\n match ^b\n fallthrough\n}",
-            "a.example.",
-            PASSED,
-            id="fallthrough",
+            "template IN A example {\n match ^b\n fallthrough\n}", "a.example.", PASSED, id="passes"
         ),
         pytest.param(
             "template IN A example {\n match ^b\n fallthrough\n}\n"
             "template IN A example {\n rcode REFUSED\n}",
             "a.example.",
             Reply(rcode=5, aa=True),
-            id="fallthrough-to-the-next-rule",
+            id="to-next-rule",
         ),
         pytest.param(
             "template IN A example {\n match ^b\n}\ntemplate IN A example {\n rcode REFUSED\n}",
@@ -183,7 +180,7 @@ def test_match_and_fallthrough(text: str, qname: str, expected: Reply) -> None:
 )
 def test_cname(qtype: str, target: Reply | None, answers: list[str], is_truncated: bool) -> None:
     resolver = None if target is None else lambda request: target
-    template = StartedTemplate('template IN ANY {\n answer "a. 60 IN CNAME b."\n}', resolver)
+    template = Started('template IN ANY {\n answer "a. 60 IN CNAME b."\n}', resolver)
     found = template.ask("a.", qtype)
     assert (section(found.answer), found.tc, found.rcode) == (answers, is_truncated, 0)
     assert [(each.query.qname.to_text(), each.depth) for each in template.lookups] == (
@@ -193,9 +190,7 @@ def test_cname(qtype: str, target: Reply | None, answers: list[str], is_truncate
 
 def test_a_reply_with_a_target_in_the_cluster_is_fresh() -> None:
     target = reply(["b. 5 IN A 192.0.2.1"], fresh=True).held(lambda: False)
-    template = StartedTemplate(
-        'template IN ANY {\n answer "a. 60 IN CNAME b."\n}', lambda request: target
-    )
+    template = Started('template IN ANY {\n answer "a. 60 IN CNAME b."\n}', lambda request: target)
     found = template.ask("a.", "A")
     assert found.fresh
     assert found.still_holds is not None
@@ -203,7 +198,7 @@ def test_a_reply_with_a_target_in_the_cluster_is_fresh() -> None:
 
 
 def test_metrics() -> None:
-    template = StartedTemplate("""template IN ANY example {
+    template = Started("""template IN ANY example {
  match ^good
  answer "{{ .Name }} A 192.0.2.1"
  fallthrough
@@ -235,7 +230,7 @@ template IN ANY example {
 
 
 def test_metadata_and_view() -> None:
-    template = StartedTemplate(
+    template = Started(
         'template IN TXT {\n answer "{{ .Name }} TXT \\"{{ .Meta \\"a/b\\" }}\\""\n}'
     )
     request = make_request("a.", "TXT").replace(metadata={"a/b": lambda: "x"}, view="inside")

@@ -101,7 +101,7 @@ def test_fallback_keeps_the_warnings_of_the_file() -> None:
     loaded = CorefileSource.from_flag(None, FALLBACK).load()
     assert len(loaded.blocks) == 1
     assert loaded.warnings == (
-        'Corefile:1:1: this server block has no zone, so it is left out; give it one, such as "."',
+        'Corefile:1:1: this server block has no zone and is ignored; give it one, such as "."',
         "Corefile has no server block, so the default is served; name another file with -conf",
     )
 

@@ -219,13 +219,13 @@ ERRORS = [
     pytest.param(
         ". {\n import a b\n}\n",
         {},
-        'Corefile:2:11: import takes one argument, found "b" too; write one import a line',
+        'Corefile:2:11: import takes one argument, also found "b"; write one import per line',
         id="two arguments",
     ),
     pytest.param(
         ". { import s }",
         {},
-        'Corefile:1:14: import takes one argument, found "}" too; write one import a line',
+        'Corefile:1:14: import takes one argument, also found "}"; write one import per line',
         id="block on one line",
     ),
     pytest.param(
@@ -267,13 +267,13 @@ ERRORS = [
     pytest.param(
         "(s) {\n import t\n}\n(t) {\n log\n import s\n}\n. {\n import s\n}\n",
         {},
-        "Corefile:6:9: (s) imports itself by way of (t); remove one of the imports",
+        "Corefile:6:9: (s) imports itself through (t); remove one of the imports",
         id="two snippets in a circle",
     ),
     pytest.param(
         "import f\n",
         {"f": "import g", "g": "import f"},
-        "g:1:8: f imports itself by way of g; remove one of the imports",
+        "g:1:8: f imports itself through g; remove one of the imports",
         id="two files in a circle",
     ),
     pytest.param(
@@ -309,7 +309,7 @@ ERRORS = [
     pytest.param(
         "import conf/\n",
         {},
-        'Corefile:1:8: cannot import "conf": it is a folder; import "conf/*.conf" or the like',
+        'Corefile:1:8: cannot import "conf": it is a folder; import its files, such as "conf/*.conf"',
         id="folder",
     ),
     pytest.param(

@@ -36,7 +36,7 @@ from hsdns.apiserver.lines import MAX_LINE_LEN, LineSplitter
 from hsdns.apiserver.resource import Scope
 from hsdns.apiserver.watch_event import (
     Event,
-    NotAnEvent,
+    MalformedEvent,
     Status,
     decode_event,
     decode_page,
@@ -190,7 +190,7 @@ class Reflector:
                 if not self._take(decode_event(line, self.scope.resource), batch):
                     wanted = False
                     break
-        except NotAnEvent as error:
+        except MalformedEvent as error:
             self._fail(
                 f"the answer is no watch of {self.scope.resource.plural}: {error}", wrong=True
             )
@@ -287,7 +287,7 @@ class Reflector:
     def _take_page(self) -> None:
         try:
             page = decode_page(bytes(self._body), self.scope.resource)
-        except NotAnEvent as error:
+        except MalformedEvent as error:
             self._fail(
                 f"the answer is no list of {self.scope.resource.plural}: {error}", wrong=True
             )

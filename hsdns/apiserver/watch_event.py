@@ -25,7 +25,7 @@ _FAULTS: Final = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeErr
 T = TypeVar("T")
 
 
-class NotAnEvent(ValueError):
+class MalformedEvent(ValueError):
     """A line that is no watch event, or a body that is no list; the message says what it looks like."""
 
 
@@ -118,7 +118,7 @@ def _list_decoder(kind: type[Any]) -> msgspec.json.Decoder[_List[Any]]:
 
 
 def decode_event(line: bytes, resource: Resource) -> Event:
-    """Decode one line of a watch; raise NotAnEvent."""
+    """Decode one line of a watch; raise MalformedEvent."""
     try:
         found = _line_decoder(resource.type).decode(line)
     except _FAULTS as error:
@@ -131,9 +131,9 @@ def decode_event(line: bytes, resource: Resource) -> Event:
         ends = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
         return Event(kind, None, meta.resource_version, ("", ""), ends)
     if kind not in ("ADDED", "MODIFIED", "DELETED"):
-        raise NotAnEvent(f'an event of type "{kind[:40]}"')
+        raise MalformedEvent(f'an event of type "{kind[:40]}"')
     if not meta.name:
-        raise NotAnEvent("an object without a name")
+        raise MalformedEvent("an object without a name")
     return Event(kind, found.object, meta.resource_version, (meta.namespace, meta.name))
 
 
@@ -147,18 +147,18 @@ def _decode_odd_event(line: bytes, fault: str) -> Event:
         try:
             status = _line_decoder(Status).decode(line).object
         except _FAULTS as error:
-            raise NotAnEvent(f"an ERROR event that is no Status ({error})") from None
+            raise MalformedEvent(f"an ERROR event that is no Status ({error})") from None
         return Event(kind, None, "", ("", ""), status=status)
     if kind not in ("ADDED", "MODIFIED", "DELETED"):
-        raise NotAnEvent(_shown(line))
+        raise MalformedEvent(_shown(line))
     meta = _line_decoder(_AnyObject).decode(line).object.metadata
     if not meta.name:
-        raise NotAnEvent("an object without a name")
+        raise MalformedEvent("an object without a name")
     return Event(kind, None, meta.resource_version, (meta.namespace, meta.name), fault=fault)
 
 
 def decode_page(body: bytes, resource: Resource) -> Page:
-    """Decode a page of a list; raise NotAnEvent."""
+    """Decode a page of a list; raise MalformedEvent."""
     try:
         found = _list_decoder(resource.type).decode(body)
     except _FAULTS:
@@ -172,7 +172,7 @@ def _decode_odd_page(body: bytes, resource: Resource) -> Page:
     try:
         found = _list_decoder(msgspec.Raw).decode(body)
     except _FAULTS:
-        raise NotAnEvent(_shown(body)) from None
+        raise MalformedEvent(_shown(body)) from None
     decoder = msgspec.json.Decoder(resource.type)
     objects: list[Object] = []
     faults = []
@@ -183,7 +183,7 @@ def _decode_odd_page(body: bytes, resource: Resource) -> Page:
             try:
                 meta = msgspec.json.decode(item, type=_AnyObject).metadata
             except _FAULTS:
-                raise NotAnEvent(_shown(bytes(item))) from None
+                raise MalformedEvent(_shown(bytes(item))) from None
             faults.append(((meta.namespace, meta.name), str(error)))
     return Page(objects, found.metadata.resource_version, found.metadata.continue_, faults)
 

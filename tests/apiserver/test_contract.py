@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver.contact import Contact
-from hsdns.sources.api_server import Wanted
+from hsdns.sources.api_server import WatchOptions
 from tests.support import faults
 from tests.support.api_under_test import EVERYTHING, FakeUnderTest, RealUnderTest
 from tests.support.collection import Manifest
@@ -75,7 +75,7 @@ async def initial_state(rig: Rig) -> None:
 
 
 async def nothing_that_is_wanted(rig: Rig) -> None:
-    await rig.start(Wanted(labels="contract=none", pods=True))
+    await rig.start(WatchOptions(labels="contract=none", pods=True))
     assert not rig.store.services
     await rig.api.apply(namespace("one"))
     await rig.until(lambda: b"one" in rig.store.namespaces, "namespace one")
@@ -205,9 +205,9 @@ async def rights_in_ten_namespaces(rig: Rig) -> None:
         )
     await rig.api.apply(*BEGINNING)
     await rig.api.grant(["services", "endpointslices"], TEN)
-    await rig.start(Wanted(namespaces=TEN))
+    await rig.start(WatchOptions(namespaces=TEN))
     await rig.until_equal(within=TEN)
-    await rig.until_logged("services of the whole cluster are forbidden to this account")
+    await rig.until_logged("this account may not watch services in the whole cluster")
     await rig.api.apply(endpoint_slice("a", "10.0.0.1", "10.0.0.2", place=TEN[9]))
     await rig.until_equal(within=TEN)
 

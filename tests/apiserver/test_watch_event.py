@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
 from hsdns.apiserver.watch_event import (
     Event,
-    NotAnEvent,
+    MalformedEvent,
     Status,
     decode_event,
     decode_page,
@@ -91,7 +91,7 @@ def test_decode_event(kind: str, found: Any, event: Event) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_event(data: bytes, says: str) -> None:
-    with pytest.raises(NotAnEvent) as raised:
+    with pytest.raises(MalformedEvent) as raised:
         decode_event(data, SERVICES)
     assert str(raised.value) == says
 
@@ -100,7 +100,7 @@ def test_what_is_no_event(data: bytes, says: str) -> None:
 def test_any_line_is_an_event_or_none(data: bytes) -> None:
     try:
         decode_event(data, ENDPOINT_SLICES)
-    except NotAnEvent as error:
+    except MalformedEvent as error:
         assert str(error)
 
 
@@ -133,7 +133,7 @@ def test_one_wrong_object_hides_no_other() -> None:
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"items":5}', b'{"items":[5]}', b""])
 def test_what_is_no_list(body: bytes) -> None:
-    with pytest.raises(NotAnEvent):
+    with pytest.raises(MalformedEvent):
         decode_page(body, SERVICES)
 
 

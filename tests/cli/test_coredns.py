@@ -125,7 +125,7 @@ def test_number_of_workers_that_cannot_be(
         pytest.param("a.org {\nwhoami\n}\nb.org {\nlog\n}", 0, "Corefile: valid, 2 server blocks\n", "", id="two-blocks"),
         pytest.param(
             "# nothing\n", 0, "Corefile: valid, 1 server block\n",
-            "[WARNING] Corefile has no server block, so the default is served; name another file with -conf\n",
+            "[WARNING] Corefile has no server block, so the default is served; choose another file with -conf\n",
             id="fallback",
         ),
         pytest.param(
@@ -286,7 +286,7 @@ def test_process_without_a_corefile_answers_who_asks_and_logs_it() -> None:
     port = free_port()
     with process("-dns.port", str(port)) as started:
         assert line_of(started).startswith(
-            "[WARNING] Corefile is not there, so the default is served"
+            "[WARNING] Corefile does not exist, so the default is served"
         )
         assert line_of(started) == f".:{port}"
         assert [line_of(started) for _ in range(2)] == coredns.version_text().splitlines()

@@ -102,13 +102,13 @@ def test_fallback_keeps_the_warnings_of_the_file() -> None:
     assert len(loaded.blocks) == 1
     assert loaded.warnings == (
         'Corefile:1:1: this server block has no zone and is ignored; give it one, such as "."',
-        "Corefile has no server block, so the default is served; name another file with -conf",
+        "Corefile has no server block, so the default is served; choose another file with -conf",
     )
 
 
 def test_a_file_that_is_not_there_is_a_warning() -> None:
     assert CorefileSource.from_flag(None, FALLBACK).load().warnings == (
-        "Corefile is not there, so the default is served; name another file with -conf",
+        "Corefile does not exist, so the default is served; choose another file with -conf",
     )
 
 
@@ -339,7 +339,7 @@ def test_a_source_that_no_block_takes_is_refused(capsys: pytest.CaptureFixture[s
     words = (Token("synthetic", Position("command line", 1, 1)),)
     assert launch.serve(source_of("whoami"), free_port(), objects=words) == 1
     assert capsys.readouterr().err == (
-        "command line:1:1: -source has no kubernetes block to go to in Corefile; "
+        "command line:1:1: -source needs a kubernetes block, and Corefile has none;  "
         'add "kubernetes cluster.local" to it or leave -source out\n'
     )
 
@@ -347,9 +347,9 @@ def test_a_source_that_no_block_takes_is_refused(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("body", "line"),
     [
-        pytest.param("kubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are kept in the table", id="kept"),
-        pytest.param("whoami", "example.org.: answers are not kept, it has no kubernetes plugin", id="no-cluster"),
-        pytest.param("log . \"{name} {local}\"\nkubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are not kept, log must see every query", id="log"),
+        pytest.param("kubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are cached in the answer table", id="kept"),
+        pytest.param("whoami", "example.org.: answers are not cached,  it has no kubernetes plugin", id="no-cluster"),
+        pytest.param("log . \"{name} {local}\"\nkubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are not cached,  log must see every query", id="log"),
     ],
 )  # fmt: skip
 def test_table_lines(body: str, line: str) -> None:

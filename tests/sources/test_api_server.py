@@ -13,7 +13,7 @@ from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.cluster.objects import Deleted, Event, Synced
 from hsdns.cluster.source import Report, Surroundings
 from hsdns.metrics import Registry
-from hsdns.sources.api_server import ApiServer, Wanted
+from hsdns.sources.api_server import ApiServer, WatchOptions
 from tests.support.fake_cluster import FakeCluster
 from tests.support.memory_api import MemoryApi
 
@@ -50,14 +50,14 @@ class Connect:
 class Rig:
     """A source that is watching."""
 
-    def __init__(self, cluster: FakeCluster, wanted: Wanted) -> None:
+    def __init__(self, cluster: FakeCluster, options: WatchOptions) -> None:
         self.api = MemoryApi(cluster)
         self.around = Around()
         self.events: list[str] = []
         self.log: list[str] = []
         self.settled = 0
         self.broken: str = ""
-        self.source = ApiServer(Connect(self.api), wanted, self.settle)
+        self.source = ApiServer(Connect(self.api), options, self.settle)
         self.source.reject = self.reject
         self._changed = asyncio.Event()
 
@@ -94,8 +94,8 @@ class Rig:
 
 
 @asynccontextmanager
-async def watching(cluster: FakeCluster, wanted: Wanted) -> AsyncIterator[Rig]:
-    rig = Rig(cluster, wanted)
+async def watching(cluster: FakeCluster, options: WatchOptions) -> AsyncIterator[Rig]:
+    rig = Rig(cluster, options)
     task = asyncio.create_task(rig.source.watch(rig.deliver, rig.report, rig.around))
     try:
         yield rig
@@ -131,33 +131,33 @@ ALL = ["+EndpointSlice other/web-x", "+EndpointSlice shop/web-x", "+Namespace ot
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("options", "expected"),
     [
-        pytest.param(Wanted(), ALL, id="usual"),
-        pytest.param(Wanted(pods=True), ["+Pod other/web-0", "+Pod shop/web-0", *ALL], id="with pods"),
-        pytest.param(Wanted(endpoints=False), ALL[2:], id="without slices"),
-        pytest.param(Wanted(imports=True), [*ALL, "+ServiceImport shop/all"], id="with imports"),
+        pytest.param(WatchOptions(), ALL, id="usual"),
+        pytest.param(WatchOptions(pods=True), ["+Pod other/web-0", "+Pod shop/web-0", *ALL], id="with pods"),
+        pytest.param(WatchOptions(endpoints=False), ALL[2:], id="without slices"),
+        pytest.param(WatchOptions(imports=True), [*ALL, "+ServiceImport shop/all"], id="with imports"),
         pytest.param(
-            Wanted(imports=True, endpoints=False),
+            WatchOptions(imports=True, endpoints=False),
             [*ALL[2:], "+EndpointSlice shop/all-x", "+ServiceImport shop/all"],
             id="with imports and without slices of Services",
         ),
-        pytest.param(Wanted(imports=True, namespace_labels="dns=yes"), [*ALL[:2], *ALL[4:]], id="imports by label"),
-        pytest.param(Wanted(labels="app=web"), ALL[2:4], id="by label"),
-        pytest.param(Wanted(namespace_labels="dns=yes"), [*ALL[:2], *ALL[4:]], id="namespaces by label"),
-        pytest.param(Wanted(namespaces=("shop",)), ALL, id="allowed namespaces are watched like others"),
+        pytest.param(WatchOptions(imports=True, namespace_labels="dns=yes"), [*ALL[:2], *ALL[4:]], id="imports by label"),
+        pytest.param(WatchOptions(labels="app=web"), ALL[2:4], id="by label"),
+        pytest.param(WatchOptions(namespace_labels="dns=yes"), [*ALL[:2], *ALL[4:]], id="namespaces by label"),
+        pytest.param(WatchOptions(namespaces=("shop",)), ALL, id="allowed namespaces are watched like others"),
     ],
 )  # fmt: skip
-def test_what_is_watched(wanted: Wanted, expected: list[str]) -> None:
+def test_what_is_watched(options: WatchOptions, expected: list[str]) -> None:
     async def run() -> None:
         cluster = small_cluster()
-        if wanted.imports:
+        if options.imports:
             cluster.apply({**service("all"), "kind": "ServiceImport"})
-        if not wanted.endpoints and wanted.imports:
+        if not options.endpoints and options.imports:
             labels = {"multicluster.kubernetes.io/service-name": "all"}
             meta = {"name": "all-x", "namespace": "shop", "labels": labels}
             cluster.apply({"kind": "EndpointSlice", "metadata": meta, "addressType": "IPv4"})
-        async with watching(cluster, wanted) as rig:
+        async with watching(cluster, options) as rig:
             await rig.until(lambda: "synced" in rig.events)
             assert rig.events[-1] == "synced"
             assert sorted(rig.events[:-1]) == sorted(expected)
@@ -170,7 +170,7 @@ def test_synced_comes_once_and_after_everything() -> None:
     async def run() -> None:
         cluster = small_cluster()
         cluster.hold_sync()
-        async with watching(cluster, Wanted()) as rig:
+        async with watching(cluster, WatchOptions()) as rig:
             await rig.until(lambda: len(rig.events) == len(ALL))
             assert "synced" not in rig.events
             cluster.release_sync()
@@ -185,7 +185,7 @@ def test_synced_comes_once_and_after_everything() -> None:
 
 def test_an_empty_cluster_is_synced() -> None:
     async def run() -> None:
-        async with watching(FakeCluster(), Wanted(pods=True)) as rig:
+        async with watching(FakeCluster(), WatchOptions(pods=True)) as rig:
             await rig.until(lambda: rig.events == ["synced"])
 
     asyncio.run(run())
@@ -197,7 +197,7 @@ def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> Non
         for plural in ("services", "endpointslices"):
             cluster.grant(plural, "shop", "empty")
         cluster.revoke("namespaces")
-        async with watching(cluster, Wanted(namespaces=("shop", "empty"))) as rig:
+        async with watching(cluster, WatchOptions(namespaces=("shop", "empty"))) as rig:
             await rig.until(lambda: "synced" in rig.events)
             assert sorted(rig.events) == [
                 "+EndpointSlice shop/web-x",
@@ -209,8 +209,8 @@ def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> Non
             cluster.apply(service("late"))
             await rig.until(lambda: "+Service shop/late" in rig.events)
             assert sorted(line for line in rig.log if line.startswith("services")) == [
-                "services of the whole cluster are forbidden to this account; "
-                "watching those of shop empty alone"
+                "this account may not watch services in the whole cluster; "
+                "watching namespaces shop empty instead"
             ]
             assert [line for line in rig.log if "taken to exist" in line]
 
@@ -221,7 +221,7 @@ def test_rights_over_namespaces_by_name_are_used() -> None:
     async def run() -> None:
         cluster = small_cluster()
         cluster.grant("namespaces", "shop")
-        async with watching(cluster, Wanted(namespaces=("shop",))) as rig:
+        async with watching(cluster, WatchOptions(namespaces=("shop",))) as rig:
             await rig.until(lambda: "synced" in rig.events)
             assert "+Namespace shop" in rig.events
             cluster.delete({"kind": "Namespace", "metadata": {"name": "shop"}})
@@ -234,7 +234,7 @@ def test_without_namespaces_what_is_forbidden_is_waited_for() -> None:
     async def run() -> None:
         cluster = small_cluster()
         cluster.revoke("services")
-        async with watching(cluster, Wanted()) as rig:
+        async with watching(cluster, WatchOptions()) as rig:
             await rig.until(lambda: bool(rig.log))
             assert "the server forbids it (403)" in rig.log[0]
             assert "grant list and watch on it" in rig.log[0]
@@ -250,13 +250,13 @@ def test_an_event_that_cannot_be_handled_costs_itself_alone(
 ) -> None:
     async def run() -> None:
         cluster = small_cluster()
-        async with watching(cluster, Wanted()) as rig:
+        async with watching(cluster, WatchOptions()) as rig:
             await rig.until(lambda: "synced" in rig.events)
             rig.broken = "bad"
             cluster.apply(service("bad"))
             cluster.apply(service("good"))
             await rig.until(lambda: "+Service shop/good" in rig.events)
-        assert "shop/bad could not be handled and is left out" in caplog.text
+        assert "cannot handle shop/bad; it is ignored" in caplog.text
 
     asyncio.run(run())
 
@@ -264,7 +264,7 @@ def test_an_event_that_cannot_be_handled_costs_itself_alone(
 def test_an_object_of_a_wrong_form_is_reported() -> None:
     async def run() -> None:
         cluster = small_cluster()
-        async with watching(cluster, Wanted()) as rig:
+        async with watching(cluster, WatchOptions()) as rig:
             await rig.until(lambda: "synced" in rig.events)
             cluster.apply({**service("bad"), "spec": 5})
             await rig.until(lambda: bool(rig.log))
@@ -277,7 +277,7 @@ def test_an_object_of_a_wrong_form_is_reported() -> None:
 
 def test_silence_and_check() -> None:
     async def run() -> None:
-        async with watching(small_cluster(), Wanted()) as rig:
+        async with watching(small_cluster(), WatchOptions()) as rig:
             assert rig.source.silence(0.0) == float("inf")
             await rig.until(lambda: "synced" in rig.events)
             now = asyncio.get_running_loop().time()
@@ -292,7 +292,7 @@ def test_objects_lists_beside_the_watches() -> None:
         cluster = small_cluster()
         for number in range(1200):
             cluster.apply(service(f"s-{number}"))
-        async with watching(cluster, Wanted()) as rig:
+        async with watching(cluster, WatchOptions()) as rig:
             await rig.until(lambda: "synced" in rig.events)
             found = await rig.source.objects()
             assert len(found) == 1206
@@ -307,5 +307,5 @@ def test_nothing_is_delivered_before_the_server_was_asked() -> None:
     def deliver(events: Sequence[Event]) -> None:
         raise AssertionError(events)
 
-    source = ApiServer(Connect(MemoryApi(FakeCluster())), Wanted())
+    source = ApiServer(Connect(MemoryApi(FakeCluster())), WatchOptions())
     source.load(deliver, lambda level, message: None)

@@ -120,7 +120,7 @@ def test_documents(name: str, text: str, found: list[str]) -> None:
             "a.yaml",
             "just text\n",
             [
-                "a.yaml:1: this is no Kubernetes object; write fields such as apiVersion, kind and metadata"
+                "a.yaml:1: this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata"
             ],
             id="text",
         ),
@@ -208,7 +208,7 @@ def test_documents(name: str, text: str, found: list[str]) -> None:
         pytest.param(
             "a.yaml",
             "apiVersion: v1\nkind: List\nitems: {}\n---\napiVersion: v1\nkind: List\nitems: 5\n",
-            ["a.yaml:5: items of List is not a list; write one object an item"],
+            ["a.yaml:5: items of List is not a list; write one object per item"],
             id="items is no list",
         ),
         pytest.param(
@@ -236,14 +236,14 @@ def test_documents(name: str, text: str, found: list[str]) -> None:
             "a.json",
             '"text"',
             [
-                "a.json:1: this is no Kubernetes object; write fields such as apiVersion, kind and metadata"
+                "a.json:1: this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata"
             ],
             id="JSON text",
         ),
         pytest.param(
             "a.json",
             '{"apiVersion": "v1", "kind": "ServiceList", "items": 5}',
-            ["a.json:1: items of ServiceList is not a list; write one object an item"],
+            ["a.json:1: items of ServiceList is not a list; write one object per item"],
             id="JSON items is no list",
         ),
         pytest.param(
@@ -284,7 +284,7 @@ def test_problems(name: str, text: str, problems: list[str]) -> None:
         pytest.param(b"a: &x [*x]\n", "", id="an alias to itself, in nothing that is read"),
         pytest.param(
             b"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: &x [{port: 1}, *x]}\n",
-            "a.yaml:1: Service default/a: object: it contains itself by an alias; write it out",
+            "a.yaml:1: Service default/a: object: it contains itself through an alias; write it out",
             id="an alias to itself",
         ),
     ],

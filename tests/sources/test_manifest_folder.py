@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.sources.manifest_folder import concerns, fingerprint, manifest_paths, missing_paths
+from hsdns.sources.manifest_folder import fingerprint, is_relevant, manifest_paths, missing_paths
 
 
 def write(folder: Path, *names: str) -> None:
@@ -91,4 +91,6 @@ def test_fingerprint_sees_what_links_lead_to(tmp_path: Path) -> None:
 )
 def test_concerns(tmp_path: Path, changed: str, paths: list[str], expected: bool) -> None:
     write(tmp_path, "notes.md", "dump.txt", "sub/x.yaml", ".git/index")
-    assert concerns(str(tmp_path / changed), [str(tmp_path / path) for path in paths]) is expected
+    assert (
+        is_relevant(str(tmp_path / changed), [str(tmp_path / path) for path in paths]) is expected
+    )

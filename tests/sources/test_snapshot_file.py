@@ -67,7 +67,7 @@ def fill(path: Path, text: str = "apiVersion: v1\n") -> None:
 @pytest.mark.parametrize(
     ("prepare", "level", "sentence"),
     [
-        pytest.param(lambda path: None, "INFO", "there is none yet", id="missing"),
+        pytest.param(lambda path: None, "INFO", "it does not exist yet", id="missing"),
         pytest.param(cut, "WARNING", "its end is missing; starting without it, the next save replaces it", id="cut"),
         pytest.param(fill, "WARNING", "its first line is not that of a snapshot; starting without it, the next save replaces it", id="other-file"),
         pytest.param(lambda path: fill(path, ""), "WARNING", "it is empty; starting without it, the next save replaces it", id="empty"),
@@ -75,7 +75,7 @@ def fill(path: Path, text: str = "apiVersion: v1\n") -> None:
         pytest.param(lambda path: path.symlink_to(path), "WARNING", "it cannot be read: Too many levels of symbolic links; starting without it", id="unreadable"),
         pytest.param(
             lambda path: (write(path), path.chmod(0o602)), "WARNING",
-            "anyone may write it (mode 0602), so it cannot be trusted; give it mode 0600; starting without it, the next save replaces it",
+            "every user may write it (mode 0602), so it cannot be trusted; give it mode 0600; starting without it, the next save replaces it",
             id="too-open-to-use",
         ),
         pytest.param(
@@ -114,7 +114,7 @@ def test_a_file_that_others_may_use_is_warned_about(tmp_path: Path) -> None:
     assert SnapshotFile(str(path)).load(listener) is not None
     assert listener.said[0] == (
         "WARNING",
-        f'snapshot "{path}": others may use it (mode 0660); give it mode 0600',
+        f'snapshot "{path}": other users have access to it (mode 0660); give it mode 0600',
     )
 
 
@@ -145,7 +145,7 @@ def keep(
     async def test() -> None:
         file = SnapshotFile(str(path), store.settings, sleep=script)
         with pytest.raises(asyncio.CancelledError):
-            await file.keep(store, listener, around)
+            await file.save_periodically(store, listener, around)
 
     run(test(), loop)
     return script, listener, around
@@ -218,8 +218,8 @@ def test_errors_are_told_once_and_saving_is_tried_again(tmp_path: Path) -> None:
     path, store = folder / "snapshot.json", make_store()
     _, listener, _ = keep(path, store, nothing, nothing, nothing, folder.mkdir, nothing)
     assert listener.said == [
-        ("ERROR", f'snapshot "{path}": it cannot be written: No such file or directory; trying again every 60 seconds, correct its folder or remove the property'),
-        ("INFO", f'snapshot "{path}": it is written again'),
+        ("ERROR", f'snapshot "{path}": it cannot be written: No such file or directory; retrying every 60 seconds; correct its folder or remove the property'),
+        ("INFO", f'snapshot "{path}": it can be written again'),
     ]  # fmt: skip
     assert names_in(path) == ["web"]
 
@@ -263,7 +263,7 @@ def test_a_save_that_is_cancelled_comes_to_its_end(
 
     async def test() -> None:
         file = SnapshotFile(str(path), sleep=Script(nothing))
-        tasks.append(asyncio.create_task(file.keep(store, Listener(), FakeRuntime())))
+        tasks.append(asyncio.create_task(file.save_periodically(store, Listener(), FakeRuntime())))
         await asyncio.wait(tasks)
         assert tasks[0].cancelled()
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from hsdns.apiserver.contact import Contact, ScopeObserver, WatchMetrics
-from hsdns.apiserver.reflector import PAGE, STATE_SILENCE, Key, Reflector
+from hsdns.apiserver.reflector import PAGE, STATE_READ_TIMEOUT, Key, Reflector
 from hsdns.apiserver.resource import (
     ENDPOINT_SLICES,
     NAMESPACES,
@@ -26,7 +26,7 @@ from hsdns.apiserver.resource import (
 )
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.apiserver.watch_event import MalformedEvent, decode_page
-from hsdns.apiserver.watcher import REFUSAL_LEN, Watcher
+from hsdns.apiserver.watcher import MAX_ERROR_LEN, Watcher
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     Event,
@@ -230,9 +230,9 @@ async def _list(transport: Transport, scope: Scope) -> list[Object]:
             query["continue"] = following
         async with transport.get(scope.path, query) as answer:
             if answer.status != 200:
-                text = await answer.text(REFUSAL_LEN)
+                text = await answer.text(MAX_ERROR_LEN)
                 raise Unreachable(f"{scope} cannot be listed: {answer.status} {text[:200]}")
-            body = b"".join([chunk async for chunk in answer.chunks(lambda: STATE_SILENCE)])
+            body = b"".join([chunk async for chunk in answer.chunks(lambda: STATE_READ_TIMEOUT)])
         try:
             page = decode_page(body, scope.resource)
         except MalformedEvent as error:

@@ -22,9 +22,9 @@ def describe(error: BaseException) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "refuses connections; does a DNS server listen there?"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"shows a certificate that does not hold: {error.verify_message}"
+        return f"presents an invalid certificate: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return f"does not agree on TLS: {error.strerror or error}"
+        return f"failed the TLS handshake: {error.strerror or error}"
     if isinstance(error, socket.gaierror):
         return f"cannot be reached: {error.strerror}"
     if isinstance(error, (ConnectionClosed, Misbehaviour)):

@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from hsdns.apiserver.backoff import FIRST, HEALTHY, LONGEST, Backoff
+from hsdns.apiserver.backoff import FIRST, HEALTHY, MAX, Backoff
 
 
 class Fixed(Random):
@@ -35,5 +35,5 @@ def test_two_good_minutes_begin_anew() -> None:
     backoff = Backoff(Fixed(0.0))
     for now in range(8):
         backoff.pause(float(now))
-    assert backoff.pause(7.0 + LONGEST + HEALTHY) == LONGEST
-    assert backoff.pause(7.0 + 3 * LONGEST + 3 * HEALTHY) == FIRST
+    assert backoff.pause(7.0 + MAX + HEALTHY) == MAX
+    assert backoff.pause(7.0 + 3 * MAX + 3 * HEALTHY) == FIRST

@@ -44,7 +44,7 @@ class Given:
     async def current(self) -> Access:
         return self.access
 
-    def forget(self, access: Access) -> None:
+    def invalidate(self, access: Access) -> None:
         self.forgotten.append(access)
 
 
@@ -67,14 +67,14 @@ class Setting:
         async with self.client.get(path, query) as answer:
             return answer.status, await answer.text(4096)
 
-    async def read(self, silence: Callable[[], float], **query: str) -> list[bytes]:
+    async def read(self, read_timeout: Callable[[], float], **query: str) -> list[bytes]:
         async with self.client.get("/api/v1/services", query) as answer:
-            return [chunk async for chunk in answer.chunks(silence)]
+            return [chunk async for chunk in answer.chunks(read_timeout)]
 
-    async def fails(self, silence: float = 5.0, **query: str) -> str:
+    async def fails(self, read_timeout: float = 5.0, **query: str) -> str:
         """The sentence of a request that fails, wherever it does."""
         with pytest.raises(Unreachable) as caught:
-            await self.read(lambda: silence, **query)
+            await self.read(lambda: read_timeout, **query)
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
         return str(caught.value)
@@ -250,12 +250,12 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("answer", "sentence"),
         [
-            pytest.param(chunked(b"one", b"two", then="close"), "cut its answer short", id="chunks-cut"),
-            pytest.param(Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nfive", "close"), "cut its answer short", id="chunk-cut"),
-            pytest.param(Said(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfive", "close"), "cut its answer short", id="length-cut"),
+            pytest.param(chunked(b"one", b"two", then="close"), "closed the connection before the end of its response", id="chunks-cut"),
+            pytest.param(Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nfive", "close"), "closed the connection before the end of its response", id="chunk-cut"),
+            pytest.param(Said(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfive", "close"), "closed the connection before the end of its response", id="length-cut"),
             pytest.param(Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "hang"), "does not speak HTTP: ", id="no-chunk"),
-            pytest.param(Said(b"", "close"), "closed the connection without an answer", id="no-answer"),
-            pytest.param(Said(b"HTTP/1.1 200", "close"), "closed the connection without an answer", id="half-a-head"),
+            pytest.param(Said(b"", "close"), "closed the connection without a response", id="no-answer"),
+            pytest.param(Said(b"HTTP/1.1 200", "close"), "closed the connection without a response", id="half-a-head"),
             pytest.param(Said(b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "hang"), "does not speak HTTP: ", id="no-http"),
         ],
     )  # fmt: skip
@@ -278,7 +278,7 @@ class TestFaults:
     def test_silence_in_the_body(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
-            assert await setting.fails(0.05) == f"{server.url} has sent nothing for 0.05 s"
+            assert await setting.fails(0.05) == f"{server.url} has sent no data for 0.05 s"
             await asyncio.wait_for(server.ended.wait(), 5)
             await setting.client.close()
 
@@ -288,7 +288,7 @@ class TestFaults:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             patience = iter((0.1, 0.01))
-            with pytest.raises(Unreachable, match=r"sent nothing for 0\.01 s"):
+            with pytest.raises(Unreachable, match=r"sent no data for 0\.01 s"):
                 await setting.read(lambda: next(patience))
             await setting.client.close()
 
@@ -297,7 +297,7 @@ class TestFaults:
     def test_silence_instead_of_an_answer(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)), headers_timeout=0.05)
-            assert await setting.fails() == f"{server.url} does not answer within 0.05 s"
+            assert await setting.fails() == f"{server.url} does not respond within 0.05 s"
             await setting.client.close()
 
         run(scenario, lambda head: Said(b"", "hang"))
@@ -320,7 +320,7 @@ class TestFaults:
             async with ScriptedServer(lambda head: said(), greeting=greeting) as server:
                 url = server.url.replace("http:", "https:")
                 setting = Setting(Given(Access(url)))
-                assert await setting.fails() == f"{url} does not speak TLS; is it http:// there?"
+                assert await setting.fails() == f"{url} does not speak TLS; is its scheme http://?"
                 await setting.client.close()
 
         asyncio.run(main())
@@ -340,16 +340,16 @@ class TestTls:
         ("access", "advice"),
         [
             pytest.param(Access("", str(TLS_DATA / "other-ca.pem")), f"is {TLS_DATA / 'other-ca.pem'} the CA of this cluster?", id="another-ca"),
-            pytest.param(Access("", (TLS_DATA / "other-ca.pem").read_bytes()), "is certificate-authority-data of the kubeconfig that of this cluster?", id="another-pem"),
+            pytest.param(Access("", (TLS_DATA / "other-ca.pem").read_bytes()), "does certificate-authority-data of the kubeconfig belong to this cluster?", id="another-pem"),
             pytest.param(Access(""), "give the CA of the cluster", id="no-ca"),
-            pytest.param(Access("", str(TLS_DATA / "ca.pem"), tls_server_name="api.example.org"), "use a name that it has, or tls-server-name in a kubeconfig", id="name"),
+            pytest.param(Access("", str(TLS_DATA / "ca.pem"), tls_server_name="api.example.org"), "connect by a name that it contains, or set tls-server-name in a kubeconfig", id="name"),
         ],
     )  # fmt: skip
     def test_certificate_that_does_not_hold(self, access: Access, advice: str) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(replace(access, server=server.url)))
             found = await setting.fails()
-            assert found.startswith(f"{server.url} shows a certificate that does not hold: ")
+            assert found.startswith(f"{server.url} presents an invalid certificate: ")
             assert advice in found
             assert server.requests == []
             await setting.client.close()
@@ -372,7 +372,7 @@ class TestTls:
             path = tmp_path / "ca.crt"
             shutil.copy(TLS_DATA / "ca.pem", path)
             setting = Setting(Given(Access(server.url, str(path))))
-            assert "does not hold" in await setting.fails()
+            assert "presents an invalid certificate" in await setting.fails()
             shutil.copy(TLS_DATA / "other-ca.pem", path)
             assert (await setting.ask())[0] == 200
             path.write_text("half written")

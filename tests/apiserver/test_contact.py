@@ -42,7 +42,7 @@ def test_labels() -> None:
 
 @pytest.mark.parametrize(
     ("synced", "state"),
-    [(True, "what was read before is still served"), (False, "it has not been read yet")],
+    [(True, "still serving the last known state"), (False, "no state known yet")],
 )
 def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
     synced: bool, state: str
@@ -55,7 +55,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
         (
             logging.ERROR,
             "cannot watch services at https://192.0.2.1:6443: connection refused "
-            f"(since 2023-11-14T22:15:00Z; {state}; next try in 1.2 s)",
+            f"(since 2023-11-14T22:15:00Z; {state}; retrying in 1.2 s)",
         )
     ]
     assert rig.metrics.failures.values == {LABELS: 2}
@@ -65,7 +65,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
     rig.now += 39
     rig.contact.opened(SCOPE)
     assert rig.log == []
-    rig.contact.settled(SCOPE)
+    rig.contact.established(SCOPE)
     assert rig.log == [
         (logging.INFO, "services can be watched at https://192.0.2.1:6443 again, after 42 s")
     ]
@@ -92,12 +92,12 @@ def test_a_long_outage_is_told_once_a_minute_and_a_new_cause_at_once() -> None:
 def test_silence_is_that_of_the_scope_heard_of_least() -> None:
     rig = Rig()
     assert rig.contact.silence(rig.now) == float("inf")
-    rig.contact.heard(SCOPE)
+    rig.contact.received(SCOPE)
     rig.now += 5
     assert rig.contact.silence(rig.now) == 5.0
     rig.contact.add(OTHER)
     assert rig.contact.silence(rig.now) == float("inf")
-    rig.contact.heard(OTHER)
+    rig.contact.received(OTHER)
     assert rig.contact.silence(rig.now) == 5.0
     rig.contact.remove(SCOPE)
     assert rig.contact.silence(rig.now) == 0.0
@@ -114,7 +114,7 @@ def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> No
             await asyncio.sleep(0)
         rig.contact.opened(SCOPE)
         assert not waiting.done()
-        rig.contact.settled(SCOPE)
+        rig.contact.established(SCOPE)
         async with asyncio.timeout(5):
             await waiting
 
@@ -149,6 +149,6 @@ def test_what_an_observer_counts_and_logs() -> None:
     assert rig.log == [
         (
             logging.WARNING,
-            "services had to be read anew (expired); 2 deletions had been missed",
+            "services were relisted (expired); 2 missed deletions found",
         )
     ]

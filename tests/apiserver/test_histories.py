@@ -91,7 +91,7 @@ class Connection:
         data = b"".join(body.take(lines)) if isinstance(body, Watch) else body
         pieces = spoiler.feed(data) if data and not spoiler.outcome else []
         for piece in pieces:
-            if not self.reflector.feed(piece):
+            if not self.reflector.receive_data(piece):
                 self.close()
                 return True
         if spoiler.outcome:
@@ -109,20 +109,20 @@ class Connection:
             self.answer.body.close()
         self.answer = None
         self.now += 10.0
-        self.reflector.ended(self.now, error)
+        self.reflector.close(self.now, error)
         assert 0.0 <= self.reflector.pause(self.now) <= 120.0
 
     def _ask(self) -> bool:
-        ask = self.reflector.ask()
+        ask = self.reflector.next_request()
         response = self.cluster.answer(ask.path, ask.query)
         if response.fault.refused:
-            self.reflector.failed("connection refused")
+            self.reflector.fail("connection refused")
         elif response.status != 200:
             text = response.body.decode() if isinstance(response.body, bytes) else ""
-            self.reflector.refused(response.status, text)
+            self.reflector.refuse(response.status, text)
         else:
             self.answer, self.spoiler = response, Spoiler(response.fault)
-            self.reflector.opened(self.now)
+            self.reflector.open(self.now)
         return True
 
 
@@ -202,7 +202,7 @@ class Histories(RuleBasedStateMachine):
             body = connection.answer.body
             due = b"".join(body.take(2)) if isinstance(body, Watch) else body
             half = due[: data.draw(st.integers(0, len(due)))]
-            if not half or connection.reflector.feed(half):
+            if not half or connection.reflector.receive_data(half):
                 connection.close(data.draw(st.sampled_from(["it was cut", ""])))
             else:
                 connection.close()
@@ -210,7 +210,7 @@ class Histories(RuleBasedStateMachine):
     @rule(which=scopes)
     def distrust(self, which: int) -> None:
         self.connections[which].close()
-        self.connections[which].reflector.distrust("distrust")
+        self.connections[which].reflector.relist("distrust")
 
     @rule(fault=st.sampled_from(FAULTS), times=st.integers(1, 3))
     def fail(self, fault: Fault, times: int) -> None:
@@ -299,11 +299,11 @@ class Histories(RuleBasedStateMachine):
             went_on = [connection.go() for connection in self.connections]
             if not any(went_on):
                 if all(each.reflector.synced for each in self.connections) and not any(
-                    each.reflector.silence < 100 for each in self.connections
+                    each.reflector.read_timeout < 100 for each in self.connections
                 ):
                     break
                 for connection in self.connections:
-                    if connection.reflector.silence < 100:
+                    if connection.reflector.read_timeout < 100:
                         connection.close("it fell silent")
         expected = Store(lambda: 0.0, lambda sentence: None)
         for connection in self.connections:
@@ -322,12 +322,12 @@ class Histories(RuleBasedStateMachine):
 
 
 def _list_into(fresh: Reflector, body: bytes) -> None:
-    fresh.ask()
-    fresh.refused(422, "")
-    fresh.ask()
-    fresh.opened(0.0)
-    fresh.feed(body)
-    fresh.ended(0.0)
+    fresh.next_request()
+    fresh.refuse(422, "")
+    fresh.next_request()
+    fresh.open(0.0)
+    fresh.receive_data(body)
+    fresh.close(0.0)
     assert fresh.synced
 
 

@@ -177,7 +177,7 @@ class TestWhenItRuns:
             setting.answers(authorization="Bearer b")
             setting.pass_time(PAUSE)
             for _ in range(3):
-                setting.source.forget(refused)
+                setting.source.invalidate(refused)
                 assert await setting.authorization() == "Bearer b"
                 setting.pass_time(PAUSE)
             assert len(setting.runs) == 2
@@ -188,7 +188,7 @@ class TestWhenItRuns:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a")
             for _ in range(4):
-                setting.source.forget(await setting.source.current())
+                setting.source.invalidate(await setting.source.current())
                 setting.pass_time(PAUSE / 4)
             assert len(setting.runs) == 1
             await setting.source.current()
@@ -219,7 +219,7 @@ class TestFailure:
                 assert await setting.authorization() == "Bearer a"
                 setting.pass_time(PAUSE)
             assert len(setting.runs) == 5
-            assert setting.warnings == ["no login; going on with the credentials from before"]
+            assert setting.warnings == ["no login; still using the previous credentials"]
             setting.pass_time(MARGIN)
             assert await setting.fault() == "no login"
 
@@ -248,7 +248,7 @@ class TestFailure:
             pytest.param("what?", "the process that reads kubeconfig PATH ended with status 0: no output", id="no-json"),
             pytest.param('{"server": 3}', "the process that reads kubeconfig PATH ended with status 0: no output", id="other-json"),
             pytest.param('{"server": "ftp://x"}', '"server" of kubeconfig PATH: "ftp://x" is not the address of an API server', id="server"),
-            pytest.param('{"server": "https://x", "proxy": "socks5://me:pw@x"}', 'proxy-url of kubeconfig PATH is "socks5"; only http and https can be used', id="socks"),
+            pytest.param('{"server": "https://x", "proxy": "socks5://me:pw@x"}', 'proxy-url of kubeconfig PATH is "socks5"; only http and https are supported', id="socks"),
             pytest.param('{"server": "https://x", "authorization": "Bearer a\\nb"}', "the token of kubeconfig PATH is not one word of ASCII", id="token"),
         ],
     )  # fmt: skip
@@ -312,7 +312,7 @@ def test_token_file(tmp_path: Path) -> None:
         access = await setting.source.current()
         assert access.authorization == "Bearer first"
         token.write_text("second")
-        setting.source.forget(access)
+        setting.source.invalidate(access)
         assert await setting.authorization() == "Bearer second"
         token.write_text("third")
         setting.pass_time(60)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from hsdns.apiserver.reflector import (
-    MANY_ERRORS,
-    STATE_SILENCE,
-    WATCH_SILENCE,
-    Ask,
+    MAX_ERRORS,
+    STATE_READ_TIMEOUT,
+    WATCH_READ_TIMEOUT,
     Key,
     Observer,
     Purpose,
     Reflector,
+    Request,
 )
 from hsdns.apiserver.resource import SERVICES, Scope
 from hsdns.cluster.objects import Deleted, Event, Upserted
@@ -70,9 +70,9 @@ class Rig(Observer):
     def relisted(self, reason: str, missed: int) -> None:
         self.told.append(f"relisted: {reason}, {missed} missed")
 
-    def ask(self, purpose: Purpose, **query: str) -> Ask:
+    def ask(self, purpose: Purpose, **query: str) -> Request:
         """Take the next request, which must be this one."""
-        ask = self.reflector.ask()
+        ask = self.reflector.next_request()
         rest = {name: text for name, text in ask.query.items() if name not in NAMES}
         assert (ask.purpose, rest) == (purpose, query)
         return ask
@@ -80,12 +80,12 @@ class Rig(Observer):
     def answer(self, *chunks: bytes, error: str = "", seconds: float = 60.0) -> list[str]:
         """Answer 200 with these chunks; give what was delivered."""
         self.delivered.clear()
-        self.reflector.opened(self.now)
+        self.reflector.open(self.now)
         for chunk in chunks:
-            if not self.reflector.feed(chunk):
+            if not self.reflector.receive_data(chunk):
                 break
         self.now += seconds
-        self.reflector.ended(self.now, error)
+        self.reflector.close(self.now, error)
         return self.delivered
 
     def stream(self, *chunks: bytes, **more: Any) -> list[str]:
@@ -153,7 +153,7 @@ def test_a_stream_that_the_server_cannot_make_is_followed_by_a_list(how: str) ->
         rig.stream(error(500, "the required storage feature RequestWatchProgress is disabled"))
     else:
         rig.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
-        rig.reflector.refused(500, "")
+        rig.reflector.refuse(500, "")
     assert rig.reflector.pause(rig.now) == 0.0
     rig.ask(Purpose.LIST, limit="500")
     assert rig.answer(page("a", version=7)) == ["+a"]
@@ -164,7 +164,7 @@ def test_a_stream_that_the_server_cannot_make_is_followed_by_a_list(how: str) ->
 def test_a_server_that_does_not_stream_is_asked_for_pages(status: int) -> None:
     rig = Rig()
     rig.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
-    rig.reflector.refused(status, '{"kind":"Status","reason":"Invalid"}')
+    rig.reflector.refuse(status, '{"kind":"Status","reason":"Invalid"}')
     assert (rig.reflector.failure, rig.reflector.pause(0.0)) == ("", 0.0)
     rig.ask(Purpose.LIST, limit="500")
     assert rig.answer(page("a", version=7, following="t1")) == ["+a"]
@@ -197,7 +197,7 @@ def test_a_list_whose_rest_has_expired_is_asked_for_as_a_whole() -> None:
     rig.ask(Purpose.LIST, limit="500")
     rig.answer(page("a", version=7, following="t1"))
     rig.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    rig.reflector.refused(410, '{"kind":"Status","code":410,"message":"token expired"}')
+    rig.reflector.refuse(410, '{"kind":"Status","code":410,"message":"token expired"}')
     rig.ask(Purpose.LIST)
     # Its beginning has changed meanwhile.
     assert rig.answer(page("b", "c", version=9)) == ["+b", "+c", "-a"]
@@ -223,7 +223,7 @@ def test_history_that_is_gone_means_the_state_anew(gone: int, how: str) -> None:
         assert rig.delivered == ["+a"]
     else:
         rig.ask(Purpose.WATCH, resourceVersion="10")
-        rig.reflector.refused(gone, json.dumps({"kind": "Status", "code": gone, **details}))
+        rig.reflector.refuse(gone, json.dumps({"kind": "Status", "code": gone, **details}))
     # No failure and no pause: the state is asked for at once, and what is known stays.
     assert (rig.reflector.failure, rig.reflector.pause(0.0)) == ("", 0.0)
     assert rig.reflector.known == {("n", "a"), ("n", "b")}
@@ -236,7 +236,7 @@ def test_a_state_that_expires_again_waits() -> None:
     rig = Rig().synced("a")
     rig.watch("10", error(410))
     rig.stream(error(410))
-    assert rig.reflector.failure == "the server answers 410: because"
+    assert rig.reflector.failure == "the server responds 410: because"
     assert rig.reflector.pause(rig.now) >= 0.8
 
 
@@ -264,7 +264,7 @@ def test_a_watch_goes_on_where_it_ended(
 def test_a_watch_that_ends_as_it_begins_waits() -> None:
     rig = Rig().synced("a")
     rig.watch("10", seconds=0.1)
-    assert rig.reflector.failure == "the watch ended as soon as it began"
+    assert rig.reflector.failure == "very short watch: it ended within a second without events"
     assert rig.reflector.pause(rig.now) >= 0.8
 
 
@@ -277,7 +277,7 @@ def test_a_watch_that_ends_as_it_begins_waits() -> None:
 )
 def test_wrong_answers_time_and_again_mean_the_state_anew(chunk: bytes) -> None:
     rig = Rig().synced("a")
-    for _ in range(MANY_ERRORS):
+    for _ in range(MAX_ERRORS):
         rig.watch("10", chunk)
         assert rig.reflector.failure
         assert rig.reflector.pause(rig.now) >= 0.8
@@ -289,7 +289,7 @@ def test_a_server_that_is_away_is_no_reason_to_list() -> None:
     rig = Rig().synced("a")
     for _ in range(20):
         rig.ask(Purpose.WATCH, resourceVersion="10")
-        rig.reflector.failed("connection refused")
+        rig.reflector.fail("connection refused")
     rig.ask(Purpose.WATCH, resourceVersion="10")
 
 
@@ -318,27 +318,27 @@ def test_a_line_that_is_too_long_deletes_nothing(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("status", "message", "failure"),
     [
-        pytest.param(401, "Unauthorized", "the server does not accept these credentials (401): Unauthorized; look at the token or certificate", id="401"),
-        pytest.param(403, "services is forbidden", "the server forbids it (403): services is forbidden; grant list and watch on it to this account", id="403"),
-        pytest.param(429, "slow down", "the server has too much to do (429): slow down", id="429"),
-        pytest.param(503, "", "the server answers 503: no reason given", id="503"),
+        pytest.param(401, "Unauthorized", "the server rejects these credentials (401): Unauthorized; check the token or certificate", id="401"),
+        pytest.param(403, "services is forbidden", "the server denies access (403): services is forbidden; grant this account list and watch on it", id="403"),
+        pytest.param(429, "slow down", "the server is overloaded (429): slow down", id="429"),
+        pytest.param(503, "", "the server responds 503: no reason given", id="503"),
     ],
 )  # fmt: skip
 def test_refusals_are_sentences(status: int, message: str, failure: str) -> None:
     rig = Rig()
-    rig.reflector.ask()
-    rig.reflector.refused(status, json.dumps({"kind": "Status", "message": message}))
+    rig.reflector.next_request()
+    rig.reflector.refuse(status, json.dumps({"kind": "Status", "message": message}))
     assert (rig.reflector.failure, rig.reflector.forbidden) == (failure, status == 403)
 
 
 def test_the_server_says_how_long_to_wait() -> None:
     rig = Rig()
-    rig.reflector.ask()
-    rig.reflector.refused(429, "<p>slow down</p>", retry_after=17.0)
+    rig.reflector.next_request()
+    rig.reflector.refuse(429, "<p>slow down</p>", retry_after=17.0)
     assert rig.reflector.pause(0.0) == 17.0
     # And it holds for this once.
-    rig.reflector.ask()
-    rig.reflector.failed("connection refused")
+    rig.reflector.next_request()
+    rig.reflector.fail("connection refused")
     assert rig.reflector.pause(0.0) < 4.0
 
 
@@ -360,13 +360,13 @@ def test_an_empty_state_is_delivered_as_nothing() -> None:
 
 def test_silence_is_shorter_while_the_state_comes() -> None:
     rig = Rig()
-    assert rig.reflector.ask().silence == STATE_SILENCE
-    rig.reflector.opened(0.0)
-    assert rig.reflector.silence == STATE_SILENCE
-    rig.reflector.feed(end_of_state(5))
-    assert rig.reflector.silence == WATCH_SILENCE
-    rig.reflector.ended(100.0)
-    assert rig.reflector.ask().silence == WATCH_SILENCE
+    assert rig.reflector.next_request().read_timeout == STATE_READ_TIMEOUT
+    rig.reflector.open(0.0)
+    assert rig.reflector.read_timeout == STATE_READ_TIMEOUT
+    rig.reflector.receive_data(end_of_state(5))
+    assert rig.reflector.read_timeout == WATCH_READ_TIMEOUT
+    rig.reflector.close(100.0)
+    assert rig.reflector.next_request().read_timeout == WATCH_READ_TIMEOUT
 
 
 def test_what_is_assumed_ends_with_the_next_state() -> None:
@@ -377,6 +377,6 @@ def test_what_is_assumed_ends_with_the_next_state() -> None:
 
 def test_distrust_asks_for_the_state_and_keeps_what_is_known() -> None:
     rig = Rig().synced("a")
-    rig.reflector.distrust("distrust")
+    rig.reflector.relist("distrust")
     assert rig.stream(line("ADDED", "a", 5), end_of_state(6)) == ["+a"]
     assert rig.told == ["relisted: distrust, 0 missed"]

@@ -84,7 +84,7 @@ def test_decode_event(kind: str, found: Any, event: Event) -> None:
         pytest.param(line("RENAMED", {"metadata": META}), 'an event of type "RENAMED"', id="unknown type"),
         pytest.param(line("ADDED", {"metadata": {}}), "an object without a name", id="no name"),
         pytest.param(line("ADDED", {"metadata": {}, "spec": 1}), "an object without a name", id="no name, wrong form"),
-        pytest.param(line("ERROR", {"code": "four"}), "an ERROR event that is no Status (Expected `int`, got `str` - at `$.object.code`)", id="error that is no Status"),
+        pytest.param(line("ERROR", {"code": "four"}), "an ERROR event that is not a Status (Expected `int`, got `str` - at `$.object.code`)", id="error that is no Status"),
         pytest.param(b"\xff\xfe", '"\ufffd\ufffd"', id="no text"),
         pytest.param(b"   ", "nothing", id="nothing"),
         pytest.param(b'{"type":"ADDED","object":' + b"[" * 100_000, '"' + ('{"type":"ADDED","object":' + "[" * 95) + '"', id="deep nesting"),

@@ -88,11 +88,11 @@ def test_all_goes_well() -> None:
     ("fault", "least", "says", "codes"),
     [
         pytest.param(faults.refused(), 0.8, "the connection was closed before an answer came", {"stream none": 1, "stream 200": 1}, id="refused"),
-        pytest.param(faults.too_many_requests(7), 7.0, "the server has too much to do (429)", {"stream 429": 1, "stream 200": 1}, id="429 and Retry-After"),
-        pytest.param(faults.unavailable(), 0.8, "the server answers 503", {"stream 503": 1, "stream 200": 1}, id="503"),
-        pytest.param(faults.unavailable(100_000), 120.0, "the server answers 503", {"stream 503": 1, "stream 200": 1}, id="a Retry-After of a day"),
+        pytest.param(faults.too_many_requests(7), 7.0, "the server is overloaded (429)", {"stream 429": 1, "stream 200": 1}, id="429 and Retry-After"),
+        pytest.param(faults.unavailable(), 0.8, "the server responds 503", {"stream 503": 1, "stream 200": 1}, id="503"),
+        pytest.param(faults.unavailable(100_000), 120.0, "the server responds 503", {"stream 503": 1, "stream 200": 1}, id="a Retry-After of a day"),
         pytest.param(faults.html_page(), 0.8, "503 Service Temporarily Unavailable", {"stream 503": 1, "stream 200": 1}, id="an HTML page"),
-        pytest.param(faults.html_page(200), 0.8, "the answer is no watch of services", {"stream 200": 2}, id="a login page"),
+        pytest.param(faults.html_page(200), 0.8, "the response is not a watch of services", {"stream 200": 2}, id="a login page"),
         pytest.param(faults.cut(40), 0.8, "the connection was cut", {"stream 200": 1, "list 200": 1, "watch 200": 1}, id="cut"),
         pytest.param(faults.silent(40), 0.8, "nothing came for 15 s", {"stream 200": 1, "list 200": 1, "watch 200": 1}, id="silent"),
     ],
@@ -121,7 +121,7 @@ def test_what_deliver_raises_means_the_state_anew(caplog: pytest.LogCaptureFixtu
         rig.faulty = 1
         await rig.until_known()
         assert rig.names == ["web"]
-        assert "services: an event could not be handled" in caplog.text
+        assert "services: cannot handle an event" in caplog.text
 
     asyncio.run(run())
 

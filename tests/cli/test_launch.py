@@ -339,8 +339,8 @@ def test_a_source_that_no_block_takes_is_refused(capsys: pytest.CaptureFixture[s
     words = (Token("synthetic", Position("command line", 1, 1)),)
     assert launch.serve(source_of("whoami"), free_port(), objects=words) == 1
     assert capsys.readouterr().err == (
-        "command line:1:1: -source needs a kubernetes block, and Corefile has none;  "
-        'add "kubernetes cluster.local" to it or leave -source out\n'
+        "command line:1:1: -source needs a kubernetes block, and Corefile has none; "
+        'add "kubernetes cluster.local" or leave -source out\n'
     )
 
 
@@ -348,8 +348,8 @@ def test_a_source_that_no_block_takes_is_refused(capsys: pytest.CaptureFixture[s
     ("body", "line"),
     [
         pytest.param("kubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are cached in the answer table", id="kept"),
-        pytest.param("whoami", "example.org.: answers are not cached,  it has no kubernetes plugin", id="no-cluster"),
-        pytest.param("log . \"{name} {local}\"\nkubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are not cached,  log must see every query", id="log"),
+        pytest.param("whoami", "example.org.: answers are not cached, it has no kubernetes plugin", id="no-cluster"),
+        pytest.param("log . \"{name} {local}\"\nkubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are not cached, log must see every query", id="log"),
     ],
 )  # fmt: skip
 def test_table_lines(body: str, line: str) -> None:

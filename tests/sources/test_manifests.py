@@ -164,7 +164,7 @@ def test_load_warns_where_nothing_is_served(text: str, tmp_path: Path) -> None:
     assert sentences == [
         (
             logging.WARNING,
-            f"source manifests: {tmp_path}: it contains no Kubernetes object, so the cluster has no names;  "
+            f"source manifests: {tmp_path}: it contains no Kubernetes object, so the cluster has no names; "
             "is it the right path, and were the templates of a chart rendered?",
         )
     ]
@@ -508,6 +508,6 @@ def test_without_file_notifications_polling_continues(
         (
             logging.WARNING,
             "source manifests: file notifications are not available "
-            "([Errno 28] inotify watch limit reached); they are looked at every 0.01 seconds",
+            "([Errno 28] inotify watch limit reached); polling every 0.01 seconds",
         )
     ]

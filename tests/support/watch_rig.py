@@ -65,9 +65,9 @@ class PlainAccess:
         """Give the access with the token as it was read."""
         return Access(self.server, authorization=self._token.authorization())
 
-    def forget(self, access: Access) -> None:
+    def invalidate(self, access: Access) -> None:
         """Read the token anew."""
-        self._token.forget()
+        self._token.invalidate()
 
 
 class Connect:

@@ -19,7 +19,7 @@ from hsdns.upstream.faults import ConnectionClosed, Misbehaviour, describe
         ),
         (
             ssl.SSLError(1, "[SSL: WRONG_VERSION] wrong"),
-            "does not agree on TLS: [SSL: WRONG_VERSION] wrong",
+            "failed the TLS handshake: [SSL: WRONG_VERSION] wrong",
         ),
         (Misbehaviour("answers with HTTP status 404"), "answers with HTTP status 404"),
         (ValueError("odd"), "odd"),

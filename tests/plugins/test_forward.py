@@ -69,7 +69,7 @@ class Forwarder:
             Forward, self._text.format(*(f"127.0.0.1:{server.port}" for server in servers))
         )
         for route in forward.routes:
-            route.manner = route.manner._replace(read_timeout=self._read_timeout)
+            route.settings = route.settings._replace(read_timeout=self._read_timeout)
         runtime = FakeRuntime()
         try:
             await forward.start(runtime)
@@ -553,8 +553,8 @@ def test_an_unknown_host_ends_the_start() -> None:
                 async with Forwarder(text):
                     pass
             assert str(caught.value) == (
-                'Corefile:2:20: cannot find the address of "dns.example.net": '
-                f"127.0.0.1:{resolver.port} knows none (NXDOMAIN); name an address, or another resolver"
+                'Corefile:2:20: cannot resolve "dns.example.net": '
+                f"127.0.0.1:{resolver.port} has no address for it (NXDOMAIN); write an address, or use another resolver"
             )
 
     asyncio.run(run())

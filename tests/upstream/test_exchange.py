@@ -11,7 +11,7 @@ import dns.message
 import pytest
 
 from hsdns.upstream.connection import StreamConnection
-from hsdns.upstream.exchange import Manner, Upstream, UpstreamError
+from hsdns.upstream.exchange import Upstream, UpstreamError, UpstreamSettings
 from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.target import Target
 from hsdns.upstream.tls import HTTP2
@@ -42,8 +42,10 @@ SHORT, LONG = 0.05, 5.0
 def upstream_of(runtime: FakeRuntime, port: int, **options: Any) -> Upstream:
     target = options.pop("target", None) or Target("dns", "127.0.0.1", port)
     tls = options.pop("tls", None)
-    manner = Manner(**{"read_timeout": LONG, **options})
-    return Upstream(target, clock=runtime.clock, metrics=runtime.metrics, manner=manner, tls=tls)
+    settings = UpstreamSettings(**{"read_timeout": LONG, **options})
+    return Upstream(
+        target, clock=runtime.clock, metrics=runtime.metrics, settings=settings, tls=tls
+    )
 
 
 async def ask(
@@ -179,7 +181,7 @@ def test_a_long_udp_reply_that_the_client_takes() -> None:
         pytest.param(
             cut_reply,
             "tcp",
-            "{} sent what cannot be read over tcp: reply ends in the middle of a record",
+            "{} sent a malformed reply over tcp: reply ends in the middle of a record",
             id="tcp-cut",
         ),
     ],
@@ -472,7 +474,7 @@ def test_https(method: str, tmp_path: Path) -> None:
         pytest.param(
             200,
             cut_reply,
-            "sent what cannot be read over https: reply ends in the middle of a record",
+            "sent a malformed reply over https: reply ends in the middle of a record",
             id="cut",
         ),
     ],
@@ -489,7 +491,7 @@ def test_https_errors(status: int, script: Answer, sentence: str, tmp_path: Path
                 server.script = FOUND
                 await upstream.ask(QUERY, "udp", LONG)
                 server.script = silence
-                upstream.manner = upstream.manner._replace(read_timeout=SHORT)
+                upstream.settings = upstream.settings._replace(read_timeout=SHORT)
             with pytest.raises(UpstreamError) as caught:
                 await upstream.ask(QUERY, "udp", LONG)
             assert str(caught.value) == f"127.0.0.1:{server.port} {sentence}"

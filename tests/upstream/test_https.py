@@ -10,8 +10,8 @@ from pathlib import Path
 import dns.message
 import pytest
 
-from hsdns.upstream.faults import Misbehaviour
-from hsdns.upstream.https import HttpsLine, connect_https
+from hsdns.upstream.faults import ProtocolViolation
+from hsdns.upstream.https import HttpsPool, connect_https
 from hsdns.upstream.target import Target
 from hsdns.upstream.tls import HTTP2
 from tests.support import sockets
@@ -55,7 +55,7 @@ class Line:
         def connect() -> asyncio.Future[object]:
             return asyncio.get_running_loop().create_task(connect_https(target, tls, "POST"))
 
-        self.line = HttpsLine(connect, lambda: self.now, expire=expire, max_age=max_age)  # type: ignore[arg-type]  # a task is a future
+        self.line = HttpsPool(connect, lambda: self.now, expire=expire, max_age=max_age)  # type: ignore[arg-type]  # a task is a future
 
     async def ask(self) -> bytes:
         return await self.line.ask(WIRE, lambda was_open: self.opened.append(not was_open))
@@ -242,7 +242,7 @@ def test_one_bad_answer_closes_nothing(certificate: Certificate) -> None:
     async def run() -> None:
         async with line_to(certificate) as line:
             line.server.status = 503
-            with pytest.raises(Misbehaviour, match="answers with HTTP status 503"):
+            with pytest.raises(ProtocolViolation, match="answers with HTTP status 503"):
                 await line.ask()
             line.server.status = 200
             assert is_reply(await line.ask())

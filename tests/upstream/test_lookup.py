@@ -78,12 +78,12 @@ def test_a_cut_reply_is_asked_for_over_tcp() -> None:
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        pytest.param(answer(), "127.0.0.1:* knows none (NOERROR)", id="nodata"),
-        pytest.param(answer(rcode=Rcode.NXDOMAIN), "127.0.0.1:* knows none (NXDOMAIN)", id="nxdomain"),
+        pytest.param(answer(), "127.0.0.1:* has no address for it (NOERROR)", id="nodata"),
+        pytest.param(answer(rcode=Rcode.NXDOMAIN), "127.0.0.1:* has no address for it (NXDOMAIN)", id="nxdomain"),
         pytest.param(silence, "127.0.0.1:* did not reply within 0.1s", id="silence"),
         pytest.param(
             lambda wire: [wire],
-            "127.0.0.1:* sent what cannot be read: reply is itself a query",
+            "127.0.0.1:* sent a malformed reply: reply is itself a query",
             id="nonsense",
         ),
     ],
@@ -94,10 +94,8 @@ def test_nothing_found(script: Answer, reason: str, monkeypatch: pytest.MonkeyPa
         find(script)
     before, _, after = reason.partition("*")
     sentence = str(caught.value)
-    assert sentence.startswith(
-        f'Corefile:2:11: cannot find the address of "dns.example.net": {before}'
-    )
-    assert sentence.endswith(f"{after}; name an address, or another resolver")
+    assert sentence.startswith(f'Corefile:2:11: cannot resolve "dns.example.net": {before}')
+    assert sentence.endswith(f"{after}; write an address, or use another resolver")
 
 
 def test_nobody_listens_at_the_resolver() -> None:
@@ -156,7 +154,7 @@ def test_an_unknown_host() -> None:
     with pytest.raises(CorefileError) as caught:
         find_here(resolver, HOST)
     assert str(caught.value) == (
-        'Corefile:2:11: cannot find the address of "dns.example.net": Name or service not known; name an address, or '
+        'Corefile:2:11: cannot resolve "dns.example.net": Name or service not known; write an address, or use '
         "another resolver"
     )
 
@@ -169,7 +167,9 @@ def test_a_host_resolver_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> N
             await asyncio.Event().wait()
             return []
 
-    with pytest.raises(CorefileError, match=r"this host's resolver says nothing for 0\.01s"):
+    with pytest.raises(
+        CorefileError, match=r"the resolver of this host did not reply within 0\.01s"
+    ):
         find_here(Silent([]), HOST)
 
 

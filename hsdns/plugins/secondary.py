@@ -130,7 +130,7 @@ class Secondary(Handler):
 
     def _keep(self, zone: SecondaryZone) -> Awaitable[Any]:
         runtime = self._runtime
-        keeping = zone.keep(runtime.clock, runtime.random, self._notify)
+        keeping = zone.run(runtime.clock, runtime.random, self._notify)
         return runtime.spawn(keeping, f"secondary {zone.origin.to_text()}")
 
     def _notify(self, zone: Name) -> None:

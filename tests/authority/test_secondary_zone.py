@@ -62,7 +62,7 @@ class Life:
         monkeypatch.setattr(secondary_zone, "fetch_zone", self._primaries.fetch_zone)
         monkeypatch.setattr(secondary_zone, "sleep", self._sleep)
         with pytest.raises(asyncio.CancelledError):
-            asyncio.run(self.zone.keep(lambda: self.now, Random(1), self.heard.append))
+            asyncio.run(self.zone.run(lambda: self.now, Random(1), self.heard.append))
         return self
 
     async def _sleep(self, seconds: float) -> None:

@@ -68,7 +68,7 @@ def test_the_soa_that_ends_a_transfer_counts_once() -> None:
         pytest.param([], "there is no SOA record for example.org.", id="no-soa"),
         pytest.param(
             [SOA, "a.example.org. 1 IN NSEC3PARAM 1 0 0 -"],
-            "a.example.org. has NSEC3PARAM; of signed zones only those with NSEC are served, sign it with NSEC",
+            "a.example.org. has NSEC3PARAM; signed zones are supported with NSEC only; sign it with NSEC",
             id="nsec3",
         ),
     ],

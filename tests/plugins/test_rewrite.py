@@ -343,7 +343,7 @@ def test_what_the_answer_table_may_keep(
         ),
         (
             "rewrite {\n name a.b c.d\n ttl a 5\n}",
-            'Corefile:3:7: "a.b" is no way to match; they are exact, prefix, suffix, substring, regex',
+            'Corefile:3:7: "a.b" is not a kind of match; kinds are exact, prefix, suffix, substring, regex',
         ),
     ],
 )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.rewriting.answer import AliasRule, OwnerRule, RcodeRule, TtlRule, ValueRule
-from hsdns.rewriting.draft import BadName, Draft, ReplyRule, rewrite
+from hsdns.rewriting.draft import Draft, InvalidName, ReplyRule, rewrite
 from hsdns.rewriting.match import Exact, Suffix
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
@@ -45,7 +45,7 @@ def test_names(record: str, owner: str | None, value: str | None) -> None:
 
 @pytest.mark.parametrize("rule", [OwnerRule, ValueRule])
 def test_what_is_no_name(rule: type[OwnerRule | ValueRule]) -> None:
-    with pytest.raises(BadName):
+    with pytest.raises(InvalidName):
         run(rule(OLD, ".."), "a.old. 1 IN CNAME a.old.")
 
 
@@ -110,5 +110,5 @@ def test_other_types_are_no_alias() -> None:
 
 
 def test_alias_that_is_no_name() -> None:
-    with pytest.raises(BadName):
+    with pytest.raises(InvalidName):
         list(rewrite(Draft(reply(CHAIN)), [AliasRule(Exact("b.old."), "..")]))

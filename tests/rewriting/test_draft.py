@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.rewriting.answer import RcodeRule, TtlRule
-from hsdns.rewriting.draft import BadName, Draft, Lookup, Record, ReplyRule, rewrite, to_name
+from hsdns.rewriting.draft import Draft, InvalidName, Lookup, Record, ReplyRule, rewrite, to_name
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
@@ -102,6 +102,6 @@ def test_record_goes_back_as_it_came() -> None:
 
 @pytest.mark.parametrize("text", ["a..", ".a.", "a" * 64 + ".", ("a" * 60 + ".") * 5])
 def test_bad_names(text: str) -> None:
-    with pytest.raises(BadName) as caught:
+    with pytest.raises(InvalidName) as caught:
         to_name(text)
     assert caught.value.text == text

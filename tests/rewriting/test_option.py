@@ -70,7 +70,7 @@ def test_actions(
     rule = RewriteOption(Action(action), 9, constant(b"new"), is_single=is_single)
     assert apply(rule, None)[0] == Edns(4096, options=() if action in ("replace", "unset") else ((9, b"new"),))  # fmt: skip
     assert not rule.is_pure
-    assert rule.claims(Name.from_text("b.")) is None
+    assert rule.affected_names(Name.from_text("b.")) is None
 
 
 def test_only_what_is_reverted_goes_back() -> None:

@@ -43,9 +43,8 @@ def describe(access: Access, error: BaseException, timeout: float) -> str:
         return f"{server} cannot be resolved: {cause.strerror}"
     if isinstance(cause, ConnectionRefusedError):
         return f"{server} refuses connections; is the API server running?"
-    if isinstance(
-        error, aiohttp.ServerTimeoutError
-    ):  # while connecting; the session has no other timeout
+    # While connecting: the session has no other timeout.
+    if isinstance(error, aiohttp.ServerTimeoutError):
         return f"{server} does not accept a connection within {CONNECT_TIMEOUT:g} s"
     if isinstance(cause, TimeoutError) and cause.errno is None:
         return f"{server} does not respond within {timeout:g} s"

@@ -52,9 +52,8 @@ WATCH_READ_TIMEOUT: Final = 150.0
 # An initial state comes without pauses; a server before 1.27 never marks its end.
 STATE_READ_TIMEOUT: Final = 15.0
 VERY_SHORT: Final = 1.0  # a watch that ends earlier without events counts as a failure
-MAX_ERRORS: Final = (
-    3  # consecutive invalid responses after which the whole state is requested again
-)
+# Consecutive invalid responses after which the whole state is requested again.
+MAX_ERRORS: Final = 3
 
 Key = tuple[str, str]
 

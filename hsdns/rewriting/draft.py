@@ -84,9 +84,8 @@ def rewrite(draft: Draft, rules: Sequence[ReplyRule]) -> Lookup:
     backwards = tuple(reversed(rules))
     walked: list[Record | None] = [*draft.authority, *draft.answer, *draft.additional]
     if draft.options is not None:
-        walked.append(
-            None
-        )  # stands for the OPT record, which matters only to rules for the message
+        # The OPT record, which only rules for the message see.
+        walked.append(None)
     for record in walked or [None]:
         for rule in backwards:
             if record is None and not rule.is_about_message:

@@ -27,9 +27,8 @@ class Outcome(Enum):
     DELEGATION = "delegation"
     META = "meta"  # NOTIFY and zone transfers
     SERVER_ERROR = "server error"  # SERVFAIL and NOTIMP
-    OTHER_ERROR = (
-        "other error"  # other rcodes, no reply, expired signatures, contradictory sections
-    )
+    # Other rcodes, no reply, expired signatures, contradictory sections.
+    OTHER_ERROR = "other error"
 
 
 def outcome(query: Query, reply: Reply | None, wall: Callable[[], float]) -> Outcome:

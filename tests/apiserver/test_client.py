@@ -31,7 +31,7 @@ PAGE = "<html><body>503 Service Unavailable</body></html>"
 
 
 class Given:
-    """An AccessSource that has what the test gives it, and remembers what was forgotten."""
+    """An AccessSource with a given Access, which records what is invalidated."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
@@ -49,7 +49,7 @@ class Given:
 
 
 class Setting:
-    """A client and what is around it."""
+    """A client with its clock, registry and warnings."""
 
     def __init__(self, source: Given | InCluster | Endpoint, headers_timeout: float = 5.0) -> None:
         self.registry = Registry()
@@ -72,7 +72,7 @@ class Setting:
             return [chunk async for chunk in answer.chunks(read_timeout)]
 
     async def fails(self, read_timeout: float = 5.0, **query: str) -> str:
-        """The sentence of a request that fails, wherever it does."""
+        """Return the message of a failing request."""
         with pytest.raises(Unreachable) as caught:
             await self.read(lambda: read_timeout, **query)
         assert caught.value.__cause__ is None
@@ -81,7 +81,7 @@ class Setting:
 
     @property
     def requests(self) -> dict[tuple[str, ...], float]:
-        """The counter of requests."""
+        """Return the counter of requests."""
         return self.registry.counter("coredns_kubernetes_rest_client_requests_total", "").values
 
 
@@ -90,7 +90,7 @@ def run(
     answer: Callable[[str], Said] = lambda head: said(),
     tls: str = "",
 ) -> None:
-    """Run a scenario against a server that answers as told."""
+    """Run a scenario against a scripted server."""
 
     async def main() -> None:
         async with ScriptedServer(answer, server_context(tls) if tls else None) as server:
@@ -147,7 +147,7 @@ def test_user_agent() -> None:
         pytest.param(said("500 Error", b"x" * 5000), 500, "x" * 4096, id="long"),
     ],
 )  # fmt: skip
-def test_status_and_body_are_handed_on(answer: Said, status: int, text: str) -> None:
+def test_status_and_body_are_passed_on(answer: Said, status: int, text: str) -> None:
     async def scenario(server: ScriptedServer) -> None:
         setting = Setting(Given(Access(server.url)))
         assert await setting.ask() == (status, text)
@@ -179,7 +179,7 @@ def test_no_cookies() -> None:
 
 
 class TestConnections:
-    def test_a_body_read_to_its_end_leaves_the_connection(self) -> None:
+    def test_a_body_read_to_its_end_keeps_the_connection(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             for _ in range(3):
@@ -189,7 +189,7 @@ class TestConnections:
 
         run(scenario)
 
-    def test_a_body_left_in_the_middle_ends_it(self) -> None:
+    def test_a_body_read_in_part_closes_the_connection(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             async with setting.client.get("/", {"watch": "1"}) as answer:
@@ -202,7 +202,7 @@ class TestConnections:
 
         run(scenario, lambda head: chunked(b"one", then="hang"))
 
-    def test_a_watch_does_not_keep_others_waiting(self) -> None:
+    def test_a_watch_does_not_delay_other_requests(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             async with setting.client.get("/", {"watch": "1"}):
@@ -275,7 +275,7 @@ class TestFaults:
 
         run(scenario, lambda head: chunked(b"one", then="abort"))
 
-    def test_silence_in_the_body(self) -> None:
+    def test_read_timeout_of_the_body(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             assert await setting.fails(0.05) == f"{server.url} has sent no data for 0.05 s"
@@ -284,7 +284,7 @@ class TestFaults:
 
         run(scenario, lambda head: chunked(b"one", then="hang"))
 
-    def test_silence_is_asked_for_when_the_last_one_is_over(self) -> None:
+    def test_the_read_timeout_may_change_during_a_body(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             patience = iter((0.1, 0.01))
@@ -294,7 +294,7 @@ class TestFaults:
 
         run(scenario, lambda head: chunked(b"one", then="hang"))
 
-    def test_silence_instead_of_an_answer(self) -> None:
+    def test_timeout_of_the_headers(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)), headers_timeout=0.05)
             assert await setting.fails() == f"{server.url} does not respond within 0.05 s"
@@ -314,7 +314,7 @@ class TestFaults:
 
         run(scenario)
 
-    def test_no_tls_there(self) -> None:
+    def test_a_server_without_tls(self) -> None:
         async def main() -> None:
             greeting = b"HTTP/1.1 400 Bad Request\r\n\r\n"
             async with ScriptedServer(lambda head: said(), greeting=greeting) as server:
@@ -325,7 +325,7 @@ class TestFaults:
 
         asyncio.run(main())
 
-    def test_a_token_that_cannot_be_had(self, tmp_path: Path) -> None:
+    def test_an_unavailable_token(self, tmp_path: Path) -> None:
         async def scenario(server: ScriptedServer) -> None:
             variables = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
             setting = Setting(InCluster(variables, lambda: 0, print, str(tmp_path)))
@@ -345,7 +345,7 @@ class TestTls:
             pytest.param(Access("", str(TLS_DATA / "ca.pem"), tls_server_name="api.example.org"), "connect by a name that it contains, or set tls-server-name in a kubeconfig", id="name"),
         ],
     )  # fmt: skip
-    def test_certificate_that_does_not_hold(self, access: Access, advice: str) -> None:
+    def test_an_invalid_certificate(self, access: Access, advice: str) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(replace(access, server=server.url)))
             found = await setting.fails()
@@ -398,7 +398,7 @@ class TestTls:
 
 
 class TestCredentials:
-    def test_refused_credentials_are_forgotten(self) -> None:
+    def test_refused_credentials_are_invalidated(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             source = Given(Access(server.url, authorization="Bearer old"))
             setting = Setting(source)
@@ -420,7 +420,7 @@ class TestCredentials:
         run(scenario, lambda head: said(status))
 
     def test_a_rotated_token(self, tmp_path: Path) -> None:
-        """The server knows the new token alone: one 401, then it goes on."""
+        """Only the new token is valid: one 401, then the requests succeed."""
 
         def answer(head: str) -> Said:
             return said() if "Bearer new" in head else said("401 Unauthorized")

@@ -1,4 +1,4 @@
-"""What the source promises of any API server, on the one in the test process and on a real one.
+"""The guarantees of the source with any API server, tested with the one in this process and a real one.
 
 A real one is used where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
 """
@@ -321,7 +321,7 @@ def readable(scenario: Scenario) -> str:
 
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the pauses of the source be as long as it says in the log, but shorter in truth."""
+    """Shorten the pauses of the source, but log their real length."""
 
     async def wait(self: Contact, seconds: float) -> None:
         await asyncio.sleep(min(seconds, 0.02))
@@ -361,7 +361,7 @@ def test_on_the_fake_api(scenario: Scenario, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize("watch", [False, True], ids=["of a list", "of a watch"])
 @pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_a_bad_answer_costs_nothing_but_time(name: str, watch: bool, tmp_path: Path) -> None:
+def test_an_invalid_response_only_causes_a_pause(name: str, watch: bool, tmp_path: Path) -> None:
     async def scenario(rig: Rig) -> None:
         await rig.api.apply(*BEGINNING)
         if not watch:

@@ -1,4 +1,4 @@
-"""Any history of a cluster, over any connection: what is served is never wrong, and right once all is quiet.
+"""Any history of a cluster over any connection: no wrong answer ever, and the right ones once changes have stopped.
 
 A state machine: the cluster changes, the watches go on by some lines, and everything goes wrong that can.  No socket,
 no loop, no clock.  HSDNS_HISTORIES sets how many histories are tried (150 without it).
@@ -70,7 +70,7 @@ def pod(namespace: str, name: str, address: int) -> Manifest:
 
 
 class Connection:
-    """One reflector and the answer that it is getting, if any."""
+    """A reflector and its current response, if any."""
 
     def __init__(self, cluster: FakeCluster, store: Store, scope: Scope, random: Random) -> None:
         self.cluster = cluster
@@ -84,7 +84,7 @@ class Connection:
         self.store.apply(events)
 
     def go(self, lines: int | None = None) -> bool:
-        """Ask, or take so many lines that are due; tell whether anything happened."""
+        """Send a request, or receive some lines; return whether anything happened."""
         if self.answer is None:
             return self._ask()
         body, spoiler = self.answer.body, self.spoiler
@@ -286,7 +286,7 @@ class Histories(RuleBasedStateMachine):
         self.quiet()
 
     def quiet(self) -> None:
-        """Let everything go well until nothing happens any more; then the store is the cluster."""
+        """Let all requests succeed until nothing changes; then the store must equal the cluster."""
         self.cluster.heal()
         self.cluster.expired_as_event = False
         if self.cluster.streaming == "ignored":
@@ -332,7 +332,7 @@ def _list_into(fresh: Reflector, body: bytes) -> None:
 
 
 def visible(store: Store) -> dict[str, Any]:
-    """All that a store can answer from, in a form that compares."""
+    """Return the contents of a store in a comparable form."""
     return {
         "services": {
             key: (value.kind, value.cluster_ips, value.ports, sorted(value.slices))

@@ -82,7 +82,7 @@ def test_nothing_mounted(tmp_path: Path) -> None:
 
 
 def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
-    """The memory of the pod is 70Mi where kubeadm made it; the library for kubeconfigs alone takes that much."""
+    """Kubeadm limits the pod to 70Mi of memory, which the library for kubeconfigs would use up alone."""
     mount(tmp_path)
     code = """
 import asyncio, sys, time

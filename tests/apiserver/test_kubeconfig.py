@@ -73,7 +73,7 @@ class Setting:
 
     @property
     def runs(self) -> list[Any]:
-        """Arguments, input and process number of each run."""
+        """Arguments, input and process ID of each run."""
         path = self.folder / "runs"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -119,13 +119,13 @@ def test_access(tmp_path: Path) -> None:
 
 
 def fill(pipe: int) -> None:
-    """Write for as long as somebody reads."""
+    """Write until the reader closes its end."""
     while True:
         os.write(pipe, b"x")
 
 
 class TestWhenItRuns:
-    def test_once_while_nothing_happens(self, tmp_path: Path) -> None:
+    def test_one_run_while_nothing_changes(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a")
             await asyncio.gather(*(setting.authorization() for _ in range(5)))
@@ -135,7 +135,7 @@ class TestWhenItRuns:
 
         run(tmp_path, scenario)
 
-    def test_before_the_token_ends(self, tmp_path: Path) -> None:
+    def test_renewal_before_the_token_expires(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
             await setting.authorization()
@@ -147,7 +147,7 @@ class TestWhenItRuns:
 
         run(tmp_path, scenario)
 
-    def test_when_the_wall_clock_jumps_over_the_end(self, tmp_path: Path) -> None:
+    def test_when_the_wall_clock_jumps_past_the_expiry(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
             await setting.authorization()
@@ -169,7 +169,7 @@ class TestWhenItRuns:
         run(tmp_path, scenario)
 
     def test_after_a_refusal(self, tmp_path: Path) -> None:
-        """Several watches are refused at once: they cause one run, and none for the credentials after it."""
+        """Several watches are refused at the same time: that causes one run only."""
 
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a")
@@ -209,7 +209,7 @@ class TestWhenItRuns:
 
 
 class TestFailure:
-    def test_credentials_that_hold_stay_in_use(self, tmp_path: Path) -> None:
+    def test_valid_credentials_stay_in_use(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
             await setting.authorization()
@@ -294,7 +294,7 @@ class TestFailure:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            # Both readers are gone: the kernel says so.
+            # Both readers have closed their ends.
             with pytest.raises(BrokenPipeError):
                 fill(writer)
             os.close(writer)
@@ -362,7 +362,7 @@ class TestCheck:
 
 
 def test_the_real_process(tmp_path: Path) -> None:
-    """An exec plugin, asked again when its token ends; the library stays out of this process."""
+    """An exec plugin is run again when its token expires; the library is not loaded into this process."""
     plugin = tmp_path / "login"
     plugin.write_text(
         textwrap.dedent("""\

@@ -64,7 +64,7 @@ def test_context(tmp_path: Path, name: str, expected: str) -> None:
         pytest.param("empty", 'cluster "bare" of kubeconfig', id="server"),
     ],
 )  # fmt: skip
-def test_context_that_leads_nowhere(tmp_path: Path, name: str, sentence: str) -> None:
+def test_context_with_a_missing_entry(tmp_path: Path, name: str, sentence: str) -> None:
     with pytest.raises(KubeconfigError) as caught:
         read_context(write(tmp_path, GOOD), name)
     assert sentence in str(caught.value)

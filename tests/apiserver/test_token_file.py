@@ -7,7 +7,7 @@ from hsdns.apiserver.transport import Unreachable
 
 
 class Setting:
-    """A token file and what is around it."""
+    """A token file with its clock and warnings."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "token"

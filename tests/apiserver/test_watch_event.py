@@ -120,7 +120,7 @@ def test_a_page_without_items() -> None:
     )
 
 
-def test_one_wrong_object_hides_no_other() -> None:
+def test_a_malformed_object_does_not_hide_others() -> None:
     items = [
         {"metadata": {"name": "a", "namespace": "n"}, "endpoints": 5},
         {"metadata": {"name": "b", "namespace": "n"}, "endpoints": None},

@@ -1,4 +1,4 @@
-"""The loop around a reflector, over an API server in memory."""
+"""The loop around a reflector, with an API server in memory."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from tests.support.memory_api import MemoryApi
 
 
 class Pauses(Contact):
-    """A Contact that does not wait, and notes how long it should have."""
+    """A Contact that does not wait, but records the pauses."""
 
     def __init__(self, report: Report, metrics: WatchMetrics) -> None:
         super().__init__(
@@ -33,8 +33,8 @@ class Pauses(Contact):
         await asyncio.sleep(0)
 
 
-class Rig:
-    """A watcher of Services and what comes of it."""
+class Harness:
+    """A watcher of Services and its effects."""
 
     def __init__(self, gives_up: Callable[[Reflector], bool] = lambda reflector: False) -> None:
         self.cluster = FakeCluster()
@@ -68,18 +68,18 @@ class Rig:
         await asyncio.gather(task, return_exceptions=True)
 
     def codes(self) -> dict[str, float]:
-        """What was asked for, and what came of it."""
+        """The requests and their results."""
         values = self.metrics.requests.values
         return {f"{labels[2]} {labels[3]}": count for labels, count in values.items()}
 
 
 def test_all_goes_well() -> None:
     async def run() -> None:
-        rig = Rig()
-        await rig.until_known()
-        assert (rig.names, rig.log, rig.contact.pauses) == (["web"], [], [])
-        assert rig.codes() == {"stream 200": 1}
-        assert rig.metrics.objects.values == {("services", ""): 1}
+        harness = Harness()
+        await harness.until_known()
+        assert (harness.names, harness.log, harness.contact.pauses) == (["web"], [], [])
+        assert harness.codes() == {"stream 200": 1}
+        assert harness.metrics.objects.values == {("services", ""): 1}
 
     asyncio.run(run())
 
@@ -97,43 +97,43 @@ def test_all_goes_well() -> None:
         pytest.param(faults.silent(40), 0.8, "nothing came for 15 s", {"stream 200": 1, "list 200": 1, "watch 200": 1}, id="silent"),
     ],
 )  # fmt: skip
-def test_what_goes_wrong_is_said_and_tried_again(
+def test_errors_are_logged_and_retried(
     fault: Fault, least: float, says: str, codes: dict[str, float]
 ) -> None:
     async def run() -> None:
-        rig = Rig()
-        rig.cluster.fail(fault)
-        await rig.until_known()
-        assert rig.names == ["web"]
-        assert says in rig.log[0]
-        assert len(rig.contact.pauses) == 1
-        assert rig.contact.pauses[0] >= least
-        known = {name: count for name, count in rig.codes().items() if name in codes}
+        harness = Harness()
+        harness.cluster.fail(fault)
+        await harness.until_known()
+        assert harness.names == ["web"]
+        assert says in harness.log[0]
+        assert len(harness.contact.pauses) == 1
+        assert harness.contact.pauses[0] >= least
+        known = {name: count for name, count in harness.codes().items() if name in codes}
         assert known == {name: codes[name] for name in known}
-        assert rig.metrics.failures.values == {("services", ""): 1}
+        assert harness.metrics.failures.values == {("services", ""): 1}
 
     asyncio.run(run())
 
 
 def test_what_deliver_raises_means_the_state_anew(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        rig = Rig()
-        rig.faulty = 1
-        await rig.until_known()
-        assert rig.names == ["web"]
+        harness = Harness()
+        harness.faulty = 1
+        await harness.until_known()
+        assert harness.names == ["web"]
         assert "services: cannot handle an event" in caplog.text
 
     asyncio.run(run())
 
 
-def test_it_ends_where_it_is_told_to_give_up() -> None:
+def test_gives_up_ends_the_loop() -> None:
     async def run() -> None:
-        rig = Rig(gives_up=lambda reflector: reflector.forbidden)
-        rig.cluster.fail(faults.unavailable())
-        rig.cluster.revoke("services")
+        harness = Harness(gives_up=lambda reflector: reflector.forbidden)
+        harness.cluster.fail(faults.unavailable())
+        harness.cluster.revoke("services")
         async with asyncio.timeout(20):
-            await rig.watcher.run()
-        assert rig.codes() == {"stream 503": 1, "stream 403": 1}
-        assert rig.metrics.connected.values == {}
+            await harness.watcher.run()
+        assert harness.codes() == {"stream 503": 1, "stream 403": 1}
+        assert harness.metrics.connected.values == {}
 
     asyncio.run(run())

@@ -77,12 +77,12 @@ def test_no_zone(primary: Primary, reason: str) -> None:
         asyncio.run(fetch(primary))
 
 
-def test_a_transfer_that_breaks_off() -> None:
+def test_an_incomplete_transfer() -> None:
     with pytest.raises(TransferError, match="closed the connection before the end"):
         asyncio.run(fetch(Primary([SOA, A], cut=True)))
 
 
-def test_a_primary_that_says_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_primary_that_stops_sending(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incoming, "TIMEOUT", 0.05)
     with pytest.raises(TransferError, match=r"did not reply within 0\.05s"):
         asyncio.run(fetch(Primary([SOA, A])))

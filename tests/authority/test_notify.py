@@ -20,7 +20,7 @@ ZONE = Name.from_text("example.org.")
 
 
 class Secondary(asyncio.DatagramProtocol):
-    """Answers NOTIFY with scripted rcodes, the last one again and again; None is silence."""
+    """Answers NOTIFY with scripted rcodes, repeating the last one; None means no reply."""
 
     def __init__(self, *rcodes: int | None) -> None:
         self.rcodes = list(rcodes)

@@ -39,7 +39,7 @@ def test_batches_are_small() -> None:
     )
 
 
-def test_a_record_that_no_message_holds() -> None:
+def test_a_record_that_fits_no_message() -> None:
     records = iter([RR(ORIGIN, 65280, 1, bytes(65_500))])
     with pytest.raises(TooLong, match=r"a record of example\.org\. has 65523 octets"):
         list(batches(Transfer(SOA, records)))

@@ -79,7 +79,7 @@ def test_no_zone(records: list[str], reason: str) -> None:
     assert str(error.value) == reason
 
 
-def test_names_between_exist() -> None:
+def test_empty_non_terminals_exist() -> None:
     zone = make("a.b.c.example.org. 1 IN A 192.0.2.1")
     names = [
         "example.org.",
@@ -158,5 +158,5 @@ def test_all_records_come_back(owners: list[list[str]]) -> None:
         (2**31 - 1, 0, True),
     ],
 )
-def test_serials_go_round(serial: int, than: int, newer: bool) -> None:
+def test_serials_wrap(serial: int, than: int, newer: bool) -> None:
     assert is_newer(serial, than) is newer

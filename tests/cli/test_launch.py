@@ -1,4 +1,4 @@
-"""From a Corefile to a running process, in this process."""
+"""The start from a Corefile, within this process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FALLBACK = ". {\n    whoami\n    log\n}\n"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in."""
+    """Change to an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -246,7 +246,7 @@ def end_while_starting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.sockets
 def test_serve_quietly(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the log is shown, and SIGTERM is heard from the first moment."""
+    """Only the log is written, and SIGTERM is handled from the beginning."""
     end_while_starting(monkeypatch)
     assert launch.serve(source_of(), free_port(), quiet=True, banner="a banner") == 0
     assert capsys.readouterr() == (
@@ -279,7 +279,7 @@ def test_pidfile_that_cannot_be_written_is_a_warning(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.sockets
-def test_nobody_reads_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_standard_output_at_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError(32, "Broken pipe")
@@ -335,7 +335,7 @@ def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]
     assert counted == [3]
 
 
-def test_a_source_that_no_block_takes_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     words = (Token("synthetic", Position("command line", 1, 1)),)
     assert launch.serve(source_of("whoami"), free_port(), objects=words) == 1
     assert capsys.readouterr().err == (
@@ -375,7 +375,7 @@ def test_fast_path_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stock_corefile_imports_nothing_that_it_does_not_need() -> None:
-    """What these cost at every start and for as long as the server runs: 40 ms and 5 MB."""
+    """They would cost 40 ms at each start and 5 MB of memory."""
     code = (
         "import sys, hsdns.server.lifecycle\n"
         "from hsdns.cli.launch import CorefileSource, validate\n"

@@ -55,7 +55,7 @@ def test_substitute(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SELF", "DOUBLE"])
-def test_a_variable_that_names_itself_is_an_error(name: str) -> None:
+def test_a_variable_that_refers_to_itself_is_an_error(name: str) -> None:
     with pytest.raises(CorefileError) as caught:
         substitute(lexeme(f"{{${name}}}"), ENVIRON)
     assert str(caught.value) == (

@@ -42,7 +42,7 @@ def read(text: str) -> Corefile:
 
 
 def outline(blocks: Sequence[ServerBlock]) -> list[str]:
-    """One line a block: `key key: word word {prop arg; prop}| word`."""
+    """Format a tree with one line per block: `key key: word word {prop arg; prop}| word`."""
     return [
         " ".join(token.text for token in block.keys)
         + ":"
@@ -144,7 +144,7 @@ def test_trees(text: str, expected: list[str]) -> None:
     assert [warning for warning in corefile.warnings if "RFC 1035" not in warning] == []
 
 
-def test_everything_knows_where_it_stands() -> None:
+def test_every_node_has_its_position() -> None:
     (block,) = read('a,\n b {\n  hosts x {\n   ttl "5"\n  }\n}\n').blocks
     (hosts,) = block.directives
     (ttl,) = hosts.lines
@@ -541,7 +541,7 @@ PIECES = st.lists(
 
 
 @given(PIECES | st.text(max_size=40))
-def test_any_text_gives_a_tree_or_an_error_with_its_place(text: str) -> None:
+def test_any_text_gives_a_tree_or_an_error_with_its_position(text: str) -> None:
     files = {"f": "log\nimport g", "g": "errors\n", "g2": "import f", "Corefile": text}
 
     def open_file(path: str) -> str:

@@ -10,7 +10,7 @@ KNOWN = ("errors", "hosts", "log", "whoami")
 
 
 class Disk:
-    """Files by path, and what was opened."""
+    """Files by path, and the paths that were opened."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.files = files
@@ -44,7 +44,7 @@ def read(text: str, files: Mapping[str, str] | None = None, path: str = "Corefil
 
 
 def words(corefile: Corefile) -> list[str]:
-    """One line a directive, `key: word word {prop arg; prop}`."""
+    """Format directives, one per line: `key: word word {prop arg; prop}`."""
     return [
         f"{block.keys[0].text}: "
         + " ".join(token.text for token in (directive.name, *directive.args))
@@ -378,7 +378,7 @@ def test_a_file_is_read_once() -> None:
 
 
 def chain(word: str, depth: int, width: int) -> str:
-    """Snippets of which each imports the one before several times: width to the power of depth words."""
+    """Snippets that each import the previous one several times, which gives width ** depth words."""
     text = f"(s0) {{\n {word}\n}}\n"
     for level in range(1, depth + 1):
         text += f"(s{level}) {{\n" + f" import s{level - 1}\n" * width + "}\n"

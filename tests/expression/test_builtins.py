@@ -1,4 +1,4 @@
-"""What the table of test_evaluate.py does not reach: bounds, and values that only a query brings."""
+"""Cases outside of the table in test_evaluate.py: limits, and values known only during evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused before any query comes, and where."""
+"""Type errors and their positions."""
 
 from __future__ import annotations
 

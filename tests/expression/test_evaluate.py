@@ -1,4 +1,4 @@
-"""Expressions and what they give.
+"""Expressions and their values.
 
 The results were those of expr-lang/expr 1.17 with the same functions, when the rows were written.
 """

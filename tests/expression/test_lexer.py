@@ -59,5 +59,5 @@ def test_refused(text: str, at: int, reason: str) -> None:
     assert (caught.value.at, caught.value.message) == (at, reason)
 
 
-def test_every_token_knows_its_place() -> None:
+def test_every_token_has_its_position() -> None:
     assert [lexeme.at for lexeme in tokenize("a  == 'b'")] == [0, 3, 6, 9]

@@ -9,7 +9,7 @@ from hsdns.expression.tree import Node
 
 
 def shape(node: Node | None) -> str:
-    """A tree with all brackets written out."""
+    """Format a tree with all brackets."""
     match node:
         case tree.Literal(value=value):
             return repr(value)

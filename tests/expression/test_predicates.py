@@ -54,5 +54,5 @@ def test_every_element_is_a_step() -> None:
         apply_predicate("map", Scope({}), [0] * 50_001, lambda at: 0, None)
 
 
-def test_looking_stops_early() -> None:
+def test_predicates_stop_early() -> None:
     assert apply_predicate("any", Scope({}), [True] * 60_000, None, None) is True

@@ -1,4 +1,4 @@
-"""Templates and what they give.
+"""Templates and their output.
 
 The results were those of Go's text/template with the same data, when the rows were written.
 """

@@ -225,7 +225,7 @@ def test_nobody_answers(upstreams: int, options: str, attempts: list[int], probe
     asyncio.run(run())
 
 
-def test_nobody_listens() -> None:
+def test_no_listener() -> None:
     async def run() -> None:
         async with Forwarder("forward . {0}", (FOUND, FOUND)) as gone:
             port = gone.servers[0].port

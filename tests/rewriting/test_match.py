@@ -78,7 +78,7 @@ NAMES = st.lists(LABELS, max_size=4).map(lambda labels: ".".join([*labels, ""]) 
 
 @given(NAMES, NAMES, st.text("ab-.", max_size=6))
 def test_what_matches_is_claimed(qname: str, zone: str, start: str) -> None:
-    """A name below a zone for which there is no claim must not match."""
+    """A name that is not covered by affected_names() must not match."""
     name, region = Name.from_text(qname), Name.from_text(zone)
     if not name.is_at_or_below(region):
         return

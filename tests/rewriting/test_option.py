@@ -73,7 +73,7 @@ def test_actions(
     assert rule.affected_names(Name.from_text("b.")) is None
 
 
-def test_only_what_is_reverted_goes_back() -> None:
+def test_only_reverted_options_are_restored() -> None:
     first = RewriteOption(Action.SET, 9, constant(b"1"))
     second = RewriteOption(Action.REPLACE, 9, constant(b"2"), reverts=True)
     request = make_request("a.b.")

@@ -10,7 +10,7 @@ from tests.support.requests import make_request
 
 
 def read(text: str) -> RewriteOption:
-    """Read the words behind `rewrite edns0`; the first one stands in column 15."""
+    """Parse the arguments after `rewrite edns0`; the first one is in column 15."""
     words, column = [], 15
     for word in text.split(" "):
         words.append(Token(word, Position("Corefile", 2, column)))
@@ -75,5 +75,5 @@ def test_refused(text: str, error: str) -> None:
 @pytest.mark.parametrize(
     ("text", "echoed"), [("local set 9 x", True), ("nsid set", False), ("subnet set 24 56", False)]
 )
-def test_codes_that_replies_show(text: str, echoed: bool) -> None:
+def test_codes_that_replies_echo(text: str, echoed: bool) -> None:
     assert read(text).echoed is echoed

@@ -20,7 +20,7 @@ REGION = Name.from_text("example.org.")
 TTL = TtlRule(1, 2)
 
 
-def test_name_with_the_way_back() -> None:
+def test_name_with_automatic_restoration() -> None:
     request = make_request("WWW.old.example.org.", "MX", qclass="CH")
     rule = RewriteName(
         Suffix(".old.example.org."), ".new.example.org.", automatic=True, undo=(TTL,)
@@ -42,7 +42,7 @@ def test_name_without() -> None:
     assert (step.query, step.undo, step.is_done) == (other.query, (), False)
 
 
-def test_name_that_is_none() -> None:
+def test_name_that_is_invalid() -> None:
     request = make_request("a.b.")
     with pytest.raises(InvalidName, match=r"^\.\.b\.$"):
         RewriteName(Prefix("a."), "..", automatic=True).apply(request.query, request)

@@ -13,7 +13,7 @@ START = Position("Corefile", 2, 1)
 
 
 def read(text: str, warnings: list[str] | None = None) -> Rule:
-    """Read the words behind `rewrite`; the first one stands in column 9."""
+    """Parse the arguments of `rewrite`; the first one is in column 9."""
     words, column = [], 9
     for word in text.split(" "):
         words.append(Token(word, Position("Corefile", 2, column)))

@@ -20,7 +20,7 @@ IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT":
         pytest.param(ConnectionOptions(("conf", "lab"), ("192.0.2.1",)), False, "the API server of kubeconfig conf", id="kubeconfig counts more"),
     ],
 )  # fmt: skip
-def test_which_server_the_words_mean(
+def test_which_server_the_options_select(
     words: ConnectionOptions, in_cluster: bool, server: str, tmp_path: Path
 ) -> None:
     access = ApiAccess(words, IN_CLUSTER, str(tmp_path))
@@ -35,7 +35,7 @@ def test_which_server_the_words_mean(
     asyncio.run(run())
 
 
-def test_an_endpoint_that_is_no_address_is_refused_at_once() -> None:
+def test_an_endpoint_that_is_not_a_url_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match='"ftp://x" is not the address of an API server'):
         ApiAccess(ConnectionOptions(endpoint=("ftp://x",)))
 

@@ -1,4 +1,4 @@
-"""Files of manifests: what is read, what is skipped, and the sentence and line for what is wrong."""
+"""Manifest files: documents, skipped objects, and errors with their lines."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def test_null_is_absent(name: str) -> None:
     assert document.object.spec.type is None
 
 
-def test_a_date_and_an_odd_key_are_text() -> None:
+def test_dates_and_keys_of_other_types_are_text() -> None:
     text = SERVICE + "  deletionTimestamp: 2026-11-01T00:00:00Z\n  labels: {2: two, yes: on-call}\n"
     [document] = read_manifest_file(text.encode(), "a.yaml").documents
     assert isinstance(document.object, Service)
@@ -320,7 +320,7 @@ def test_a_date_and_an_odd_key_are_text() -> None:
     assert document.object.metadata.labels == {"2": "two", "true": "on-call"}
 
 
-def test_the_good_documents_of_a_broken_file_are_read_too() -> None:
+def test_the_valid_documents_of_an_invalid_file_are_read_too() -> None:
     found = read_manifest_file(f"{SERVICE}---\nkind: Pod\n---\n{SERVICE}".encode(), "a.yaml")
     assert len(found.documents) == 2
     assert len(found.problems) == 1

@@ -1,4 +1,4 @@
-"""The source `manifests`: start, changes, broken files."""
+"""The source `manifests`: start, changes, invalid files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def token(text: str, column: int = 1) -> Token:
 
 
 def loaded(*paths: Path | str) -> tuple[list[Object], list[tuple[int, str]]]:
-    """What a start delivers, and what it reports."""
+    """Return the events and reports of a start."""
     batches: list[Sequence[Event]] = []
     sentences: list[tuple[int, str]] = []
     Manifests([str(path) for path in paths]).load(
@@ -139,7 +139,7 @@ def test_check_names_what_is_missing(tmp_path: Path) -> None:
     ]
 
 
-def test_load_serves_the_good_files_and_reports_the_broken_ones(tmp_path: Path) -> None:
+def test_load_serves_the_valid_files_and_reports_the_others(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(service("a"))
     (tmp_path / "b.yaml").write_text(service("b") + "---\nkind: Pod\n")
     objects, sentences = loaded(tmp_path, tmp_path / "gone")
@@ -274,7 +274,7 @@ def watched(
     *,
     notifications: bool = False,
 ) -> Listener:
-    """Load, watch, change the files, and wait for what comes of it."""
+    """Load, watch, change the files, and wait for a condition."""
     listener = Listener()
     # Without notifications polling finds the change; with them it would come too late.
     poll_seconds = 3600.0 if notifications else 0.01
@@ -304,7 +304,7 @@ def has_batch(listener: Listener) -> bool:
 
 
 def replace(path: Path, text: str) -> None:
-    """Put a new file in the place of the old one, as editors do it; nobody sees half of it."""
+    """Replace a file atomically, as editors do."""
     new = path.with_name(".new")
     new.write_text(text)
     new.replace(path)
@@ -395,9 +395,7 @@ def test_files_come_and_go(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_broken_file_holds_back_the_whole_change(
-    tmp_path: Path, text: str, sentence: str
-) -> None:
+def test_an_invalid_file_blocks_the_reload(tmp_path: Path, text: str, sentence: str) -> None:
     good, broken = tmp_path / "a.yaml", tmp_path / "b.yaml"
     good.write_text(service("a"))
     listener = Listener()
@@ -433,8 +431,8 @@ def test_a_broken_file_holds_back_the_whole_change(
 
 
 @pytest.mark.parametrize("blank", [b"", b" \n", b"\xef\xbb\xbf", b"\xff\xfe"])
-def test_a_file_that_is_cut_to_nothing_keeps_what_was_served(tmp_path: Path, blank: bytes) -> None:
-    """`kubectl get ... > FILE` empties the file seconds before it writes it."""
+def test_a_file_that_becomes_empty_keeps_the_last_state(tmp_path: Path, blank: bytes) -> None:
+    """`kubectl get ... > FILE` truncates the file seconds before it writes it."""
     file = tmp_path / "a.yaml"
     file.write_text(service("a"))
 
@@ -468,7 +466,7 @@ def test_files_of_which_nothing_can_be_read_are_not_in_sync_until_corrected(tmp_
     assert listener.batches[1][-1] == "Synced"
 
 
-def test_a_path_that_vanishes_leaves_what_was_served(tmp_path: Path) -> None:
+def test_a_removed_path_keeps_the_last_state(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(service("a"))
     listener = watched(file, file.unlink, lambda listener: bool(listener.sentences))

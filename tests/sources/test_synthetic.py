@@ -1,4 +1,4 @@
-"""The source `synthetic`: its words, its pace, what it delivers."""
+"""The source `synthetic`: settings, rate of changes, events."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ GOOD = [(":status", "200"), ("content-type", "application/dns-message")]
 
 
 class Pair:
-    """A session and the server side that it talks to."""
+    """A session and an HTTP/2 server, connected in memory."""
 
     def __init__(self, method: str = "POST", **server_settings: int) -> None:
         self.session = DohSession("dns.example.net:443", method)
@@ -40,7 +40,7 @@ class Pair:
         self.talk()
 
     def talk(self) -> None:
-        """Let bytes flow until both are silent."""
+        """Exchange bytes until both have nothing to send."""
         while True:
             to_server, to_client = self.session.data_to_send(), self.server.data_to_send()
             if not to_server and not to_client:
@@ -204,7 +204,7 @@ def test_reset_by_the_server(code: int, kind: type[OSError], sentence: str) -> N
     assert pair.session.is_open
 
 
-def test_goodbye_ends_all_queries() -> None:
+def test_a_goaway_fails_all_queries() -> None:
     pair = Pair()
     streams = [pair.ask() for _ in range(2)]
     pair.server.close_connection(last_stream_id=streams[0])
@@ -225,7 +225,7 @@ def test_the_server_s_limit_of_streams() -> None:
     assert pair.session.has_room
 
 
-def test_giving_up_makes_room_and_drops_the_reply() -> None:
+def test_cancel_frees_the_stream_and_ignores_the_reply() -> None:
     pair = Pair(MAX_CONCURRENT_STREAMS=1)
     stream = pair.ask()
     pair.server.send_headers(stream, GOOD)
@@ -295,7 +295,7 @@ def test_settings_are_waited_for() -> None:
     assert session.has_settings
 
 
-def test_close_says_goodbye_once() -> None:
+def test_close_sends_one_goaway() -> None:
     pair = Pair()
     pair.session.close()
     pair.talk()

@@ -56,7 +56,7 @@ async def ask(
     runtime: FakeRuntime | None = None,
     **options: Any,
 ) -> tuple[Reply, Sequence[bytes]]:
-    """Ask a server with this script; return its reply and what it saw."""
+    """Query a server with this script; return its reply and what it received."""
     async with serve(script, script) as server:
         upstream = upstream_of(runtime or FakeRuntime(), server.port, **options)
         try:
@@ -107,7 +107,7 @@ def with_other_id(wire: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("protocol", ["udp", "tcp"])
-def test_other_ids_are_passed_over(protocol: str) -> None:
+def test_other_ids_are_ignored(protocol: str) -> None:
     reply, _ = asyncio.run(ask(with_other_id, protocol=protocol))
     assert section(reply.answer) == [A]
 
@@ -200,7 +200,7 @@ def test_errors(script: Answer, protocol: str, sentence: str) -> None:
     asyncio.run(run())
 
 
-def test_the_budget_counts_where_it_is_less() -> None:
+def test_the_budget_counts_if_it_is_smaller() -> None:
     async def run() -> None:
         async with serve() as server:
             with pytest.raises(UpstreamError, match=r"within 0\.05s"):
@@ -210,7 +210,7 @@ def test_the_budget_counts_where_it_is_less() -> None:
 
 
 def reuse_counts(runtime: FakeRuntime, protocol: str) -> tuple[float, float]:
-    """How many connections were reused and opened."""
+    """Return how many connections were reused and opened."""
     totals = []
     for name in ("hits", "misses"):
         counter = runtime.metrics.counter(f"coredns_proxy_conn_cache_{name}_total", "")
@@ -261,7 +261,7 @@ def test_connections_are_reused(
     asyncio.run(run())
 
 
-def test_a_kept_connection_that_closes_under_the_query_is_no_failure() -> None:
+def test_an_idle_connection_that_closes_during_a_query_is_no_failure() -> None:
     async def run() -> None:
         runtime = FakeRuntime()
         asked: list[bytes] = []
@@ -330,7 +330,7 @@ def test_tls(name: str, is_trusted: bool, sentence: str | None, tmp_path: Path) 
     ],
 )
 def test_probe(check: HealthCheck, force_tcp: bool, name: str, rd: bool) -> None:
-    """Any reply at all is a good one, even to another question."""
+    """Any reply counts, even one to another question."""
     script: Answer = lambda wire: [wire[:2] + b"\x80\5" + bytes(8)]  # noqa: E731 - a script is a value here
 
     async def run() -> None:

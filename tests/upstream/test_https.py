@@ -27,7 +27,7 @@ QUERY = b"\0\0" + WIRE[2:]
 
 @pytest.fixture(params=sorted(LOOPS), autouse=True)
 def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Play each test on both event loops, whose transports are not alike."""
+    """Run each test on both event loops, whose transports differ."""
     monkeypatch.setattr(asyncio, "run", partial(sockets.run, loop=request.param))
 
 
@@ -43,7 +43,7 @@ def context(certificate: Certificate) -> ssl.SSLContext:
 
 
 class Line:
-    """A line to a scripted server, with its clock and what it counted."""
+    """An HttpsPool with a scripted server, a clock and counts."""
 
     def __init__(
         self, server: DohUpstream, certificate: Certificate, expire: float, max_age: float
@@ -143,7 +143,7 @@ def test_all_queries_share_a_connection(certificate: Certificate) -> None:
     asyncio.run(run())
 
 
-def test_more_queries_than_the_server_takes_at_a_time(certificate: Certificate) -> None:
+def test_more_queries_than_the_server_accepts_at_once(certificate: Certificate) -> None:
     async def run() -> None:
         async with line_to(certificate, at_most=3) as line:
             await line.ask()
@@ -175,7 +175,7 @@ def test_how_long_a_connection_is_kept(
     asyncio.run(run())
 
 
-def test_sweep_closes_what_is_idle(certificate: Certificate) -> None:
+def test_sweep_closes_an_idle_connection(certificate: Certificate) -> None:
     async def run() -> None:
         async with line_to(certificate) as line:
             line.line.sweep()
@@ -190,7 +190,7 @@ def test_sweep_closes_what_is_idle(certificate: Certificate) -> None:
     asyncio.run(run())
 
 
-def test_a_connection_that_says_goodbye_under_a_query_is_no_failure(
+def test_a_goaway_during_a_query_is_no_failure(
     certificate: Certificate,
 ) -> None:
     async def run() -> None:
@@ -223,7 +223,7 @@ def test_a_server_that_always_closes(certificate: Certificate) -> None:
     asyncio.run(run())
 
 
-def test_after_silence_another_connection_is_used(certificate: Certificate) -> None:
+def test_after_a_timeout_another_connection_is_used(certificate: Certificate) -> None:
     async def run() -> None:
         script = [silence, FOUND]
 
@@ -238,7 +238,7 @@ def test_after_silence_another_connection_is_used(certificate: Certificate) -> N
     asyncio.run(run())
 
 
-def test_one_bad_answer_closes_nothing(certificate: Certificate) -> None:
+def test_one_invalid_response_closes_nothing(certificate: Certificate) -> None:
     async def run() -> None:
         async with line_to(certificate) as line:
             line.server.status = 503
@@ -267,7 +267,7 @@ def test_closed_in_between_queries_are_answered_and_nothing_is_kept(
     asyncio.run(run())
 
 
-def test_nobody_listens(certificate: Certificate) -> None:
+def test_no_listener(certificate: Certificate) -> None:
     async def run() -> None:
         async with serve_doh(FOUND, certificate) as server:
             pass

@@ -25,7 +25,7 @@ def by_type(a: Answer, aaaa: Answer) -> Answer:
 
 
 def find(*scripts: Answer, tcp: Answer = silence, host: HostTarget = HOST) -> list[str]:
-    """Look a host up through resolvers with these scripts."""
+    """Look up a host with resolvers that follow these scripts."""
 
     async def run() -> list[str]:
         async with asyncio.timeout(10):
@@ -70,7 +70,7 @@ def test_resolvers(
     assert find(*scripts) == found
 
 
-def test_a_cut_reply_is_asked_for_over_tcp() -> None:
+def test_a_truncated_reply_is_retried_over_tcp() -> None:
     cut = answer(flags=dns.flags.TC | dns.flags.RA)
     assert find(cut, tcp=by_type(answer(V4), answer())) == ["192.0.2.1:5353"]
 
@@ -98,7 +98,7 @@ def test_nothing_found(script: Answer, reason: str, monkeypatch: pytest.MonkeyPa
     assert sentence.endswith(f"{after}; write an address, or use another resolver")
 
 
-def test_nobody_listens_at_the_resolver() -> None:
+def test_no_listener_at_the_resolver() -> None:
     async def run() -> None:
         async with serve() as server:
             port = server.port
@@ -109,7 +109,7 @@ def test_nobody_listens_at_the_resolver() -> None:
 
 
 class Resolver:
-    """In place of the loop's getaddrinfo()."""
+    """Replaces the loop's getaddrinfo()."""
 
     def __init__(self, found: list[str] | OSError) -> None:
         self.found, self.asked = found, list[tuple[str, int]]()
@@ -139,7 +139,7 @@ def test_without_resolvers_this_host_is_asked() -> None:
     assert resolver.asked == [("dns.example.net", 0)]
 
 
-def test_an_upstream_is_there_once_and_in_the_order_of_the_words() -> None:
+def test_upstreams_are_unique_and_in_the_order_of_the_arguments() -> None:
     resolver = Resolver(["192.0.2.2", "192.0.2.1", "192.0.2.2"])
     tls = HOST._replace(transport="tls")
     first = Target("dns", "192.0.2.1", 5353)
@@ -159,7 +159,7 @@ def test_an_unknown_host() -> None:
     )
 
 
-def test_a_host_resolver_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_resolver_that_does_not_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "SYSTEM_TIMEOUT", 0.01)
 
     class Silent(Resolver):

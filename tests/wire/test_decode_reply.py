@@ -115,7 +115,7 @@ def test_question_in_another_case() -> None:
     assert decode_reply(wire, QUERY) == Reply()
 
 
-def test_counts_that_promise_too_much() -> None:
+def test_counts_above_the_number_of_records() -> None:
     wire = b"\x12\x34\x80\0\0\1\0\7\0\0\0\0" + QUESTION
     assert decode_reply(wire, QUERY) == Reply()
 

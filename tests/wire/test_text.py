@@ -70,7 +70,7 @@ def test_both_ways_as_dnspython(rrtype: str, text: str) -> None:
     ],
     ids=["spaces", "no-final-dot", "txt-bare", "txt-escaped-space", "txt-not-ascii", "known-as-hex", "hex", "empty"],
 )  # fmt: skip
-def test_other_ways_to_write_it(rrtype: str, text: str, wire: bytes) -> None:
+def test_other_forms(rrtype: str, text: str, wire: bytes) -> None:
     assert rdata_from_text(type_from_text(rrtype), text) == wire
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-FIRST: Final = 0.8  # seconds
-MAX: Final = 30.0
+FIRST_PAUSE: Final = 0.8  # seconds
+MAX_PAUSE: Final = 30.0
 FACTOR: Final = 2.0
 HEALTHY: Final = 120.0  # seconds without a failure after which the backoff is reset
 
@@ -21,14 +21,14 @@ class Backoff:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._next = FIRST
+        self._next = FIRST_PAUSE
         self._last_failure: float | None = None
 
     def pause(self, now: float) -> float:
         """Return the seconds to wait after a failure at monotonic time `now`."""
         if self._last_failure is not None and now - self._last_failure > HEALTHY + self._next:
-            self._next = FIRST
+            self._next = FIRST_PAUSE
         self._last_failure = now
-        pause = min(self._next * (1.0 + self._random.random()), MAX)
-        self._next = min(self._next * FACTOR, MAX)
+        pause = min(self._next * (1.0 + self._random.random()), MAX_PAUSE)
+        self._next = min(self._next * FACTOR, MAX_PAUSE)
         return pause

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from hsdns.apiserver.backoff import FIRST
+from hsdns.apiserver.backoff import FIRST_PAUSE
 from hsdns.apiserver.reflector import Key, Observer, Reflector
 from hsdns.apiserver.resource import Scope
 from hsdns.cluster.source import Report
@@ -163,7 +163,7 @@ class Contact:
 
     async def wait(self, seconds: float) -> None:
         """Wait, but no longer than until another scope has recovered, and at least for the first backoff."""
-        at_least = min(seconds, FIRST)
+        at_least = min(seconds, FIRST_PAUSE)
         await asyncio.sleep(at_least)
         try:
             async with asyncio.timeout(seconds - at_least):

@@ -57,11 +57,11 @@ def read_context(path: str, name: str = "") -> Context:
         if not name:
             raise KubeconfigError(
                 f'kubeconfig {path} has no current-context; name one: "kubeconfig {path} CONTEXT"'
-                f"{_known(contexts)}"
+                f"{_listed(contexts)}"
             )
     if name not in contexts:
         raise KubeconfigError(
-            f'kubeconfig {path} has no context "{name}"{_did_you_mean(name, contexts)}{_known(contexts)}'
+            f'kubeconfig {path} has no context "{name}"{_did_you_mean(name, contexts)}{_listed(contexts)}'
         )
     context = contexts[name]
     clusters = _entries(content, "clusters", "cluster", path)
@@ -134,7 +134,7 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
     return f'; did you mean "{close[0]}"?' if close else ""
 
 
-def _known(names: Iterable[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     listed = sorted(names)
     shown = ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
     return f" (it has: {shown})" if shown else " (it has none)"

@@ -25,18 +25,18 @@ class LineSplitter:
     def feed(self, data: bytes) -> list[bytes]:
         """Add bytes; return the completed lines without their ends and without empty lines."""
         if b"\n" not in data:
-            self._keep(data)
+            self._buffer_partial(data)
             return []
         first, *others = data.split(b"\n")
         rest = others.pop()
         lines = []
-        self._keep(first)
+        self._buffer_partial(first)
         if not self._skipping and self._rest:
             lines.append(bytes(self._rest))
         self._rest.clear()
         self._skipping = False
         lines += filter(None, others)
-        self._keep(rest)
+        self._buffer_partial(rest)
         return lines
 
     @property
@@ -44,7 +44,7 @@ class LineSplitter:
         """Whether an incomplete line is buffered."""
         return self._skipping or bool(self._rest)
 
-    def _keep(self, data: bytes) -> None:
+    def _buffer_partial(self, data: bytes) -> None:
         if self._skipping:
             return
         if len(self._rest) + len(data) > self._limit:

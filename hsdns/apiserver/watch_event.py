@@ -150,7 +150,7 @@ def _decode_other_event(line: bytes, fault: str) -> Event:
             raise MalformedEvent(f"an ERROR event that is not a Status ({error})") from None
         return Event(kind, None, "", ("", ""), status=status)
     if kind not in ("ADDED", "MODIFIED", "DELETED"):
-        raise MalformedEvent(_shown(line))
+        raise MalformedEvent(_excerpt(line))
     meta = _line_decoder(_AnyObject).decode(line).object.metadata
     if not meta.name:
         raise MalformedEvent("an object without a name")
@@ -172,7 +172,7 @@ def _decode_malformed_page(body: bytes, resource: Resource) -> Page:
     try:
         found = _list_decoder(msgspec.Raw).decode(body)
     except _FAULTS:
-        raise MalformedEvent(_shown(body)) from None
+        raise MalformedEvent(_excerpt(body)) from None
     decoder = msgspec.json.Decoder(resource.type)
     objects: list[Object] = []
     faults = []
@@ -183,7 +183,7 @@ def _decode_malformed_page(body: bytes, resource: Resource) -> Page:
             try:
                 meta = msgspec.json.decode(item, type=_AnyObject).metadata
             except _FAULTS:
-                raise MalformedEvent(_shown(bytes(item))) from None
+                raise MalformedEvent(_excerpt(bytes(item))) from None
             faults.append(((meta.namespace, meta.name), str(error)))
     return Page(objects, found.metadata.resource_version, found.metadata.continue_, faults)
 
@@ -195,10 +195,10 @@ def decode_status(text: str, code: int) -> Status:
     except _FAULTS:
         status = Status()
     if status.kind != "Status":
-        return Status("", code, "", _shown(text.encode()))
+        return Status("", code, "", _excerpt(text.encode()))
     return msgspec.structs.replace(status, code=code)
 
 
-def _shown(data: bytes) -> str:
+def _excerpt(data: bytes) -> str:
     words = " ".join(data[:400].decode("utf-8", "replace").split())
     return f'"{words[:120]}"' if words else "nothing"

@@ -12,13 +12,12 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import Final
 
 from hsdns.corefile.environment import substitute
 from hsdns.corefile.lexer import Lexeme, tokenize
-from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 
 MAX_SNIPPET_IMPORTS: Final = 10_000  # both as in caddyfile/parse.go
 MAX_FILE_IMPORTS: Final = 100_000
@@ -205,8 +204,7 @@ class Stream:
         for lexeme in self._root:
             if lexeme.text == f"({name})":
                 return f'snippet "({name})" must be defined before it is imported; move it up from {lexeme.position}'
-        near = get_close_matches(name, sorted(self._snippets), n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
+        hint = did_you_mean(name, self._snippets)
         return f'nothing to import: there is no snippet "({name})" and no file {path}{hint}'
 
     def _push(self, frame: _Frame, target: Token) -> None:

@@ -217,7 +217,7 @@ class _Checker:
     def _arguments(self, node: tree.Call, signature: Signature) -> Type:
         found = [self.visit(argument) for argument in node.arguments]
         if not signature.fits(len(found)):
-            raise ExpressionError(_wanted(node.name, signature, len(found)), node.at)
+            raise ExpressionError(_count_error(node.name, signature, len(found)), node.at)
         for index, (argument, kind) in enumerate(zip(node.arguments, found, strict=True)):
             kinds = signature.kinds(index)
             if not kind.may_be(*kinds):
@@ -293,7 +293,7 @@ def _promoted(left: Type, right: Type) -> Type:
     return FLOAT if "float" in (left.kind, right.kind) else INT
 
 
-def _wanted(name: str, signature: Signature, found: int) -> str:
+def _count_error(name: str, signature: Signature, found: int) -> str:
     low, high = signature.required, len(signature.arguments)
     if signature.variadic:
         wanted = f"{low} or more"

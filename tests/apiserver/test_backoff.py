@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from hsdns.apiserver.backoff import FIRST, HEALTHY, MAX, Backoff
+from hsdns.apiserver.backoff import FIRST_PAUSE, HEALTHY, MAX_PAUSE, Backoff
 
 
 class Fixed(Random):
@@ -35,5 +35,5 @@ def test_the_backoff_is_reset_after_two_minutes() -> None:
     backoff = Backoff(Fixed(0.0))
     for now in range(8):
         backoff.pause(float(now))
-    assert backoff.pause(7.0 + MAX + HEALTHY) == MAX
-    assert backoff.pause(7.0 + 3 * MAX + 3 * HEALTHY) == FIRST
+    assert backoff.pause(7.0 + MAX_PAUSE + HEALTHY) == MAX_PAUSE
+    assert backoff.pause(7.0 + 3 * MAX_PAUSE + 3 * HEALTHY) == FIRST_PAUSE

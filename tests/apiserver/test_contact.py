@@ -105,7 +105,7 @@ def test_silence_is_that_of_the_oldest_scope() -> None:
 def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         harness = Harness()
-        monkeypatch.setattr("hsdns.apiserver.contact.FIRST", 0.0)
+        monkeypatch.setattr("hsdns.apiserver.contact.FIRST_PAUSE", 0.0)
         harness.lose("connection refused")
         waiting = asyncio.create_task(harness.contact.wait(30.0))
         for _ in range(5):

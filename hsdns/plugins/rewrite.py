@@ -19,7 +19,7 @@ from typing import ClassVar, Self
 
 from hsdns.chain import Block, Handler, Next, Request, Runtime
 from hsdns.corefile.tree import CorefileError, Directive, Token
-from hsdns.rewriting.draft import BadName, Draft, ReplyRule, rewrite
+from hsdns.rewriting.draft import Draft, InvalidName, ReplyRule, rewrite
 from hsdns.rewriting.option import RewriteOption, reverted
 from hsdns.rewriting.rule import Rule
 from hsdns.rewriting.syntax import read_rule
@@ -60,7 +60,7 @@ class Rewrite(Handler):
         """Return the names that any rule may match."""
         found: list[Name] = []
         for rule in self.rules:
-            names = rule.names_matched(zone)
+            names = rule.affected_names(zone)
             if names is None:
                 return None
             found += names
@@ -87,7 +87,7 @@ class Rewrite(Handler):
                 reply = reply.replace(written=True, edns_options=_shown_options(query))
             if undo and reply.written and not reply.dropped:
                 reply = await self._undo(below, reply, undo)
-        except BadName as bad:
+        except InvalidName as bad:
             reply = unwritten(Rcode.SERVFAIL, f"invalid name after rewrite: {bad.text}")
         if self._has_options and reply.edns is None and query.edns is not None:
             reply = reply.replace(edns=reverted(query.edns, tuple(undo)))

@@ -128,8 +128,8 @@ class Secondary(Handler):
 
     def _start_zone(self, zone: SecondaryZone) -> Awaitable[Any]:
         runtime = self._runtime
-        refreshing = zone.keep(runtime.clock, runtime.random, self._notify)
-        return runtime.spawn(refreshing, f"secondary {zone.origin.to_text()}")
+        keeping = zone.run(runtime.clock, runtime.random, self._notify)
+        return runtime.spawn(keeping, f"secondary {zone.origin.to_text()}")
 
     def _notify(self, zone: Name) -> None:
         if self._transfer is not None:

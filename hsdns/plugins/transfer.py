@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from hsdns.authority.address import endpoint_to_text, is_from, read_endpoint
 from hsdns.authority.notify import send_notify
-from hsdns.authority.outgoing import asked_serial, batches
+from hsdns.authority.outgoing import batches, client_serial
 from hsdns.authority.zone import serial_of
 from hsdns.chain import Block, Endpoint, Handler, Next, Request, Runtime
 from hsdns.chain import Transfer as Outgoing
@@ -135,7 +135,7 @@ class Transfer(Handler):
             return Reply(rcode=Rcode.REFUSED)
         serial = None
         if query.qtype == RRType.IXFR:
-            serial = asked_serial(query)
+            serial = client_serial(query)
             if serial is None:
                 return unwritten(Rcode.SERVFAIL)
         try:

@@ -83,7 +83,7 @@ def test_passes_queries_on() -> None:
     [
         (
             "metadata\nmetadata",
-            'Corefile:3:1: "metadata" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "metadata" may occur only once in a server block; merge it with the first',
         ),
         ("metadata {\n x\n}", 'Corefile:3:2: "metadata" has no properties, found "x"'),
         (

@@ -93,7 +93,7 @@ def test_not_cacheable() -> None:
         ("nsid {\n x\n}", 'Corefile:3:2: "nsid" has no properties, found "x"'),
         (
             "nsid a\nnsid b",
-            'Corefile:3:1: "nsid" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "nsid" may occur only once in a server block; merge it with the first',
         ),
         (
             f"nsid {'x' * 4097}",

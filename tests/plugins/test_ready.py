@@ -136,7 +136,7 @@ def test_setup(text: str, address: str) -> None:
         ),
         pytest.param(
             "ready\nready",
-            'Corefile:3:1: "ready" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "ready" may occur only once in a server block; merge it with the first',
             id="twice",
         ),
         pytest.param(

@@ -344,7 +344,7 @@ def test_cacheable_and_names_answered_first(
         ),
         (
             "rewrite {\n name a.b c.d\n ttl a 5\n}",
-            'Corefile:3:7: "a.b" is no way to match; they are exact, prefix, suffix, substring, regex',
+            'Corefile:3:7: "a.b" is not a kind of match; kinds are exact, prefix, suffix, substring, regex',
         ),
     ],
 )

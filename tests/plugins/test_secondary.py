@@ -382,8 +382,8 @@ def test_a_zone_of_the_corefile_is_not_a_member(primaries: Primaries) -> None:
         ),
         pytest.param(
             "secondary {\n transfer from *\n}",
-            'Corefile:3:16: "*" is no IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300',
-            id="any-address",
+            'Corefile:3:16: "*" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300',
+            id="anybody",
         ),
         pytest.param(
             "secondary {\n upstream\n}",

@@ -203,7 +203,7 @@ def test_a_failed_notify_is_logged(
         ),
         pytest.param(
             "transfer {\n to ns.example.org\n}",
-            'Corefile:3:5: "ns.example.org" is no IP address; write it as 192.0.2.1, 192.0.2.1:5300 or '
+            'Corefile:3:5: "ns.example.org" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or '
             "[2001:db8::1]:5300",
             id="name",
         ),

@@ -97,7 +97,7 @@ def test_provides_its_name_and_passes_queries_on() -> None:
         ('view ""', "Corefile:2:6: the name of a view cannot be empty"),
         (
             "view a\nview b",
-            'Corefile:3:1: "view" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "view" may occur only once in a server block; merge it with the first',
         ),
         (
             "view a {\n expr\n}",

@@ -30,7 +30,7 @@ FOUND = Reply()
         ("loop {\nx\n}", 'Corefile:3:1: "loop" has no properties, found "x"'),
         (
             "loop\nloop",
-            'Corefile:3:1: "loop" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "loop" may occur only once in a server block; merge it with the first',
         ),
     ],
     ids=["argument", "word", "arguments", "property", "twice"],

@@ -54,7 +54,9 @@ class SearchSetup:
         self.ports = [server.port for server in servers]
         text = self._forward_text.format(" ".join(f"127.0.0.1:{port}" for port in self.ports))
         self.forward = set_up(Forward, text)
-        self.forward.routes[0].manner = self.forward.routes[0].manner._replace(read_timeout=0.05)
+        self.forward.routes[0].settings = self.forward.routes[0].settings._replace(
+            read_timeout=0.05
+        )
         self.plugin.meet([self.plugin, self.forward])
         await self.forward.start(self.runtime)
         stack.push_async_callback(self.runtime.stop_tasks)

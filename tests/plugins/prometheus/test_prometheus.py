@@ -301,7 +301,7 @@ def test_setup(text: str, address: str) -> None:
         ("prometheus {\n x\n}", 'Corefile:3:2: unknown property "x" of prometheus'),
         (
             "prometheus\nprometheus",
-            'Corefile:3:1: "prometheus" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "prometheus" may occur only once in a server block; merge it with the first',
         ),
     ],
 )

@@ -288,7 +288,7 @@ def test_upstream_has_no_effect() -> None:
         ),
         (
             'template IN A {\n answer "{{ .Name"\n}',
-            "Corefile:3:9: template: the action has no end (at character 1)",
+            "Corefile:3:9: template: the action is not closed (at character 1)",
         ),
         (
             'template IN A {\n answer ok "a {{ prnt 1 }}"\n}',

@@ -173,7 +173,7 @@ def choose(
             id="root-at-last",
         ),
         pytest.param(
-            {"example.org": [("red", "www")]}, "ftp.example.org", "A", None, id="nobody-takes-it"
+            {"example.org": [("red", "www")]}, "ftp.example.org", "A", None, id="no-block-takes-it"
         ),
         pytest.param({"example.org": [("red", "")]}, "example.net", "A", None, id="no-zone"),
         pytest.param(

@@ -76,8 +76,8 @@ def no_spawn(coro: Coroutine[Any, Any, Reply]) -> Any:
     ("tags", "answers", "asked", "error"),
     [
         pytest.param("", "", "", "plugin/block: no next plugin found", id="no-handler"),
-        pytest.param("a", "", "a", "plugin/a: no next plugin found<a", id="nobody-answers"),
-        pytest.param("abc", "", "abc", "plugin/c: no next plugin found<c<b<a", id="nobody-of-three-answers"),
+        pytest.param("a", "", "a", "plugin/a: no next plugin found<a", id="no-answer"),
+        pytest.param("abc", "", "abc", "plugin/c: no next plugin found<c<b<a", id="no-answer-of-three"),
         pytest.param("abc", "b", "ab", "<b<a", id="second-answers"),
         pytest.param("abc", "a", "a", "<a", id="first-answers"),
     ],

@@ -60,7 +60,7 @@ def test_groups_count_as_the_chain_would(twin: ModuleType, text: str, plugin: st
 def test_cache_counts(twin: ModuleType, text: str, hits: dict[str, int], misses: int) -> None:
     """Four times each: one that the chain answers, three that the table does."""
     memory_server = MemoryServer(block(text), twin, OBJECTS)
-    memory_server.runtime.now = time.monotonic()  # learning looks at the real clock
+    memory_server.runtime.now = time.monotonic()  # storing looks at the real clock
     for question in ("web.default.svc.cluster.local.", "web.default.svc.cluster.local. AAAA"):
         wire = ask(question)
         memory_server.from_chain(wire)
@@ -81,7 +81,7 @@ def test_cache_counts_what_it_saw(twin: ModuleType) -> None:
     memory_server = MemoryServer(
         block(f"{rules}cache 30 cluster.local\n{KUBERNETES}"), twin, OBJECTS
     )
-    memory_server.runtime.now = time.monotonic()  # learning looks at the real clock
+    memory_server.runtime.now = time.monotonic()  # storing looks at the real clock
     wire = ask("web.apps.test.")
     memory_server.from_chain(wire)
     for _ in range(3):

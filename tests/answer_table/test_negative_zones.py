@@ -93,15 +93,15 @@ NEGATIVE_ZONES = [
 
 
 @pytest.mark.parametrize(("corefile", "inside", "outside"), NEGATIVE_ZONES)
-def test_region(
+def test_negative_zone(
     twin: ModuleType, corefile: str, inside: Sequence[str], outside: Sequence[str]
 ) -> None:
     """Inside every other name is answered once one was, outside none before the chain was asked for it."""
     memory_server = MemoryServer(corefile, twin, OBJECTS)
     for qtype in ("PTR", "A"):  # of PTR hosts passes on what it does not know
         for name in (*inside, *outside, "y.cluster.local.", "z.cluster.local."):
-            memory_server.from_chain(ask(f"taught-{name} {qtype}"))
-            memory_server.from_chain(ask(f"taught-{name} {qtype}"))
+            memory_server.from_chain(ask(f"first-{name} {qtype}"))
+            memory_server.from_chain(ask(f"first-{name} {qtype}"))
     for name in inside:
         for left in ("", "a.", "b.c."):
             assert_same(memory_server, f"{left}{name}", is_fast=True)
@@ -110,7 +110,7 @@ def test_region(
             assert_same(memory_server, f"{left}{name}", is_fast=False)
 
 
-def test_region_is_not_taught_by_a_name_that_a_handler_claims(twin: ModuleType) -> None:
+def test_name_that_a_handler_answers_first_is_no_template(twin: ModuleType) -> None:
     text = f"rewrite ttl suffix .sub.cluster.local 9\n{KUBERNETES}"
     memory_server = MemoryServer(block(text), twin, OBJECTS)
     for name in (f"a.{SUB}", f"b.{SUB}"):
@@ -125,7 +125,7 @@ def test_region_is_not_taught_by_a_name_that_a_handler_claims(twin: ModuleType) 
 @pytest.mark.parametrize(
     "qtype", [*map(type_to_text, NEGATIVE_TYPES), "SOA", "ANY", "DS", "TYPE65280"]
 )
-def test_types_of_a_region(twin: ModuleType, qtype: str) -> None:
+def test_types_of_a_negative_zone(twin: ModuleType, qtype: str) -> None:
     memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
     assert memory_server.stores("first.cluster.local.")
     wire = ask(f"second.cluster.local. {qtype}")
@@ -135,7 +135,7 @@ def test_types_of_a_region(twin: ModuleType, qtype: str) -> None:
         assert found == memory_server.from_chain(wire, stores=False)
 
 
-def test_region_is_taught_by_its_own_block_alone(twin: ModuleType) -> None:
+def test_template_comes_from_the_block_of_the_negative_zone(twin: ModuleType) -> None:
     """Another block may say other things of the same zone."""
     corefile = block(kubernetes("cluster.local", "ttl 30")) + block(
         kubernetes("cluster.local", "ttl 7"), "sub.cluster.local:53"

@@ -26,7 +26,7 @@ from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 from tests.support.servers.table_over_udp import TableOverUdp
 
 
-def test_stock_corefile_is_kept(twin: ModuleType) -> None:
+def test_stock_corefile(twin: ModuleType) -> None:
     memory_server = MemoryServer(STOCK, twin, OBJECTS)
     assert memory_server.writer.is_needed
     for question in (
@@ -37,7 +37,7 @@ def test_stock_corefile_is_kept(twin: ModuleType) -> None:
         assert memory_server.stores(question)
 
 
-def test_listener_keeps_where_any_block_does(twin: ModuleType) -> None:
+def test_writer_is_needed_where_any_block_is_cacheable(twin: ModuleType) -> None:
     memory_server = MemoryServer(
         block(KUBERNETES, "cluster.local:53") + block("whoami"), twin, OBJECTS
     )
@@ -76,7 +76,7 @@ def test_listener_keeps_where_any_block_does(twin: ModuleType) -> None:
         ("a.web.default.svc.cluster.local. A", {}),
     ],
 )  # fmt: skip
-def test_learned(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
+def test_stored(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
     memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
     assert memory_server.stores(question, **options)
     wire = ask(question, query_id=99, **options)
@@ -94,18 +94,18 @@ def test_learned(twin: ModuleType, question: str, options: dict[str, Any]) -> No
         pytest.param("example.org. A", {}, id="no-next-plugin"),
     ],
 )  # fmt: skip
-def test_not_learned(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
+def test_not_stored(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
     memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
     assert not memory_server.stores(question, **options)
     assert memory_server.writer.table.statistics().entries == 0
 
 
-def test_pods_that_are_verified_are_not_learned(twin: ModuleType) -> None:
+def test_verified_pods_are_not_stored(twin: ModuleType) -> None:
     memory_server = MemoryServer(block(kubernetes("cluster.local", "pods verified")), twin, OBJECTS)
     assert not memory_server.stores("1-2-3-4.default.pod.cluster.local.")
 
 
-def test_hosts_own_answers_are_not_learned(twin: ModuleType) -> None:
+def test_replies_of_hosts_are_not_stored(twin: ModuleType) -> None:
     memory_server = MemoryServer(
         block(hosts("192.0.2.9 web.default.svc.cluster.local")), twin, OBJECTS
     )
@@ -113,7 +113,7 @@ def test_hosts_own_answers_are_not_learned(twin: ModuleType) -> None:
     assert memory_server.stores("db.default.svc.cluster.local.")
 
 
-def test_what_is_cut_for_a_client_is_learned_whole(twin: ModuleType) -> None:
+def test_reply_that_is_truncated_for_a_client_is_stored_whole(twin: ModuleType) -> None:
     memory_server = MemoryServer(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(1)])
     question = "db.default.svc.cluster.local."
     for edns in (None, Edns(512), Edns(700), Edns(4096)):
@@ -134,22 +134,25 @@ SIZES = (
 
 @pytest.mark.sockets
 @pytest.mark.parametrize(
-    ("learned", "left", "most"),
+    ("stored", "left", "most"),
     [
         pytest.param("db.default.svc.cluster.local.", "", 600, id="addresses"),
-        pytest.param("nope.default.svc.cluster.local.", "other.", 600, id="region"),
+        pytest.param("nope.default.svc.cluster.local.", "other.", 600, id="negative-zone"),
         pytest.param("db.default.svc.sub.cluster.local.", "", 900, id="addresses-of-another-block"),
         pytest.param(
-            "nope.default.svc.sub.cluster.local.", "other.", 900, id="region-of-another-block"
+            "nope.default.svc.sub.cluster.local.",
+            "other.",
+            900,
+            id="negative-zone-of-another-block",
         ),
-        pytest.param("nope.default.svc.cached.test.", "", 700, id="no-region"),
+        pytest.param("nope.default.svc.cached.test.", "", 700, id="no-negative-zone"),
     ],
 )
-@pytest.mark.parametrize("taught_over", ["udp", "tcp"])
+@pytest.mark.parametrize("stored_over", ["udp", "tcp"])
 def test_sizes_are_lowered_as_in_the_chain(
-    twin: ModuleType, learned: str, left: str, most: int, taught_over: str
+    twin: ModuleType, stored: str, left: str, most: int, stored_over: str
 ) -> None:
-    """Each block has its own size, whatever the size and the way of the query that was learned."""
+    """Each block has its own size, whatever the size and the transport of the query whose reply is stored."""
     memory_server = MemoryServer(SIZES, twin, [*OBJECTS, *many_endpoints(1)])
     sizes = [0, 300, 512, 513, 599, 600, 601, 899, 900, 901, 1232, 4096, 65535]
     forms = [
@@ -158,10 +161,10 @@ def test_sizes_are_lowered_as_in_the_chain(
         for options in ((), ((10, b"12345678"),), ((3, bytes(200)), (8, b"away"), (12, bytes(99))))
     ]
     for form in (None, forms[-3]):
-        memory_server.from_chain(ask(learned, edns=form), taught_over)
+        memory_server.from_chain(ask(stored, edns=form), stored_over)
     with TableOverUdp(twin) as datagrams:
         for form in (None, *forms, *forms):  # the second time over UDP what is prepared
-            wire = ask(f"{left}{learned}", edns=form)
+            wire = ask(f"{left}{stored}", edns=form)
             fast, slow = (
                 datagrams.ask(memory_server.writer.table, wire),
                 memory_server.from_chain(wire, stores=False),
@@ -180,14 +183,14 @@ def test_sizes_are_lowered_as_in_the_chain(
     assert bool(statistics.negative_hits) is bool(left)
 
 
-def test_what_is_too_long_is_not_learned(twin: ModuleType) -> None:
+def test_reply_that_is_too_long_is_not_stored(twin: ModuleType) -> None:
     memory_server = MemoryServer(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(6)])
     assert not memory_server.stores("db.default.svc.cluster.local.")
     assert not memory_server.stores("db.default.svc.cluster.local.", edns=Edns(4096))
 
 
 @pytest.mark.parametrize(
-    ("changes", "learned"),
+    ("changes", "stored"),
     [
         pytest.param({}, 1, id="as-it-is"),
         pytest.param({"fresh": False}, 0, id="not-fresh"),
@@ -200,7 +203,7 @@ def test_what_is_too_long_is_not_learned(twin: ModuleType) -> None:
         pytest.param({"rd": True}, 0, id="own-rd"),
     ],
 )
-def test_reply_that_may_be_kept(twin: ModuleType, changes: dict[str, Any], learned: int) -> None:
+def test_reply_that_may_be_stored(twin: ModuleType, changes: dict[str, Any], stored: int) -> None:
     memory_server = MemoryServer(block(f"bufsize 600\n{KUBERNETES}"), twin, OBJECTS)
     wire = ask("web.default.svc.cluster.local.", edns=Edns(4096))
     query = decode(wire)
@@ -209,7 +212,7 @@ def test_reply_that_may_be_kept(twin: ModuleType, changes: dict[str, Any], learn
         wire, query, reply, encode(query, reply, 512), memory_server.writer.dependencies()
     )
     memory_server.writer.flush()
-    assert memory_server.writer.table.statistics().entries == learned
+    assert memory_server.writer.table.statistics().entries == stored
 
 
 @pytest.mark.parametrize("rotates", [False, True])
@@ -223,19 +226,19 @@ def test_addresses_take_turns_where_a_handler_says_so(twin: ModuleType, rotates:
     assert found[:2] == found[2:]
 
 
-def test_event_between_computing_and_learning(twin: ModuleType) -> None:
+def test_event_between_answering_and_storing(twin: ModuleType) -> None:
     """A reply that was put by before an event is not given after it."""
     memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
     wire = ask("db.default.svc.cluster.local.")
     writer = memory_server.writer
     held: list[tuple[Any, ...]] = []
-    note = writer.enqueue
-    writer.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # what was noted is learned later
+    enqueue = writer.enqueue
+    writer.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # stored later
     memory_server.from_chain(wire)
     memory_server.apply(Upserted(endpoint_slice("default/db-1", "db", "10.0.0.3", version="2")))
-    writer.enqueue = note  # type: ignore[method-assign]  # as it was
+    writer.enqueue = enqueue  # type: ignore[method-assign]  # as it was
     (found,) = held
-    note(*found)
+    enqueue(*found)
     writer.flush()
     assert memory_server.from_table(wire) is None
     assert writer.table.statistics().entries == 0

@@ -95,7 +95,7 @@ def test_handler_that_raises(debugs: bool, monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_waits_does_so_in_the_configurations_own_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So that a reload knows when nobody needs the old plugins any more."""
+    """So that a reload knows when no query needs the old plugins any more."""
     go_on = asyncio.Event()
 
     async def wait(self: Any, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import cast
 
 import pytest
@@ -14,6 +13,7 @@ from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
+from loadtest.ports import free_port
 
 pytestmark = pytest.mark.sockets
 ZONE = Name.from_text("example.org.")
@@ -84,9 +84,6 @@ def test_message() -> None:
 
 
 def test_nobody_is_there() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-    reason = asyncio.run(send_notify(ZONE, Endpoint("127.0.0.1", port)))
+    reason = asyncio.run(send_notify(ZONE, Endpoint("127.0.0.1", free_port())))
     assert reason is not None
     assert reason.endswith("it refuses connections; does a DNS server listen there?")

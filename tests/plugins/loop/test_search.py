@@ -18,6 +18,7 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
+from tests.support.coroutines.scripted_timeouts import ScriptedTimeouts
 from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
@@ -30,11 +31,19 @@ class Circle:
     """Upstreams behind a `loop keep` and its `forward`: each leads back here, is silent or answers.
 
     `ways` says which one does what: "back", "silent" or "well"; sleep() changes nothing but the scripted time, and
-    calls `on_sleep` with the seconds.
+    calls `on_sleep` with the seconds.  Only `timeouts` end the wait for one that is silent.
     """
 
-    def __init__(self, ways: list[str], zone: str = ".", forward: str = "forward . {}") -> None:
+    def __init__(
+        self,
+        ways: list[str],
+        zone: str = ".",
+        forward: str = "forward . {}",
+        *,
+        timeouts: ScriptedTimeouts | None = None,
+    ) -> None:
         self.ways = ways
+        self.timeouts = timeouts
         self.plugin = set_up(Loop, "loop keep", [zone])
         self.runtime = FakeRuntime()
         self.visits: list[Reply] = []
@@ -46,7 +55,6 @@ class Circle:
 
     async def __aenter__(self) -> Self:
         stack = self._stack
-        await stack.enter_async_context(asyncio.timeout(10))
         servers = [
             await stack.enter_async_context(serve(self._script(place)))
             for place in range(len(self.ways))
@@ -54,7 +62,6 @@ class Circle:
         self.ports = [server.port for server in servers]
         text = self._forward_text.format(" ".join(f"127.0.0.1:{port}" for port in self.ports))
         self.forward = set_up(Forward, text)
-        self.forward.routes[0].manner = self.forward.routes[0].manner._replace(read_timeout=0.05)
         self.plugin.meet([self.plugin, self.forward])
         await self.forward.start(self.runtime)
         stack.push_async_callback(self.runtime.stop_tasks)
@@ -98,6 +105,8 @@ class Circle:
             qname = dns.message.from_wire(wire).question[0].name.to_text()
             self.qnames.append(qname)
             if self.ways[place] == "silent":
+                assert self.timeouts is not None
+                self.timeouts.expire()
                 return []
             if self.ways[place] == "back":
                 self.visits.append(self.visit(qname))
@@ -139,7 +148,8 @@ def test_only_the_upstream_that_leads_back_is_left_out_until_it_does_no_more(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
-        async with Circle(["well", "back"]) as circle:
+        timeouts = ScriptedTimeouts(monkeypatch)
+        async with Circle(["well", "back"], timeouts=timeouts) as circle:
             monkeypatch.setattr(search_module, "sleep", circle.sleep)
             seen: list[tuple[list[bool], str, dict[str, float]]] = []
             address = f"127.0.0.1:{circle.ports[1]}"
@@ -175,9 +185,8 @@ def test_an_upstream_without_reply_is_asked_for_half_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def run() -> None:
-        async with Circle(["silent"]) as circle:
+        async with Circle(["silent"], timeouts=ScriptedTimeouts(monkeypatch)) as circle:
             monkeypatch.setattr(search_module, "sleep", circle.sleep)
-            monkeypatch.setattr(search_module, "REPLY_TIMEOUT", 0.001)
             await circle.search()
             assert circle.slept == [RETRY_AFTER] * 30
             assert circle.left_out == [False]

@@ -1,8 +1,8 @@
-"""The fake API server without sockets, as a Transport: for tests of what stands above the connection.
+"""The fake API server without sockets, as a Transport: for tests of the code above the connection.
 
 Path: hsdns/apiserver/watcher.py -> MemoryApi -> FakeCluster.
-Rule 1: no clock: a peer that falls silent is found out at once, and a healthy watch waits for the next change for ever.
-Rule 2: what is due comes in one chunk, or as the fault of the request cuts it.
+Rule 1: no clock: a silent peer is noticed at once, and a healthy watch waits for the next change without a limit.
+Rule 2: the lines that are due come in one chunk, or as the fault of the request cuts them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A client that sends bytes as they are and gives back the bytes of the reply.
+"""One query and its reply, as octets, over a socket of its own.
 
-Path: the drivers of tests/test_scenarios.py -> a server on loopback.
+Path: the drivers of tests/test_scenarios.py, and node_process.py -> a server.
 """
 
 from __future__ import annotations

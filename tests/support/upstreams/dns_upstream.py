@@ -1,4 +1,4 @@
-"""Scripted DNS servers on loopback for tests of what asks them, in the test's own event loop."""
+"""Scripted DNS servers on loopback, as upstreams of what is under test, in the event loop of the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of many measurements: median, percentiles, and the ratio to the peer's.
+"""Statistics: median, percentiles, and the ratio to the other server's value.
 
 Path: startup.py, latency.py, churn.py -> here -> report.py.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` of all values (0 to 1) do not exceed; raise ValueError without any."""
+    """The smallest value that at least `share` (0 to 1) of all values do not exceed; raise ValueError if empty."""
     if not values:
         raise ValueError("no values")
     ordered = sorted(values)
@@ -20,7 +20,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 class Spread(NamedTuple):
-    """How a set of durations lies; all in seconds."""
+    """The distribution of a set of durations, in seconds."""
 
     samples: int
     median: float
@@ -30,7 +30,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Summarise values; raise ValueError without any."""
+        """Summarize values; raise ValueError if empty."""
         if not values:
             raise ValueError("no values")
         return cls(
@@ -43,13 +43,13 @@ class Spread(NamedTuple):
 
 
 def ratio(ours: float | None, peers: float | None) -> float | None:
-    """Ours over the peer's; None where one is missing or the peer's is not above zero."""
+    """The ratio of hsdns's value to the other server's; None if one is missing or the other is not positive."""
     if ours is None or peers is None or peers <= 0:
         return None
     return ours / peers
 
 
 def middle(values: Sequence[float | None]) -> float | None:
-    """The median of those values that are there; None without any."""
+    """The median of the values that are not None; None if there are none."""
     there = [value for value in values if value is not None]
     return median(there) if there else None

@@ -1,10 +1,10 @@
-"""Ports of loopback for servers that tests and benchmarks start: each given once, to one process.
+"""Free loopback ports for servers of tests and benchmarks: each port is returned once, to one process.
 
 Path: a test or a benchmark -> open_both() for a server of its own process, free_port() for one that binds later.
-Rule 1: no port is one that the kernel gives to clients, which might take it before the server does.
-Rule 2: a process reserves a range of ports, so that two that look for a port at once find two.  It listens on the first
-port of the range as the mark of the reservation; the kernel frees it however the process ends.
-Rule 3: the ports of a range are given in turn: of five that are drawn at random for a Corefile, two are equal at times.
+Rule 1: none is an ephemeral port of the kernel, which a client might take before the server does.
+Rule 2: a process reserves a range of ports, so that two processes that look for a port at once get different ones.  It
+listens on the first port of the range as the mark; the kernel releases it however the process ends.
+Rule 3: the ports of a range are returned in order.  With random ports, two of the five in a Corefile collide too often.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PortRange:
         self._mark.close()
 
     def next(self) -> int:
-        """Give the next port that is free for UDP and TCP now; raise RuntimeError if none of the range is."""
+        """Return the next port that is free for UDP and TCP now; raise RuntimeError if no port of the range is."""
         for _ in range(1, _RANGE_LEN):
             port: int = self._first + 1 + self._given % (_RANGE_LEN - 1)
             self._given += 1
@@ -46,17 +46,17 @@ class PortRange:
 
 
 def free_port() -> int:
-    """Give a port of 127.0.0.1 that is free for UDP and TCP, and that this process was not given lately.
+    """Return a port of 127.0.0.1 that is free for UDP and TCP and that this process did not get recently.
 
-    Raises RuntimeError where none is left.
+    Raises RuntimeError if none is left.
     """
     return _own_range().next()
 
 
 def open_both(host: str = _HOST, port: int = 0) -> tuple[socket.socket, socket.socket]:
-    """Bind UDP and TCP to one port, and listen; for port 0 take a free one, and another where that is taken meanwhile.
+    """Bind a UDP and a listening TCP socket to one port; port 0 stands for a free one, retried with another if taken.
 
-    Raises OSError where the port is taken, for port 0 after ATTEMPTS ports; nothing is left open then.
+    Raises OSError if the port is taken, for port 0 after ATTEMPTS ports; nothing stays open then.
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -68,7 +68,7 @@ def open_both(host: str = _HOST, port: int = 0) -> tuple[socket.socket, socket.s
 
 
 def reserve() -> PortRange:
-    """Reserve a range of ports that no process has; raise RuntimeError where none is left."""
+    """Reserve a range of ports that no process has; raise RuntimeError if none is left."""
     starts = list(SERVER_PORTS[::_RANGE_LEN])
     random.shuffle(starts)
     for start in starts:

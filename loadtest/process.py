@@ -1,8 +1,8 @@
-"""A process that the benchmark starts: its log, what it uses by /proc, and its end.
+"""A process of the benchmark: its log, its CPU time and memory from /proc, and its termination.
 
 Path: real_api.py, fake_api.py, subject.py -> here.
-Rule 1: only processes that were started here are ended, each by its number.
-Rule 2: CPU time and memory are those of the process and of all its descendants, so that no server gains by a helper.
+Rule 1: only processes that were started here are ended, by process ID.
+Rule 2: CPU time and memory include all descendants, so that no server hides them in a child process.
 Source: proc(5): stat fields 14 to 17, status VmRSS and VmHWM.
 """
 
@@ -20,18 +20,18 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Failed(RuntimeError):
-    """Something that the benchmark needs did not work; the message is for whoever started it."""
+    """The benchmark cannot continue; the message is for the user."""
 
 
 class Memory(NamedTuple):
-    """Resident memory in octets: now, and the most so far."""
+    """Resident memory in octets: current and maximum."""
 
     now: int
     peak: int
 
 
 class Process:
-    """A started program; a context that ends it."""
+    """A started program; a context manager that ends it."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Process:
         self.end()
 
     def end(self) -> None:
-        """Ask the process to end, wait, and kill it where it does not."""
+        """Terminate the process, wait, and kill it if it does not end."""
         if self._popen.poll() is None:
             self._popen.terminate()
             try:
@@ -76,7 +76,7 @@ class Process:
                 self._popen.wait()
 
     def check(self) -> None:
-        """Raise Failed, with the last of what it printed, if the process has ended by itself."""
+        """Raise Failed, with its last output, if the process has ended by itself."""
         status = self._popen.poll()
         if status is not None:
             raise Failed(f"{self.name} ended with status {status}:\n{self.printed()}")
@@ -87,11 +87,11 @@ class Process:
         return "\n".join(text.splitlines()[-lines:])
 
     def cpu(self) -> float:
-        """Seconds of CPU, user and system, since the start; raise Failed if it is gone."""
+        """CPU time in seconds, user and system, since the start; raise Failed if the process has ended."""
         return sum(_cpu_ticks(pid) for pid in self._family()) / _TICKS
 
     def memory(self) -> Memory:
-        """Resident memory of the process and its descendants; raise Failed if it is gone."""
+        """Resident memory of the process and its descendants; raise Failed if the process has ended."""
         found = [_memory(pid) for pid in self._family()]
         return Memory(sum(one.now for one in found), sum(one.peak for one in found))
 
@@ -101,7 +101,7 @@ class Process:
 
 
 def family(pid: int) -> list[int]:
-    """Number of a process and of all its descendants."""
+    """IDs of a process and all its descendants."""
     found = [pid]
     for parent in found:
         for children in Path(f"/proc/{parent}/task").glob("*/children"):
@@ -135,7 +135,7 @@ def _memory(pid: int) -> Memory:
 
 
 def memory_of(status: str) -> Memory:
-    """Read resident memory from the text of /proc/PID/status; a process that has ended has none."""
+    """Read resident memory from the text of /proc/PID/status; 0 for a process that has ended."""
     values = dict(line.split(":", 1) for line in status.splitlines() if line.startswith("Vm"))
     now, peak = (int(values.get(name, "0 kB").split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
     return Memory(now, peak)

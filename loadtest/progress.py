@@ -1,6 +1,6 @@
-"""What the benchmark says while it runs, on standard error, with the seconds since its start.
+"""Progress messages on standard error, with the seconds since the start.
 
-Path: cli.py makes one; every part speaks through it.
+Path: created by cli.py; used by every part.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Progress:
         print(f"[{self._spoken - self._start:7.1f} s] {sentence}", file=self._out, flush=True)
 
     def count(self, what: str, done: int, whole: int) -> None:
-        """Write how far a long step is, but not more often than every two seconds."""
+        """Write the progress of a long step, at most every two seconds."""
         if self._clock() - self._spoken >= _EVERY:
             self.say(f"{what}: {done:,} of {whole:,}")
 
     def pause(self, seconds: float, why: str) -> None:
-        """Say why, and wait."""
+        """Write the reason, and wait."""
         if seconds >= _EVERY:
             self.say(f"{why}: {seconds:.0f} s")
         time.sleep(max(0.0, seconds))

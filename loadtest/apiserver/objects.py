@@ -1,9 +1,9 @@
-"""The cluster that is watched: headless Services as StatefulSets have them, each with one EndpointSlice.
+"""The objects of the cluster: headless Services as for StatefulSets, each with one EndpointSlice.
 
-Path: load.py creates what stands here; latency.py replaces addresses in it.
-Rule 1: every field stands that a real cluster's EndpointSlice controller writes, so that sizes on the wire are real;
-        the API server adds uid, managedFields and the rest when it stores the object.
-Rule 2: an address that a change brings in stands nowhere else, so that seeing it proves that the change was seen.
+Path: load.py creates these objects; latency.py replaces addresses in them.
+Rule 1: the objects have every field that the EndpointSlice controller writes, so that their sizes are realistic; the
+        API server adds uid, managedFields and others when it stores the object.
+Rule 2: the address of a change is unique, so that an answer with it proves that the change was processed.
 Source: Kubernetes API, discovery.k8s.io/v1 EndpointSlice; pkg/controller/endpointslice.
 """
 
@@ -23,7 +23,7 @@ Manifest = dict[str, Any]
 
 
 class Created(NamedTuple):
-    """An object, and the path that it is sent to."""
+    """An object and the path to create it at."""
 
     path: str
     manifest: Manifest
@@ -35,7 +35,7 @@ def namespace_of(index: int) -> str:
 
 
 def namespaces(first: int, last: int) -> Iterator[Created]:
-    """The Namespaces that Services first to last-1 need and that no Service before `first` has made."""
+    """The Namespaces that Services first to last-1 need in addition to those of earlier Services."""
     before = -1 if first == 0 else (first - 1) // SERVICES_PER_NAMESPACE
     for number in range(before + 1, (last - 1) // SERVICES_PER_NAMESPACE + 1):
         yield Created(
@@ -123,7 +123,7 @@ def _endpoint(index: int, number: int, endpoints: int) -> Manifest:
 
 
 def changed_address(number: int) -> str:
-    """The address that the change with this number brings in."""
+    """The new address of the change with this number."""
     return str(IPv4Address(_FIRST_CHANGED + number + 1))
 
 

@@ -1,6 +1,6 @@
-"""The in-test API server in a process of its own, for more changes a second than a kube-apiserver here can give.
+"""The in-test API server in a separate process, for more changes per second than a kube-apiserver can make.
 
-Path: plan.py -> here -> loadtest/apiserver/control.py, whose docstring says what `/_control/` understands.
+Path: plan.py -> here -> loadtest/apiserver/control.py, whose docstring describes the requests to `/_control/`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NONE = 1 << 40  # more changes than there ever are
 
 
 class Change(NamedTuple):
-    """One change: when its event was there to be sent, in the clock's seconds, and what it put in the place of what."""
+    """One change: the clock time when its event could be sent, and which address replaced which."""
 
     time: float
     namespace: str
@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
 
 class FakeApiProcess:
-    """The API server; a context."""
+    """The API server; a context manager."""
 
     title = "in-test API server (JSON alone)"
 
@@ -67,11 +67,11 @@ class FakeApiProcess:
         self._stack.close()
 
     def cpu(self) -> float:
-        """Seconds of CPU since the start."""
+        """CPU time in seconds since the start."""
         return self._process.cpu()
 
     def grow(self, services: int, progress: Progress) -> None:
-        """Let there be so many Services, each with its slice; there may be more already."""
+        """Ensure that there are at least this many Services, each with its slice."""
         whole = services
         while self.services < services:
             more = min(_BATCH, services - self.services)
@@ -80,16 +80,16 @@ class FakeApiProcess:
             progress.count("Services loaded", self.services, whole)
 
     def start_changes(self, rate: float, seconds: float = 0) -> None:
-        """Begin a stream of changes, each to the next Service; 0 seconds is without an end."""
+        """Start a stream of changes, each to the next Service; 0 seconds means without end."""
         self._seen = 0
         self._ask("POST", "changes", {"rate": rate, "seconds": seconds})
 
     def stop_changes(self) -> int:
-        """End the stream; return how many changes it made."""
+        """Stop the stream; return the number of changes."""
         return int(self._ask("POST", "stop", {})["count"])
 
     def is_changing(self) -> bool:
-        """Whether the stream goes on."""
+        """Whether the stream is running."""
         return bool(self._ask("GET", f"changes?from={_NONE}")["running"])
 
     def changes(self) -> list[Change]:
@@ -97,7 +97,7 @@ class FakeApiProcess:
         return [Change(*found) for found in self._ask("GET", "changes?from=0")["changes"]]
 
     def last_change(self) -> Change:
-        """The newest change of the stream; the first one is waited for."""
+        """The latest change of the stream; waits for the first one."""
         # Only the end of a long list need come.
         self._seen = max(self._seen, self._ask("GET", f"changes?from={_NONE}")["count"] - 1)
         while True:

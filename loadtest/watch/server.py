@@ -1,9 +1,9 @@
-"""A server under test: hsdns or its peer, with one Corefile for both.
+"""A server under test: hsdns or CoreDNS, with the same Corefile.
 
 Path: plan.py -> here -> startup.py, latency.py, churn.py.
-Rule 1: the Corefile is kubeadm's, on free ports of loopback; `loop` and `lameduck` are left out, and what is not of the
-        cluster is forwarded to a port where nothing listens.
-Rule 2: it is ready when /ready says 200, asked every five milliseconds from the start of the process.
+Rule 1: the Corefile is kubeadm's, on free ports of loopback; `loop` and `lameduck` are left out, and names outside the
+        cluster are forwarded to a closed port.
+Rule 2: it is ready when /ready returns 200, polled every five milliseconds from the start of the process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PEER = "CoreDNS"
 
 
 class Program(NamedTuple):
-    """What is started for a server under test."""
+    """The program of a server under test."""
 
     name: str  # HSDNS or PEER
     words: tuple[str, ...]
@@ -40,7 +40,7 @@ class Program(NamedTuple):
 
 
 def programs(hsdns: str | None) -> list[Program]:
-    """hsdns, and the peer where there is one: HSDNS_PEER, else coredns on PATH; raise Failed."""
+    """hsdns, and CoreDNS if it is found: HSDNS_PEER, otherwise coredns on PATH; raise Failed."""
     beside = Path(sys.executable).with_name("hsdns")
     if hsdns is not None:
         words: tuple[str, ...] = (hsdns,)
@@ -69,7 +69,7 @@ def _version(words: tuple[str, ...]) -> str:
 
 
 class ServerUnderTest:
-    """A running server; a context.  `started` is the clock's time of its start."""
+    """A running server; a context manager.  `started`: the clock time of its start."""
 
     def __init__(self, program: Program, access: Access) -> None:
         self.name = program.name
@@ -110,7 +110,7 @@ class ServerUnderTest:
         return time.monotonic() - self.started
 
     def wait_answering(self) -> None:
-        """Wait until it is ready and answers over UDP and TCP, which CoreDNS does a moment after /ready says 200."""
+        """Wait until it is ready and answers over UDP and TCP, which CoreDNS does shortly after /ready returns 200."""
         self.wait_ready()
         deadline = time.monotonic() + START_DEADLINE
         while not _answers(self.port):
@@ -122,7 +122,7 @@ class ServerUnderTest:
             time.sleep(POLL)
 
     def cpu(self) -> float:
-        """Seconds of CPU since the start."""
+        """CPU time in seconds since the start."""
         return self._process.cpu()
 
     def memory(self) -> Memory:

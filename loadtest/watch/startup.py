@@ -1,8 +1,8 @@
-"""Part 1: from the start of the process to ready, and the memory that it rests at.
+"""Part 1: the time from the start of the process until it is ready, and its memory when idle.
 
 Path: plan.py -> here -> subject.py.
-Rule 1: servers take turns, in the other order every second round, so that neither always finds the warmer machine.
-Rule 2: in the last round both go on together until the long rest is over: an idle server takes nothing from another.
+Rule 1: the servers alternate, in reverse order every second round, so that neither always starts on a warmer machine.
+Rule 2: in the last round both run until the long idle period is over: idle servers do not disturb each other.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ LONG_REST = 180.0
 
 
 class Api(Protocol):
-    """The API server that is watched."""
+    """The API server."""
 
     access: Access
     title: str
 
     def cpu(self) -> float:
-        """Seconds of CPU since its start."""
+        """CPU time in seconds since its start."""
 
 
 class Startup(NamedTuple):
-    """One start.  Times in seconds, memory in octets; `late_memory` where the long rest was waited for."""
+    """One start.  Times in seconds, memory in octets; `late_memory`: after the long idle period, if any."""
 
     server: str
     services: int

@@ -42,7 +42,7 @@ def test_labels() -> None:
 
 @pytest.mark.parametrize(
     ("synced", "state"),
-    [(True, "what was read before is still served"), (False, "it has not been read yet")],
+    [(True, "still serving the last known state"), (False, "nothing has been read yet")],
 )
 def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
     synced: bool, state: str
@@ -55,7 +55,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
         (
             logging.ERROR,
             "cannot watch services at https://192.0.2.1:6443: connection refused "
-            f"(since 2023-11-14T22:15:00Z; {state}; next try in 1.2 s)",
+            f"(since 2023-11-14T22:15:00Z; {state}; retrying in 1.2 s)",
         )
     ]
     assert observed.metrics.failures.values == {LABELS: 2}

@@ -126,7 +126,7 @@ async def changes_missed_while_disconnected(source: WatchingSource) -> None:
     source.proxy.disable()
     await source.api.apply(endpoint_slice("a", "10.0.0.2", "10.0.0.4"), service("c"))
     await source.api.delete(service("b"), endpoint_slice("b"))
-    await source.until_logged("cannot watch services at .* still served")
+    await source.until_logged("cannot watch services at .* still serving")
     assert source.has("a")
     assert source.has("b")
     source.proxy.enable()
@@ -181,7 +181,7 @@ async def rights_revoked_and_given_back(source: WatchingSource) -> None:
     source.proxy.cut_connections()  # a watch that is open goes on without rights
     line = await source.until_logged("cannot watch endpointslices at .* grant list and watch on it")
     assert '"endpointslices" in API group "discovery.k8s.io"' in line
-    assert "still served" in line
+    assert "still serving" in line
     await source.api.apply(endpoint_slice("a", "10.0.0.5"))
     await source.api.grant(EVERYTHING)
     await source.until_equal()
@@ -193,7 +193,7 @@ async def rights_missing_at_the_start(source: WatchingSource) -> None:
     await source.api.grant(["services", "namespaces", "pods"])
     starting = asyncio.create_task(source.start())
     line = await source.until_logged("cannot watch endpointslices at ")
-    assert "it has not been read yet" in line
+    assert "nothing has been read yet" in line
     assert not source.store.synced
     await source.api.grant(EVERYTHING)
     await starting
@@ -254,7 +254,7 @@ async def too_many_requests(source: WatchingSource) -> None:
     fake(source).cluster.fail(faults.too_many_requests(7), path="services")
     starting = asyncio.create_task(source.start())
     line = await source.until_logged(r"too much to do \(429\)")
-    pause = re.search(r"next try in ([\d.]+) s", line)
+    pause = re.search(r"retrying in ([\d.]+) s", line)
     assert pause is not None
     assert float(pause[1]) >= 7
     await starting

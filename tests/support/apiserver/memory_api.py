@@ -74,7 +74,7 @@ class MemoryAnswer:
         self.headers: Mapping[str, str] = _AnyCase(response.headers)
         self.is_waiting = False
         self._body = response.body
-        self._spoiler = FaultInjector(response.fault)
+        self._injector = FaultInjector(response.fault)
         self._cut = False
         self._changed = asyncio.Event()
         if isinstance(self._body, Watch):
@@ -82,19 +82,19 @@ class MemoryAnswer:
 
     async def chunks(self, silence: Callable[[], float]) -> AsyncIterator[bytes]:
         """Yield what is due, then wait; `silence()` is in seconds that nobody measures."""
-        spoiler, body = self._spoiler, self._body
+        injector, body = self._injector, self._body
         while not self._is_cut():
             self._changed.clear()
             data = b"".join(body.take()) if isinstance(body, Watch) else body
-            for piece in spoiler.feed(data) if data and not spoiler.outcome else ():
+            for piece in injector.feed(data) if data and not injector.outcome else ():
                 yield piece
                 if self._is_cut():
                     break
-            if self._is_cut() or spoiler.outcome == "cut":
+            if self._is_cut() or injector.outcome == "cut":
                 break
-            if spoiler.outcome == "silent":
+            if injector.outcome == "silent":
                 raise Unreachable(f"{SERVER}: nothing came for {silence():g} s")
-            if spoiler.outcome == "ended" or not isinstance(body, Watch) or body.ended:
+            if injector.outcome == "ended" or not isinstance(body, Watch) or body.ended:
                 return
             self.is_waiting = not self._changed.is_set()
             await self._changed.wait()

@@ -13,7 +13,7 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
-from tests.support.coroutines.scripted_timeouts import ScriptedTimeouts
+from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
 from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import directives, make_block, set_up, setup_error
@@ -170,13 +170,8 @@ def test_a_reply_ends_the_probes_and_two_seconds_later_the_watch(
 
 
 def test_probes_go_on_for_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    timeouts = ScriptedTimeouts(monkeypatch)
-
-    def silence(wire: bytes) -> list[bytes]:
-        timeouts.expire()
-        return []
-
-    slept, seen = asyncio.run(probe(silence, monkeypatch))
+    script_timeouts(monkeypatch)
+    slept, seen = asyncio.run(probe(silence_until_timeout(loop.REPLY_TIMEOUT), monkeypatch))
     assert len(seen) == 30
     assert slept.seconds == [1.0] * 30
 

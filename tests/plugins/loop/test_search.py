@@ -18,20 +18,21 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
-from tests.support.coroutines.scripted_timeouts import ScriptedTimeouts
+from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
 from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
 from tests.support.upstreams.dns_upstream import answer, serve
 
 REFUSED = answer(rcode=Rcode.REFUSED)
+SILENCE = silence_until_timeout(search_module.REPLY_TIMEOUT)
 
 
 class Circle:
     """Upstreams behind a `loop keep` and its `forward`: each leads back here, is silent or answers.
 
     `ways` says which one does what: "back", "silent" or "well"; sleep() changes nothing but the scripted time, and
-    calls `on_sleep` with the seconds.  Only `timeouts` end the wait for one that is silent.
+    calls `on_sleep` with the seconds.
     """
 
     def __init__(
@@ -39,11 +40,8 @@ class Circle:
         ways: list[str],
         zone: str = ".",
         forward: str = "forward . {}",
-        *,
-        timeouts: ScriptedTimeouts | None = None,
     ) -> None:
         self.ways = ways
-        self.timeouts = timeouts
         self.plugin = set_up(Loop, "loop keep", [zone])
         self.runtime = FakeRuntime()
         self.visits: list[Reply] = []
@@ -105,9 +103,7 @@ class Circle:
             qname = dns.message.from_wire(wire).question[0].name.to_text()
             self.qnames.append(qname)
             if self.ways[place] == "silent":
-                assert self.timeouts is not None
-                self.timeouts.expire()
-                return []
+                return SILENCE(wire)
             if self.ways[place] == "back":
                 self.visits.append(self.visit(qname))
             return REFUSED(wire)
@@ -121,6 +117,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError(f"nobody scripted a sleep of {seconds} s")
 
     monkeypatch.setattr(search_module, "sleep", unscripted)
+    script_timeouts(monkeypatch)
 
 
 def test_probe_names() -> None:
@@ -148,8 +145,7 @@ def test_only_the_upstream_that_leads_back_is_left_out_until_it_does_no_more(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
-        timeouts = ScriptedTimeouts(monkeypatch)
-        async with Circle(["well", "back"], timeouts=timeouts) as circle:
+        async with Circle(["well", "back"]) as circle:
             monkeypatch.setattr(search_module, "sleep", circle.sleep)
             seen: list[tuple[list[bool], str, dict[str, float]]] = []
             address = f"127.0.0.1:{circle.ports[1]}"
@@ -185,7 +181,7 @@ def test_an_upstream_without_reply_is_asked_for_half_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def run() -> None:
-        async with Circle(["silent"], timeouts=ScriptedTimeouts(monkeypatch)) as circle:
+        async with Circle(["silent"]) as circle:
             monkeypatch.setattr(search_module, "sleep", circle.sleep)
             await circle.search()
             assert circle.slept == [RETRY_AFTER] * 30

@@ -18,7 +18,7 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
 }
 
 
-DEADLINE = 5.0  # seconds; what is waited for takes milliseconds on an idle machine
+DEADLINE = 30.0  # seconds; what is waited for takes milliseconds on an idle machine
 
 
 _PAUSE = 0.002

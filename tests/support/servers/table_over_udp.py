@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from hsdns.fastpath.control import write_address
 
-DEADLINE = 5.0  # seconds
+DEADLINE = 30.0  # seconds
 
 
 class TableOverUdp:

@@ -44,7 +44,7 @@ def test_writer_is_needed_where_any_block_is_cacheable(twin: ModuleType) -> None
     assert memory_server.writer.is_needed
     assert memory_server.stores("web.default.svc.cluster.local.")
     assert not memory_server.stores("example.org.")
-    assert not MemoryServer(block("whoami"), twin).writer.is_needed
+    assert not MemoryServer(block("whoami"), twin).has_table
 
 
 @pytest.mark.parametrize(

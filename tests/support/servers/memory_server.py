@@ -1,28 +1,24 @@
-"""A listener with an answer table, in memory: a Corefile, a cluster that is told what happens, a scripted clock.
+"""A server with one listener and its answer table, in memory: a Corefile, a cluster and a scripted clock.
 
-Path: tests only.
-Rule 1: the table and all that belongs to it are of one twin; without a twin there is no table.
-Rule 2: nothing waits: what a plugin would do beside the queries is not done.
+Path: a test -> MemoryServer.from_table (the table alone) or from_chain (the handlers, whose replies are stored).
+Rule 1: the table and all that belongs to it are of one twin of the fast path; without a twin there is no table.
+Rule 2: nothing waits: tasks that plugins start are dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
+from copy import copy
 from types import ModuleType
 from typing import Any
-from unittest.mock import patch
 
-from hsdns.answer_table import writer as writer_module
-from hsdns.answer_table.policy import BlockPolicy
 from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.assemble import Configuration, assemble
-from hsdns.chain import Endpoint, link
+from hsdns.chain import Endpoint
 from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta, Synced, Upserted
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.plugins.prometheus import QueryCounts
-from hsdns.query import QueryProcessor
 from hsdns.server.datagram import socket_address
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import MAX_TCP_LEN, MIN_UDP_LEN, encode_query, udp_limit
@@ -41,48 +37,23 @@ KUBERNETES = "kubernetes cluster.local in-addr.arpa ip6.arpa {\npods insecure\n}
 
 
 class MemoryRuntime(ScriptedRuntime):
-    """A runtime whose processors have tables of one twin; plain() are the same chains without."""
+    """A runtime without tasks; `without_tables` are processors of the same chains that have no answer table."""
 
     def __init__(self, configuration: Configuration, twin: ModuleType | None) -> None:
-        super().__init__(configuration)
-        self.counts = QueryCounts(self.metrics)
-        self._twin = twin
-        if twin is not None:
-            self.counters = twin.Versions()
-        self.plain: dict[str, QueryProcessor] = {}
-        self.writers: dict[str, AnswerTableWriter] = {}
+        super().__init__(configuration, twin)
         self.metrics.before_collect(self._fold)
 
-    def make(self) -> None:
-        """Make chains and tables, as the server does once the plugins have started."""
-        chains = {}
-        for block in self._configuration.blocks:
-            handlers = block.handlers
-            chains[id(block)] = link(handlers, self._task) if handlers else None
-        for listener in self._configuration.listeners:
-            server = listener.listen.server
-            blocks = listener.block_choice(chains)
-            found: AnswerTableWriter | None = None
-            if self._twin is not None:
-                policies = {
-                    zone: BlockPolicy(block.handlers) for zone, block in listener.zones.items()
-                }
-                versions: Any = self.counters  # the twin's
-                with patch.object(writer_module, "AnswerTable", self._twin.AnswerTable):
-                    found = AnswerTableWriter(server, policies, versions)
-                self.writers[server] = found
-            options: dict[str, Any] = {
-                "any_class": listener.any_class,
-                "on_refused": lambda request, reply: self.counts.count_dropped(
-                    request, reply, self.now - request.now
-                ),
-            }
-            self.processors[server] = QueryProcessor(server, blocks, writer=found, **options)
-            self.plain[server] = QueryProcessor(server, blocks, **options)
+    def make_processors(self) -> None:
+        """Make the processors, and those without answer tables."""
+        super().make_processors()
+        self.without_tables = {server: copy(each) for server, each in self.processors.items()}
+        for processor in self.without_tables.values():
+            processor.writer = None
 
     def _fold(self) -> None:
-        for each in self.writers.values():
-            each.hits.count()
+        for processor in self.processors.values():
+            if processor.writer is not None:
+                processor.writer.hits.count()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
         """Drop it."""
@@ -92,10 +63,6 @@ class MemoryRuntime(ScriptedRuntime):
         """Drop it."""
         coro.close()
         return Spawned(coro)
-
-    def names_answered_first_changed(self) -> None:
-        """Make the tables anew."""
-        self.make()
 
 
 class MemoryServer:
@@ -115,24 +82,33 @@ class MemoryServer:
         self.runtime = MemoryRuntime(self.configuration, twin)
         self.plugins = [each for each in self.configuration.plugins if isinstance(each, Kubernetes)]
         for plugin in self.plugins:
-            plugin._following.source = ScriptedSource([], synced=False)
-            plugin._startup_timeout = 0.0
+            plugin._following.source, plugin._startup_timeout = (
+                ScriptedSource([], synced=False),
+                0.0,
+            )
             if twin is not None:
                 plugin._following.names = twin.ClusterNames()
         for name in ORDER:
             for each in self.configuration.plugins:
                 if each.name == name:
                     finish(each.start(self.runtime))
-        self.runtime.make()
+        self.runtime.make_processors()
         (self.server,) = (each.listen.server for each in self.configuration.listeners)
         self.apply(*(Upserted(found) for found in objects))
         if synced:
             self.apply(Synced())
 
     @property
+    def has_table(self) -> bool:
+        """Whether any block may have an answer table."""
+        return self.runtime.processors[self.server].writer is not None
+
+    @property
     def writer(self) -> AnswerTableWriter:
-        """The writer of the answer table in use."""
-        return self.runtime.writers[self.server]
+        """The writer of the answer table."""
+        found = self.runtime.processors[self.server].writer
+        assert found is not None, "no block of this Corefile may have an answer table"
+        return found
 
     def apply(self, *events: Event) -> None:
         """Let something happen in the cluster, one step."""
@@ -152,9 +128,9 @@ class MemoryServer:
     def from_chain(
         self, wire: bytes, protocol: str = "udp", *, stores: bool = True, client: Endpoint = CLIENT
     ) -> bytes | None:
-        """What the chain says; its answer is stored, or not."""
+        """What the chain says; its answer is learned, or not."""
         runtime = self.runtime
-        processor = (runtime.processors if stores else runtime.plain)[self.server]
+        processor = (runtime.processors if stores else runtime.without_tables)[self.server]
         known = processor.writer
         if known is not None:
             processor.writer = _StoringOnly(known)  # type: ignore[assignment]  # it stands in for one
@@ -170,7 +146,7 @@ class MemoryServer:
         """Tell whether the table answers a question by itself, after the chain did so once or twice."""
         wire = ask(question, **options)
         self.from_chain(wire)
-        self.from_chain(wire)  # the first NXDOMAIN of a negative zone is its template
+        self.from_chain(wire)  # the first NXDOMAIN of a region is its template
         return self.from_table(wire) is not None
 
 

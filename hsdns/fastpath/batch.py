@@ -18,10 +18,8 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Hashable, Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import accumulate, repeat
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from hsdns.fastpath.control import (
@@ -59,7 +57,6 @@ NOT_A_SOCKET: Final = frozenset({errno.EBADF, errno.ENOTSOCK})
 # Of slots: a power of two would put all of them into the same lines of the cache.
 _STRIDE: Final = 4160
 _NAME_STRIDE: Final = 32
-_WAY: Final = itemgetter(1, 2)  # of a reply to a miss: address and control data
 _INDEXES: Final = range(BATCH_LEN)
 _STARTS: Final = range(0, BATCH_LEN * _STRIDE, _STRIDE)
 
@@ -211,7 +208,6 @@ class Batch:
                 [len(wire) for wire, _, _ in some],
                 places(names, [len(address) for _, address, _ in some]),
                 [control for *_, control in some] if self._wildcard else [],
-                partial(map, _WAY, some),
             )
 
     def statistics(self) -> BatchStatistics:
@@ -254,18 +250,4 @@ class Batch:
             if hits[-1] + 1 == len(hits)
             else to_words([addresses[index] for index in hits]),
             controls,
-            lambda: self._clients(hits, controls),
         )
-
-    def _clients(self, hits: list[int], controls: list[bytes]) -> Iterable[Hashable]:
-        """For each hit what is equal where replies go the same way."""
-        words, each = self._names.words, _NAME_STRIDE // 8
-        names: Iterable[Hashable]
-        if self._name_len == SOCKADDR_IN_LEN:
-            names = [
-                words[index * each] for index in hits
-            ]  # family, port, address; the rest is empty
-        else:
-            octets, length = self._names.octets, self._name_len
-            names = [octets[at : at + length] for at in (index * _NAME_STRIDE for index in hits)]
-        return zip(names, controls, strict=True) if controls else names

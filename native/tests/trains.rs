@@ -73,6 +73,11 @@ fn what_goes_to_one_client_in_one_length_goes_together() {
             &[(7, 1233, 1), (7, 90, 1), (7, 90, 1)],
             &[&[0], &[1, 2]],
         ),
+        (
+            "a long one between short ones",
+            &[(7, 90, 1), (7, 1233, 1), (7, 90, 1), (7, 90, 1)],
+            &[&[0], &[1], &[2, 3]],
+        ),
         ("empty", &[(7, 0, 1), (7, 0, 1)], &[&[0], &[1]]),
         (
             "an empty one at the end",

@@ -21,7 +21,7 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
-from hsdns.fastpath.entry import ONE_TURN, TURN_SHIFT, Entry, bytes_octets
+from hsdns.fastpath.entry import FREQUENCY, ONE_TURN, TURN_SHIFT, Entry, bytes_octets
 from hsdns.fastpath.key import COOKIE_LEN, COOKIE_START, Form
 from hsdns.fastpath.tally import LENGTH_SHIFT
 from hsdns.wire.decode import HEADER_LEN
@@ -29,6 +29,7 @@ from hsdns.wire.edns import OPT_FIXED_LEN
 
 MAX_PLANS: Final = 4
 PACE: Final = 64
+MAX_ROUNDS: Final = 64
 # What a plan costs beside its octets in CPython 3.11: itself, its places in the dictionary and in the queue.
 PLAN_LEN: Final = 112 + 64 + 8
 _MOST_NUMBERS: Final = 4096
@@ -161,12 +162,25 @@ class Plans:
         self.octets += size
 
     def shrink(self, room: int) -> None:
-        """Drop old ones until the others fit."""
+        """Drop the oldest that are not in use until the others fit in `room` octets.
+
+        In use is what was asked for since it was passed over here: its entry's count of uses is at its maximum, and is
+        lowered by one each time.
+        """
+        rounds = 0
         while self.octets > room and self.by_form:
             if not self._oldest:
                 self._oldest.extend(islice(self.by_form, _MOST_OLDEST))
             plan = self.by_form.get(self._oldest.popleft())
-            if plan is not None:
+            if plan is None:
+                continue
+            if plan.entry.state & FREQUENCY == FREQUENCY and rounds < MAX_ROUNDS:
+                rounds += 1
+                plan.entry.state -= 1
+                del self.by_form[plan.form]
+                self.by_form[plan.form] = plan
+            else:
+                rounds = 0
                 self._remove(plan)
 
     def forget(self, entry: Entry) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from hsdns.fastpath import _python
-from hsdns.fastpath.plan import MAX_PLANS, PACE, PLAN_LEN
+from hsdns.fastpath.plan import MAX_PLANS, MAX_ROUNDS, PACE, PLAN_LEN
 from hsdns.wire.edns import Edns
 from tests import strategies
 from tests.fastpath.twins import WEB, Subject, addresses, ask, to_wire
@@ -300,3 +300,52 @@ def test_entries_take_their_room_back() -> None:
     assert queries[0][2:] not in prepared(subject)
     for query in queries + more:
         assert subject.lookup(query) == to_wire(query, addresses(query))
+
+
+def test_a_flood_of_once_asked_names_leaves_the_hot_ones_prepared() -> None:
+    """Also where the entries of the flood need all memory but what is set aside for prepared replies."""
+    capacity = 1 << 20
+    subject, hot = known(50, capacity)
+    for query in hot * 3:
+        assert subject.lookup(query) is not None
+    prepare = {query[2:] for query in hot}
+    for number in range(8000):
+        query = ask(f"once-{number}.org.")
+        assert subject.store(query, addresses(query), pairs=[(1, 0)])
+        if number % 5 == 0:  # a hot name is asked for once in 250 others
+            query = hot[number // 5 % len(hot)]
+            assert subject.lookup(query) == to_wire(query, addresses(query))
+        assert subject.table.statistics().octets <= capacity
+    assert subject.table.statistics().evicted > 1000
+    assert prepare <= set(prepared(subject))
+
+
+def test_what_is_no_longer_asked_for_makes_room() -> None:
+    """Names that were hot give way to those that are."""
+    capacity = 200_000
+    subject, old = known(100, capacity)
+    for query in old * 3:
+        assert subject.lookup(query) is not None
+    new = [ask(f"new{number}.org.") for number in range(400)]
+    for query in new:
+        assert subject.store(query, addresses(query), pairs=[(1, 0)])
+    # The one that ended the rounds of the first eviction is gone.
+    assert len({query[2:] for query in old} - set(prepared(subject))) <= 1
+    hot = new[:100]
+    for _ in range(200):
+        for query in hot:
+            assert subject.lookup(query) == to_wire(query, addresses(query))
+    found = set(prepared(subject))
+    assert len(found & {query[2:] for query in hot}) > 90
+    assert len(found & {query[2:] for query in old}) < 40
+    assert subject.table.statistics().octets <= capacity
+
+
+def test_the_work_for_one_eviction_is_bounded() -> None:
+    subject, queries = known(3 * MAX_ROUNDS)
+    for query in queries * 3:
+        assert subject.lookup(query) is not None
+    plans = subject.table.plans
+    plans.shrink(plans.octets - 1)
+    left = queries[MAX_ROUNDS + 1 :] + queries[:MAX_ROUNDS]
+    assert prepared(subject) == [query[2:] for query in left]

@@ -1,14 +1,14 @@
-"""The queues of the pure twin; what both do with them stands in test_table.py."""
+"""The queues of the Python twin; what both do with them is in test_table.py."""
 
 from hsdns.fastpath.entry import FREQUENCY, IN_MAIN, NEVER, Entry, octets_of, pack_indexes
 from hsdns.fastpath.eviction import MAX_ROUNDS, Queues
 from hsdns.fastpath.records import Outline
-from hsdns.fastpath.shape import Shape, key_of
+from hsdns.fastpath.shared_header import SharedHeader, make_key
 from hsdns.fastpath.versions import Versions
 
 OUTLINE = Outline(0, (0, 0, 0), b"", (), 0)
-SHAPE = Shape(
-    key_of(
+SHARED = SharedHeader(
+    make_key(
         OUTLINE,
         group=0,
         size=0,
@@ -22,7 +22,7 @@ SHAPE = Shape(
 
 
 def entry(records: bytes = b"", indexes: tuple[int, ...] = ()) -> Entry:
-    return Entry(SHAPE, records, pack_indexes(indexes), NEVER)
+    return Entry(SHARED, records, pack_indexes(indexes), NEVER)
 
 
 def key(number: int) -> bytes:
@@ -128,7 +128,7 @@ def test_the_work_for_one_eviction_is_bounded() -> None:
 def test_resizing_is_counted() -> None:
     queues, entries = filled(2)
     before = octets_of(key(0), entries[0])
-    entries[0].fill(SHAPE, bytes(200), pack_indexes((1, 2)), NEVER)
+    entries[0].update(SHARED, bytes(200), pack_indexes((1, 2)), NEVER)
     more = octets_of(key(0), entries[0]) - before
     assert more > 200
     queues.resize(entries[0], more)

@@ -1,4 +1,4 @@
-"""What only the portable batch has to do; all else stands in test_batch.py, which runs on it too."""
+"""What only the portable batch has to do; all else is in test_batch.py, which runs on it too."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What stored replies have in common: kept once, counted once, gone with the last of them."""
+"""Shared headers: stored once, counted once, removed with the last entry."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ import pytest
 
 from hsdns.fastpath import _python
 from hsdns.fastpath.records import Outline
-from hsdns.fastpath.shape import SHAPE_LEN, Key, Shapes, heads_of, key_of
+from hsdns.fastpath.shared_header import SHARED_HEADER_LEN, Key, SharedHeaders, heads_of, make_key
 from hsdns.fastpath.versions import ClusterNames
 from hsdns.wire.message import RD, nodata
-from tests.fastpath.twins import Subject, addresses, ask, soa, to_wire
+from tests.fastpath.twins import Harness, addresses, ask, soa, to_wire
 
 OUTLINE = Outline(0x8400, (1, 0, 0), b"record", (), 0)
 NEGATIVE = Outline(0x8400, (0, 1, 0), b"soa serial numbers", (4,), 0)
@@ -30,33 +30,33 @@ OTHERS: list[dict[str, Any]] = [
 
 
 def key(outline: Outline = OUTLINE, **changes: Any) -> Key:
-    return key_of(outline, **(TERMS | changes))
+    return make_key(outline, **(TERMS | changes))
 
 
 @pytest.mark.parametrize("changes", OTHERS, ids=str)
-def test_other_terms_are_another_shape(changes: dict[str, Any]) -> None:
+def test_other_terms_have_another_key(changes: dict[str, Any]) -> None:
     assert key(**changes) != key()
 
 
-def test_records_are_the_shapes_only_where_a_serial_is() -> None:
+def test_records_are_shared_only_with_a_serial() -> None:
     assert key(OUTLINE._replace(records=b"others")) == key(names=None)
     assert key(NEGATIVE._replace(records=b"soa SERIal numbers")) == key(NEGATIVE)
     assert key(NEGATIVE._replace(records=b"soa serial NUMBERS")) != key(NEGATIVE)
     assert key(NEGATIVE, names=ClusterNames()) != key(NEGATIVE)
 
 
-def test_a_shape_lives_as_long_as_it_is_used() -> None:
-    shapes = Shapes()
-    first = shapes.take(key())
-    assert shapes.take(key()) is first
-    assert shapes.octets == SHAPE_LEN
-    shapes.give_back(first)
-    assert shapes.octets == SHAPE_LEN
-    shapes.give_back(first)
-    assert shapes.octets == 0
-    assert shapes.take(key()) is not first
-    shapes.clear()
-    assert shapes.octets == 0
+def test_a_shared_header_exists_as_long_as_it_is_used() -> None:
+    headers = SharedHeaders()
+    first = headers.acquire(key())
+    assert headers.acquire(key()) is first
+    assert headers.octets == SHARED_HEADER_LEN
+    headers.release(first)
+    assert headers.octets == SHARED_HEADER_LEN
+    headers.release(first)
+    assert headers.octets == 0
+    assert headers.acquire(key()) is not first
+    headers.clear()
+    assert headers.octets == 0
 
 
 def test_heads_are_those_of_replies() -> None:
@@ -66,29 +66,29 @@ def test_heads_are_those_of_replies() -> None:
     assert heads_of(flags, (3, 0, 0))[1] == wire[2:12]
 
 
-def test_equal_records_are_kept_once() -> None:
+def test_equal_records_are_stored_once() -> None:
     """A thousand names of one length that have no IPv6 address take little more than their names."""
-    subject = Subject(_python)
+    harness = Harness(_python)
     for serial in (1, 2):
-        subject.names.serial = serial
+        harness.names.serial = serial
         for number in range(1000, 2000):
             query = ask(f"n{number}.cluster.local.", 28)
             if serial == 1:
-                assert subject.store(query, nodata(soa(0)), pairs=[(number, 0)])
+                assert harness.store(query, nodata(soa(0)), dependencies=[(number, 0)])
             else:
-                subject.versions.bump(99)
-            assert subject.lookup(query) == to_wire(query, nodata(soa(serial)))
-    entries = list(subject.table._entries.values())
+                harness.versions.bump(99)
+            assert harness.lookup(query) == to_wire(query, nodata(soa(serial)))
+    entries = list(harness.table._entries.values())
     assert len({id(entry.records) for entry in entries}) == 1
-    assert subject.table._queues.octets + subject.table._shapes.octets < 260 * len(entries)
+    assert harness.table._queues.octets + harness.table._shared_headers.octets < 260 * len(entries)
 
 
-def test_shapes_go_with_their_entries() -> None:
-    subject = Subject(_python, 50_000)
+def test_shared_headers_go_with_their_entries() -> None:
+    harness = Harness(_python, 50_000)
     for number in range(500):
         query = ask(f"n{number}.org.")
-        assert subject.store(query, addresses(query), size=number)
-        found = subject.table.statistics()
+        assert harness.store(query, addresses(query), size=number)
+        found = harness.table.statistics()
         assert found.octets <= 50_000
-        assert subject.table._shapes.octets == found.entries * SHAPE_LEN
-    assert subject.table.statistics().evicted > 400
+        assert harness.table._shared_headers.octets == found.entries * SHARED_HEADER_LEN
+    assert harness.table.statistics().evicted > 400

@@ -1,4 +1,4 @@
-"""Names that cannot exist, answered from one template."""
+"""Names that do not exist, answered from one template."""
 
 from types import ModuleType
 from typing import Any
@@ -15,21 +15,21 @@ from hsdns.wire.name import Name
 from hsdns.wire.rdata import soa as soa_rdata
 from tests import strategies
 from tests.fastpath.test_entry import modules
-from tests.fastpath.twins import WEB, ZONE, Subject, addresses, ask, soa, to_wire
+from tests.fastpath.twins import WEB, ZONE, Harness, addresses, ask, soa, to_wire
 
 NX = "nope.cluster.local."
 
 
-def subject_with_region(twin: ModuleType, **options: Any) -> Subject:
-    """A cluster with one Service, web in default, and a namespace without any, whose region is taught."""
-    subject = Subject(twin)
-    assert subject.region(**options) == 0
-    subject.names.add_namespace(b"default")
-    subject.names.add_namespace(b"empty")
-    subject.names.add_service(b"default", b"web")
-    subject.names.serial = 1
-    assert subject.teach()
-    return subject
+def harness_with_zone(twin: ModuleType, **options: Any) -> Harness:
+    """A cluster with one Service, web in default, a namespace without any, and a negative zone with template."""
+    harness = Harness(twin)
+    assert harness.add_negative_zone(**options) == 0
+    harness.names.add_namespace(b"default")
+    harness.names.add_namespace(b"empty")
+    harness.names.add_service(b"default", b"web")
+    harness.names.serial = 1
+    assert harness.set_template()
+    return harness
 
 
 ABSENT = (
@@ -50,7 +50,7 @@ ABSENT = (
     "pod.pod.default.svc.cluster.local.",
     "dns.svc.cluster.local.",
 )
-FOR_THE_CHAIN = (
+LEFT_TO_CHAIN = (
     "cluster.local.",
     "local.",
     "xcluster.local.",
@@ -71,103 +71,107 @@ FOR_THE_CHAIN = (
     "a._http._tcp.web.default.svc.cluster.local.",
     "a.b.c.d.e.web.default.svc.cluster.local.",
 )
-ROWS = [(text, True) for text in ABSENT] + [(text, False) for text in FOR_THE_CHAIN]
+ROWS = [(text, True) for text in ABSENT] + [(text, False) for text in LEFT_TO_CHAIN]
 
 
-@pytest.mark.parametrize(("text", "absent"), ROWS, ids=[*ABSENT, *FOR_THE_CHAIN])
+@pytest.mark.parametrize(("text", "absent"), ROWS, ids=[*ABSENT, *LEFT_TO_CHAIN])
 def test_name(twin: ModuleType, text: str, absent: bool) -> None:
-    subject = subject_with_region(twin)
+    harness = harness_with_zone(twin)
     query = ask(text)
     expected = to_wire(query, nxdomain(soa())) if absent else None
-    assert subject.lookup(query) == expected
-    statistics = subject.table.statistics()
+    assert harness.lookup(query) == expected
+    statistics = harness.table.statistics()
     assert (statistics.negative_hits, statistics.misses) == (absent, not absent)
     assert (statistics.entries, statistics.octets, statistics.hits) == (0, 0, 0)
 
 
-def test_what_comes_and_goes(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
+def test_names_come_and_go(twin: ModuleType) -> None:
+    harness = harness_with_zone(twin)
     new, absent = ask("new.default.svc.cluster.local."), nxdomain(soa())
-    assert subject.lookup(new) == to_wire(new, absent)
-    subject.names.add_service(b"default", b"new")
-    assert subject.lookup(new) is None
-    subject.names.remove_service(b"default", b"new")
-    assert subject.lookup(new) == to_wire(new, absent)
-    subject.names.remove_namespace(b"default")
+    assert harness.lookup(new) == to_wire(new, absent)
+    harness.names.add_service(b"default", b"new")
+    assert harness.lookup(new) is None
+    harness.names.remove_service(b"default", b"new")
+    assert harness.lookup(new) == to_wire(new, absent)
+    harness.names.remove_namespace(b"default")
     web = ask(WEB)
-    assert subject.lookup(web) == to_wire(web, absent)
+    assert harness.lookup(web) == to_wire(web, absent)
 
 
-def test_nothing_is_absent_before_it_can_be_told(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
-    subject.names.open = False
-    assert subject.lookup(ask(NX)) is None
-    subject.names.open = True
-    assert subject.lookup(ask(NX)) is not None
+def test_nothing_is_absent_before_all_was_listed(twin: ModuleType) -> None:
+    harness = harness_with_zone(twin)
+    harness.names.open = False
+    assert harness.lookup(ask(NX)) is None
+    harness.names.open = True
+    assert harness.lookup(ask(NX)) is not None
 
 
-def test_nothing_is_answered_before_it_is_taught(twin: ModuleType) -> None:
-    subject = Subject(twin)
-    subject.region()
-    assert subject.lookup(ask(NX)) is None
+def test_nothing_is_answered_without_template(twin: ModuleType) -> None:
+    harness = Harness(twin)
+    harness.add_negative_zone()
+    assert harness.lookup(ask(NX)) is None
 
 
 @pytest.mark.parametrize(("qtype", "group"), [(1, 4), (28, 5), (16, None), (255, None), (6, None)])
 def test_types_are_those_with_a_group(twin: ModuleType, qtype: int, group: int | None) -> None:
-    subject = subject_with_region(twin)
-    assert (subject.lookup(ask(NX, qtype)) is not None) is (group is not None)
-    assert list(subject.cells()) == ([] if group is None else [(group, True)])
+    harness = harness_with_zone(twin)
+    assert (harness.lookup(ask(NX, qtype)) is not None) is (group is not None)
+    assert list(harness.cells()) == ([] if group is None else [(group, True)])
 
 
 @pytest.mark.parametrize(
     ("text", "absent"),
     [
-        ("hole.cluster.local.", False),
-        ("HOLE.cluster.local.", False),
-        ("below.hole.cluster.local.", False),
-        ("xhole.cluster.local.", True),
-        ("hole.x.cluster.local.", True),
+        ("excluded.cluster.local.", False),
+        ("EXCLUDED.cluster.local.", False),
+        ("below.excluded.cluster.local.", False),
+        ("xexcluded.cluster.local.", True),
+        ("excluded.x.cluster.local.", True),
         ("deep.gone.default.svc.cluster.local.", False),
         ("other.gone.default.svc.cluster.local.", True),
     ],
 )
-def test_holes(twin: ModuleType, text: str, absent: bool) -> None:
-    holes = ("hole.cluster.local.", "deep.gone.default.svc.cluster.local.", "elsewhere.org.")
-    subject = subject_with_region(twin, holes=holes)
-    assert (subject.lookup(ask(text)) is not None) is absent
+def test_exclusions(twin: ModuleType, text: str, absent: bool) -> None:
+    exclusions = (
+        "excluded.cluster.local.",
+        "deep.gone.default.svc.cluster.local.",
+        "elsewhere.org.",
+    )
+    harness = harness_with_zone(twin, exclusions=exclusions)
+    assert (harness.lookup(ask(text)) is not None) is absent
 
 
-@pytest.mark.parametrize("hole", ["cluster.local.", "local.", "."])
-def test_a_hole_as_large_as_the_region(twin: ModuleType, hole: str) -> None:
-    subject = subject_with_region(twin, holes=(hole,))
-    assert subject.lookup(ask(NX)) is None
+@pytest.mark.parametrize("exclusion", ["cluster.local.", "local.", "."])
+def test_an_exclusion_as_large_as_the_zone(twin: ModuleType, exclusion: str) -> None:
+    harness = harness_with_zone(twin, exclusions=(exclusion,))
+    assert harness.lookup(ask(NX)) is None
 
 
 def test_the_longest_zone_decides(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
-    # Not taught: what is below it goes to the chain, whatever the larger region would say.
-    assert subject.region("sub.cluster.local.") == 1
-    assert subject.lookup(ask("x.sub.cluster.local.")) is None
-    assert subject.lookup(ask("sub.cluster.local.")) is not None
-    assert subject.lookup(ask("x.cluster.local.")) is not None
+    harness = harness_with_zone(twin)
+    # Without template: names below it are left to the chain, whatever the larger zone says.
+    assert harness.add_negative_zone("sub.cluster.local.") == 1
+    assert harness.lookup(ask("x.sub.cluster.local.")) is None
+    assert harness.lookup(ask("sub.cluster.local.")) is not None
+    assert harness.lookup(ask("x.cluster.local.")) is not None
 
 
-def test_an_entry_comes_before_a_region(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
+def test_an_entry_takes_precedence(twin: ModuleType) -> None:
+    harness = harness_with_zone(twin)
     query = ask(NX)
-    assert subject.store(query, addresses(query), pairs=[(9, 0)])
-    assert subject.lookup(query) == to_wire(query, addresses(query))
-    subject.versions.bump(9)
-    assert subject.lookup(query) == to_wire(query, nxdomain(soa()))
-    assert subject.table.statistics().stale == 1
+    assert harness.store(query, addresses(query), dependencies=[(9, 0)])
+    assert harness.lookup(query) == to_wire(query, addresses(query))
+    harness.versions.bump(9)
+    assert harness.lookup(query) == to_wire(query, nxdomain(soa()))
+    assert harness.table.statistics().stale == 1
 
 
-def test_entries_are_forgotten_but_not_regions(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
-    assert subject.store(ask(), addresses(ask()))
-    subject.table.clear()
-    assert subject.lookup(ask()) is None
-    assert subject.lookup(ask(NX)) is not None
+def test_clear_leaves_templates(twin: ModuleType) -> None:
+    harness = harness_with_zone(twin)
+    assert harness.store(ask(), addresses(ask()))
+    harness.table.clear()
+    assert harness.lookup(ask()) is None
+    assert harness.lookup(ask(NX)) is not None
 
 
 LONG = ".".join(["x" * 63] * 3 + ["y" * 40]) + ".cluster.local."
@@ -192,30 +196,30 @@ def test_any_query_gets_what_encode_makes(data: st.DataObject) -> None:
     limit = data.draw(st.sampled_from([512, 100, 200, 65535]))
     serial = data.draw(st.integers(0, 2**32 - 1))
     for twin in modules():
-        subject = subject_with_region(twin)
-        subject.names.serial = serial
+        harness = harness_with_zone(twin)
+        harness.names.serial = serial
         expected = to_wire(query, nxdomain(soa(serial)), limit)
-        assert subject.lookup(query, limit) == (expected if read_query(query) else None)
+        assert harness.lookup(query, limit) == (expected if read_query(query) else None)
 
 
 @pytest.mark.parametrize(
     "text", [NX, "a.b.c.d.nope.cluster.local.", LONG], ids=["short", "deep", "long"]
 )
 @pytest.mark.parametrize("edns", [None, Edns(512, do=True)], ids=["plain", "DO"])
-def test_any_run_teaches_the_same(twin: ModuleType, text: str, edns: Edns | None) -> None:
-    subject = Subject(twin)
-    subject.region()
-    assert subject.teach(text=text, edns=edns)
+def test_any_reply_makes_the_same_template(twin: ModuleType, text: str, edns: Edns | None) -> None:
+    harness = Harness(twin)
+    harness.add_negative_zone()
+    assert harness.set_template(text=text, edns=edns)
     for asked in (NX, "b.a.cluster.local.", LONG):
-        assert subject.lookup(ask(asked)) == to_wire(ask(asked), nxdomain(soa(0)))
+        assert harness.lookup(ask(asked)) == to_wire(ask(asked), nxdomain(soa(0)))
 
 
-def test_mixed_case_teaches_no_case(twin: ModuleType) -> None:
-    subject = Subject(twin)
-    subject.region()
-    assert subject.teach(text="NOPE.CLUSTER.LOCAL.")
+def test_a_template_has_no_case(twin: ModuleType) -> None:
+    harness = Harness(twin)
+    harness.add_negative_zone()
+    assert harness.set_template(text="NOPE.CLUSTER.LOCAL.")
     query = ask("x.cLuster.local.")
-    assert subject.lookup(query) == to_wire(query, nxdomain(soa(0)))
+    assert harness.lookup(query) == to_wire(query, nxdomain(soa(0)))
 
 
 OTHER = Name.from_text("sub.cluster.local.")
@@ -226,7 +230,7 @@ GOOD = to_wire(QUERY, nxdomain(soa()))
 INTO = soa_rdata(Name.from_text("ns."), Name.from_text("."), 1, 2, 3, 4, 5)
 _POINTING = INTO[:4] + b"\xc0\x11" + INTO[5:]
 REFUSED = {
-    "an unusual query": (ask("."), GOOD),
+    "a query that is not plain": (ask("."), GOOD),
     "a name outside": (ask("nope.org."), to_wire(ask("nope.org."), nxdomain(soa()))),
     "the apex": (ask("cluster.local."), to_wire(ask("cluster.local."), nxdomain(soa()))),
     "the reply to another question": (ask("other.cluster.local."), GOOD),
@@ -260,37 +264,37 @@ REFUSED = {
 
 @pytest.mark.parametrize(("query", "reply"), REFUSED.values(), ids=REFUSED)
 def test_template_is_refused(twin: ModuleType, query: bytes, reply: bytes) -> None:
-    subject = Subject(twin)
-    subject.region()
-    assert not subject.table.set_template(0, query, reply, 200)
-    assert subject.lookup(ask(NX)) is None
-    assert subject.table.set_template(0, QUERY, GOOD, 200)
-    assert not subject.table.set_template(0, query, reply, 200)
-    assert subject.lookup(ask(NX)) is not None, "the template that fitted stays"
+    harness = Harness(twin)
+    harness.add_negative_zone()
+    assert not harness.table.set_template(0, query, reply, 200)
+    assert harness.lookup(ask(NX)) is None
+    assert harness.table.set_template(0, QUERY, GOOD, 200)
+    assert not harness.table.set_template(0, query, reply, 200)
+    assert harness.lookup(ask(NX)) is not None, "the template that fitted stays"
 
 
 def test_size_is_not_smaller_than_the_question(twin: ModuleType) -> None:
-    subject = Subject(twin)
-    subject.region()
-    assert not subject.table.set_template(0, QUERY, GOOD, END - 13)
+    harness = Harness(twin)
+    harness.add_negative_zone()
+    assert not harness.table.set_template(0, QUERY, GOOD, END - 13)
 
 
-def test_what_is_no_region(twin: ModuleType) -> None:
-    subject = Subject(twin)
+def test_no_such_negative_zone(twin: ModuleType) -> None:
+    harness = Harness(twin)
     for number in (0, 1):
         with pytest.raises(IndexError):
-            subject.table.set_template(number, QUERY, GOOD, 200)
+            harness.table.set_template(number, QUERY, GOOD, 200)
     with pytest.raises(ValueError, match="-1"):
-        subject.region(mark_ttl=30)
+        harness.add_negative_zone(mark_ttl=30)
 
 
 @pytest.mark.parametrize(("mark_ttl", "misses"), [(0, 1), (-1, 0)])
 def test_counting(twin: ModuleType, mark_ttl: int, misses: int) -> None:
-    subject = subject_with_region(twin, mark_ttl=mark_ttl)
+    harness = harness_with_zone(twin, mark_ttl=mark_ttl)
     for text in (NX, LONG):
         query = ask(text, 28)
-        assert subject.lookup(query, v6=True) is not None
-        [((group, is_tcp), cells)] = subject.cells().items()
+        assert harness.lookup(query, v6=True) is not None
+        [((group, is_tcp), cells)] = harness.cells().items()
         assert (group, is_tcp) == (5, True)
         assert (cells[0], cells[1], cells[2]) == (0, 1, 0)
         assert cells[18] == len(query)
@@ -302,8 +306,8 @@ def test_counting(twin: ModuleType, mark_ttl: int, misses: int) -> None:
 
 
 def test_random_names_leave_nothing_behind(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
+    harness = harness_with_zone(twin)
     for number in range(2000):
-        assert subject.lookup(ask(f"r{number}.cluster.local.")) is not None
-    statistics = subject.table.statistics()
+        assert harness.lookup(ask(f"r{number}.cluster.local.")) is not None
+    statistics = harness.table.statistics()
     assert (statistics.negative_hits, statistics.entries, statistics.octets) == (2000, 0, 0)

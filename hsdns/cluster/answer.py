@@ -39,9 +39,8 @@ SOA_TTL_CAP: Final = 300  # seconds (CoreDNS plugin/backend_lookup.go)
 VERSION_TTL: Final = 28800  # seconds
 SCHEMA_VERSION: Final = b"1.1.0"  # of the Kubernetes DNS specification
 MAX_CHAIN: Final = 10  # CNAMEs in a row
-MAX_FOLLOWED: Final = (
-    256  # CNAMEs in all, for one question: slices of names can fan out at every step
-)
+# CNAMEs in all, for one question: slices of names can fan out at every step.
+MAX_FOLLOWED: Final = 256
 
 Lookup = Callable[[Name, int], Awaitable[Reply]]
 
@@ -246,9 +245,8 @@ class ClusterAnswers:
         if found is None:
             return (), ()
         if isinstance(found, bytes):
-            labels = qname.below(zone)[
-                -3:
-            ]  # what stands left of a pod's address is ignored, in the target too
+            # Labels left of a pod's address are ignored, in the target too.
+            labels = qname.below(zone)[-3:]
             target = Name.from_labels((*labels, *zone.labels))
             asked_pod = self.parse(qname, zone)
             assert asked_pod is not None, "found"

@@ -43,9 +43,8 @@ Complain = Callable[[Reason, str], None]
 # Labels and lists of ports are alike all over a cluster (web-0, http/TCP); so many different ones are shared.
 KEPT: Final = 16384
 _OCTETS: Final = {str(value): value for value in range(256)}  # as the only spelling of each
-_SENTINEL = (
-    Port(b"", b"", NO_PORT),
-)  # no ports declared: one that matches questions without port labels
+# No ports declared: one that matches questions without port labels.
+_SENTINEL = (Port(b"", b"", NO_PORT),)
 
 
 def pack_key(meta: ObjectMeta, name: str | None = None) -> Key | None:

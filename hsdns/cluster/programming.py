@@ -43,7 +43,7 @@ def programming_in(metrics: Registry) -> Programmed:
         if since is not None:
             histogram.observe(now - since, (kind,))
 
-    return lambda kind, begun, now: metrics.later(count, kind, begun, now)
+    return lambda kind, begun, now: metrics.defer(count, kind, begun, now)
 
 
 def read_time(text: str) -> float | None:

@@ -37,9 +37,8 @@ class Node:
         self.entry_count = entry_count
         self.first = first
         self.targets = targets
-        self.srv: tuple[tuple[RR, ...], tuple[RR, ...]] | None = (
-            None  # answer and additional, when asked for
-        )
+        # Answer and additional section, made when first needed.
+        self.srv: tuple[tuple[RR, ...], tuple[RR, ...]] | None = None
 
 
 def find(value: ServiceValue, asked: Asked, qname: Name, ttl: int) -> Node | None:

@@ -111,9 +111,8 @@ class Store:
         self._namespace_labels = namespace_labels
         self._zonal = zonal
         self._multicluster = multicluster
-        self._slice_owner: dict[
-            tuple[str, str], Key
-        ] = {}  # a slice's namespace and name -> its Service
+        # Namespace and name of a slice -> its Service.
+        self._slice_owner: dict[tuple[str, str], Key] = {}
         self._pod_address: dict[PodKey, bytes] = {}
         self._unconfirmed: set[ObjectKey] = set()  # restored, and not delivered since
 

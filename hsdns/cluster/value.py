@@ -140,9 +140,8 @@ class ServiceValue:
         self.external_name = external_name
         self.slices = slices
         self.has_selector = has_selector  # for metrics alone
-        self.external = (
-            external  # where it is reached from outside: addresses, or names of load balancers
-        )
+        # External addresses, or names of load balancers.
+        self.external = external
         self.nodes: dict[bytes, Node] = {}
         self._labels: dict[bytes, tuple[tuple[PackedSlice, int], ...]] | None = None
 

@@ -6,7 +6,7 @@ import pytest
 from hsdns.cluster.objects import Event, Pod, Upserted
 from hsdns.cluster.pods import client_pod, pod_address
 from hsdns.cluster.store import Store
-from tests.support.cluster import deletes, pod, upserts
+from tests.support.cluster.objects import deletes, pod, upserts
 
 
 @pytest.mark.parametrize(

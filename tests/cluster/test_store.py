@@ -31,7 +31,7 @@ from hsdns.cluster.selector import Selector
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import CLUSTER_IP, ServiceValue
 from hsdns.metrics import Histogram, Registry
-from tests.support.cluster import deletes, endpoint_slice, namespace, pod, service, upserts
+from tests.support.cluster.objects import deletes, endpoint_slice, namespace, pod, service, upserts
 
 WEB = (b"ns", b"web")
 

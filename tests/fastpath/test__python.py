@@ -20,7 +20,7 @@ from hsdns.fastpath.portable_batch import PortableBatch
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import AD, CD, RD, Reply, nodata, nxdomain, unwritten
 from tests import strategies
-from tests.fastpath.twins import HAS_NATIVE, NATIVE, Harness, addresses, ask, soa
+from tests.fastpath.twins import HAS_NATIVE, NATIVE, TableUnderTest, addresses, ask, soa
 
 needs_native = pytest.mark.skipif(
     not HAS_NATIVE, reason=f"{NATIVE} is not built, so there is nothing to compare with"
@@ -130,8 +130,8 @@ def draw_reply(chance: Random, query: bytes) -> Reply | bytes:
     )  # fmt: skip
 
 
-def operate(chance: Random, harness: Harness, start: float) -> Any:
-    """Do one thing; draws the same numbers whatever the harness returns."""
+def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
+    """Do one thing; draws the same numbers whatever the under_test returns."""
     what = chance.choice(
         ("store " * 5 + "lookup " * 10 + "bump serial names set_template clear counts").split()
     )
@@ -140,45 +140,46 @@ def operate(chance: Random, harness: Harness, start: float) -> Any:
         reply = draw_reply(chance, query)
         indexes = [chance.randrange(6) for _ in range(chance.choice([0, 1, 1, 2, 2, 3, 3, 9]))]
         late = chance.random() < 0.1
-        dependencies = [(index, harness.versions.read(index) - (late and harness.versions.read(index) > 0)) for index in indexes]  # fmt: skip
-        return harness.store(
+        dependencies = [(index, under_test.versions.read(index) - (late and under_test.versions.read(index) > 0)) for index in indexes]  # fmt: skip
+        return under_test.store(
             query, reply, dependencies=dependencies, group=chance.randrange(4), rotate=chance.random() < 0.5,
-            mark_ttl=chance.choice([-1, 0, 1000]), max_payload=chance.choice([512, 600, 65535]), names=chance.choice([harness.names] * 5 + [None]),
+            mark_ttl=chance.choice([-1, 0, 1000]), max_payload=chance.choice([512, 600, 65535]), names=chance.choice([under_test.names] * 5 + [None]),
         )  # fmt: skip
     if what == "lookup":
         query = draw_query(chance)
         limit, v6 = chance.choice([512, 700, 1232, 65535]), chance.random() < 0.3
         now = start + 10_000 * chance.randrange(4)
-        return [harness.lookup(query, limit, now, v6) for _ in range(chance.randrange(1, 5))]
+        return [under_test.lookup(query, limit, now, v6) for _ in range(chance.randrange(1, 5))]
     if what == "bump":
-        return harness.versions.bump(chance.randrange(6))
+        return under_test.versions.bump(chance.randrange(6))
     if what == "serial":
-        harness.names.serial = chance.randrange(1 << 32)
+        under_test.names.serial = chance.randrange(1 << 32)
     elif what == "names":
-        harness.names.open = chance.random() < 0.8
+        under_test.names.open = chance.random() < 0.8
         for label in (b"default", b"other"):
-            getattr(harness.names, chance.choice(["add_namespace", "remove_namespace"]))(label)
+            getattr(under_test.names, chance.choice(["add_namespace", "remove_namespace"]))(label)
             for name in (b"web", b"db", b"a"):
-                getattr(harness.names, chance.choice(["add_service", "remove_service"]))(
+                getattr(under_test.names, chance.choice(["add_service", "remove_service"]))(
                     label, name
                 )
-        return len(harness.names)
+        return len(under_test.names)
     elif what == "set_template":
-        return harness.set_template(chance.randrange(2), chance.choice(NAMES))
+        return under_test.set_template(chance.randrange(2), chance.choice(NAMES))
     elif what == "clear":
         if chance.random() < 0.2:
-            harness.table.clear()
+            under_test.table.clear()
     else:
-        return counted(harness)
+        return counted(under_test)
     return None
 
 
-def counted(harness: Harness) -> Any:
+def counted(under_test: TableUnderTest) -> Any:
     """Counts and statistics, without durations and memory."""
     rows = {
-        key: (cells[:35], sum(cells[35:52]), cells[53:]) for key, cells in harness.cells().items()
+        key: (cells[:35], sum(cells[35:52]), cells[53:])
+        for key, cells in under_test.cells().items()
     }
-    statistics = harness.table.statistics()._asdict()
+    statistics = under_test.table.statistics()._asdict()
     return rows, {key: value for key, value in statistics.items() if key not in ("octets", "stale")}
 
 
@@ -188,18 +189,18 @@ def counted(harness: Harness) -> Any:
 def test_any_operations(seed: int) -> None:
     native = pytest.importorskip(NATIVE)
     start = time.monotonic() + 1
-    harnesses = [Harness(twin) for twin in (_python, native)]
-    for harness in harnesses:
-        harness.add_negative_zone(
+    tables_under_test = [TableUnderTest(twin) for twin in (_python, native)]
+    for under_test in tables_under_test:
+        under_test.add_negative_zone(
             exclusions=("excluded.cluster.local.",), mark_ttl=0, max_payload=600
         )
-        harness.add_negative_zone("sub.cluster.local.")
-        harness.set_template()
-    chances = [Random(seed) for _ in harnesses]
+        under_test.add_negative_zone("sub.cluster.local.")
+        under_test.set_template()
+    chances = [Random(seed) for _ in tables_under_test]
     for step in range(120):
         python, compiled = (
-            operate(chance, harness, start)
-            for chance, harness in zip(chances, harnesses, strict=True)
+            operate(chance, under_test, start)
+            for chance, under_test in zip(chances, tables_under_test, strict=True)
         )
         assert python == compiled, step
-    assert counted(harnesses[0]) == counted(harnesses[1])
+    assert counted(tables_under_test[0]) == counted(tables_under_test[1])

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.sockets
 def test_hits_are_answered_and_misses_returned(server: Server) -> None:
     server.bind()
     hit, missing, not_plain = ask(query_id=1), ask("x.org.", query_id=2), b"not a query"
-    server.harness.store(hit, addresses(hit), group=3)
+    server.under_test.store(hit, addresses(hit), group=3)
     clients = [server.client() for _ in range(3)]
     sent = [hit, missing, b"", hit, not_plain, hit, hit]
     for index, query in enumerate(sent):
@@ -46,7 +46,7 @@ def test_hits_are_answered_and_misses_returned(server: Server) -> None:
         "batches": 1,
         "send_errors": {},
     }
-    [((group, is_tcp), cells)] = server.harness.cells().items()
+    [((group, is_tcp), cells)] = server.under_test.cells().items()
     assert (group, is_tcp, cells[0], cells[1], sum(cells[35:52])) == (3, False, 4, 0, 4)
 
 
@@ -75,7 +75,7 @@ def test_without_a_table_everything_is_a_miss(server: Server) -> None:
 
 def test_more_than_a_batch(server: Server) -> None:
     server.bind()
-    server.harness.store(ask(), addresses(ask()))
+    server.under_test.store(ask(), addresses(ask()))
     client = server.client()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     for number in range(150):
@@ -101,7 +101,7 @@ def test_a_query_longer_than_a_slot_is_a_miss_that_is_cut(server: Server) -> Non
     for length in (512, 513, 4096, 4097, 9000):
         client.send(bytes(length))
     assert [len(query) for query, _, _ in server.serve()] == [512, 513, 4096, 4097, 4097]
-    assert server.harness.table.statistics().not_plain == 5
+    assert server.under_test.table.statistics().not_plain == 5
 
 
 @pytest.mark.parametrize("edns", [None, Edns(0), Edns(600), Edns(1232), Edns(65535)], ids=str)
@@ -111,7 +111,7 @@ def test_replies_are_cut_to_what_the_client_takes(server: Server, edns: Edns | N
     query = ask(edns=edns)
     limit = 512 if edns is None else max(512, edns.payload_size)
     reply = addresses(query, 200)
-    server.harness.store(query, reply)
+    server.under_test.store(query, reply)
     for _ in range(4):
         found = server.ask(client, query)
         assert found == to_wire(query, reply, min(limit, 65507))
@@ -128,7 +128,7 @@ def test_replies_repeat_their_queries(server: Server) -> None:
         ask(edns=Edns(4096, do=True)), ask(flags=0x10),
     ]  # fmt: skip
     for form in (forms[0], forms[3], forms[5], forms[6]):
-        server.harness.store(form, addresses(form, 2), rotate=False)
+        server.under_test.store(form, addresses(form, 2), rotate=False)
     for _ in range(4):
         for form in forms:
             assert server.ask(client, form) == to_wire(form, addresses(form, 2))
@@ -139,7 +139,7 @@ def test_replies_repeat_their_queries(server: Server) -> None:
 def test_a_hit_counts_as_what_was_asked(server: Server, rotate: bool, log: bool) -> None:
     """In any case and with any cookie, whether the reply is prepared or not."""
     server.bind()
-    client, harness = server.client(), server.harness
+    client, under_test = server.client(), server.under_test
     queries = [
         ask(name, edns=Edns(1232, do=True, options=options), query_id=number)
         for number, (name, options) in enumerate(
@@ -148,7 +148,7 @@ def test_a_hit_counts_as_what_was_asked(server: Server, rotate: bool, log: bool)
             for name in ("web.org.", "WEB.org.", "wEb.oRG.")
         )
     ]
-    harness.store(queries[0], addresses(queries[0], 1 + rotate), rotate=rotate, group=3, log=log)
+    under_test.store(queries[0], addresses(queries[0], 1 + rotate), rotate=rotate, group=3, log=log)
     octets = 0
     for _ in range(3):
         for query in queries:
@@ -158,13 +158,13 @@ def test_a_hit_counts_as_what_was_asked(server: Server, rotate: bool, log: bool)
             if not rotate:
                 assert reply == wanted
             octets += len(query)
-    statistics = harness.table.statistics()
+    statistics = under_test.table.statistics()
     assert (statistics.hits, statistics.misses, statistics.stale) == (27, 0, 0)
-    [((group, is_tcp), cells)] = harness.cells().items()
+    [((group, is_tcp), cells)] = under_test.cells().items()
     assert (group, is_tcp, cells[0], cells[CELL_DO], cells[CELL_REQUEST_SUM]) == (
         3, False, 27, 27, octets,
     )  # fmt: skip
-    records = harness.table.take_log(100)
+    records = under_test.table.take_log(100)
     assert len(records) == (27 if log else 0)
     assert [record[0] for record in records] == queries * (3 if log else 0)
 
@@ -174,9 +174,9 @@ def test_adapted_replies_need_no_look_up(monkeypatch: pytest.MonkeyPatch) -> Non
     server = Server(_python, _python.Batch)
     try:
         server.bind()
-        client, table = server.client(), server.harness.table
+        client, table = server.client(), server.under_test.table
         stored = ask(edns=Edns(1232))
-        server.harness.store(stored, addresses(stored))
+        server.under_test.store(stored, addresses(stored))
         monkeypatch.setattr(table, "answer", None)
         for options in ((), ((10, b"COOKIE78"),)):
             query = ask("Web.DEFAULT.svc.cluster.LOCAL.", edns=Edns(1232, options=options))
@@ -191,12 +191,12 @@ def test_adapted_replies_need_no_look_up(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_sizes_are_lowered(server: Server, count: int) -> None:
     """In prepared replies and others, in those that rotate, and in a negative zone."""
     server.bind()
-    client, harness = server.client(), server.harness
-    harness.add_negative_zone(max_payload=700)
-    assert harness.set_template()
+    client, under_test = server.client(), server.under_test
+    under_test.add_negative_zone(max_payload=700)
+    assert under_test.set_template()
     stored, rotating = ask(edns=Edns(0)), ask("rotates.org.", edns=Edns(0))
-    harness.store(stored, addresses(stored, count), max_payload=600)
-    harness.store(rotating, addresses(rotating, count), max_payload=600, rotate=True)
+    under_test.store(stored, addresses(stored, count), max_payload=600)
+    under_test.store(rotating, addresses(rotating, count), max_payload=600, rotate=True)
     for _ in range(4):
         for size in (0, 300, 512, 599, 600, 601, 700, 701, 4096, 65535):
             for options in ((), ((10, b"12345678"),), ((3, b"x" * 40), (8, b"away"))):
@@ -214,25 +214,25 @@ def test_sizes_are_lowered(server: Server, count: int) -> None:
                 wanted = to_wire(ask("r.cluster.local.", edns=edns.lowered(700)), nxdomain(soa(0)))
                 assert server.ask(client, absent) == wanted
     plain = ask()
-    harness.store(plain, addresses(plain, count), max_payload=600)
+    under_test.store(plain, addresses(plain, count), max_payload=600)
     assert server.ask(client, plain) == to_wire(plain, addresses(plain, count), 512)
 
 
 def test_rotation_and_serials_and_events(server: Server) -> None:
     server.bind()
-    client, harness = server.client(), server.harness
+    client, under_test = server.client(), server.under_test
     query, other = ask(), ask("none.default.svc.cluster.local.", 28)
     reply = addresses(query, 3).replace(authority=(soa(0),))
-    harness.store(query, reply, rotate=True, dependencies=[(1, 0)])
-    harness.store(other, nodata(soa()), dependencies=[(2, 0)])
+    under_test.store(query, reply, rotate=True, dependencies=[(1, 0)])
+    under_test.store(other, nodata(soa()), dependencies=[(2, 0)])
     for turn in range(7):
         rotated = reply.replace(answer=reply.answer[turn % 3 :] + reply.answer[: turn % 3])
         assert server.ask(client, query) == to_wire(query, rotated)
     for serial in (1, 1, 1, 2, 2, 2, 2):
-        harness.names.serial = serial
-        harness.versions.bump(77)
+        under_test.names.serial = serial
+        under_test.versions.bump(77)
         assert server.ask(client, other) == to_wire(other, nodata(soa(serial)))
-    harness.versions.bump(2)
+    under_test.versions.bump(2)
     client.send(other)
     assert [miss[0] for miss in server.serve()] == [other]
     assert server.ask(client, query) == to_wire(query, reply.replace(
@@ -241,9 +241,9 @@ def test_rotation_and_serials_and_events(server: Server) -> None:
 
 def test_absent_names(server: Server) -> None:
     server.bind()
-    client, harness = server.client(), server.harness
-    harness.add_negative_zone()
-    harness.set_template()
+    client, under_test = server.client(), server.under_test
+    under_test.add_negative_zone()
+    under_test.set_template()
     for number in range(3):
         query = ask(f"r{number}.CLUSTER.local.")
         assert server.ask(client, query) == to_wire(query, nxdomain(soa(0)))
@@ -260,7 +260,7 @@ def test_a_reply_leaves_from_the_address_that_was_asked(
 ) -> None:
     server.bind(host, wildcard=True)
     hit, missing = ask(), ask("x.org.")
-    server.harness.store(hit, addresses(hit))
+    server.under_test.store(hit, addresses(hit))
     client = server.client(asked)
     beside = server.client("127.0.0.1")
     for _ in range(3):
@@ -276,7 +276,7 @@ def test_a_reply_leaves_from_the_address_that_was_asked(
             b"reply",
         ]
         assert beside.recv(65535) == to_wire(hit, addresses(hit))
-    [(_, cells)] = server.harness.cells().items()
+    [(_, cells)] = server.under_test.cells().items()
     assert cells[:2] == [6 - 3 * ipv6, 3 * ipv6]
     assert server.batch.statistics().send_errors == {}
 
@@ -285,7 +285,7 @@ def test_ipv6(server: Server) -> None:
     server.bind("::1")
     client = server.client("::1")
     query = ask()
-    server.harness.store(query, addresses(query))
+    server.under_test.store(query, addresses(query))
     for _ in range(3):
         assert server.ask(client, query) == to_wire(query, addresses(query))
     client.send(b"not a query")
@@ -293,7 +293,7 @@ def test_ipv6(server: Server) -> None:
     assert (address, control) == (write_address(socket.AF_INET6, client.getsockname()), b"")
     server.batch.send([(b"reply", address, control)])
     assert client.recv(100) == b"reply"
-    [(_, cells)] = server.harness.cells().items()
+    [(_, cells)] = server.under_test.cells().items()
     assert cells[:2] == [0, 3]
 
 
@@ -314,7 +314,7 @@ def test_what_cannot_be_sent_is_counted_and_the_rest_is_sent(server: Server) -> 
 def test_a_closed_client_does_no_harm(server: Server) -> None:
     server.bind()
     query = ask()
-    server.harness.store(query, addresses(query))
+    server.under_test.store(query, addresses(query))
     gone, client = server.client(), server.client()
     gone.send(query)
     gone.close()
@@ -334,7 +334,7 @@ def test_many_addresses_that_were_asked(server: Server) -> None:
     """More than the sender remembers control data of."""
     server.bind("0.0.0.0", wildcard=True)
     query = ask()
-    server.harness.store(query, addresses(query))
+    server.under_test.store(query, addresses(query))
     client = server._open(socket.AF_INET, "127.0.0.1")
     client.settimeout(DEADLINE)
     for start in range(0, 300, 50):

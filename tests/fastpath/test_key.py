@@ -23,7 +23,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query, udp_limit
 from hsdns.wire.message import AD, CD, RD
 from tests import strategies
-from tests.fastpath.twins import HAS_NATIVE, NATIVE, Harness, addresses, ask, to_wire
+from tests.fastpath.twins import HAS_NATIVE, NATIVE, TableUnderTest, addresses, ask, to_wire
 
 PLAIN = ask()
 EDNS = ask(edns=Edns(1232))
@@ -125,10 +125,10 @@ ROWS = [(wire, True) for wire in PLAIN_QUERIES.values()] + [
 
 
 @pytest.mark.parametrize(("wire", "plain"), ROWS, ids=[*PLAIN_QUERIES, *NOT_PLAIN])
-def test_usual(twin: ModuleType, wire: bytes, plain: bool) -> None:
-    harness = Harness(twin)
-    assert harness.lookup(wire) is None
-    statistics = harness.table.statistics()
+def test_plain(twin: ModuleType, wire: bytes, plain: bool) -> None:
+    under_test = TableUnderTest(twin)
+    assert under_test.lookup(wire) is None
+    statistics = under_test.table.statistics()
     assert (statistics.misses, statistics.not_plain) == (int(plain), int(not plain))
     assert (read_query(wire) is not None) is plain
     if plain:
@@ -177,9 +177,9 @@ def test_any_octets(data: st.DataObject) -> None:
         if found is not None:
             agrees_with_decode(octets)
         if HAS_NATIVE:
-            harness = Harness(pytest.importorskip(NATIVE))
-            assert harness.lookup(octets) is None
-            assert harness.table.statistics().misses == int(found is not None)
+            under_test = TableUnderTest(pytest.importorskip(NATIVE))
+            assert under_test.lookup(octets) is None
+            assert under_test.table.statistics().misses == int(found is not None)
 
 
 HTTPS = ask(qtype=65)
@@ -210,12 +210,12 @@ PAIRS = [(*pair, True) for pair in SAME.values()] + [(*pair, False) for pair in 
 
 @pytest.mark.parametrize(("stored", "asked", "is_same"), PAIRS, ids=[*SAME, *DIFFERENT])
 def test_key(twin: ModuleType, stored: bytes, asked: bytes, is_same: bool) -> None:
-    harness = Harness(twin)
-    assert harness.store(stored, addresses(stored))
+    under_test = TableUnderTest(twin)
+    assert under_test.store(stored, addresses(stored))
     expected = to_wire(asked, addresses(asked)) if is_same else None
     for _ in range(4):  # the Python twin prepares what it is asked for again
-        assert harness.lookup(stored) == to_wire(stored, addresses(stored))
-        assert harness.lookup(asked) == expected
+        assert under_test.lookup(stored) == to_wire(stored, addresses(stored))
+        assert under_test.lookup(asked) == expected
 
 
 def test_forms_are_bounded() -> None:

@@ -15,21 +15,21 @@ from hsdns.wire.name import Name
 from hsdns.wire.rdata import soa as soa_rdata
 from tests import strategies
 from tests.fastpath.test_entry import modules
-from tests.fastpath.twins import WEB, ZONE, Harness, addresses, ask, soa, to_wire
+from tests.fastpath.twins import WEB, ZONE, TableUnderTest, addresses, ask, soa, to_wire
 
 NX = "nope.cluster.local."
 
 
-def harness_with_zone(twin: ModuleType, **options: Any) -> Harness:
+def table_with_zone(twin: ModuleType, **options: Any) -> TableUnderTest:
     """A cluster with one Service, web in default, a namespace without any, and a negative zone with template."""
-    harness = Harness(twin)
-    assert harness.add_negative_zone(**options) == 0
-    harness.names.add_namespace(b"default")
-    harness.names.add_namespace(b"empty")
-    harness.names.add_service(b"default", b"web")
-    harness.names.serial = 1
-    assert harness.set_template()
-    return harness
+    under_test = TableUnderTest(twin)
+    assert under_test.add_negative_zone(**options) == 0
+    under_test.names.add_namespace(b"default")
+    under_test.names.add_namespace(b"empty")
+    under_test.names.add_service(b"default", b"web")
+    under_test.names.serial = 1
+    assert under_test.set_template()
+    return under_test
 
 
 ABSENT = (
@@ -76,47 +76,47 @@ ROWS = [(text, True) for text in ABSENT] + [(text, False) for text in LEFT_TO_CH
 
 @pytest.mark.parametrize(("text", "absent"), ROWS, ids=[*ABSENT, *LEFT_TO_CHAIN])
 def test_name(twin: ModuleType, text: str, absent: bool) -> None:
-    harness = harness_with_zone(twin)
+    under_test = table_with_zone(twin)
     query = ask(text)
     expected = to_wire(query, nxdomain(soa())) if absent else None
-    assert harness.lookup(query) == expected
-    statistics = harness.table.statistics()
+    assert under_test.lookup(query) == expected
+    statistics = under_test.table.statistics()
     assert (statistics.negative_hits, statistics.misses) == (absent, not absent)
     assert (statistics.entries, statistics.octets, statistics.hits) == (0, 0, 0)
 
 
 def test_names_come_and_go(twin: ModuleType) -> None:
-    harness = harness_with_zone(twin)
+    under_test = table_with_zone(twin)
     new, absent = ask("new.default.svc.cluster.local."), nxdomain(soa())
-    assert harness.lookup(new) == to_wire(new, absent)
-    harness.names.add_service(b"default", b"new")
-    assert harness.lookup(new) is None
-    harness.names.remove_service(b"default", b"new")
-    assert harness.lookup(new) == to_wire(new, absent)
-    harness.names.remove_namespace(b"default")
+    assert under_test.lookup(new) == to_wire(new, absent)
+    under_test.names.add_service(b"default", b"new")
+    assert under_test.lookup(new) is None
+    under_test.names.remove_service(b"default", b"new")
+    assert under_test.lookup(new) == to_wire(new, absent)
+    under_test.names.remove_namespace(b"default")
     web = ask(WEB)
-    assert harness.lookup(web) == to_wire(web, absent)
+    assert under_test.lookup(web) == to_wire(web, absent)
 
 
 def test_nothing_is_absent_before_all_was_listed(twin: ModuleType) -> None:
-    harness = harness_with_zone(twin)
-    harness.names.open = False
-    assert harness.lookup(ask(NX)) is None
-    harness.names.open = True
-    assert harness.lookup(ask(NX)) is not None
+    under_test = table_with_zone(twin)
+    under_test.names.open = False
+    assert under_test.lookup(ask(NX)) is None
+    under_test.names.open = True
+    assert under_test.lookup(ask(NX)) is not None
 
 
 def test_nothing_is_answered_without_template(twin: ModuleType) -> None:
-    harness = Harness(twin)
-    harness.add_negative_zone()
-    assert harness.lookup(ask(NX)) is None
+    under_test = TableUnderTest(twin)
+    under_test.add_negative_zone()
+    assert under_test.lookup(ask(NX)) is None
 
 
 @pytest.mark.parametrize(("qtype", "group"), [(1, 4), (28, 5), (16, None), (255, None), (6, None)])
 def test_types_are_those_with_a_group(twin: ModuleType, qtype: int, group: int | None) -> None:
-    harness = harness_with_zone(twin)
-    assert (harness.lookup(ask(NX, qtype)) is not None) is (group is not None)
-    assert list(harness.cells()) == ([] if group is None else [(group, True)])
+    under_test = table_with_zone(twin)
+    assert (under_test.lookup(ask(NX, qtype)) is not None) is (group is not None)
+    assert list(under_test.cells()) == ([] if group is None else [(group, True)])
 
 
 @pytest.mark.parametrize(
@@ -137,41 +137,41 @@ def test_exclusions(twin: ModuleType, text: str, absent: bool) -> None:
         "deep.gone.default.svc.cluster.local.",
         "elsewhere.org.",
     )
-    harness = harness_with_zone(twin, exclusions=exclusions)
-    assert (harness.lookup(ask(text)) is not None) is absent
+    under_test = table_with_zone(twin, exclusions=exclusions)
+    assert (under_test.lookup(ask(text)) is not None) is absent
 
 
 @pytest.mark.parametrize("exclusion", ["cluster.local.", "local.", "."])
 def test_an_exclusion_as_large_as_the_zone(twin: ModuleType, exclusion: str) -> None:
-    harness = harness_with_zone(twin, exclusions=(exclusion,))
-    assert harness.lookup(ask(NX)) is None
+    under_test = table_with_zone(twin, exclusions=(exclusion,))
+    assert under_test.lookup(ask(NX)) is None
 
 
 def test_the_longest_zone_decides(twin: ModuleType) -> None:
-    harness = harness_with_zone(twin)
+    under_test = table_with_zone(twin)
     # Without template: names below it are left to the chain, whatever the larger zone says.
-    assert harness.add_negative_zone("sub.cluster.local.") == 1
-    assert harness.lookup(ask("x.sub.cluster.local.")) is None
-    assert harness.lookup(ask("sub.cluster.local.")) is not None
-    assert harness.lookup(ask("x.cluster.local.")) is not None
+    assert under_test.add_negative_zone("sub.cluster.local.") == 1
+    assert under_test.lookup(ask("x.sub.cluster.local.")) is None
+    assert under_test.lookup(ask("sub.cluster.local.")) is not None
+    assert under_test.lookup(ask("x.cluster.local.")) is not None
 
 
 def test_an_entry_takes_precedence(twin: ModuleType) -> None:
-    harness = harness_with_zone(twin)
+    under_test = table_with_zone(twin)
     query = ask(NX)
-    assert harness.store(query, addresses(query), dependencies=[(9, 0)])
-    assert harness.lookup(query) == to_wire(query, addresses(query))
-    harness.versions.bump(9)
-    assert harness.lookup(query) == to_wire(query, nxdomain(soa()))
-    assert harness.table.statistics().stale == 1
+    assert under_test.store(query, addresses(query), dependencies=[(9, 0)])
+    assert under_test.lookup(query) == to_wire(query, addresses(query))
+    under_test.versions.bump(9)
+    assert under_test.lookup(query) == to_wire(query, nxdomain(soa()))
+    assert under_test.table.statistics().stale == 1
 
 
 def test_clear_leaves_templates(twin: ModuleType) -> None:
-    harness = harness_with_zone(twin)
-    assert harness.store(ask(), addresses(ask()))
-    harness.table.clear()
-    assert harness.lookup(ask()) is None
-    assert harness.lookup(ask(NX)) is not None
+    under_test = table_with_zone(twin)
+    assert under_test.store(ask(), addresses(ask()))
+    under_test.table.clear()
+    assert under_test.lookup(ask()) is None
+    assert under_test.lookup(ask(NX)) is not None
 
 
 LONG = ".".join(["x" * 63] * 3 + ["y" * 40]) + ".cluster.local."
@@ -196,10 +196,10 @@ def test_any_query_gets_what_encode_makes(data: st.DataObject) -> None:
     limit = data.draw(st.sampled_from([512, 100, 200, 65535]))
     serial = data.draw(st.integers(0, 2**32 - 1))
     for twin in modules():
-        harness = harness_with_zone(twin)
-        harness.names.serial = serial
+        under_test = table_with_zone(twin)
+        under_test.names.serial = serial
         expected = to_wire(query, nxdomain(soa(serial)), limit)
-        assert harness.lookup(query, limit) == (expected if read_query(query) else None)
+        assert under_test.lookup(query, limit) == (expected if read_query(query) else None)
 
 
 @pytest.mark.parametrize(
@@ -207,19 +207,19 @@ def test_any_query_gets_what_encode_makes(data: st.DataObject) -> None:
 )
 @pytest.mark.parametrize("edns", [None, Edns(512, do=True)], ids=["plain", "DO"])
 def test_any_reply_makes_the_same_template(twin: ModuleType, text: str, edns: Edns | None) -> None:
-    harness = Harness(twin)
-    harness.add_negative_zone()
-    assert harness.set_template(text=text, edns=edns)
+    under_test = TableUnderTest(twin)
+    under_test.add_negative_zone()
+    assert under_test.set_template(text=text, edns=edns)
     for asked in (NX, "b.a.cluster.local.", LONG):
-        assert harness.lookup(ask(asked)) == to_wire(ask(asked), nxdomain(soa(0)))
+        assert under_test.lookup(ask(asked)) == to_wire(ask(asked), nxdomain(soa(0)))
 
 
 def test_a_template_has_no_case(twin: ModuleType) -> None:
-    harness = Harness(twin)
-    harness.add_negative_zone()
-    assert harness.set_template(text="NOPE.CLUSTER.LOCAL.")
+    under_test = TableUnderTest(twin)
+    under_test.add_negative_zone()
+    assert under_test.set_template(text="NOPE.CLUSTER.LOCAL.")
     query = ask("x.cLuster.local.")
-    assert harness.lookup(query) == to_wire(query, nxdomain(soa(0)))
+    assert under_test.lookup(query) == to_wire(query, nxdomain(soa(0)))
 
 
 OTHER = Name.from_text("sub.cluster.local.")
@@ -264,37 +264,37 @@ REFUSED = {
 
 @pytest.mark.parametrize(("query", "reply"), REFUSED.values(), ids=REFUSED)
 def test_template_is_refused(twin: ModuleType, query: bytes, reply: bytes) -> None:
-    harness = Harness(twin)
-    harness.add_negative_zone()
-    assert not harness.table.set_template(0, query, reply, 200)
-    assert harness.lookup(ask(NX)) is None
-    assert harness.table.set_template(0, QUERY, GOOD, 200)
-    assert not harness.table.set_template(0, query, reply, 200)
-    assert harness.lookup(ask(NX)) is not None, "the template that fitted stays"
+    under_test = TableUnderTest(twin)
+    under_test.add_negative_zone()
+    assert not under_test.table.set_template(0, query, reply, 200)
+    assert under_test.lookup(ask(NX)) is None
+    assert under_test.table.set_template(0, QUERY, GOOD, 200)
+    assert not under_test.table.set_template(0, query, reply, 200)
+    assert under_test.lookup(ask(NX)) is not None, "the template that fitted stays"
 
 
 def test_size_is_not_smaller_than_the_question(twin: ModuleType) -> None:
-    harness = Harness(twin)
-    harness.add_negative_zone()
-    assert not harness.table.set_template(0, QUERY, GOOD, END - 13)
+    under_test = TableUnderTest(twin)
+    under_test.add_negative_zone()
+    assert not under_test.table.set_template(0, QUERY, GOOD, END - 13)
 
 
 def test_no_such_negative_zone(twin: ModuleType) -> None:
-    harness = Harness(twin)
+    under_test = TableUnderTest(twin)
     for number in (0, 1):
         with pytest.raises(IndexError):
-            harness.table.set_template(number, QUERY, GOOD, 200)
+            under_test.table.set_template(number, QUERY, GOOD, 200)
     with pytest.raises(ValueError, match="-1"):
-        harness.add_negative_zone(mark_ttl=30)
+        under_test.add_negative_zone(mark_ttl=30)
 
 
 @pytest.mark.parametrize(("mark_ttl", "misses"), [(0, 1), (-1, 0)])
 def test_counting(twin: ModuleType, mark_ttl: int, misses: int) -> None:
-    harness = harness_with_zone(twin, mark_ttl=mark_ttl)
+    under_test = table_with_zone(twin, mark_ttl=mark_ttl)
     for text in (NX, LONG):
         query = ask(text, 28)
-        assert harness.lookup(query, v6=True) is not None
-        [((group, is_tcp), cells)] = harness.cells().items()
+        assert under_test.lookup(query, v6=True) is not None
+        [((group, is_tcp), cells)] = under_test.cells().items()
         assert (group, is_tcp) == (5, True)
         assert (cells[0], cells[1], cells[2]) == (0, 1, 0)
         assert cells[18] == len(query)
@@ -306,8 +306,8 @@ def test_counting(twin: ModuleType, mark_ttl: int, misses: int) -> None:
 
 
 def test_random_names_leave_nothing_behind(twin: ModuleType) -> None:
-    harness = harness_with_zone(twin)
+    under_test = table_with_zone(twin)
     for number in range(2000):
-        assert harness.lookup(ask(f"r{number}.cluster.local.")) is not None
-    statistics = harness.table.statistics()
+        assert under_test.lookup(ask(f"r{number}.cluster.local.")) is not None
+    statistics = under_test.table.statistics()
     assert (statistics.negative_hits, statistics.entries, statistics.octets) == (2000, 0, 0)

@@ -58,7 +58,7 @@ def test_many_hits_of_one_client_leave_as_one_message(host: str, wildcard: bool)
     server = Server(native, native.Batch)
     try:
         server.bind(host, wildcard)
-        server.harness.store(ask(), addresses(ask()))
+        server.under_test.store(ask(), addresses(ask()))
         client = server.client(host if host != "::" else "127.0.0.1")
         client.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
         for count in (LEAST_TO_SEGMENT, LEAST_TO_SEGMENT - 1, 2 * LEAST_TO_SEGMENT):

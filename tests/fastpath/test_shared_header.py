@@ -9,7 +9,7 @@ from hsdns.fastpath.records import Outline
 from hsdns.fastpath.shared_header import SHARED_HEADER_LEN, Key, SharedHeaders, heads_of, make_key
 from hsdns.fastpath.versions import ClusterNames
 from hsdns.wire.message import RD, nodata
-from tests.fastpath.twins import Harness, addresses, ask, soa, to_wire
+from tests.fastpath.twins import TableUnderTest, addresses, ask, soa, to_wire
 
 OUTLINE = Outline(0x8400, (1, 0, 0), b"record", (), 0)
 NEGATIVE = Outline(0x8400, (0, 1, 0), b"soa serial numbers", (4,), 0)
@@ -68,27 +68,29 @@ def test_heads_are_those_of_replies() -> None:
 
 def test_equal_records_are_stored_once() -> None:
     """A thousand names of one length that have no IPv6 address take little more than their names."""
-    harness = Harness(_python)
+    under_test = TableUnderTest(_python)
     for serial in (1, 2):
-        harness.names.serial = serial
+        under_test.names.serial = serial
         for number in range(1000, 2000):
             query = ask(f"n{number}.cluster.local.", 28)
             if serial == 1:
-                assert harness.store(query, nodata(soa(0)), dependencies=[(number, 0)])
+                assert under_test.store(query, nodata(soa(0)), dependencies=[(number, 0)])
             else:
-                harness.versions.bump(99)
-            assert harness.lookup(query) == to_wire(query, nodata(soa(serial)))
-    entries = list(harness.table._entries.values())
+                under_test.versions.bump(99)
+            assert under_test.lookup(query) == to_wire(query, nodata(soa(serial)))
+    entries = list(under_test.table._entries.values())
     assert len({id(entry.records) for entry in entries}) == 1
-    assert harness.table._queues.octets + harness.table._shared_headers.octets < 260 * len(entries)
+    assert under_test.table._queues.octets + under_test.table._shared_headers.octets < 260 * len(
+        entries
+    )
 
 
 def test_shared_headers_go_with_their_entries() -> None:
-    harness = Harness(_python, 50_000)
+    under_test = TableUnderTest(_python, 50_000)
     for number in range(500):
         query = ask(f"n{number}.org.")
-        assert harness.store(query, addresses(query), size=number)
-        found = harness.table.statistics()
+        assert under_test.store(query, addresses(query), size=number)
+        found = under_test.table.statistics()
         assert found.octets <= 50_000
-        assert harness.table._shared_headers.octets == found.entries * SHARED_HEADER_LEN
-    assert harness.table.statistics().evicted > 400
+        assert under_test.table._shared_headers.octets == found.entries * SHARED_HEADER_LEN
+    assert under_test.table.statistics().evicted > 400

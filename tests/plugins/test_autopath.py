@@ -12,9 +12,10 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import ROOT, Name
-from tests.support.eager import finish
-from tests.support.requests import Answers, FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 NXDOMAIN = reply(
     authority=["lab. 60 IN SOA ns.lab. host.lab. 1 2 3 4 5"], rcode=Rcode.NXDOMAIN, aa=True
@@ -75,7 +76,7 @@ def walk(plugin: Autopath, qname: str, *replies: Reply) -> tuple[Reply, list[str
         ),
         pytest.param(
             "autopath @kubernetes\nautopath @erratic",
-            'Corefile:3:1: "autopath" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "autopath" may occur only once in a server block; merge it with the first',
             id="twice",
         ),
     ],

@@ -14,9 +14,10 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 SOA = "@ 60 IN SOA ns host {} 1 2 3 4\n"
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
@@ -126,7 +127,7 @@ def test_a_file_that_comes_later(tmp_path: Path) -> None:
         with pytest.raises(LookupError, match=r"zone example\.org\. has not been read yet"):
             plugin.transfer(ORG)
         path.write_text(SOA.format(7))
-        assert await plugin.zones[ORG][0].look()
+        assert await plugin.zones[ORG][0].reload()
         found = await plugin.handle(make_request("a.example.org."), next_with(BELOW))
         assert found.rcode == Rcode.NXDOMAIN
         await runtime.stop_tasks()

@@ -9,7 +9,7 @@ from hsdns.cluster.objects import Namespace, Object, ObjectMeta, Synced, Upserte
 from hsdns.cluster.store import Store
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.store_check import check_interval, check_store
-from tests.support.requests import FakeRuntime
+from tests.support.plugins.runtime import FakeRuntime
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_check_interval(text: str, seconds: float | None, warnings: int) -> None
 
 
 class Listed(ApiServer):
-    """A source whose lists the test writes; None stands for an API server that is away."""
+    """A source with given lists; None stands for an unreachable API server."""
 
     def __init__(self, *lists: list[Object] | None) -> None:
         self.lists = list(lists)

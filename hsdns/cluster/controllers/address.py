@@ -18,9 +18,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 POD_NETWORKS = {"IPv4": "10.244.0.0", "IPv6": "fd00:10:244::"}
 SERVICE_NETWORKS = {"IPv4": "10.96.0.0", "IPv6": "fd00:10:96::"}
 FAMILIES = ("IPv4", "IPv6")
-SAFE_LETTERS = (
-    "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery/pkg/util/rand: no vowels, no 0, 1 and 3
-)
+# k8s.io/apimachinery/pkg/util/rand: no vowels, no 0, 1 and 3.
+SAFE_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class AddressPool:

@@ -18,9 +18,8 @@ from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service
 
 READY = "hsdns.io/ready"
 NOT_READY = "hsdns.io/not-ready"
-MOST_PODS = (
-    65_024  # addresses of 10.244.0.0/16 without .0 and .255: more replicas could not get one
-)
+# The addresses of 10.244.0.0/16 without .0 and .255: more replicas could not get one.
+MOST_PODS = 65_024
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _INDICES = re.compile(r"\s*[0-9]{1,9}(\s*,\s*[0-9]{1,9})*\s*")

@@ -68,7 +68,7 @@ class Following:
         watching = self.source.watch(self.deliver, self._report, world)
         self._tasks.append(runtime.spawn_lasting(watching, "kubernetes source"))
         if self._snapshot is not None:
-            keeping = self._snapshot.keep(self.store, self._report, world)
+            keeping = self._snapshot.save_periodically(self.store, self._report, world)
             self._tasks.append(runtime.spawn_lasting(keeping, "kubernetes snapshot"))
         seconds = check_interval(self._report)
         if isinstance(self.source, ApiServer) and seconds is not None:

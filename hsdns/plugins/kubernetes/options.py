@@ -16,8 +16,8 @@ from hsdns.cluster.source import Source
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token
 from hsdns.sources import source_from
-from hsdns.sources.api_access import ApiAccess, Words
-from hsdns.sources.api_server import ApiServer, Wanted
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions
+from hsdns.sources.api_server import ApiServer, WatchOptions
 from hsdns.wire.name import Name
 
 IGNORABLE: Final = "empty_service"
@@ -75,7 +75,7 @@ def named_source(line: Line | None, block: Block) -> Source | None:
 
 def api_server(directive: Directive, options: dict[str, Any], block: Block) -> Source:
     """The API server that the block's words mean; what it misses at the moment is a warning."""
-    words = Words(options["kubeconfig"], options["endpoint"], options["tls"])
+    words = ConnectionOptions(options["kubeconfig"], options["endpoint"], options["tls"])
     try:
         access = ApiAccess(words)
     except ValueError as error:
@@ -86,7 +86,7 @@ def api_server(directive: Directive, options: dict[str, Any], block: Block) -> S
             block.warn(f"{where}: {sentence}")
     return ApiServer(
         access,
-        Wanted(
+        WatchOptions(
             namespaces=options["namespaces"],
             labels=str(options["labels"] or ""),
             namespace_labels=str(options["namespace_labels"] or ""),

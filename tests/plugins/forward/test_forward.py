@@ -12,18 +12,19 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.forward import Forward
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.doh_upstream import serve_doh
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up
-from tests.support.upstreams import (
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up
+from tests.support.upstreams.certificate import make_certificate
+from tests.support.upstreams.dns_upstream import (
     OTHER_LOOPBACK,
     Answer,
     Upstream,
     answer,
-    make_certificate,
     serve,
     silence,
 )
+from tests.support.upstreams.doh_upstream import serve_doh
 
 A = "www.example.org. 5 IN A 192.0.2.1"
 FOUND = answer(A)
@@ -69,7 +70,7 @@ class Forwarder:
             Forward, self._text.format(*(f"127.0.0.1:{server.port}" for server in servers))
         )
         for route in forward.routes:
-            route.manner = route.manner._replace(read_timeout=self._read_timeout)
+            route.settings = route.settings._replace(read_timeout=self._read_timeout)
         runtime = FakeRuntime()
         try:
             await forward.start(runtime)
@@ -225,7 +226,7 @@ def test_nobody_answers(upstreams: int, options: str, attempts: list[int], probe
     asyncio.run(run())
 
 
-def test_nobody_listens() -> None:
+def test_no_listener() -> None:
     async def run() -> None:
         async with Forwarder("forward . {0}", (FOUND, FOUND)) as gone:
             port = gone.servers[0].port
@@ -553,8 +554,8 @@ def test_an_unknown_host_ends_the_start() -> None:
                 async with Forwarder(text):
                     pass
             assert str(caught.value) == (
-                'Corefile:2:20: cannot find the address of "dns.example.net": '
-                f"127.0.0.1:{resolver.port} knows none (NXDOMAIN); name an address, or another resolver"
+                'Corefile:2:20: cannot resolve "dns.example.net": '
+                f"127.0.0.1:{resolver.port} has no address for it (NXDOMAIN); write an address, or use another resolver"
             )
 
     asyncio.run(run())

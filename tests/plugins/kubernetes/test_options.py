@@ -22,7 +22,7 @@ from hsdns.sources.api_server import ApiServer
 from hsdns.sources.manifests import Manifests
 from hsdns.sources.synthetic import Synthetic
 from hsdns.wire.name import Name
-from tests.support.setup import directives, make_block
+from tests.support.plugins.setup import directives, make_block
 
 ZONES = (Name.from_text("cluster.local"), Name.from_text("clusterset.local"))
 NOTHING: dict[str, Any] = {
@@ -148,4 +148,4 @@ def test_imports_are_watched_only_where_a_zone_shows_them(
     (directive,) = directives("kubernetes")
     source = api_server(directive, NOTHING | {"multicluster": zones}, make_block())
     assert isinstance(source, ApiServer)
-    assert any(scope.resource is SERVICE_IMPORTS for scope in source.wanted.scopes) is watched
+    assert any(scope.resource is SERVICE_IMPORTS for scope in source.options.scopes) is watched

@@ -33,9 +33,8 @@ MAX_ROUNDS: Final = 64  # passed over for one that is dropped
 # Memory in CPython 3.11 beside the octets: the object, its places in the dictionary and in the queue.
 PREPARED_REPLY_LEN: Final = 112 + 64 + 8
 _MAX_NUMBERS: Final = 4096
-_MAX_OLDEST: Final = (
-    512  # few: they may be forms of replies that are gone, whose memory is not counted
-)
+# Few, for they may be forms of replies that are gone, whose memory is not counted.
+_MAX_OLDEST: Final = 512
 _HEAD_LEN: Final = HEADER_LEN - 2  # the header without ID
 _CLASS_LEN: Final = 2
 # The end of a query without options, from RDLENGTH on, and of one with a cookie up to the cookie's value.

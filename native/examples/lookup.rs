@@ -111,7 +111,7 @@ fn filled_table(count: usize) -> AnswerTable {
     let negative_zone = table.add_negative_zone(NegativeZone::new(&zone, names, [], groups, true));
     let sample = question("no.cluster.local", 0, &[]);
     assert_eq!(
-        table.set_template(negative_zone, &sample, &absence(&sample, &zone), 150),
+        table.set_template(negative_zone, &sample, &nxdomain(&sample, &zone), 150),
         Some(true)
     );
     table
@@ -204,7 +204,7 @@ fn reply(query: &[u8]) -> Vec<u8> {
     wire
 }
 
-fn absence(query: &[u8], zone: &[u8]) -> Vec<u8> {
+fn nxdomain(query: &[u8], zone: &[u8]) -> Vec<u8> {
     let mut wire = query.to_vec();
     wire[2..4].copy_from_slice(&[0x85, 3]);
     wire[9] = 1;

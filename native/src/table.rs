@@ -340,7 +340,7 @@ impl Reading<'_> {
             }
             counts.totals.stale += 1;
         }
-        let absence = nearest(&self.inner.negative_zones, query)
+        let negative = nearest(&self.inner.negative_zones, query)
             .map(|negative_zone| &self.inner.negative_zones[negative_zone])
             .and_then(|negative_zone| {
                 let (query, limit) = lower(
@@ -352,13 +352,13 @@ impl Reading<'_> {
                 );
                 negative_zone.answer(query, limit, out)
             });
-        let Some(absence) = absence else {
+        let Some(negative) = negative else {
             counts.totals.misses += 1;
             return None;
         };
-        counts.count(&hit(absence.group, absence.summary, absence.cache));
+        counts.count(&hit(negative.group, negative.summary, negative.cache));
         counts.totals.negative_hits += 1;
-        Some(absence.summary)
+        Some(negative.summary)
     }
 
     fn find(&self, key: &[u8], place: Place) -> Option<&Entry> {

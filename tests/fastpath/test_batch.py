@@ -50,7 +50,7 @@ def test_hits_are_answered_and_misses_returned(server: Server) -> None:
     assert (group, is_tcp, cells[0], cells[1], sum(cells[35:52])) == (3, False, 4, 0, 4)
 
 
-def test_nothing_there(server: Server) -> None:
+def test_no_datagrams(server: Server) -> None:
     server.bind()
     assert server.serve() == []
     assert server.batch.serve(None) == []
@@ -95,7 +95,7 @@ def test_more_than_a_batch(server: Server) -> None:
     assert [int.from_bytes(client.recv(10), "big") for _ in range(130)] == list(range(130))
 
 
-def test_a_query_longer_than_a_slot_is_a_miss_that_is_cut(server: Server) -> None:
+def test_a_query_longer_than_a_slot_is_a_truncated_miss(server: Server) -> None:
     server.bind()
     client = server.client()
     for length in (512, 513, 4096, 4097, 9000):
@@ -105,7 +105,7 @@ def test_a_query_longer_than_a_slot_is_a_miss_that_is_cut(server: Server) -> Non
 
 
 @pytest.mark.parametrize("edns", [None, Edns(0), Edns(600), Edns(1232), Edns(65535)], ids=str)
-def test_replies_are_cut_to_what_the_client_takes(server: Server, edns: Edns | None) -> None:
+def test_replies_are_cut_to_the_payload_size(server: Server, edns: Edns | None) -> None:
     server.bind()
     client = server.client()
     query = ask(edns=edns)
@@ -136,7 +136,7 @@ def test_replies_repeat_their_queries(server: Server) -> None:
 
 @pytest.mark.parametrize("log", [False, True], ids=["", "logged"])
 @pytest.mark.parametrize("rotate", [False, True], ids=["fixed", "rotating"])
-def test_a_hit_counts_as_what_was_asked(server: Server, rotate: bool, log: bool) -> None:
+def test_kinds_of_hits(server: Server, rotate: bool, log: bool) -> None:
     """In any case and with any cookie, whether the reply is prepared or not."""
     server.bind()
     client, under_test = server.client(), server.under_test
@@ -297,7 +297,7 @@ def test_ipv6(server: Server) -> None:
     assert cells[:2] == [0, 3]
 
 
-def test_what_cannot_be_sent_is_counted_and_the_rest_is_sent(server: Server) -> None:
+def test_replies_that_cannot_be_sent_are_counted(server: Server) -> None:
     server.bind()
     client = server.client()
     client.send(b"x")
@@ -330,7 +330,7 @@ def test_a_closed_socket(server: Server) -> None:
         server.serve()
 
 
-def test_many_addresses_that_were_asked(server: Server) -> None:
+def test_many_destination_addresses(server: Server) -> None:
     """More than the sender remembers control data of."""
     server.bind("0.0.0.0", wildcard=True)
     query = ask()

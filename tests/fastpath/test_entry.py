@@ -135,7 +135,7 @@ def test_every_limit(twin: ModuleType, edns: Edns | None) -> None:
 
 
 @pytest.mark.parametrize("limit", [40, 60, 70, 80])
-def test_options_that_leave_no_room_stay_away(twin: ModuleType, limit: int) -> None:
+def test_options_without_room_are_left_out(twin: ModuleType, limit: int) -> None:
     query = ask(edns=BIG)
     under_test = TableUnderTest(twin)
     assert under_test.store(query, addresses(query))
@@ -159,7 +159,7 @@ def test_a_lowered_size_is_shown_over_tcp_too(
         )
 
 
-def test_serial_is_that_of_now_wherever_one_stands(twin: ModuleType) -> None:
+def test_every_serial_is_the_current_one(twin: ModuleType) -> None:
     query = ask("cluster.local.", RRType.SOA)
     reply = Reply(answer=(soa(1),), authority=(soa(2),), additional=(soa(3),), aa=True)
     under_test = TableUnderTest(twin)
@@ -180,7 +180,7 @@ def test_serial_of_another_store_is_another(twin: ModuleType) -> None:
         assert under_test.lookup(query) == to_wire(query, nodata(soa(serial)))
 
 
-def test_reply_of_the_longest_query_that_is_usual() -> None:
+def test_reply_to_the_longest_plain_query() -> None:
     """Whatever options a plain query has, they go back whole: the smallest limit has room for them."""
     room = MAX_PLAIN_LEN - len(ask(edns=Edns(0))) - 4
     query = ask(edns=Edns(0, options=((12, bytes(room)),)))

@@ -59,7 +59,7 @@ def test_unused_entries_go_first_in_first_out() -> None:
     assert queues.octets == 0
 
 
-def test_what_was_used_twice_stays_and_used_once_goes() -> None:
+def test_entries_used_twice_stay_and_used_once_go() -> None:
     queues, entries = filled(4)
     entries[0].state, entries[1].state = 2, 1
     assert [gone(queues) for _ in range(2)] == [entries[1], entries[2]]
@@ -80,7 +80,7 @@ def test_each_use_in_the_main_queue_is_a_round() -> None:
     assert [gone(queues) for _ in range(3)] == [entries[2], entries[1], entries[0]]
 
 
-def test_what_comes_back_soon_goes_to_the_main_queue() -> None:
+def test_entries_stored_again_soon_go_to_the_main_queue() -> None:
     queues, entries = filled(2)
     assert gone(queues) is entries[0]
     again = entry()
@@ -107,7 +107,7 @@ def test_ghosts_are_forgotten_after_a_while() -> None:
     assert entries[0] is not oldest
 
 
-def test_what_is_not_true_any_more_goes_however_often_it_was_used() -> None:
+def test_stale_entries_go_however_often_they_were_used() -> None:
     versions = Versions()
     queues = Queues(1000, versions)
     stale, good = entry(indexes=(1,)), entry(indexes=(2,))

@@ -132,7 +132,7 @@ def test_the_oldest_are_taken_first(server: Server) -> None:
 
 
 @sockets
-def test_only_what_is_logged(server: Server) -> None:
+def test_only_hits_of_logging_blocks(server: Server) -> None:
     """Entries and negative zones with and without, in one table; misses are logged by the chain."""
     server.bind()
     under_test, client = server.under_test, server.client()
@@ -260,7 +260,7 @@ def test_records_of_both_doors_in_their_order(server: Server) -> None:
     ]
 
 
-def test_over_tcp_only_what_is_answered_and_logged(twin: ModuleType) -> None:
+def test_only_logged_hits_over_tcp(twin: ModuleType) -> None:
     under_test = TableUnderTest(twin)
     logged, silent = ask("logged.org."), ask("silent.org.")
     assert under_test.store(logged, addresses(logged), dependencies=[(1, 0)], log=True)

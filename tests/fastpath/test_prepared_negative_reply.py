@@ -89,7 +89,7 @@ def test_any_names_and_changes(seed: int) -> None:
 
 
 @given(strategies.seeds)
-def test_octets_that_are_no_query(seed: int) -> None:
+def test_damaged_queries(seed: int) -> None:
     chance, under_test = Random(seed), a_cluster()
     query = ask("gone.default.svc.cluster.local.")
     assert under_test.lookup(query) is not None

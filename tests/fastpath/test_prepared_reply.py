@@ -217,7 +217,7 @@ def test_a_size_is_lowered_when_it_is_prepared(count: int, is_prepared: bool) ->
     assert (other[2:] in prepared_forms(under_test)) is is_prepared
 
 
-def test_an_entry_has_few() -> None:
+def test_an_entry_has_few_prepared_replies() -> None:
     under_test = TableUnderTest(_python)
     forms = [ask(edns=Edns(512 + each)) for each in range(3 * MAX_FORMS_OF_ENTRY)]
     assert under_test.store(forms[0], addresses(forms[0]))
@@ -227,7 +227,7 @@ def test_an_entry_has_few() -> None:
         assert prepared_forms(under_test) == [form[2:] for form in forms[-MAX_FORMS_OF_ENTRY:]]
 
 
-def test_they_go_with_their_entry() -> None:
+def test_prepared_replies_go_with_their_entry() -> None:
     for end in ("event", "stored again", "cleared"):
         under_test, queries = filled(3)
         for query in queries * 3:
@@ -251,7 +251,7 @@ def test_they_go_with_their_entry() -> None:
         assert under_test.table.prepared_replies.octets == before // 3 * len(left)
 
 
-def test_they_go_when_their_entry_is_evicted() -> None:
+def test_prepared_replies_go_if_their_entry_is_evicted() -> None:
     under_test, queries = filled(3, 20_000)
     for query in queries * 3:
         assert under_test.lookup(query) is not None
@@ -265,7 +265,7 @@ def test_they_go_when_their_entry_is_evicted() -> None:
     assert not {query[2:] for query in queries} & set(prepared_forms(under_test))
 
 
-def test_their_room_is_bounded_and_then_few_are_made() -> None:
+def test_memory_is_bounded_and_then_few_are_prepared() -> None:
     """A working set that is larger than the room is answered all the same, and hot names get in."""
     capacity = 200_000
     under_test, queries = filled(500, capacity)
@@ -286,7 +286,7 @@ def test_their_room_is_bounded_and_then_few_are_made() -> None:
     assert under_test.table.statistics().evicted == 0
 
 
-def test_entries_take_their_room_back() -> None:
+def test_entries_take_back_their_memory() -> None:
     capacity = 200_000
     under_test, queries = filled(200, capacity)
     assert len(prepared_forms(under_test)) == 200

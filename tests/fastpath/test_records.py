@@ -156,7 +156,7 @@ def test_any_reply(data: st.DataObject) -> None:
     [b"", b"\3ab", b"\xc0", b"\x40", b"\x3f" + bytes(62), b"\1a" * 127 + b"\1a\0"],
     ids=["nothing", "half a label", "half a pointer", "no label", "cut", "too long"],
 )
-def test_what_is_no_name(wire: bytes) -> None:
+def test_octets_that_are_no_name(wire: bytes) -> None:
     with pytest.raises(BadRecords):
         step_over_name(wire, 0)
     with pytest.raises(BadRecords):

@@ -130,7 +130,7 @@ FIXED = {
 
 
 @pytest.mark.parametrize(("reply", "rotate"), FIXED.values(), ids=FIXED)
-def test_what_does_not_rotate(twin: ModuleType, reply: Reply, rotate: bool) -> None:
+def test_answers_that_do_not_rotate(twin: ModuleType, reply: Reply, rotate: bool) -> None:
     under_test, query = TableUnderTest(twin), ask()
     assert under_test.store(query, reply, rotate=rotate)
     for _ in range(OFTEN):
@@ -237,7 +237,7 @@ def test_a_mark_ends_and_is_set_again(twin: ModuleType) -> None:
         assert outcomes(under_test) == expected, seconds
 
 
-def test_a_mark_that_lasts_goes_over_to_the_next_entry(twin: ModuleType) -> None:
+def test_a_mark_passes_to_the_next_entry(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
     assert under_test.store(query, addresses(query), mark_ttl=30, dependencies=[(1, 0)])
     now = time.monotonic()
@@ -291,7 +291,7 @@ def test_memory_is_bounded(twin: ModuleType) -> None:
     assert statistics.entries > 20
 
 
-def test_what_is_larger_than_the_table_is_refused(twin: ModuleType) -> None:
+def test_a_reply_larger_than_the_table_is_refused(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin, 1000), ask()
     assert not under_test.store(query, addresses(query, 500))
     small = TableUnderTest(twin, 0)
@@ -300,7 +300,7 @@ def test_what_is_larger_than_the_table_is_refused(twin: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 30])
-def test_octets_are_those_that_python_takes(count: int) -> None:
+def test_counted_octets_are_those_that_python_allocates(count: int) -> None:
     """The estimate of the Python twin covers what the interpreter really allocates, prepared replies included."""
     from hsdns.fastpath import _python  # noqa: PLC0415 - imported before memory is traced
 

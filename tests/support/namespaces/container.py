@@ -39,7 +39,7 @@ _NOROOT: Final = 0b11  # the bit and its lock
 _CAPABILITY_VERSION_3: Final = 0x20080522
 
 
-class Ran(NamedTuple):
+class Outcome(NamedTuple):
     """The outcome of a program in the container."""
 
     status: int  # as subprocess has it
@@ -49,7 +49,7 @@ class Ran(NamedTuple):
     process: dict[str, str]  # lines of /proc/PID/status
 
 
-def refused() -> str:
+def refusal() -> str:
     """Return why namespaces cannot be created here; "" if they can."""
     if shutil.which("unshare") is None:
         return "unshare is not installed"
@@ -68,7 +68,7 @@ def run(
     queries: Sequence[bytes] = (),
     port: int = 53,
     pages: Sequence[tuple[int, str]] = (),
-) -> Ran:
+) -> Outcome:
     """Run a program in the container; with `queries` it is a server that gets them and is then stopped.
 
     `may_bind`: whether the container was given NET_BIND_SERVICE.
@@ -91,7 +91,7 @@ def run(
         cwd="/",
     )
     assert found.returncode == 0, found.stderr
-    return Ran(**json.loads(found.stdout))
+    return Outcome(**json.loads(found.stdout))
 
 
 def with_root_rights(words: Sequence[str], environment: Mapping[str, str]) -> None:

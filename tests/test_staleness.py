@@ -139,7 +139,10 @@ def test_event_between_computing_and_writing(twin: ModuleType) -> None:
     wire = ask(DB)
 
     def encode(*arguments: Any) -> bytes:
-        if kept.plugins[0].store.services[b"default", b"db"].slices[0].resource_version == "1":
+        if (
+            kept.plugins[0].store.services.values[b"default", b"db"].slices[0].resource_version
+            == "1"
+        ):
             kept.apply(Upserted(whole_set(1)))
         return wire_encode.encode(*arguments)
 

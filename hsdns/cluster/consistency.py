@@ -16,7 +16,6 @@ from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple, TypeVar
 
-from hsdns.cluster.complaints import shown
 from hsdns.cluster.objects import (
     EndpointSlice,
     Namespace,
@@ -26,6 +25,7 @@ from hsdns.cluster.objects import (
     Upserted,
 )
 from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
+from hsdns.cluster.rejected import quoted
 from hsdns.cluster.reverse import ReverseIndex
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import Key, ServiceValue, SliceKey
@@ -45,7 +45,7 @@ class Difference(NamedTuple):
 
 def differences(store: Store, objects: Iterable[Object]) -> list[str]:
     """Compare a store with what the objects make of an empty one: a sentence for each difference."""
-    built = store.emptied()
+    built = _empty_like(store)
     listed = list(objects)
     built.apply([Upserted(each) for each in listed])
     undecided = _undecided(listed)
@@ -89,7 +89,7 @@ class Suspicion:
         if not store.synced:
             self._suspects = {}
             return []
-        built = store.emptied()
+        built = _empty_like(store)
         for at in range(0, len(objects), STEP):
             built.apply([Upserted(each) for each in objects[at : at + STEP]])
             yield
@@ -113,10 +113,12 @@ def compare(store: Store, expected: Store) -> Iterator[Difference | None]:
 
     Now and then None, where whoever asks may rest.
     """
-    for at, key in enumerate(_keys(store.services, expected.services)):
+    for at, key in enumerate(_keys(store.services.values, expected.services.values)):
         if not at % STEP:
             yield None
-        for sentence in _service_differences(store.services.get(key), expected.services.get(key)):
+        for sentence in _service_differences(
+            store.services.values.get(key), expected.services.values.get(key)
+        ):
             yield Difference(("Service", key), f"Service {_path(key)}: {sentence}")
     for name in _keys(store.namespaces, expected.namespaces):
         here, there = store.namespaces.get(name), expected.namespaces.get(name)
@@ -124,10 +126,13 @@ def compare(store: Store, expected: Store) -> Iterator[Difference | None]:
             yield Difference(
                 ("Namespace", name), f"Namespace {_text(name)}: {_versions_differ(here, there)}"
             )
-    for at, address in enumerate(_keys(store.pods, expected.pods)):
+    for at, address in enumerate(_keys(store.pods.by_address, expected.pods.by_address)):
         if not at % STEP:
             yield None
-        pods, real_pods = set(store.pods.get(address, ())), set(expected.pods.get(address, ()))
+        pods, real_pods = (
+            set(store.pods.by_address.get(address, ())),
+            set(expected.pods.by_address.get(address, ())),
+        )
         for pod in sorted(pods ^ real_pods):
             what = "still leads to it" if pod in pods else "does not lead to it"
             yield Difference(
@@ -140,9 +145,20 @@ def compare(store: Store, expected: Store) -> Iterator[Difference | None]:
         here_too, there_too = store.imports.values.get(key), expected.imports.values.get(key)
         for sentence in _service_differences(here_too, there_too):
             yield Difference(("ServiceImport", key), f"ServiceImport {_path(key)}: {sentence}")
-    yield from _index_differences("external IP", store.external_ips, expected.external_ips)
-    yield from _index_differences("clusterIP", store.cluster_ips, expected.cluster_ips)
-    yield from _index_differences("endpoint", store.endpoint_ips, expected.endpoint_ips)
+    yield from _index_differences(
+        "external IP", store.services.external_ips, expected.services.external_ips
+    )
+    yield from _index_differences(
+        "clusterIP", store.services.cluster_ips, expected.services.cluster_ips
+    )
+    yield from _index_differences(
+        "endpoint", store.services.endpoint_ips, expected.services.endpoint_ips
+    )
+
+
+def _empty_like(store: Store) -> Store:
+    """An empty store with the same settings; invalid objects are not reported again."""
+    return Store(store.settings, wall=lambda: 0.0, warn=lambda sentence: None)
 
 
 def _service_differences(here: ServiceValue | None, there: ServiceValue | None) -> Iterator[str]:
@@ -271,7 +287,7 @@ def _path(key: Key | SliceKey) -> str:
 
 
 def _text(label: bytes) -> str:
-    return shown(label.decode("utf-8", "replace"))[1:-1]
+    return quoted(label.decode("utf-8", "replace"))[1:-1]
 
 
 def _address_text(address: bytes) -> str:

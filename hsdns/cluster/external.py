@@ -1,15 +1,15 @@
-"""Services as they are reached from outside the cluster: what a name below an external zone leads to.
+"""The names of Services in the zones of k8s_external: their addresses outside the cluster.
 
-Path: plugins/k8s_external.py cuts off the zone and asks; the state is that of the kubernetes plugin beside it.
+Path: plugins/k8s_external.py finds the zone and asks; the store is that of the kubernetes plugin in the same block.
 Source: CoreDNS 1.14.7 plugin/kubernetes/external.go.
 
     NAMESPACE.zone                        exists with the namespace
     NAME.NAMESPACE.zone                   a Service with external addresses
     _PORT._PROTOCOL.NAME.NAMESPACE.zone   one of its ports; the underscores may be missing
-    ENDPOINT.NAME.NAMESPACE.zone          with `headless`, where the Service has none; else it is the Service again
+    ENDPOINT.NAME.NAMESPACE.zone          an endpoint, with `headless` and without external addresses; else the Service
 
-Rule 1: a Service without an external address does not exist here, but with `headless` if it is a headless one.
-Rule 2: what is read of the store is noted in `dependencies` first, as in answer.py.
+Rule 1: a Service without an external address does not exist here; with `headless`, headless ones do.
+Rule 2: counters are added to `dependencies` before the store is read, as in lookup.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hsdns.cluster.answer import ClusterAnswers, NoSuchName
 from hsdns.cluster.freshness import Dependencies, address_counter, service_counter
+from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.question import SVC, Asked
 from hsdns.cluster.schema import address_type
 from hsdns.cluster.value import HEADLESS, NO_PORT, Entry, Key, ServiceValue
@@ -31,24 +31,25 @@ EMPTY: Final[tuple[Entry, ...]] = ()
 
 
 class ExternalNames:
-    """What the cluster behind these answers shows outside."""
+    """The names below an external zone, for the namespaces that the kubernetes block exposes."""
 
-    def __init__(self, answers: ClusterAnswers, *, headless: bool) -> None:
-        self._answers = answers
+    def __init__(self, lookup: NameLookup, *, headless: bool) -> None:
+        self._lookup = lookup
+        self._services = lookup.store.services
         self._headless = headless
 
     def find(
         self, labels: tuple[bytes, ...], dependencies: Dependencies | None
     ) -> tuple[tuple[Entry, ...], Asked]:
-        """The entries that the lower-case labels left of a zone lead to; raise NoSuchName.  No entry is NODATA."""
+        """The entries of the lower-case labels left of a zone; raise NoSuchName.  No entries mean NODATA."""
         asked = parse(labels)
-        if asked is None or not self._answers.is_exposed(asked.namespace, dependencies):
+        if asked is None or not self._lookup.is_exposed(asked.namespace, dependencies):
             raise NoSuchName
         if not asked.name:
             return EMPTY, asked
         if dependencies is not None:
-            dependencies.note(service_counter(asked.namespace, asked.name))
-        value = self._answers.store.services.get((asked.namespace, asked.name))
+            dependencies.add(service_counter(asked.namespace, asked.name))
+        value = self._services.values.get((asked.namespace, asked.name))
         found = tuple(self._entries(value, asked)) if value is not None and value.kind else EMPTY
         if not found:
             raise NoSuchName
@@ -57,23 +58,23 @@ class ExternalNames:
     def pointers(
         self, address: bytes, dependencies: Dependencies | None
     ) -> list[tuple[bytes, bytes]]:
-        """Namespace and name of the Services that have an external address, in a fixed order."""
+        """Namespace and name of the Services with this external address, in a fixed order."""
         if dependencies is not None:
-            dependencies.note(address_counter(address))
-        owners = sorted(self._answers.store.external_ips.lookup(address))
-        return [key for key in owners if self._answers.has_pointers(key[0], dependencies)]
+            dependencies.add(address_counter(address))
+        owners = sorted(self._services.external_ips.lookup(address))
+        return [key for key in owners if self._lookup.may_point_to(key[0], dependencies)]
 
     def records(self, zone: Name, ttl: int, srv_ttl: int) -> Iterator[RR]:
-        """What all names below a zone are answered at this moment, each record once: for a zone transfer.
+        """All records below a zone, each once, for a zone transfer.
 
-        The values are held on to now, the records made as they are taken.  A load balancer's name is not followed.
-        CoreDNS leaves out all but the first SRV record of a name, repeats others, and cuts the names of load balancers.
+        The values are collected now, the records made as they are consumed.  Names of load balancers are not resolved.
+        CoreDNS omits all but the first SRV record of a name, repeats others, and truncates names of load balancers.
         """
         values = sorted(
             (
                 (key, value)
-                for key, value in self._answers.store.services.items()
-                if value.kind and self._answers.is_exposed(key[0], None)
+                for key, value in self._services.values.items()
+                if value.kind and self._lookup.is_exposed(key[0], None)
             ),
             key=lambda item: (item[0][1], item[0][0]),
         )
@@ -83,7 +84,7 @@ class ExternalNames:
         self, values: Sequence[tuple[Key, ServiceValue]], zone: Name, ttl: int, srv_ttl: int
     ) -> Iterator[RR]:
         for (namespace, name), value in values:
-            for left in _lefts(value):
+            for left in _prefixes(value):
                 asked = parse((*left, name, namespace))
                 try:
                     owner = Name.from_labels((*left, name, namespace, *zone.labels))
@@ -109,8 +110,8 @@ class ExternalNames:
                     yield Entry(host, None, port.number)
 
 
-def _lefts(value: ServiceValue) -> list[tuple[bytes, ...]]:
-    """What stands left of a Service in its names: nothing, endpoints, ports with their protocols."""
+def _prefixes(value: ServiceValue) -> list[tuple[bytes, ...]]:
+    """The labels left of a Service in its names: none, those of endpoints, ports with protocols."""
     found: list[tuple[bytes, ...]] = [()]
     if value.external:
         ports = value.ports
@@ -125,7 +126,7 @@ def _lefts(value: ServiceValue) -> list[tuple[bytes, ...]]:
 
 
 def parse(labels: tuple[bytes, ...]) -> Asked | None:
-    """Read the labels left of the zone, at least one; None for names that cannot exist."""
+    """Parse the labels left of the zone, at least one; None for names that cannot exist."""
     count = len(labels)
     if count == 1:
         return Asked(SVC, labels[0])

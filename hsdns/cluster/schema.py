@@ -1,49 +1,31 @@
-"""Records from a Service's value, by the Kubernetes DNS specification 1.1.0 and CoreDNS's reading of it.
+"""The records of a Service, computed from its value as the Kubernetes DNS specification 1.1.0 and CoreDNS define them.
 
-Path: plugins/kubernetes.py asks at a question; what is made is kept in the value and goes with it.
-Rule 1: everything here is computed from one value, so a reply shows one state of a Service.
-Rule 2: names are lower case; the client's case comes back through compression against the question.
+Path: lookup.py and answer.py call it for a query; the records are cached in the value and dropped with it.
+Rule 1: records are computed from one value, so a reply shows one state of a Service.
+Rule 2: owner names are lower case; name compression against the question restores the client's case.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from hsdns.cluster.question import SVC, Asked
-from hsdns.cluster.value import EXTERNAL_NAME, HEADLESS, NO_PORT, Entry, ServiceValue, SliceKey
+from hsdns.cluster.value import (
+    CLUSTER_IP,
+    EXTERNAL_NAME,
+    HEADLESS,
+    NO_PORT,
+    Entry,
+    Node,
+    ServiceValue,
+    SliceKey,
+)
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import srv
 
-_NO_RECORDS: Final[tuple[RR, ...]] = ()
-
-
-class Node:
-    """The records at one existing name; `targets` are names to be followed instead of addresses."""
-
-    __slots__ = ("a", "aaaa", "entry_count", "first", "srv", "targets")
-
-    def __init__(
-        self,
-        a: tuple[RR, ...],
-        aaaa: tuple[RR, ...],
-        entry_count: int,
-        first: bytes | Name | None,
-        targets: tuple[Name, ...],
-    ) -> None:
-        self.a = a
-        self.aaaa = aaaa
-        self.entry_count = entry_count
-        self.first = first
-        self.targets = targets
-        self.srv: tuple[tuple[RR, ...], tuple[RR, ...]] | None = (
-            None  # answer and additional, when asked for
-        )
-
 
 def find(value: ServiceValue, asked: Asked, qname: Name, ttl: int) -> Node | None:
-    """The node a question names; None where it does not exist (CoreDNS findServices).
+    """The node of a name; None if the name does not exist (CoreDNS findServices).
 
     A headless Service without ready endpoints does not exist (k8s-dns section 2.4.1 as CoreDNS serves it).
     """
@@ -68,7 +50,7 @@ def find(value: ServiceValue, asked: Asked, qname: Name, ttl: int) -> Node | Non
 
 def _make(value: ServiceValue, asked: Asked, owner: Name, ttl: int) -> Node | None:
     if asked.topology_zone and value.kind != HEADLESS:
-        return None  # a ClusterIP is in no topology zone
+        return None  # a ClusterIP does not belong to a topology zone
     if asked.endpoint or asked.topology_zone:
         found = [entry.host for entry in _entries(value, asked)]
         count = len(found)
@@ -89,7 +71,7 @@ def _make(value: ServiceValue, asked: Asked, owner: Name, ttl: int) -> Node | No
 
 
 def _entries(value: ServiceValue, asked: Asked) -> list[Entry]:
-    """What a question finds; of a topology zone nothing, or with `prefer` everything, where nothing is in it."""
+    """The entries that match a question; with `prefer`, all of them if the topology zone has none."""
     if asked.topology_zone:
         found = list(value.entries_in(asked.topology_zone))
         if found or not asked.prefers:
@@ -99,11 +81,11 @@ def _entries(value: ServiceValue, asked: Asked) -> list[Entry]:
 
 
 def _port_matches(value: ServiceValue, asked: Asked) -> bool:
-    """A Service with a ClusterIP exists by its ports, even if no address of it could be read."""
+    """Whether a Service without a usable ClusterIP exists because one of its ports matches."""
     return (
         not asked.endpoint
         and not value.cluster_ips
-        and value.kind == "cluster_ip"
+        and value.kind == CLUSTER_IP
         and any(
             (not asked.port or port.name == asked.port)
             and (not asked.protocol or port.protocol == asked.protocol)
@@ -117,8 +99,8 @@ def srv_records(
 ) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
     """The SRV records of an existing name and the addresses of their targets.
 
-    The weight is floor(100 / entries), at least 1; it counts every (address, port) pair before duplicates are taken
-    out, those without a port number too (CoreDNS plugin/backend_lookup.go).
+    The weight is floor(100 / entries), at least 1, where the entries are all (address, port) pairs, including
+    duplicates and pairs without a port number (CoreDNS plugin/backend_lookup.go).
     """
     if node.srv is None:
         node.srv = _make_srv(value, asked, qname.lowered(), zone, ttl)
@@ -152,7 +134,7 @@ def _make_srv(
 def target_name(label: bytes | None, asked: Asked, zone: Name, cluster: bytes = b"") -> Name | None:
     """`LABEL.NAME.NAMESPACE.svc.ZONE` or, without a label, `NAME.NAMESPACE.svc.ZONE`; None if it is too long.
 
-    An endpoint in another cluster has that one's name between the label and the rest.
+    The name of an endpoint in another cluster has the cluster after the label: `LABEL.CLUSTER.NAME...`.
     """
     parts: tuple[bytes, ...] = (asked.name, asked.namespace, SVC)
     if label is not None:
@@ -167,7 +149,7 @@ def address_type(address: bytes) -> int:
 
 
 def pointers(value: ServiceValue, owner: SliceKey, address: bytes, zone: Name) -> list[Name]:
-    """The names of an address in one slice: one for each time that it stands there."""
+    """The names of an address in one slice, one for each occurrence."""
     asked = Asked(SVC, owner[0], owner[1])
     return [
         target

@@ -17,9 +17,9 @@ from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Block, Handler, Next, Request, Transfer
-from hsdns.cluster.answer import NoSuchName
 from hsdns.cluster.external import ExternalNames, srv_records, target_name
 from hsdns.cluster.freshness import ANYTHING
+from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.question import Asked
 from hsdns.cluster.reverse import address_of
 from hsdns.cluster.schema import address_type
@@ -157,7 +157,7 @@ class K8sExternal(Handler):
         if qtype != RRType.NS:
             return nodata(self._soa(zone))
         if request.dependencies is not None:
-            request.dependencies.note(ANYTHING)
+            request.dependencies.add(ANYTHING)
         answer, glue = self._servers(zone)
         return Reply(answer=answer, additional=glue, aa=True)
 
@@ -169,7 +169,7 @@ class K8sExternal(Handler):
             return nxdomain(self._soa(zone))
         owner = query.qname.lowered()
         if request.dependencies is not None:
-            request.dependencies.note(ANYTHING)
+            request.dependencies.add(ANYTHING)
         _, glue = self._servers(zone)
         answer = tuple(rr._replace(owner=owner) for rr in glue if rr.rrtype == query.qtype)
         return Reply(answer=answer, aa=True) if answer else nodata(self._soa(zone))
@@ -253,7 +253,7 @@ class K8sExternal(Handler):
 
     @property
     def _names(self) -> ExternalNames:
-        return ExternalNames(self.kubernetes.answers, headless=self._headless)
+        return ExternalNames(self.kubernetes.answers.lookup, headless=self._headless)
 
     def _is_missing(self, request: Request, zone: Name) -> bool:
         """Tell whether a name that was passed on still does not exist."""
@@ -281,7 +281,7 @@ class K8sExternal(Handler):
 
     def _soa(self, zone: Name) -> RR:
         hostmaster = Name(_HOSTMASTER + self._apex.lower[:-1] + zone.lower)
-        serial = self.kubernetes.store.external_serial
+        serial = self.kubernetes.store.services.external_serial
         rdata = soa(self._server(zone), hostmaster, serial, 7200, 1800, 86400, self._ttl)
         return RR(zone, RRType.SOA, self._ttl, rdata)
 

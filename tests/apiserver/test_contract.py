@@ -76,7 +76,7 @@ async def initial_state(rig: Rig) -> None:
 
 async def nothing_that_is_wanted(rig: Rig) -> None:
     await rig.start(Wanted(labels="contract=none", pods=True))
-    assert not rig.store.services
+    assert not rig.store.services.values
     await rig.api.apply(namespace("one"))
     await rig.until(lambda: b"one" in rig.store.namespaces, "namespace one")
 
@@ -270,7 +270,7 @@ async def object_of_a_wrong_form(rig: Rig) -> None:
         "EndpointSlice one/b-slice",
     }
     # What was known of the slice before it went wrong is still served.
-    assert rig.store.services[b"one", b"b"].has_endpoints
+    assert rig.store.services.values[b"one", b"b"].has_endpoints
     assert not rig.has("odd")
 
 

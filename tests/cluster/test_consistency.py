@@ -21,7 +21,7 @@ from hsdns.cluster.objects import (
     Synced,
 )
 from hsdns.cluster.selector import Selector
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.metrics import Registry
 from tests import strategies
 from tests.support.cluster import deletes, endpoint_slice, meta, namespace, pod, service, upserts
@@ -29,7 +29,7 @@ from tests.support.cluster import deletes, endpoint_slice, meta, namespace, pod,
 
 def make_store(*events: Event, **options: bool) -> Store:
     """A synced store after some events."""
-    store = Store(lambda: 0.0, lambda sentence: None, **options)  # type: ignore[arg-type]  # those that are flags
+    store = Store(StoreSettings(**options), wall=lambda: 0.0, warn=lambda sentence: None)  # type: ignore[arg-type]  # those that are flags
     store.apply([*events, Synced()])
     return store
 
@@ -119,8 +119,8 @@ def test_differences(here: list[Object], there: list[Object], sentences: list[st
 
 def test_an_index_that_is_wrong_by_itself_is_found() -> None:
     store = make_store(*upserts(WEB, ONE))
-    store.cluster_ips.remove(bytes((10, 96, 0, 1)), (b"ns", b"web"))
-    store.endpoint_ips.add(bytes((10, 0, 0, 9)), (b"ns", b"web", "web-1"))
+    store.services.cluster_ips.remove(bytes((10, 96, 0, 1)), (b"ns", b"web"))
+    store.services.endpoint_ips.add(bytes((10, 0, 0, 9)), (b"ns", b"web", "web-1"))
     assert differences(store, [WEB, ONE]) == [
         "Service ns/web: clusterIP 10.96.0.1 does not lead back to it",
         "Service ns/web: endpoint 10.0.0.9 still leads back to it",
@@ -128,7 +128,11 @@ def test_an_index_that_is_wrong_by_itself_is_found() -> None:
 
 
 def test_the_settings_are_those_of_the_store() -> None:
-    store = Store(lambda: 0.0, pytest.fail, endpoints=False, labels=Selector.from_text("app=web"))
+    store = Store(
+        StoreSettings(endpoints=False, labels=Selector.from_text("app=web")),
+        wall=lambda: 0.0,
+        warn=pytest.fail,
+    )
     store.apply([Synced()])
     assert differences(store, [WEB, ONE, Service(meta("ns/x", labels={"app": "db"}))]) == []
 
@@ -166,7 +170,7 @@ def test_a_store_that_catches_up_is_not_suspect() -> None:
 
 
 def test_a_store_that_is_not_synced_is_not_checked() -> None:
-    store, suspicion = Store(lambda: 0.0, pytest.fail), Suspicion()
+    store, suspicion = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail), Suspicion()
     assert [suspicion.check(store, [LATE]) for _ in range(3)] == [[], [], []]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hsdns.cluster.objects import (
@@ -14,7 +16,7 @@ from hsdns.cluster.objects import (
     ServicePort,
 )
 from hsdns.cluster.selector import Selector
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import CLUSTER_IP, HEADLESS
 from tests.support.cluster import deletes, endpoint_slice, meta, service, upserts
 
@@ -38,10 +40,14 @@ def shared_slice(path: str, owner: str, cluster: str, *endpoints: str, version: 
 class Site:
     """A store with a clock."""
 
-    def __init__(self, **options: object) -> None:
+    def __init__(self, **options: Any) -> None:
         self.now = 100.0
         self.sentences: list[str] = []
-        self.store = Store(lambda: self.now, self.sentences.append, multicluster=True, **options)  # type: ignore[arg-type]  # options of any type
+        self.store = Store(
+            StoreSettings(multicluster=True, **options),
+            wall=lambda: self.now,
+            warn=self.sentences.append,
+        )
 
     def after(self, *events: object) -> tuple[int, int]:
         """The serials, the own and the shared one, after some events that come a second later."""
@@ -95,7 +101,7 @@ def test_a_slice_moves_between_imports_and_out_of_all() -> None:
     assert (len(values[KEY].slices), len(values[b"ns", b"web"].slices)) == (0, 1)
     site.after(*upserts(endpoint_slice("ns/db-east", "own", "172.1.0.1", version="3")))
     assert (len(values[KEY].slices), len(values[b"ns", b"web"].slices)) == (0, 0)
-    assert len(site.store.services[b"ns", b"own"].slices) == 1
+    assert len(site.store.services.values[b"ns", b"own"].slices) == 1
 
 
 def test_a_slice_of_both_counts_for_both() -> None:
@@ -103,7 +109,7 @@ def test_a_slice_of_both_counts_for_both() -> None:
     site.after(*upserts(DB, service("ns/own")))
     site.after(*upserts(shared_slice("ns/s", "db", "west", "172.1.0.1 host=a", own="own")))
     (shared,) = site.store.imports.values[KEY].slices
-    (own,) = site.store.services[b"ns", b"own"].slices
+    (own,) = site.store.services.values[b"ns", b"own"].slices
     assert (shared.cluster, own.cluster) == (b"west", b"")
     assert site.sentences == []
 
@@ -112,14 +118,14 @@ def test_a_slice_of_an_import_alone_is_no_fault_and_leads_to_no_name_backwards()
     site = Site()
     site.after(*upserts(EAST))
     assert site.sentences == []
-    assert len(site.store.endpoint_ips) == 0
-    plain = Store(lambda: 0.0, site.sentences.append)
+    assert len(site.store.services.endpoint_ips) == 0
+    plain = Store(StoreSettings(), wall=lambda: 0.0, warn=site.sentences.append)
     plain.apply(upserts(EAST))
     assert site.sentences == []
 
 
 def test_without_the_option_nothing_is_kept() -> None:
-    store = Store(lambda: 0.0, pytest.fail)
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.apply(upserts(WEB, EAST))
     assert store.imports.values == {}
     assert store.changes == 0
@@ -141,9 +147,9 @@ def test_what_is_wrong_is_told() -> None:
         )
     )
     assert site.sentences == [
-        f"ServiceImport ns/{'x' * 64}: its name is no DNS label; it is left out",
-        'ServiceImport ns/odd: IP "10.0.1" is no address; it is left out',
-        'EndpointSlice ns/s: "172.1.0" is no address; it is left out',
+        f"ServiceImport ns/{'x' * 64}: its name is not a DNS label; it is skipped",
+        'ServiceImport ns/odd: IP "10.0.1" is not an IP address; it is skipped',
+        'EndpointSlice ns/s: "172.1.0" is not an IP address; it is skipped',
     ]
 
 
@@ -163,5 +169,5 @@ def test_a_service_of_the_same_name_is_another_thing() -> None:
     site = Site()
     own: Service = service("ns/db", "10.0.0.1")
     site.after(*upserts(DB, own, EAST))
-    assert site.store.services[KEY].slices == ()
-    assert site.store.services[KEY].kind == CLUSTER_IP
+    assert site.store.services.values[KEY].slices == ()
+    assert site.store.services.values[KEY].kind == CLUSTER_IP

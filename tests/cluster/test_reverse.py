@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.cluster.pack import pack_address
+from hsdns.cluster.address import pack_address
 from hsdns.cluster.reverse import ReverseIndex, address_of, is_reverse
 from hsdns.wire.name import Name
 

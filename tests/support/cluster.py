@@ -26,6 +26,7 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
+from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.properties import read_properties
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.message import Reply, unwritten
@@ -99,8 +100,26 @@ def deletes(*objects: Object) -> list[Event]:
     return [Deleted(found) for found in objects]
 
 
+class EmptySource:
+    """A source that delivers nothing: tests apply their events to the store."""
+
+    def check(self) -> list[str]:
+        """Nothing is missing."""
+        return []
+
+    def load(self, deliver: Deliver, report: Report) -> None:
+        """Deliver nothing."""
+
+    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
+        """Deliver nothing."""
+
+    def silence(self, now: float) -> float:
+        """Always sure of the cluster's state."""
+        return 0.0
+
+
 class Cluster:
-    """A kubernetes plugin over objects, asked without sockets; `existing` namespaces have an object."""
+    """A started kubernetes plugin over objects, asked without sockets; `existing` namespaces have an object."""
 
     def __init__(
         self,
@@ -112,11 +131,14 @@ class Cluster:
         **options: Any,
     ) -> None:
         values = read_properties([], Kubernetes.PROPERTIES) | options
+        values |= {"source": EmptySource(), "startup_timeout": 0.0}
         names = tuple(map(Name.from_text, zones.split()))
         self.plugin = Kubernetes(names, values)
         self.runtime = FakeRuntime()
-        self.plugin.serve_for(self.runtime)
-        self.plugin.answers.serve_at(local)
+        self.runtime.addresses = list(local)
+        finish(self.plugin.start(self.runtime))
+        for coro in self.runtime.spawned.values():
+            coro.close()
         self.apply(*upserts(*map(namespace, existing)), *upserts(*objects))
         if synced:
             self.apply(Synced())

@@ -90,7 +90,7 @@ class ClusterServer:
         self._sources = []
         for plugin in found.plugins:
             if isinstance(plugin, Kubernetes):
-                plugin.source = source = FedSource([], synced=True)
+                plugin.watch.source = source = FedSource([], synced=True)
                 source._events = [Upserted(each) for each in self.objects]
                 self._sources.append(source)
         return found

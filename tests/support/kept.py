@@ -117,9 +117,9 @@ class Kept:
         self.runtime = KeptRuntime(self.configuration, twin)
         self.plugins = [each for each in self.configuration.plugins if isinstance(each, Kubernetes)]
         for plugin in self.plugins:
-            plugin.source, plugin._startup_timeout = FedSource([], synced=False), 0.0
+            plugin.watch.source, plugin._startup_timeout = FedSource([], synced=False), 0.0
             if twin is not None:
-                plugin.names = twin.ClusterNames()
+                plugin.watch.names = twin.ClusterNames()
         for name in ORDER:
             for each in self.configuration.plugins:
                 if each.name == name:

@@ -269,7 +269,7 @@ def _assemble(
     sources = []
     for plugin in configuration.plugins:
         if isinstance(plugin, Kubernetes):
-            plugin.source = source = FedSource(
+            plugin.watch.source = source = FedSource(
                 scenario.objects, synced="unsynced" not in scenario.needs
             )
             sources.append(source)

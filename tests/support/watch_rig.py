@@ -24,7 +24,7 @@ from hsdns.apiserver.transport import Transport
 from hsdns.cluster.consistency import differences
 from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta
 from hsdns.cluster.source import Report, Surroundings
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.metrics import Registry
 from hsdns.sources.api_server import ApiServer, Wanted
 from tests.support.api_under_test import ApiUnderTest, objects_of
@@ -111,7 +111,7 @@ class Rig:
         self.gate = gate
         self.log: list[str] = []
         self.rejected: list[str] = []
-        self.store = Store(time.time, self.log.append)
+        self.store = Store(StoreSettings(), wall=time.time, warn=self.log.append)
         self.connect = Connect(api, gate.port, folder)
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -172,7 +172,7 @@ class Rig:
 
     def has(self, name: str) -> bool:
         """Whether a Service of namespace `one` is served."""
-        return (b"one", name.encode()) in self.store.services
+        return (b"one", name.encode()) in self.store.services.values
 
     def _deliver(self, events: Sequence[Event]) -> None:
         self.store.apply(events)

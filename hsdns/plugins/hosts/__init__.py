@@ -165,7 +165,7 @@ class Hosts(Handler):
         query = request.query
         qname, qtype = query.qname, query.qtype
         if request.dependencies is not None:
-            request.dependencies.note(_COUNTER)
+            request.dependencies.add(_COUNTER)
         if qtype == RRType.PTR:
             names = self._names(qname)
             if not names:

@@ -1,10 +1,10 @@
-"""Ports of loopback for servers that are started here: each given once, to one process.
+"""Free loopback ports for servers of tests and benchmarks: each port is returned once, to one process.
 
 Path: a test or a benchmark that starts a server -> free_port -> the server's Corefile.
-Rule 1: none is one that the kernel gives to clients, which might take it before the server does.
-Rule 2: a process takes a run of ports for itself, so that two that look for a port at once find two.  It holds the
-first of the run open as the sign; the kernel frees it however the process ends.
-Rule 3: the ports of a run are given in turn.  Drawn at random, two of a Corefile's five are equal often enough to see.
+Rule 1: none is an ephemeral port of the kernel, which a client might take before the server does.
+Rule 2: a process claims a run of ports, so that two processes that look for a port at once get different ones.  It
+holds the first port of the run open as the mark; the kernel releases it however the process ends.
+Rule 3: the ports of a run are returned in order.  With random ports, two of the five in a Corefile collide too often.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HOST = "127.0.0.1"
 
 
 class Run:
-    """The ports after one that this process holds open; `sign` is that socket."""
+    """The ports after the one that this process holds open; `sign` is that socket."""
 
     def __init__(self, sign: socket.socket) -> None:
         self._sign = sign
@@ -27,11 +27,11 @@ class Run:
         self._given = 0
 
     def close(self) -> None:
-        """Give the run back."""
+        """Release the run."""
         self._sign.close()
 
     def next(self) -> int:
-        """Give the next port that is free for UDP and TCP now; raise RuntimeError if none of the run is."""
+        """Return the next port that is free for UDP and TCP now; raise RuntimeError if no port of the run is."""
         for _ in range(1, _RUN):
             port: int = self._first + 1 + self._given % (_RUN - 1)
             self._given += 1
@@ -43,15 +43,15 @@ class Run:
 
 
 def free_port() -> int:
-    """Give a port of 127.0.0.1 that is free for UDP and TCP, and that this process was not given lately.
+    """Return a port of 127.0.0.1 that is free for UDP and TCP and that this process did not get recently.
 
-    Raises RuntimeError where none is left.
+    Raises RuntimeError if none is left.
     """
     return _own_run().next()
 
 
 def claim_run() -> Run:
-    """Take a run of ports that no process has; raise RuntimeError where none is left."""
+    """Claim a run of ports that no process has; raise RuntimeError if none is left."""
     starts = list(SERVER_PORTS[::_RUN])
     random.shuffle(starts)
     for start in starts:

@@ -47,7 +47,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import CD, RD, RR, Query
 from hsdns.wire.name import Name
-from tests.support.reference import Options
+from tests.support.cluster.reference import Options
 
 T = TypeVar("T")
 

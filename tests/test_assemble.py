@@ -15,7 +15,7 @@ from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
-from tests.support.stock import KUBEADM
+from tests.support.plugins.corefiles import KUBEADM
 
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
 

@@ -12,9 +12,9 @@ from hsdns import eager
 from hsdns.chain import Handler, Next, Plugin, Readiness, Request, fold, hand_over
 from hsdns.server.runtime import Tasks
 from hsdns.wire.message import Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import make_request
-from tests.support.sockets import LOOPS, run, until
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.plugins.requests import make_request
 
 REQUEST = make_request("example.org")
 

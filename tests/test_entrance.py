@@ -8,7 +8,7 @@ from hsdns.chain import Handler, Next, Request
 from hsdns.entrance import Entrance, Entrances
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 
 @dataclass

@@ -20,10 +20,17 @@ from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, type_to_text
 from hsdns.wire.message import CD, RD, RR, TC, Reply
 from tests.fastpath.twins import BOTH
-from tests.support.cluster import endpoint_slice, service
-from tests.support.datagrams import Datagrams
-from tests.support.kept import CLIENT, KUBERNETES, V6, Kept, ask, cluster_objects
-from tests.support.stock import KUBEADM
+from tests.support.cluster.objects import endpoint_slice, service
+from tests.support.plugins.corefiles import KUBEADM
+from tests.support.servers.memory_server import (
+    CLIENT,
+    KUBERNETES,
+    V6,
+    MemoryServer,
+    ask,
+    cluster_objects,
+)
+from tests.support.servers.table_over_udp import TableOverUdp
 
 STOCK = KUBEADM.replace("/etc/resolv.conf", "192.0.2.1")
 OBJECTS = cluster_objects(
@@ -77,29 +84,31 @@ def block(text: str, key: str = ".:53") -> str:
     ],
 )  # fmt: skip
 def test_reason(text: str, reason: str) -> None:
-    kept = Kept(block(text), None)
-    (listener,) = kept.configuration.listeners
+    memory_server = MemoryServer(block(text), None)
+    (listener,) = memory_server.configuration.listeners
     (found,) = listener.zones.values()
     assert Policy(found.handlers).reason == reason
 
 
 def test_stock_corefile_is_kept(twin: ModuleType) -> None:
-    kept = Kept(STOCK, twin, OBJECTS)
-    assert kept.keeper.keeps
+    memory_server = MemoryServer(STOCK, twin, OBJECTS)
+    assert memory_server.keeper.keeps
     for question in (
         "web.default.svc.cluster.local.",
         "nope.cluster.local.",
         "1.0.96.10.in-addr.arpa. PTR",
     ):
-        assert kept.learns(question)
+        assert memory_server.stores(question)
 
 
 def test_listener_keeps_where_any_block_does(twin: ModuleType) -> None:
-    kept = Kept(block(KUBERNETES, "cluster.local:53") + block("whoami"), twin, OBJECTS)
-    assert kept.keeper.keeps
-    assert kept.learns("web.default.svc.cluster.local.")
-    assert not kept.learns("example.org.")
-    assert not Kept(block("whoami"), twin).keeper.keeps
+    memory_server = MemoryServer(
+        block(KUBERNETES, "cluster.local:53") + block("whoami"), twin, OBJECTS
+    )
+    assert memory_server.keeper.keeps
+    assert memory_server.stores("web.default.svc.cluster.local.")
+    assert not memory_server.stores("example.org.")
+    assert not MemoryServer(block("whoami"), twin).keeper.keeps
 
 
 # --- in which zones names that do not exist have no entry ---
@@ -192,50 +201,50 @@ def test_region(
     twin: ModuleType, corefile: str, inside: Sequence[str], outside: Sequence[str]
 ) -> None:
     """Inside every other name is answered once one was, outside none before the chain was asked for it."""
-    kept = Kept(corefile, twin, OBJECTS)
+    memory_server = MemoryServer(corefile, twin, OBJECTS)
     for qtype in ("PTR", "A"):  # of PTR hosts passes on what it does not know
         for name in (*inside, *outside, "y.cluster.local.", "z.cluster.local."):
-            kept.slow(ask(f"taught-{name} {qtype}"))
-            kept.slow(ask(f"taught-{name} {qtype}"))
+            memory_server.from_chain(ask(f"taught-{name} {qtype}"))
+            memory_server.from_chain(ask(f"taught-{name} {qtype}"))
     for name in inside:
         for left in ("", "a.", "b.c."):
-            assert_same(kept, f"{left}{name}", is_fast=True)
+            assert_same(memory_server, f"{left}{name}", is_fast=True)
     for name in outside:
         for left in ("", "a.", "b.c."):
-            assert_same(kept, f"{left}{name}", is_fast=False)
+            assert_same(memory_server, f"{left}{name}", is_fast=False)
 
 
 def test_region_is_not_taught_by_a_name_that_a_handler_claims(twin: ModuleType) -> None:
     text = f"rewrite ttl suffix .sub.cluster.local 9\n{KUBERNETES}"
-    kept = Kept(block(text), twin, OBJECTS)
+    memory_server = MemoryServer(block(text), twin, OBJECTS)
     for name in (f"a.{SUB}", f"b.{SUB}"):
-        assert kept.learns(name)
-        assert_same(kept, name, is_fast=True)
-    assert_same(kept, PLAIN, is_fast=False)
-    assert kept.learns(PLAIN)
+        assert memory_server.stores(name)
+        assert_same(memory_server, name, is_fast=True)
+    assert_same(memory_server, PLAIN, is_fast=False)
+    assert memory_server.stores(PLAIN)
     for name, is_fast in ((f"a.{PLAIN}", True), (f"a.{SUB}", True), (f"c.{SUB}", False)):
-        assert_same(kept, name, is_fast=is_fast)
+        assert_same(memory_server, name, is_fast=is_fast)
 
 
-def assert_same(kept: Kept, name: str, *, is_fast: bool) -> None:
+def assert_same(memory_server: MemoryServer, name: str, *, is_fast: bool) -> None:
     wire = ask(name)
-    found = kept.fast(wire)
+    found = memory_server.from_table(wire)
     assert (found is not None) is is_fast, name
     if found is not None:
-        assert found == kept.slow(wire, learns=False)
+        assert found == memory_server.from_chain(wire, stores=False)
 
 
 @pytest.mark.parametrize(
     "qtype", [*map(type_to_text, REGION_TYPES), "SOA", "ANY", "DS", "TYPE65280"]
 )
 def test_types_of_a_region(twin: ModuleType, qtype: str) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    assert kept.learns("first.cluster.local.")
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert memory_server.stores("first.cluster.local.")
     wire = ask(f"second.cluster.local. {qtype}")
-    found = kept.fast(wire)
+    found = memory_server.from_table(wire)
     assert (found is not None) is (qtype in map(type_to_text, REGION_TYPES))
     if found is not None:
-        assert found == kept.slow(wire, learns=False)
+        assert found == memory_server.from_chain(wire, stores=False)
 
 
 def test_region_is_taught_by_its_own_block_alone(twin: ModuleType) -> None:
@@ -243,11 +252,11 @@ def test_region_is_taught_by_its_own_block_alone(twin: ModuleType) -> None:
     corefile = block(kubernetes("cluster.local", "ttl 30")) + block(
         kubernetes("cluster.local", "ttl 7"), "sub.cluster.local:53"
     )
-    kept = Kept(corefile, twin, OBJECTS)
+    memory_server = MemoryServer(corefile, twin, OBJECTS)
     for name in (SUB, f"a.{SUB}", PLAIN):
-        kept.slow(ask(name))
+        memory_server.from_chain(ask(name))
     for name in (f"b.{PLAIN}", f"a.{PLAIN}"):
-        assert_same(kept, name, is_fast=True)
+        assert_same(memory_server, name, is_fast=True)
 
 
 @pytest.mark.parametrize(
@@ -255,10 +264,10 @@ def test_region_is_taught_by_its_own_block_alone(twin: ModuleType) -> None:
     ["nope.default.svc", "a.nope.default.svc", "db.nope.svc", "nope.svc", "a.b.c.d.e", "svcs"],
 )
 def test_names_that_cannot_exist_leave_nothing(twin: ModuleType, left: str) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    kept.slow(ask(PLAIN))
-    assert_same(kept, f"{left}.cluster.local.", is_fast=True)
-    assert kept.keeper.table.statistics().entries == 0
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    memory_server.from_chain(ask(PLAIN))
+    assert_same(memory_server, f"{left}.cluster.local.", is_fast=True)
+    assert memory_server.keeper.table.statistics().entries == 0
 
 
 @pytest.mark.parametrize(
@@ -275,16 +284,16 @@ def test_names_that_cannot_exist_leave_nothing(twin: ModuleType, left: str) -> N
     ],
 )
 def test_names_left_to_the_chain(twin: ModuleType, left: str) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    kept.slow(ask(PLAIN))
-    assert kept.fast(ask(f"{left}cluster.local.")) is None
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    memory_server.from_chain(ask(PLAIN))
+    assert memory_server.from_table(ask(f"{left}cluster.local.")) is None
 
 
 def test_nothing_is_denied_before_the_cluster_was_read(twin: ModuleType) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS, synced=False)
-    assert not kept.learns(PLAIN)
-    assert not kept.learns("nope.default.svc.cluster.local.")
-    assert kept.learns("web.default.svc.cluster.local.")
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS, synced=False)
+    assert not memory_server.stores(PLAIN)
+    assert not memory_server.stores("nope.default.svc.cluster.local.")
+    assert memory_server.stores("web.default.svc.cluster.local.")
 
 
 # --- what is learned ---
@@ -320,10 +329,10 @@ def test_nothing_is_denied_before_the_cluster_was_read(twin: ModuleType) -> None
     ],
 )  # fmt: skip
 def test_learned(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    assert kept.learns(question, **options)
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert memory_server.stores(question, **options)
     wire = ask(question, query_id=99, **options)
-    assert kept.fast(wire) == kept.slow(wire, learns=False)
+    assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)
 
 
 @pytest.mark.parametrize(
@@ -338,20 +347,22 @@ def test_learned(twin: ModuleType, question: str, options: dict[str, Any]) -> No
     ],
 )  # fmt: skip
 def test_not_learned(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    assert not kept.learns(question, **options)
-    assert kept.keeper.table.statistics().entries == 0
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert not memory_server.stores(question, **options)
+    assert memory_server.keeper.table.statistics().entries == 0
 
 
 def test_pods_that_are_verified_are_not_learned(twin: ModuleType) -> None:
-    kept = Kept(block(kubernetes("cluster.local", "pods verified")), twin, OBJECTS)
-    assert not kept.learns("1-2-3-4.default.pod.cluster.local.")
+    memory_server = MemoryServer(block(kubernetes("cluster.local", "pods verified")), twin, OBJECTS)
+    assert not memory_server.stores("1-2-3-4.default.pod.cluster.local.")
 
 
 def test_hosts_own_answers_are_not_learned(twin: ModuleType) -> None:
-    kept = Kept(block(hosts("192.0.2.9 web.default.svc.cluster.local")), twin, OBJECTS)
-    assert not kept.learns("web.default.svc.cluster.local.")
-    assert kept.learns("db.default.svc.cluster.local.")
+    memory_server = MemoryServer(
+        block(hosts("192.0.2.9 web.default.svc.cluster.local")), twin, OBJECTS
+    )
+    assert not memory_server.stores("web.default.svc.cluster.local.")
+    assert memory_server.stores("db.default.svc.cluster.local.")
 
 
 def many_endpoints(count: int) -> list[EndpointSlice]:
@@ -364,15 +375,15 @@ def many_endpoints(count: int) -> list[EndpointSlice]:
 
 
 def test_what_is_cut_for_a_client_is_learned_whole(twin: ModuleType) -> None:
-    kept = Kept(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(1)])
+    memory_server = MemoryServer(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(1)])
     question = "db.default.svc.cluster.local."
     for edns in (None, Edns(512), Edns(700), Edns(4096)):
         wire = ask(question, edns=edns)
-        kept.slow(wire)
+        memory_server.from_chain(wire)
         for protocol in ("udp", "tcp"):
-            found = kept.fast(wire, protocol)
+            found = memory_server.from_table(wire, protocol)
             assert found is not None
-            assert found == kept.slow(wire, protocol, learns=False)
+            assert found == memory_server.from_chain(wire, protocol, stores=False)
 
 
 SIZES = (
@@ -400,7 +411,7 @@ def test_sizes_are_lowered_as_in_the_chain(
     twin: ModuleType, learned: str, left: str, most: int, taught_over: str
 ) -> None:
     """Each block has its own size, whatever the size and the way of the query that was learned."""
-    kept = Kept(SIZES, twin, [*OBJECTS, *many_endpoints(1)])
+    memory_server = MemoryServer(SIZES, twin, [*OBJECTS, *many_endpoints(1)])
     sizes = [0, 300, 512, 513, 599, 600, 601, 899, 900, 901, 1232, 4096, 65535]
     forms = [
         Edns(size, options=options)
@@ -408,21 +419,24 @@ def test_sizes_are_lowered_as_in_the_chain(
         for options in ((), ((10, b"12345678"),), ((3, bytes(200)), (8, b"away"), (12, bytes(99))))
     ]
     for form in (None, forms[-3]):
-        kept.slow(ask(learned, edns=form), taught_over)
-    with Datagrams(twin) as datagrams:
+        memory_server.from_chain(ask(learned, edns=form), taught_over)
+    with TableOverUdp(twin) as datagrams:
         for form in (None, *forms, *forms):  # the second time over UDP what is prepared
             wire = ask(f"{left}{learned}", edns=form)
-            fast, slow = datagrams.ask(kept.keeper.table, wire), kept.slow(wire, learns=False)
+            fast, slow = (
+                datagrams.ask(memory_server.keeper.table, wire),
+                memory_server.from_chain(wire, stores=False),
+            )
             assert fast == slow, form
             assert fast is not None
             assert len(fast) <= max(512, min(most, form.payload_size if form else 512))
             if form is not None and form.options == ():
                 assert int.from_bytes(fast[-8:-6], "big") == min(most, form.payload_size)
-            over_tcp = kept.fast(wire, "tcp")
+            over_tcp = memory_server.from_table(wire, "tcp")
             assert over_tcp is not None
-            assert over_tcp == kept.slow(wire, "tcp", learns=False)
+            assert over_tcp == memory_server.from_chain(wire, "tcp", stores=False)
             assert not over_tcp[2] & TC >> 8
-    statistics = kept.keeper.table.statistics()
+    statistics = memory_server.keeper.table.statistics()
     assert statistics.misses == 0
     assert bool(statistics.negative_hits) is bool(left)
 
@@ -434,15 +448,17 @@ def test_sizes_are_lowered_as_in_the_chain(
 def test_log_shows_the_lowered_size(
     twin: ModuleType, caplog: pytest.LogCaptureFixture, question: str
 ) -> None:
-    kept = Kept(
+    memory_server = MemoryServer(
         block(f'bufsize 600\nlog . "{{>bufsize}} {{size}} {{rsize}}"\n{KUBERNETES}'), twin, OBJECTS
     )
     wires = [ask(question, edns=form) for form in (Edns(4096), Edns(550), Edns(300))]
-    with caplog.at_level("INFO", "hsdns.plugin.log"), Datagrams(twin) as datagrams:
+    with caplog.at_level("INFO", "hsdns.plugin.log"), TableOverUdp(twin) as datagrams:
         for wire in wires:
-            kept.slow(wire)
-        assert [datagrams.ask(kept.keeper.table, wire) is None for wire in wires] == [False] * 3
-        keeper = kept.keeper
+            memory_server.from_chain(wire)
+        assert [datagrams.ask(memory_server.keeper.table, wire) is None for wire in wires] == [
+            False
+        ] * 3
+        keeper = memory_server.keeper
         keeper.write_log(keeper.table.take_log(9), client_endpoint)
     lines = caplog.messages
     assert [line.partition(" ")[0] for line in lines] == ["600", "550", "512"] * 2
@@ -465,7 +481,10 @@ def test_lines_of_the_log_with_and_without_table(
 ) -> None:
     """Over both doors, but for how long it took."""
     corefile = block(f"{lines}\n{KUBERNETES}")
-    kept, plain = Kept(corefile, twin, OBJECTS), Kept(corefile, None, OBJECTS)
+    memory_server, plain = (
+        MemoryServer(corefile, twin, OBJECTS),
+        MemoryServer(corefile, None, OBJECTS),
+    )
     wires = [
         ask(f"{name}.svc.cluster.local. {qtype}", query_id=number, flags=flags, edns=form)
         for number, form in enumerate(
@@ -475,18 +494,18 @@ def test_lines_of_the_log_with_and_without_table(
         for qtype, flags in (("A", RD), ("AAAA", CD))
     ]
     for wire in wires:
-        kept.slow(wire)
-    keeper, found = kept.keeper, []
-    with caplog.at_level("INFO", "hsdns.plugin.log"), Datagrams(twin) as datagrams:
+        memory_server.from_chain(wire)
+    keeper, found = memory_server.keeper, []
+    with caplog.at_level("INFO", "hsdns.plugin.log"), TableOverUdp(twin) as datagrams:
         for is_v6 in (False, True):
             for fast in (True, False):
                 caplog.clear()
                 for wire in wires:
                     if not fast:
-                        plain.slow(wire, "tcp", client=V6 if is_v6 else CLIENT)
-                        plain.slow(wire, client=client_endpoint(datagrams.address))
+                        plain.from_chain(wire, "tcp", client=V6 if is_v6 else CLIENT)
+                        plain.from_chain(wire, client=client_endpoint(datagrams.address))
                         continue
-                    assert kept.fast(wire, "tcp", v6=is_v6) is not None
+                    assert memory_server.from_table(wire, "tcp", v6=is_v6) is not None
                     assert datagrams.ask(keeper.table, wire) is not None
                 if fast:
                     keeper.write_log(keeper.table.take_log(1 << 20), client_endpoint)
@@ -500,9 +519,9 @@ def test_lines_of_the_log_with_and_without_table(
 
 
 def test_what_is_too_long_is_not_learned(twin: ModuleType) -> None:
-    kept = Kept(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(6)])
-    assert not kept.learns("db.default.svc.cluster.local.")
-    assert not kept.learns("db.default.svc.cluster.local.", edns=Edns(4096))
+    memory_server = MemoryServer(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(6)])
+    assert not memory_server.stores("db.default.svc.cluster.local.")
+    assert not memory_server.stores("db.default.svc.cluster.local.", edns=Edns(4096))
 
 
 @pytest.mark.parametrize(
@@ -520,52 +539,54 @@ def test_what_is_too_long_is_not_learned(twin: ModuleType) -> None:
     ],
 )
 def test_reply_that_may_be_kept(twin: ModuleType, changes: dict[str, Any], learned: int) -> None:
-    kept = Kept(block(f"bufsize 600\n{KUBERNETES}"), twin, OBJECTS)
+    memory_server = MemoryServer(block(f"bufsize 600\n{KUBERNETES}"), twin, OBJECTS)
     wire = ask("web.default.svc.cluster.local.", edns=Edns(4096))
     query = decode(wire)
     reply = Reply(answer=(RR(query.qname, 1, 5, bytes(4)),), aa=True, fresh=True).replace(**changes)
-    kept.keeper.enqueue(wire, query, reply, encode(query, reply, 512), kept.keeper.dependencies())
-    kept.keeper.flush()
-    assert kept.keeper.table.statistics().entries == learned
+    memory_server.keeper.enqueue(
+        wire, query, reply, encode(query, reply, 512), memory_server.keeper.dependencies()
+    )
+    memory_server.keeper.flush()
+    assert memory_server.keeper.table.statistics().entries == learned
 
 
 @pytest.mark.parametrize("rotates", [False, True])
 def test_addresses_take_turns_where_a_handler_says_so(twin: ModuleType, rotates: bool) -> None:
     text = f"loadbalance\n{KUBERNETES}" if rotates else KUBERNETES
-    kept = Kept(block(text), twin, OBJECTS)
+    memory_server = MemoryServer(block(text), twin, OBJECTS)
     wire = ask("db.default.svc.cluster.local.")
-    kept.slow(wire)
-    found = [kept.fast(wire) for _ in range(4)]
+    memory_server.from_chain(wire)
+    found = [memory_server.from_table(wire) for _ in range(4)]
     assert len(set(found)) == (2 if rotates else 1)
     assert found[:2] == found[2:]
 
 
 def test_event_between_computing_and_learning(twin: ModuleType) -> None:
     """A reply that was put by before an event is not given after it."""
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
     wire = ask("db.default.svc.cluster.local.")
-    keeper = kept.keeper
+    keeper = memory_server.keeper
     held: list[tuple[Any, ...]] = []
     note = keeper.enqueue
     keeper.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # what was noted is learned later
-    kept.slow(wire)
-    kept.apply(Upserted(endpoint_slice("default/db-1", "db", "10.0.0.3", version="2")))
+    memory_server.from_chain(wire)
+    memory_server.apply(Upserted(endpoint_slice("default/db-1", "db", "10.0.0.3", version="2")))
     keeper.enqueue = note  # type: ignore[method-assign]  # as it was
     (found,) = held
     note(*found)
     keeper.flush()
-    assert kept.fast(wire) is None
+    assert memory_server.from_table(wire) is None
     assert keeper.table.statistics().entries == 0
-    kept.slow(wire)
-    assert kept.fast(wire) == kept.slow(wire, learns=False)
+    memory_server.from_chain(wire)
+    assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)
 
 
 def test_deleted_service_is_denied_at_once(twin: ModuleType) -> None:
-    kept = Kept(block(KUBERNETES), twin, OBJECTS)
-    assert kept.learns(PLAIN)
-    assert kept.learns("web.default.svc.cluster.local.")
-    kept.apply(Deleted(service("default/web", "10.96.0.1", version="3")))
-    assert_same(kept, "web.default.svc.cluster.local.", is_fast=True)
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert memory_server.stores(PLAIN)
+    assert memory_server.stores("web.default.svc.cluster.local.")
+    memory_server.apply(Deleted(service("default/web", "10.96.0.1", version="3")))
+    assert_same(memory_server, "web.default.svc.cluster.local.", is_fast=True)
 
 
 # --- groups ---
@@ -580,13 +601,13 @@ def test_deleted_service_is_denied_at_once(twin: ModuleType) -> None:
     ],
 )  # fmt: skip
 def test_groups_count_as_the_chain_would(twin: ModuleType, text: str, plugin: str | None) -> None:
-    kept = Kept(block(text, "Cluster.Local:53"), twin, OBJECTS)
+    memory_server = MemoryServer(block(text, "Cluster.Local:53"), twin, OBJECTS)
     wire = ask("web.default.svc.cluster.local.")
-    kept.slow(wire)
-    kept.fast(wire, "tcp")
-    kept.fast(wire, "tcp", v6=True)
-    kept.keeper.fold()
-    metrics = kept.runtime.metrics
+    memory_server.from_chain(wire)
+    memory_server.from_table(wire, "tcp")
+    memory_server.from_table(wire, "tcp", v6=True)
+    memory_server.keeper.fold()
+    metrics = memory_server.runtime.metrics
     requests = metrics.counter("coredns_dns_requests_total", "").values
     responses = metrics.counter("coredns_dns_responses_total", "").values
     if plugin is None:
@@ -613,15 +634,15 @@ def test_groups_count_as_the_chain_would(twin: ModuleType, text: str, plugin: st
 )  # fmt: skip
 def test_cache_counts(twin: ModuleType, text: str, hits: dict[str, int], misses: int) -> None:
     """Four times each: one that the chain answers, three that the table does."""
-    kept = Kept(block(text), twin, OBJECTS)
-    kept.runtime.now = time.monotonic()  # learning looks at the real clock
+    memory_server = MemoryServer(block(text), twin, OBJECTS)
+    memory_server.runtime.now = time.monotonic()  # learning looks at the real clock
     for question in ("web.default.svc.cluster.local.", "web.default.svc.cluster.local. AAAA"):
         wire = ask(question)
-        kept.slow(wire)
+        memory_server.from_chain(wire)
         for _ in range(3):
-            assert kept.fast(wire, "tcp") is not None
-    kept.keeper.fold()
-    metrics = kept.runtime.metrics
+            assert memory_server.from_table(wire, "tcp") is not None
+    memory_server.keeper.fold()
+    metrics = memory_server.runtime.metrics
     found = metrics.counter("coredns_cache_hits_total", "", ("", "", "", "")).values
     assert {labels[1]: count for labels, count in found.items()} == hits
     assert sum(metrics.counter("coredns_cache_misses_total", "", ("",)).values.values()) == misses
@@ -632,21 +653,27 @@ def test_cache_counts(twin: ModuleType, text: str, hits: dict[str, int], misses:
 def test_cache_counts_what_it_saw(twin: ModuleType) -> None:
     """The name, the kind and the TTL behind `rewrite`, not those of the client's reply."""
     rules = "rewrite continue ttl web.apps.test 0\nrewrite name suffix .apps.test .default.svc.cluster.local answer auto\n"
-    kept = Kept(block(f"{rules}cache 30 cluster.local\n{KUBERNETES}"), twin, OBJECTS)
-    kept.runtime.now = time.monotonic()  # learning looks at the real clock
+    memory_server = MemoryServer(
+        block(f"{rules}cache 30 cluster.local\n{KUBERNETES}"), twin, OBJECTS
+    )
+    memory_server.runtime.now = time.monotonic()  # learning looks at the real clock
     wire = ask("web.apps.test.")
-    kept.slow(wire)
+    memory_server.from_chain(wire)
     for _ in range(3):
-        assert kept.fast(wire, "tcp") == kept.slow(wire, "tcp", learns=False)
-    kept.keeper.fold()
-    hits = kept.runtime.metrics.counter("coredns_cache_hits_total", "", ("", "", "", "")).values
+        assert memory_server.from_table(wire, "tcp") == memory_server.from_chain(
+            wire, "tcp", stores=False
+        )
+    memory_server.keeper.fold()
+    hits = memory_server.runtime.metrics.counter(
+        "coredns_cache_hits_total", "", ("", "", "", "")
+    ).values
     assert {labels[1]: count for labels, count in hits.items()} == {"success": 6}
 
 
 def test_names_that_do_not_exist_count_under_the_blocks_zone(twin: ModuleType) -> None:
-    kept = Kept(block(f"prometheus\n{KUBERNETES}"), twin, OBJECTS)
-    kept.slow(ask(PLAIN))
-    assert kept.fast(ask(SUB), "tcp") is not None
-    kept.keeper.fold()
-    responses = kept.runtime.metrics.counter("coredns_dns_responses_total", "").values
+    memory_server = MemoryServer(block(f"prometheus\n{KUBERNETES}"), twin, OBJECTS)
+    memory_server.from_chain(ask(PLAIN))
+    assert memory_server.from_table(ask(SUB), "tcp") is not None
+    memory_server.keeper.fold()
+    responses = memory_server.runtime.metrics.counter("coredns_dns_responses_total", "").values
     assert responses == {("dns://:53", ".", "", "NXDOMAIN", "kubernetes"): 2}

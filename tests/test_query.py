@@ -21,9 +21,9 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
 from hsdns.zones import Zones
-from tests.support.eager import finish
-from tests.support.requests import make_request, reply, rr
-from tests.support.sockets import query, summary
+from tests.support.clients.messages import query, summary
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, reply, rr
 
 CLIENT = Endpoint("192.0.2.1", 40000)
 LOCAL = Endpoint("192.0.2.53", 53)

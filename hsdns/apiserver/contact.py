@@ -151,14 +151,14 @@ class Contact:
             self.metrics.away.set(self._wall(), labels)
         if cause != outage.cause or now - outage.logged >= REPEAT:
             state = (
-                "what was read before is still served"
+                "still serving the last known state"
                 if reflector.synced
-                else "it has not been read yet"
+                else "nothing has been read yet"
             )
             self._report(
                 logging.ERROR,
                 f"cannot watch {scope} at {self._server()}: {cause} "
-                f"(since {outage.since}; {state}; next try in {pause:.1f} s)",
+                f"(since {outage.since}; {state}; retrying in {pause:.1f} s)",
             )
             outage = outage._replace(cause=cause, logged=now)
         self._outages[scope] = outage

@@ -71,7 +71,7 @@ class TlsContexts:
                 raise Unreachable(str(error)) from None
             if str(error) != self._warned:
                 self._warned = str(error)
-                self._warn(f"{error}; going on with what was read before")
+                self._warn(f"{error}; still using the previous files")
         return self._context
 
 

@@ -51,7 +51,7 @@ class FileZone:
             found = await asyncio.to_thread(self._read)
         except (OSError, ZoneError) as error:
             self._log.error(
-                "plugin/file: zone %s: %s; it is served as before",
+                "plugin/file: zone %s: %s; still serving the previous version",
                 self.origin.to_text(),
                 describe(error),
             )

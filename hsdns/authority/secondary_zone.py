@@ -73,7 +73,7 @@ class SecondaryZone:
             await self.refresh(clock, changed)
         while self.current is None and not await self._first(clock, changed):
             self._log.warning(
-                "plugin/secondary: zone %s: no primary gave it; next try in %gs",
+                "plugin/secondary: zone %s: the transfer failed from all primaries; retrying in %gs",
                 self.origin.to_text(),
                 pause,
             )

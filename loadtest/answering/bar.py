@@ -1,6 +1,6 @@
-"""The progress bar of a run, on standard error: what is done, what comes, and how long it will take.
+"""The progress bar of a run, on standard error: the current step and the remaining time.
 
-Path: run.py -> here.  On a terminal one line is written over and over; elsewhere a line comes every ten seconds.
+Path: run.py -> here.  A terminal gets one line that is overwritten; other outputs get a line every ten seconds.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Bar:
         self._length = 0  # of the line that stands there
 
     def begin(self, whole: float) -> None:
-        """Start counting to `whole`."""
+        """Start to count up to `whole`."""
         self._whole = max(whole, 1e-9)
         self._done = 0.0
         self._start = self._clock()
 
     def step(self, what: str, weight: float = 1.0) -> None:
-        """Say what begins now; `weight` is added for what went before."""
+        """Show the step that begins now; add the `weight` of the previous one."""
         now = self._clock()
         if now - self._written >= _EVERY[self._terminal]:
             self._written = now
@@ -41,7 +41,7 @@ class Bar:
         self._done += weight
 
     def say(self, sentence: str) -> None:
-        """Write a line that stays."""
+        """Write a permanent line."""
         self._clear()
         print(sentence, file=self._out, flush=True)
 
@@ -63,7 +63,7 @@ class Bar:
 
 
 def line(share: float, elapsed: float, what: str) -> str:
-    """Draw the bar for a share of 0 to 1 after so many seconds."""
+    """Draw the bar for a share of 0 to 1 after `elapsed` seconds."""
     share = min(1.0, max(0.0, share))
     full = round(share * _WIDTH)
     left = f", {elapsed / share - elapsed:.0f} s left" if share > 0.02 else ""

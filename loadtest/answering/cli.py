@@ -1,7 +1,7 @@
 """The command line of the benchmark: `make bench`, or `python -m loadtest.answering`.
 
 Path: __main__.py -> here -> run.py -> report.py, plot.py.
-Status: 0; with --check 1 where a limit is not kept; 2 where the benchmark cannot run.
+Exit status: 0; 1 with --check if a limit is exceeded; 2 if the benchmark cannot run.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from loadtest.answering.mixes import BY_KEY, DNSPERF, DRAIN, MIXES, Mix
 from loadtest.answering.programs import ROOT, TITLES, Found, hsdns_words, install, look
 from loadtest.answering.results import Results
 from loadtest.answering.run import QUICK, Effort, Run
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 PAGE = ROOT / "docs/performance.md"
 
 
 def main(words: Sequence[str]) -> int:
-    """Measure, and write what was asked for; return the exit status."""
+    """Run the benchmark and write the requested outputs; return the exit status."""
     asked = _arguments(words)
     bar = Bar(sys.stderr)
     # Asked to end, it ends what it started first, as with Ctrl-C.
@@ -96,7 +96,7 @@ def _effort(asked: argparse.Namespace) -> Effort:
 
 
 def _cores() -> tuple[int, int] | None:
-    """The core of the server and that of the generator: the first two that this process may use."""
+    """The cores of the server and of the load generator: the first two that this process may use."""
     usable = sorted(os.sched_getaffinity(0))
     return (usable[0], usable[1]) if len(usable) > 1 else None
 

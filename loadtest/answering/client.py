@@ -1,8 +1,8 @@
-"""Asks every question of a mix once or more, to warm a server up and to learn what it answers.
+"""Sends every query of a mix, to warm up a server and to record its replies.
 
 Path: run.py -> here.
-Rule 1: so many queries are under way at a time as any server's receive buffer holds.
-Rule 2: a query without a reply is asked again; what stays without one is counted, not fatal.
+Rule 1: there are never more queries in flight than the receive buffer of every server holds.
+Rule 2: a query without a reply is sent again; if there is still no reply, it is counted as unanswered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST = 65_535
 
 
 class Unreachable(OSError):
-    """The server answers nothing."""
+    """The server does not answer at all."""
 
 
 def ask_all(
@@ -32,7 +32,7 @@ def ask_all(
     tcp: bool = False,
     tell: Callable[[int], None] = lambda done: None,
 ) -> list[bytes | None]:
-    """Ask all, return the replies in the same order, None where none came; `tell` is told how many are done."""
+    """Send all queries; return the replies in the same order, or None; call `tell` with the number done."""
     replies: list[bytes | None] = [None] * len(queries)
     if tcp:
         with socket.create_connection(("127.0.0.1", port), _PATIENCE * _ATTEMPTS) as sock:
@@ -91,7 +91,7 @@ def _over_tcp(
 
 
 def is_answering(port: int, query: bytes, *, tcp: bool = False, records: bool = True) -> bool:
-    """Tell whether a query is answered now; with `records` only an answer that has some counts."""
+    """Whether the server answers a query; with `records`, whether the answer has records."""
     kind = socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM
     try:
         with socket.socket(type=kind) as sock:

@@ -1,12 +1,12 @@
-"""The steady method: a stopped server's socket is filled, then it goes on, and its CPU time is read.
+"""The drain method: fills the socket of a stopped server, continues the server, and reads its CPU time.
 
 Path: run.py -> here -> usage.py.
-Rule 1: the server never waits meanwhile: its batches are full and no wake-up is paid, which is where rounds differ most
-        otherwise.
-Rule 2: nobody waits for a reply either: they are collected every few milliseconds, so that the server is not charged
+Rule 1: the server never waits: its batches are full and there are no wake-ups, which otherwise cause most of the
+        difference between rounds.
+Rule 2: the client does not block on replies: it collects them every few milliseconds, so that the server does not pay
         for waking the client.
-Rule 3: the CPU time is that at the last look that found new replies; the cost is shared by what was answered.
-Rule 4: buffers.py gives every server the same room, so that all find the same number of queries; where it cannot,
+Rule 3: the CPU time is read at the last check that found new replies, and divided by the number of replies.
+Rule 4: buffers.py gives every server the same buffer size, so that all get the same number of queries.  If it cannot,
         most are lost, and the tables say so.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from loadtest.answering.usage import Measured
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 QUERIES: Final = 2000
 _LOOK_EVERY = 0.002  # seconds
@@ -36,7 +36,7 @@ class Drained(NamedTuple):
 
 
 class Filler:
-    """So many sockets that ask in turn; a context.  Raises Failed where the process may not open as many."""
+    """Sockets that send queries in turn; a context manager.  Raises Failed if it cannot open that many."""
 
     def __init__(self, ports: int) -> None:
         self._socks: list[socket.socket] = []
@@ -62,7 +62,7 @@ class Filler:
             sock.close()
 
     def drain(self, process: Measured, port: int, queries: Sequence[bytes]) -> Drained:
-        """Let the server answer these queries in one go."""
+        """Have the server answer these queries in one batch."""
         self._collect()  # what came too late last time
         messages = [index.to_bytes(2, "big") + query[2:] for index, query in enumerate(queries)]
         process.stop()

@@ -1,9 +1,9 @@
-"""Which servers can be measured on this machine, what is missing, and what is installed for them.
+"""Finds the servers that can be measured on this machine, reports missing ones and installs some.
 
 Path: cli.py -> here -> servers.py.
-Rule 1: a peer is found on PATH, or where HSDNS_PEER says (a CoreDNS binary).  /usr/sbin is looked at in any case.
-Rule 2: dnsperf and knot are installed by apt-get if they are missing, this is root and apt-get is there; nothing else
-        is ever installed.
+Rule 1: other servers are searched on PATH and in /usr/sbin; CoreDNS may also be named by HSDNS_PEER.
+Rule 2: dnsperf and knot are installed with apt-get if they are missing, the user is root and apt-get exists; nothing
+        else is installed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _SEARCH: Final = os.pathsep.join(
@@ -53,7 +53,7 @@ INSTALLABLE: Final = {"dnsperf": "dnsperf", "knotd": "knot"}  # program: package
 
 
 class Program(NamedTuple):
-    """What is started as a server under test; `words` start it, without its configuration."""
+    """A server under test; `words` is its command without the configuration."""
 
     key: str
     words: tuple[str, ...]
@@ -66,7 +66,7 @@ class Program(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Servers in the order of the tables, the generator, and sentences about what is missing."""
+    """Servers in the order of the tables, the load generator, and messages about missing programs."""
 
     programs: list[Program]
     dnsperf: str | None
@@ -74,7 +74,7 @@ class Found(NamedTuple):
 
 
 def look(names: Sequence[str], hsdns: Sequence[str]) -> Found:
-    """Find what can be measured of the servers named; `hsdns` are the words that start it."""
+    """Find those of the named servers that can be measured; `hsdns` is the command that starts hsdns."""
     programs: list[Program] = []
     missing: list[str] = []
     for key in (each for each in TITLES if each in names):
@@ -123,14 +123,14 @@ def _find(key: str, hsdns: tuple[str, ...]) -> Program | str:
 
 
 def which(program: str) -> str | None:
-    """Find a program, in the folders for servers as well."""
+    """Find a program, also in the folders for servers."""
     return shutil.which(program, path=_SEARCH)
 
 
 def implementation(hsdns: Sequence[str], *, native: bool) -> str:
-    """Which twin of the fast path would serve: rust, python, or none where there is no table at all.
+    """The fast path implementation in use: rust, python, or none if there is no answer table.
 
-    Words that are no Python tell nothing of themselves: "unknown".
+    "unknown" if the command is not a Python program.
     """
     python = hsdns[0] if len(hsdns) > 1 else _interpreter(Path(hsdns[0]))
     if python is None:
@@ -144,7 +144,7 @@ def implementation(hsdns: Sequence[str], *, native: bool) -> str:
 
 
 def _interpreter(script: Path) -> str | None:
-    """The Python of a script that pip installed, by its first line."""
+    """The Python interpreter of a script that pip installed, from its first line."""
     try:
         with script.open("rb") as file:
             first = file.readline(4096)
@@ -168,13 +168,13 @@ def _version(words: Sequence[str]) -> str:
 
 
 def hsdns_words() -> tuple[str, ...]:
-    """How hsdns is started: the script beside this Python, else the module."""
+    """The command that starts hsdns: the script next to this Python, otherwise the module."""
     beside = Path(sys.executable).with_name("hsdns")
     return (str(beside),) if beside.is_file() else (sys.executable, "-m", "hsdns")
 
 
 def install(say: Callable[[str], None]) -> None:
-    """Install what Rule 2 names if it is missing; say what was done or why not."""
+    """Install the programs of rule 2 if they are missing; return what was done, or why not."""
     packages = [package for program, package in INSTALLABLE.items() if which(program) is None]
     if not packages:
         return

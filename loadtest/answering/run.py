@@ -1,11 +1,11 @@
-"""A run: all servers of all mixes, warmed up, then round after round in turn.
+"""A run: warms up all servers for all mixes, then measures them in rounds.
 
 Path: cli.py -> Run -> servers.py, drain.py, dnsperf.py -> results.py.
-Rule 1: every server answers every question of a mix before it is measured with it, and a few more before each round.
-Rule 2: in a round all mixes are gone through, in a mix all servers, in another order each round: a machine that becomes
-        slower does so for all.
-Rule 3: servers whose cluster changes stand still while they are not measured.
-Rule 4: what the echo and the dict send are the replies of the first server that was warmed up.
+Rule 1: every server answers every query of a mix before it is measured with it, and a few more before each round.
+Rule 2: a round runs all mixes, and each mix all servers, in a different order each round: if the machine becomes
+        slower, all servers are affected.
+Rule 3: servers whose cluster changes are stopped while they are not measured.
+Rule 4: the echo and dict servers send the replies of the first server that was warmed up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from loadtest.answering.programs import (
 )
 from loadtest.answering.results import Reach, Results, Sample
 from loadtest.answering.servers import BACKENDS, Server, Site
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 MADE: Final = (ECHO, DICT)  # they repeat what another server said
 WATCHING: Final = (NATIVE, PURE, COREDNS)  # their cluster may change
@@ -48,7 +48,7 @@ _US = 1000  # nanoseconds
 
 
 class Effort(NamedTuple):
-    """How much is measured; `seconds` of dnsperf a round."""
+    """The amount of measurement; `seconds` is the duration of dnsperf in a round."""
 
     drain_rounds: int = 40
     dnsperf_rounds: int = 5
@@ -60,14 +60,14 @@ QUICK: Final = Effort(8, 1, 1, 1.0)
 
 
 def can_take(program: Program, mix: Mix) -> bool:
-    """Tell whether a server can be measured with a mix."""
+    """Whether a server can be measured with a mix."""
     if program.key == DICT:
         return mix.repeats and not mix.tcp and not mix.changes
     return not mix.changes or program.key == ECHO or program.key in WATCHING
 
 
 class Run:
-    """Starts, warms up, measures; a context that ends what it started."""
+    """Starts, warms up and measures servers; a context manager that ends them."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Run:
         self._stack.close()
 
     def measure(self, effort: Effort) -> Results:
-        """Do it all; raise Failed where a server does not do what it did before."""
+        """Run everything; raise Failed if a server stops answering."""
         with self._site.zone_file.open("w") as file:
             file.writelines(f"{line}\n" for line in self._site.cluster.zone_lines())
         self._start()
@@ -136,7 +136,7 @@ class Run:
         return Results(self._samples, self._reaches)
 
     def _plan(self, effort: Effort) -> Iterator[tuple[int, Mix, Server, str, float]]:
-        """Every measurement in order, with the seconds that it takes, about."""
+        """All measurements in order, with their approximate duration in seconds."""
         for method, rounds in ((DRAIN, effort.drain_rounds), (DNSPERF, effort.dnsperf_rounds)):
             if method == DNSPERF and self._dnsperf is None:
                 continue
@@ -247,7 +247,7 @@ class Run:
         )
 
     def _of_round(self, mix: Mix, number: int) -> tuple[list[bytes], list[bytes]]:
-        """The few queries of the warm-up and those that count, the same for all servers of the round."""
+        """The few queries of the warm-up and the measured ones, the same for all servers of the round."""
         if self._chosen[0] != (mix.key, number):
             random = Random(f"{_SEED} {mix.key} {number}")
             if mix.fresh:

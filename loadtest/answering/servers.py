@@ -1,10 +1,10 @@
-"""Starts the servers under test: for each its configuration, its process on the server's core, and the wait for it.
+"""Starts the servers under test: writes the configuration, starts the process on its core, and waits until it answers.
 
 Path: run.py -> here -> programs.py (which), peers.py (configurations), usage.py (process).
-Rule 1: hsdns and CoreDNS have one Corefile, kubeadm's, on free ports of loopback; `loop` and `lameduck` are left out,
-        and what is not of the cluster goes to a port where nothing listens.
+Rule 1: hsdns and CoreDNS have the same Corefile, kubeadm's, on free ports of loopback; `loop` and `lameduck` are left
+        out, and names outside the cluster are forwarded to a closed port.
 Rule 2: all have receive buffers of equal size (buffers.py).
-Rule 3: a server counts as started when it answers a query for a name of the cluster with records.
+Rule 3: a server is ready when it answers a query for a name of the cluster with records.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from loadtest.answering.programs import (
 from loadtest.answering.usage import Measured
 from loadtest.corefile import COREFILE
 from loadtest.ports import free_port
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 START_DEADLINE = 120.0
 _PAUSE = 0.02
@@ -55,7 +55,7 @@ BACKENDS = (KNOT, NSD, PURE, NATIVE)  # whom dnsdist asks: the first of these th
 
 
 class Site(NamedTuple):
-    """What all servers of a run share.  `core` is theirs (None: any)."""
+    """Settings shared by all servers of a run.  `core` is the core of the servers (None: any)."""
 
     folder: Path
     cluster: Cluster
@@ -67,10 +67,10 @@ class Site(NamedTuple):
 
 
 class Server:
-    """A running server; a context.
+    """A running server; a context manager.
 
-    `changes` are events a second in its cluster, `known` the queries and replies of a mix for a server that knows no
-    DNS, `backend` the port that a proxy asks.
+    `changes`: events per second in its cluster; `known`: the queries and replies of a mix, for a server without DNS;
+    `backend`: the port of the server behind a proxy.
     """
 
     def __init__(
@@ -115,19 +115,19 @@ class Server:
         self._stack.close()
 
     def pause(self) -> None:
-        """Stop the server, and what changes its cluster."""
+        """Stop the server and the process that changes its cluster."""
         if self._aside is not None:
             self._aside.stop()
         self.process.stop()
 
     def go_on(self) -> None:
-        """Let both go on."""
+        """Continue both."""
         if self._aside is not None:
             self._aside.go_on()
         self.process.go_on()
 
     def _prepared(self) -> tuple[str, ...]:
-        """Write what the program reads, and say how to start it."""
+        """Write the configuration, and return the command that starts the program."""
         key, words = self.program.key, self.program.words
         if key == ECHO:
             return self._echo_words()

@@ -1,11 +1,11 @@
-"""Reload a server again and again, then end it, while dnsperf asks over UDP and over 50 TCP connections.
+"""Reloads a server repeatedly and then ends it, while dnsperf sends queries over UDP and 50 TCP connections.
 
 Path: `python -m loadtest.reload` -> here -> dnsperf twice, and the server under test.
-Rule 1: everything is on loopback and bounded in time.  Nothing may be lost and no connection reset: dnsperf counts the
-        first and says the second; /ready and /health are asked all the time and may not be refused before the end.
-Rule 2: the reloads change the Corefile, so each one makes new plugins and new answer tables; one is broken on purpose.
-Rule 3: SIGTERM comes while both dnsperfs ask; they end within the lameduck time, as clients do that are told to go
-        elsewhere.
+Rule 1: everything is on loopback and bounded in time.  No query may be lost and no connection reset; dnsperf reports
+        both.  /ready and /health are probed all the time and may not be refused before the end.
+Rule 2: each reload changes the Corefile, so it creates new plugins and answer tables; one Corefile is invalid.
+Rule 3: SIGTERM is sent while both dnsperfs run; they end within the lameduck period, like clients that switch to
+        another server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from loadtest.answering.dnsperf import counted
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 RELOADS: Final = 20
 PAUSE: Final = 0.5  # seconds between reloads
@@ -66,7 +66,7 @@ COREFILE: Final = """\
 
 
 class Outcome(NamedTuple):
-    """What happened."""
+    """The result of a run."""
 
     sent: int
     lost: int
@@ -83,7 +83,7 @@ class Outcome(NamedTuple):
 
 
 class Probes:
-    """Asks /ready and /health all the time, and counts what is refused; a context."""
+    """Probes /ready and /health continuously and counts refusals; a context manager."""
 
     def __init__(self, ports: Sequence[int]) -> None:
         self.refused = 0
@@ -99,7 +99,7 @@ class Probes:
         self.end()
 
     def end(self) -> None:
-        """Ask no more."""
+        """Stop probing."""
         self._over.set()
         for thread in self._threads:
             thread.join()
@@ -116,7 +116,7 @@ class Probes:
 
 
 def measure(dnsperf: str, folder: Path) -> Outcome:
-    """Do it once; raise Failed."""
+    """Run the benchmark once; raise Failed."""
     corefile, questions, log = folder / "Corefile", folder / "questions", folder / "log"
     questions.write_text(QUESTIONS)
     port, upstream, health, ready = PORTS
@@ -183,7 +183,7 @@ def _kill(process: subprocess.Popen[Any]) -> None:
 
 
 def reconnections(text: str) -> int:
-    """How many connections dnsperf had to open anew, and what else it says about connections that ended."""
+    """The number of connections that dnsperf reopened, and its messages about closed connections."""
     counted_by_itself = sum(map(int, re.findall(r"Reconnections:\s+(\d+)", text)))
     return counted_by_itself + len(re.findall(r"reset by peer|broken pipe", text, re.IGNORECASE))
 
@@ -201,7 +201,7 @@ def _wait_ready(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Say how it went; return 1 where anything was lost."""
+    """Print the result; return 1 if anything was lost."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.reload", description=__doc__)
     parser.add_argument("--dnsperf", default=shutil.which("dnsperf"), help="the program")
     options = parser.parse_args(argv)

@@ -1,11 +1,11 @@
-"""Part 3: many changes a second, from the in-test API server: how late answers are, and what is left at the end.
+"""Part 3: many changes per second from the in-test API server: the delay of answers, and memory and errors at the end.
 
 Path: plan.py -> here -> fake_api.FakeApi, subject.Subject, queries.py.
-Rule 1: changes go from Service to Service in order, so which one is next is known: the prober watches one Service for
-        its change, then the next that is due.  It asks once a millisecond: it must not be the load.
-Rule 2: a delay runs from the time at which the API server had the event to send to the first reply that shows it; both
-        processes read CLOCK_MONOTONIC.  A change that no reply showed counts with the time that was waited for it.
-Rule 3: at the end every Service is asked for over TCP and must have the addresses that the API server has.
+Rule 1: changes go from Service to Service in order, so the next one is known: the prober observes one Service until
+        it changes, then the next one that is due.  It sends one query per millisecond, so as not to load the server.
+Rule 2: a delay is measured from the time when the API server could send the event to the first reply that shows it;
+        both processes read CLOCK_MONOTONIC.  A change that no reply showed counts as the time that the prober waited.
+Rule 3: at the end every Service is queried over TCP and must have the addresses that the API server has.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from loadtest.apiserver.objects import namespace_of
+from loadtest.figures import Spread
+from loadtest.process import Process
+from loadtest.progress import Progress
 from loadtest.watch.dns import TcpClient, addresses, question, service_name, shows
-from loadtest.watch.fake_api import ROOT, Change, FakeApi
-from loadtest.watch.figures import Spread
-from loadtest.watch.objects import namespace_of
-from loadtest.watch.process import Process
-from loadtest.watch.progress import Progress
-from loadtest.watch.subject import Program, Subject
+from loadtest.watch.fake_api_process import ROOT, Change, FakeApiProcess
+from loadtest.watch.server import Program, ServerUnderTest
 from loadtest.watch.watched_slice import slices
 
 ASK_EVERY = 0.001  # seconds
@@ -39,7 +39,7 @@ _PATIENCE = 2.0  # seconds for which one change is watched for
 
 
 class Load(NamedTuple):
-    """What is done to a server: so many Services, changes a second for so long, and queries a second beside them."""
+    """The load on a server: number of Services, changes per second, seconds, and queries per second."""
 
     services: int
     rate: float
@@ -48,7 +48,7 @@ class Load(NamedTuple):
 
 
 class Churn(NamedTuple):
-    """What came of it.  Times in seconds; memory in octets, before, every ten seconds, and after."""
+    """The result.  Times in seconds; memory in octets: before, every ten seconds, and after."""
 
     server: str
     load: Load
@@ -63,7 +63,7 @@ class Churn(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One Service that was watched: from when until when, and the reply that differed from those before, if one did."""
+    """One observed Service: start and end of the observation, and the first reply that differed, if any."""
 
     service: str
     began: float
@@ -71,11 +71,13 @@ class Sample(NamedTuple):
     reply: bytes | None
 
 
-def measure(programs: list[Program], api: FakeApi, load: Load, progress: Progress) -> list[Churn]:
-    """Let the cluster change for every server in turn."""
+def measure(
+    programs: list[Program], api: FakeApiProcess, load: Load, progress: Progress
+) -> list[Churn]:
+    """Change the cluster for each server in turn."""
     measured = []
     for program in programs:
-        with Subject(program, api.access) as subject:
+        with ServerUnderTest(program, api.access) as subject:
             subject.wait_answering()
             with _queries(subject.port, load):
                 found = _one(subject, api, load, progress)
@@ -104,7 +106,7 @@ def _queries(port: int, load: Load) -> Iterator[None]:
         process.check()
 
 
-def _one(subject: Subject, api: FakeApi, load: Load, progress: Progress) -> Churn:
+def _one(subject: ServerUnderTest, api: FakeApiProcess, load: Load, progress: Progress) -> Churn:
     memory, cpu = [subject.memory().now], subject.cpu()
     samples: list[Sample] = []
     with Watcher(subject.port) as watcher:
@@ -142,8 +144,8 @@ def _one(subject: Subject, api: FakeApi, load: Load, progress: Progress) -> Chur
     )
 
 
-def _due_next(api: FakeApi, load: Load) -> str:
-    """The Service whose turn comes in a moment."""
+def _due_next(api: FakeApiProcess, load: Load) -> str:
+    """The Service that is due soon."""
     last = api.last_change()
     ahead = math.ceil((time.monotonic() + _LEAD - last.time) * load.rate)
     index = int(last.service.removeprefix("web-")) + max(1, ahead)
@@ -151,7 +153,7 @@ def _due_next(api: FakeApi, load: Load) -> str:
 
 
 def match(changes: Iterable[Change], samples: Iterable[Sample]) -> list[float]:
-    """Delays of those changes that fell into the time in which their Service was watched."""
+    """Delays of the changes that happened while their Service was observed."""
     by_service: dict[str, list[Change]] = {}
     for change in changes:
         by_service.setdefault(change.service, []).append(change)
@@ -167,7 +169,7 @@ def match(changes: Iterable[Change], samples: Iterable[Sample]) -> list[float]:
 
 
 class Watcher:
-    """Asks over UDP, once a millisecond; a context."""
+    """Sends a UDP query every millisecond; a context manager."""
 
     def __init__(self, port: int) -> None:
         self._sock = socket.socket(type=socket.SOCK_DGRAM)
@@ -182,7 +184,7 @@ class Watcher:
         self._sock.close()
 
     def watch(self, service: str, patience: float) -> Sample:
-        """Ask for a Service until its addresses are others than at first."""
+        """Query a Service until its addresses change."""
         name = service_name(namespace_of(int(service.removeprefix("web-"))), service)
         query = question(name)
         began = time.monotonic()
@@ -196,7 +198,7 @@ class Watcher:
         return Sample(service, began, time.monotonic(), None)
 
     def wait_for(self, change: Change, patience: float) -> float | None:
-        """Ask until a change shows; return when it did, or None."""
+        """Query until a change appears; return the time, or None."""
         wanted = shows(change.new)
         for reply in self._replies(
             question(service_name(change.namespace, change.service)), patience
@@ -220,8 +222,8 @@ class Watcher:
             time.sleep(max(0.0, now + ASK_EVERY - time.monotonic()))
 
 
-def wrong_names(port: int, api: FakeApi) -> int:
-    """Ask for every Service; count those whose addresses are not the API server's."""
+def wrong_names(port: int, api: FakeApiProcess) -> int:
+    """Query every Service; count those whose addresses differ from the API server's."""
     wrong = 0
     with TcpClient(port) as client:
         for found in slices(api.access):

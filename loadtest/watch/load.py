@@ -1,8 +1,8 @@
-"""Puts a cluster into an API server: many objects over many connections that stay open.
+"""Creates a cluster in an API server: many objects over many persistent connections.
 
 Path: plan.py -> here -> the API server.
-Rule 1: Namespaces come first, then each Service and its slice; order between those does not matter.
-Rule 2: an object that exists already is left as it is, so that a cluster can grow from size to size.
+Rule 1: Namespaces are created first, then Services and slices, in any order.
+Rule 2: existing objects are left unchanged, so that a cluster can grow from size to size.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 
 import aiohttp
 
+from loadtest.apiserver.objects import Created, endpoint_slice, namespaces, service
+from loadtest.process import Failed
+from loadtest.progress import Progress
 from loadtest.watch.access import PATIENCE, Access
-from loadtest.watch.objects import Created, endpoint_slice, namespaces, service
-from loadtest.watch.process import Failed
-from loadtest.watch.progress import Progress
 
 CONNECTIONS = 64
 _CONFLICT = 409  # it exists
@@ -46,7 +46,7 @@ def _pairs(first: int, last: int, endpoints: int) -> Iterator[Created]:
 
 
 class _Loader:
-    """Sends objects; so many at once as there are connections."""
+    """Sends objects; as many at a time as there are connections."""
 
     def __init__(self, access: Access, progress: Progress) -> None:
         self._access = access

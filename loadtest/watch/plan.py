@@ -1,9 +1,9 @@
-"""Which parts run, on which API server, in which order.
+"""The order of the parts, and the API server of each.
 
 Path: cli.py -> here -> startup.py, latency.py, churn.py -> report.Results.
-Rule 1: starts and single writes go to a real kube-apiserver where there is one, else to the in-test API server; streams
+Rule 1: starts and single writes use a real kube-apiserver if there is one, otherwise the in-test API server; streams
         of changes always come from the in-test one.
-Rule 2: a cluster grows from size to size; it is not made anew.
+Rule 2: the cluster grows from size to size; it is not created again.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from loadtest.progress import Progress
 from loadtest.watch import churn, latency, startup
 from loadtest.watch.churn import Churn, Load
-from loadtest.watch.fake_api import FakeApi
+from loadtest.watch.fake_api_process import FakeApiProcess
 from loadtest.watch.latency import Latency
 from loadtest.watch.load import grow
-from loadtest.watch.progress import Progress
 from loadtest.watch.real_api import RealApi
 from loadtest.watch.report import Results
+from loadtest.watch.server import PEER, Program
 from loadtest.watch.startup import Api, Startup
-from loadtest.watch.subject import PEER, Program
 
 START, LATENCY, CHURN, FLOOD = PARTS = ("start", "latency", "churn", "flood")
 _LATENCY_SIZE = 10_000  # Services; the first size that has as many, else the last
 
 
 class Plan(NamedTuple):
-    """What to measure."""
+    """The measurements to make."""
 
     parts: tuple[str, ...] = PARTS
     sizes: tuple[int, ...] = (1_000, 10_000)
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     flood: Load = Load(10_000, 5_000.0, 60.0)
 
     def quick(self) -> Plan:
-        """The same in a minute or two, for a look."""
+        """A shorter plan of a minute or two."""
         return self._replace(
             sizes=(1_000,),
             rounds=1,
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
 def run(
     plan: Plan, programs: list[Program], assets: str | None, command: str, progress: Progress
 ) -> Results:
-    """Measure; raise Failed."""
+    """Run the plan; raise Failed."""
     context = {"command": f"`{command}`", "machine": machine()}
     context |= {program.name: program.version for program in programs}
     if PEER not in context:
@@ -85,12 +85,12 @@ def run(
                         plan.changes,
                         plan.rate,
                         progress,
-                        controlled=isinstance(api, FakeApi),
+                        controlled=isinstance(api, FakeApiProcess),
                     )
     loads = {CHURN: plan.churn, FLOOD: plan.flood}
     wanted = [load for part, load in loads.items() if part in plan.parts]
     if wanted:
-        with FakeApi(plan.endpoints) as changing:
+        with FakeApiProcess(plan.endpoints) as changing:
             context["watched in streams of changes"] = changing.title
             progress.say("loading the in-test API server")
             changing.grow(max(load.services for load in wanted), progress)
@@ -103,12 +103,12 @@ def run(
 def _api(
     plan: Plan, assets: str | None, progress: Progress, stack: ExitStack
 ) -> tuple[Api, Callable[[int], None]]:
-    """Start the API server for starts and single writes; with it comes what makes the cluster grow."""
+    """Start the API server for starts and single writes; return it with the function that grows the cluster."""
     if assets is None:
         progress.say(
             "KUBEBUILDER_ASSETS is not set: the in-test API server stands in for a real one"
         )
-        fake = stack.enter_context(FakeApi(plan.endpoints))
+        fake = stack.enter_context(FakeApiProcess(plan.endpoints))
         return fake, lambda services: fake.grow(services, progress)
     progress.say("starting etcd and kube-apiserver")
     real = stack.enter_context(RealApi(assets))
@@ -133,7 +133,7 @@ def latency_size(sizes: Iterable[int]) -> int:
 
 
 def machine() -> str:
-    """Say in one line what this runs on."""
+    """Describe the machine in one line."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30

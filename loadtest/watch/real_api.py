@@ -1,9 +1,9 @@
 """A real kube-apiserver with its etcd, on loopback, in a temporary folder.
 
 Path: plan.py -> here, where KUBEBUILDER_ASSETS names the folder of the two programs (the convention of envtest).
-Rule 1: certificates are made here with the openssl command; the servers under test and the benchmark share the
-        client's certificate.
-Rule 2: etcd does not sync its files to disk: its speed is not what is measured.
+Rule 1: the openssl command creates the certificates; the servers under test and the benchmark share the client
+        certificate.
+Rule 2: etcd does not sync its files to disk, because its speed is not measured.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Self
 
 from loadtest.ports import free_port
+from loadtest.process import Failed, Process
 from loadtest.watch.access import Access, Certificates
-from loadtest.watch.process import Failed, Process
 
 START_DEADLINE = 60.0  # seconds; a start takes five on an idle machine
 _PAUSE = 0.1
@@ -35,7 +35,7 @@ def programs(assets: str) -> tuple[Path, Path]:
 
 
 class RealApi:
-    """The API server; a context."""
+    """The API server; a context manager."""
 
     def __init__(self, assets: str) -> None:
         self._etcd_path, self._server_path = programs(assets)
@@ -53,7 +53,7 @@ class RealApi:
         self._stack.close()
 
     def cpu(self) -> float:
-        """Seconds of CPU of kube-apiserver since its start."""
+        """CPU time of kube-apiserver in seconds since its start."""
         return self._server.cpu()
 
     def _start(self) -> None:
@@ -115,7 +115,7 @@ class RealApi:
 
 
 def _certificates(folder: Path) -> Certificates:
-    """Make an authority, the server's certificate and that of a client in the group system:masters."""
+    """Create a CA, the server's certificate and a client certificate in the group system:masters."""
     authority = Certificates(folder / "ca.crt", folder / "client.crt", folder / "client.key")
     _openssl(
         *("req", "-x509", *_EC, *_DAYS, "-subj", "/CN=benchmark authority"),

@@ -1,8 +1,8 @@
-"""Part 1: from the start of the process to ready, and the memory that it rests at.
+"""Part 1: the time from the start of the process until it is ready, and its memory when idle.
 
 Path: plan.py -> here -> subject.py.
-Rule 1: servers take turns, in the other order every second round, so that neither always finds the warmer machine.
-Rule 2: in the last round both go on together until the long rest is over: an idle server takes nothing from another.
+Rule 1: the servers alternate, in reverse order every second round, so that neither always starts on a warmer machine.
+Rule 2: in the last round both run until the long idle period is over: idle servers do not disturb each other.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import NamedTuple, Protocol
 
+from loadtest.progress import Progress
 from loadtest.watch.access import Access
-from loadtest.watch.progress import Progress
-from loadtest.watch.subject import Program, Subject
+from loadtest.watch.server import Program, ServerUnderTest
 
 SHORT_REST = 10.0  # seconds after ready
 LONG_REST = 180.0
 
 
 class Api(Protocol):
-    """The API server that is watched."""
+    """The API server."""
 
     access: Access
     title: str
 
     def cpu(self) -> float:
-        """Seconds of CPU since its start."""
+        """CPU time in seconds since its start."""
 
 
 class Startup(NamedTuple):
-    """One start.  Times in seconds, memory in octets; `late_memory` where the long rest was waited for."""
+    """One start.  Times in seconds, memory in octets; `late_memory`: after the long idle period, if any."""
 
     server: str
     services: int
@@ -61,7 +61,7 @@ def measure(
             measured += _together(order, api, services, number, progress)
             continue
         for program in order:
-            with Subject(program, api.access) as subject:
+            with ServerUnderTest(program, api.access) as subject:
                 measured.append(_start(subject, api, services, number, progress))
     return measured
 
@@ -70,9 +70,9 @@ def _together(
     programs: Sequence[Program], api: Api, services: int, number: int, progress: Progress
 ) -> list[Startup]:
     with ExitStack() as running:
-        started: list[tuple[Subject, Startup, float]] = []
+        started: list[tuple[ServerUnderTest, Startup, float]] = []
         for program in programs:
-            subject = running.enter_context(Subject(program, api.access))
+            subject = running.enter_context(ServerUnderTest(program, api.access))
             first = _start(subject, api, services, number, progress)
             started.append((subject, first, subject.started + first.ready))
         measured = []
@@ -83,7 +83,9 @@ def _together(
         return measured
 
 
-def _start(subject: Subject, api: Api, services: int, number: int, progress: Progress) -> Startup:
+def _start(
+    subject: ServerUnderTest, api: Api, services: int, number: int, progress: Progress
+) -> Startup:
     api_before = api.cpu()
     ready = subject.wait_ready()
     cpu, api_cpu = subject.cpu(), api.cpu() - api_before

@@ -16,7 +16,7 @@ from hsdns.apiserver.endpoint import Endpoint
 from hsdns.apiserver.in_cluster import InCluster
 from hsdns.apiserver.transport import Unreachable
 from hsdns.metrics import Registry
-from tests.support.scripted_http import (
+from tests.support.apiserver.scripted_http import (
     TLS_DATA,
     Said,
     ScriptedServer,

@@ -17,11 +17,11 @@ from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Scope
 from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.store import Store, StoreSettings
-from tests.support import faults
-from tests.support.collection import Manifest
-from tests.support.fake_cluster import FakeCluster, Response
-from tests.support.faults import Fault, Spoiler
-from tests.support.watch_stream import Watch
+from loadtest.apiserver import faults
+from loadtest.apiserver.fake_cluster import FakeCluster, Response
+from loadtest.apiserver.faults import Fault, FaultInjector
+from loadtest.apiserver.watch_cache import Manifest
+from loadtest.apiserver.watch_stream import Watch
 
 HISTORIES = int(os.environ.get("HSDNS_HISTORIES", "150"))
 SCOPES = (Scope(SERVICES), Scope(ENDPOINT_SLICES), Scope(NAMESPACES), Scope(PODS))
@@ -77,7 +77,7 @@ class Connection:
         self.store = store
         self.reflector = Reflector(scope, self.take, Observer(), random)
         self.answer: Response | None = None
-        self.spoiler = Spoiler(Fault())
+        self.spoiler = FaultInjector(Fault())
         self.now = 0.0
 
     def take(self, events: Sequence[Event]) -> None:
@@ -121,7 +121,7 @@ class Connection:
             text = response.body.decode() if isinstance(response.body, bytes) else ""
             self.reflector.refused(response.status, text)
         else:
-            self.answer, self.spoiler = response, Spoiler(response.fault)
+            self.answer, self.spoiler = response, FaultInjector(response.fault)
             self.reflector.opened(self.now)
         return True
 

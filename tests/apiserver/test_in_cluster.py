@@ -9,7 +9,7 @@ import pytest
 from hsdns.apiserver.access import Access
 from hsdns.apiserver.in_cluster import InCluster
 from hsdns.apiserver.transport import Unreachable
-from tests.support.scripted_http import TLS_DATA
+from tests.support.apiserver.scripted_http import TLS_DATA
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

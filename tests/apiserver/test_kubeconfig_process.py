@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from hsdns.apiserver.kubeconfig import COMMAND
-from tests.support.scripted_http import TLS_DATA, Said, ScriptedServer, said, server_context
+from tests.support.apiserver.scripted_http import (
+    TLS_DATA,
+    Said,
+    ScriptedServer,
+    said,
+    server_context,
+)
 
 JSON = "Content-Type: application/json"
 DATA = base64.b64encode(b"a PEM").decode()

@@ -48,7 +48,7 @@ def page(*names: str, version: int = 0, following: str = "") -> bytes:
     return json.dumps({"metadata": meta, "items": items}).encode()
 
 
-class Rig(Observer):
+class ObservedReflector(Observer):
     """A reflector, what it delivered and what it told."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Rig(Observer):
         self.ask(Purpose.WATCH, resourceVersion=version)
         return self.answer(*chunks, **more)
 
-    def synced(self, *names: str, version: int = 10) -> "Rig":
+    def synced(self, *names: str, version: int = 10) -> "ObservedReflector":
         """Bring it to where these Services are known."""
         self.stream(*(line("ADDED", name, 1) for name in names), end_of_state(version))
         assert self.reflector.synced
@@ -105,22 +105,22 @@ class Rig(Observer):
 
 
 def test_a_stream_is_the_state_and_the_watch_after_it() -> None:
-    rig = Rig()
-    delivered = rig.stream(
+    observed = ObservedReflector()
+    delivered = observed.stream(
         line("ADDED", "a", 3) + line("ADDED", "b", 2),
         end_of_state(9),
         line("MODIFIED", "a", 10) + line("DELETED", "b", 11),
     )
     assert delivered == ["+a", "+b", "+a", "-b"]
-    assert rig.told == ["relisted: start, 0 missed"]
-    assert (rig.reflector.version, rig.reflector.known) == ("11", {("n", "a")})
-    assert rig.reflector.failure == ""
-    rig.ask(Purpose.WATCH, resourceVersion="11")
+    assert observed.told == ["relisted: start, 0 missed"]
+    assert (observed.reflector.version, observed.reflector.known) == ("11", {("n", "a")})
+    assert observed.reflector.failure == ""
+    observed.ask(Purpose.WATCH, resourceVersion="11")
 
 
 def test_what_every_watch_asks_for() -> None:
-    rig = Rig()
-    query = rig.ask(
+    observed = ObservedReflector()
+    query = observed.ask(
         Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan"
     ).query
     assert (query["watch"], query["allowWatchBookmarks"]) == ("true", "true")
@@ -128,79 +128,79 @@ def test_what_every_watch_asks_for() -> None:
 
 
 def test_objects_of_the_initial_state_move_no_version() -> None:
-    rig = Rig()
-    assert rig.stream(line("ADDED", "a", 99), error="cut") == ["+a"]
-    assert rig.reflector.version == ""
-    assert not rig.reflector.synced
+    observed = ObservedReflector()
+    assert observed.stream(line("ADDED", "a", 99), error="cut") == ["+a"]
+    assert observed.reflector.version == ""
+    assert not observed.reflector.synced
 
 
 def test_a_stream_that_broke_off_is_followed_by_a_list_and_forgets_nothing() -> None:
-    rig = Rig()
-    rig.stream(line("ADDED", "a", 3) + line("ADDED", "b", 4), error="the connection was cut")
-    assert rig.reflector.failure == "the connection was cut"
-    rig.ask(Purpose.LIST, limit="500")
+    observed = ObservedReflector()
+    observed.stream(line("ADDED", "a", 3) + line("ADDED", "b", 4), error="the connection was cut")
+    assert observed.reflector.failure == "the connection was cut"
+    observed.ask(Purpose.LIST, limit="500")
     # a was deleted in between, and c added: what the stream delivered counts as known.
-    assert rig.answer(page("b", "c", version=12)) == ["+b", "+c", "-a"]
-    assert rig.reflector.known == {("n", "b"), ("n", "c")}
-    rig.ask(Purpose.WATCH, resourceVersion="12")
+    assert observed.answer(page("b", "c", version=12)) == ["+b", "+c", "-a"]
+    assert observed.reflector.known == {("n", "b"), ("n", "c")}
+    observed.ask(Purpose.WATCH, resourceVersion="12")
 
 
 @pytest.mark.parametrize("how", ["event", "refused"])
 def test_a_stream_that_the_server_cannot_make_is_followed_by_a_list(how: str) -> None:
     # An API server over an etcd before 3.4.25 says 200, and then this.
-    rig = Rig()
+    observed = ObservedReflector()
     if how == "event":
-        rig.stream(error(500, "the required storage feature RequestWatchProgress is disabled"))
+        observed.stream(error(500, "the required storage feature RequestWatchProgress is disabled"))
     else:
-        rig.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
-        rig.reflector.refused(500, "")
-    assert rig.reflector.pause(rig.now) == 0.0
-    rig.ask(Purpose.LIST, limit="500")
-    assert rig.answer(page("a", version=7)) == ["+a"]
-    rig.ask(Purpose.WATCH, resourceVersion="7")
+        observed.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
+        observed.reflector.refused(500, "")
+    assert observed.reflector.pause(observed.now) == 0.0
+    observed.ask(Purpose.LIST, limit="500")
+    assert observed.answer(page("a", version=7)) == ["+a"]
+    observed.ask(Purpose.WATCH, resourceVersion="7")
 
 
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_server_that_does_not_stream_is_asked_for_pages(status: int) -> None:
-    rig = Rig()
-    rig.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
-    rig.reflector.refused(status, '{"kind":"Status","reason":"Invalid"}')
-    assert (rig.reflector.failure, rig.reflector.pause(0.0)) == ("", 0.0)
-    rig.ask(Purpose.LIST, limit="500")
-    assert rig.answer(page("a", version=7, following="t1")) == ["+a"]
-    assert not rig.reflector.synced
-    rig.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    assert rig.answer(page("b", version=7)) == ["+b"]
-    assert rig.told == ["relisted: start, 0 missed"]
-    assert rig.watch("7", line("ADDED", "c", 8)) == ["+c"]
+    observed = ObservedReflector()
+    observed.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
+    observed.reflector.refused(status, '{"kind":"Status","reason":"Invalid"}')
+    assert (observed.reflector.failure, observed.reflector.pause(0.0)) == ("", 0.0)
+    observed.ask(Purpose.LIST, limit="500")
+    assert observed.answer(page("a", version=7, following="t1")) == ["+a"]
+    assert not observed.reflector.synced
+    observed.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
+    assert observed.answer(page("b", version=7)) == ["+b"]
+    assert observed.told == ["relisted: start, 0 missed"]
+    assert observed.watch("7", line("ADDED", "c", 8)) == ["+c"]
     # And it is not asked to stream again.
-    rig.watch("8", error(410))
-    rig.ask(Purpose.LIST, limit="500")
+    observed.watch("8", error(410))
+    observed.ask(Purpose.LIST, limit="500")
 
 
 def test_a_page_that_broke_off_is_asked_for_again() -> None:
-    rig = Rig()
-    rig.stream(error="cut")
-    rig.ask(Purpose.LIST, limit="500")
-    rig.answer(page("a", version=7, following="t1"))
-    rig.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    assert rig.answer(page("b", version=7)[:20], error="the connection was cut") == []
-    assert rig.reflector.failure == "the connection was cut"
-    rig.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    assert rig.answer(page("b", version=7)) == ["+b"]
-    assert rig.reflector.known == {("n", "a"), ("n", "b")}
+    observed = ObservedReflector()
+    observed.stream(error="cut")
+    observed.ask(Purpose.LIST, limit="500")
+    observed.answer(page("a", version=7, following="t1"))
+    observed.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
+    assert observed.answer(page("b", version=7)[:20], error="the connection was cut") == []
+    assert observed.reflector.failure == "the connection was cut"
+    observed.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
+    assert observed.answer(page("b", version=7)) == ["+b"]
+    assert observed.reflector.known == {("n", "a"), ("n", "b")}
 
 
 def test_a_list_whose_rest_has_expired_is_asked_for_as_a_whole() -> None:
-    rig = Rig()
-    rig.stream(error="cut")
-    rig.ask(Purpose.LIST, limit="500")
-    rig.answer(page("a", version=7, following="t1"))
-    rig.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    rig.reflector.refused(410, '{"kind":"Status","code":410,"message":"token expired"}')
-    rig.ask(Purpose.LIST)
+    observed = ObservedReflector()
+    observed.stream(error="cut")
+    observed.ask(Purpose.LIST, limit="500")
+    observed.answer(page("a", version=7, following="t1"))
+    observed.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
+    observed.reflector.refused(410, '{"kind":"Status","code":410,"message":"token expired"}')
+    observed.ask(Purpose.LIST)
     # Its beginning has changed meanwhile.
-    assert rig.answer(page("b", "c", version=9)) == ["+b", "+c", "-a"]
+    assert observed.answer(page("b", "c", version=9)) == ["+b", "+c", "-a"]
 
 
 @pytest.mark.parametrize(
@@ -214,30 +214,30 @@ def test_a_list_whose_rest_has_expired_is_asked_for_as_a_whole() -> None:
     ],
 )
 def test_history_that_is_gone_means_the_state_anew(gone: int, how: str) -> None:
-    rig = Rig().synced("a", "b")
+    observed = ObservedReflector().synced("a", "b")
     details: dict[str, Any] = (
         {"details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}} if gone == 504 else {}
     )
     if how == "event":
-        rig.watch("10", line("MODIFIED", "a", 11), error(gone, **details))
-        assert rig.delivered == ["+a"]
+        observed.watch("10", line("MODIFIED", "a", 11), error(gone, **details))
+        assert observed.delivered == ["+a"]
     else:
-        rig.ask(Purpose.WATCH, resourceVersion="10")
-        rig.reflector.refused(gone, json.dumps({"kind": "Status", "code": gone, **details}))
+        observed.ask(Purpose.WATCH, resourceVersion="10")
+        observed.reflector.refused(gone, json.dumps({"kind": "Status", "code": gone, **details}))
     # No failure and no pause: the state is asked for at once, and what is known stays.
-    assert (rig.reflector.failure, rig.reflector.pause(0.0)) == ("", 0.0)
-    assert rig.reflector.known == {("n", "a"), ("n", "b")}
-    assert rig.stream(line("ADDED", "b", 2), end_of_state(20)) == ["+b", "-a"]
-    assert rig.told == ["relisted: expired, 1 missed"]
-    rig.ask(Purpose.WATCH, resourceVersion="20")
+    assert (observed.reflector.failure, observed.reflector.pause(0.0)) == ("", 0.0)
+    assert observed.reflector.known == {("n", "a"), ("n", "b")}
+    assert observed.stream(line("ADDED", "b", 2), end_of_state(20)) == ["+b", "-a"]
+    assert observed.told == ["relisted: expired, 1 missed"]
+    observed.ask(Purpose.WATCH, resourceVersion="20")
 
 
 def test_a_state_that_expires_again_waits() -> None:
-    rig = Rig().synced("a")
-    rig.watch("10", error(410))
-    rig.stream(error(410))
-    assert rig.reflector.failure == "the server answers 410: because"
-    assert rig.reflector.pause(rig.now) >= 0.8
+    observed = ObservedReflector().synced("a")
+    observed.watch("10", error(410))
+    observed.stream(error(410))
+    assert observed.reflector.failure == "the server answers 410: because"
+    assert observed.reflector.pause(observed.now) >= 0.8
 
 
 @pytest.mark.parametrize(
@@ -254,18 +254,18 @@ def test_a_state_that_expires_again_waits() -> None:
 def test_a_watch_goes_on_where_it_ended(
     chunks: list[bytes], delivered: list[str], version: str, end: str
 ) -> None:
-    rig = Rig().synced("a")
-    assert rig.watch("10", *chunks, error=end) == delivered
-    assert rig.reflector.failure == end
-    assert rig.told == []
-    rig.ask(Purpose.WATCH, resourceVersion=version)
+    observed = ObservedReflector().synced("a")
+    assert observed.watch("10", *chunks, error=end) == delivered
+    assert observed.reflector.failure == end
+    assert observed.told == []
+    observed.ask(Purpose.WATCH, resourceVersion=version)
 
 
 def test_a_watch_that_ends_as_it_begins_waits() -> None:
-    rig = Rig().synced("a")
-    rig.watch("10", seconds=0.1)
-    assert rig.reflector.failure == "the watch ended as soon as it began"
-    assert rig.reflector.pause(rig.now) >= 0.8
+    observed = ObservedReflector().synced("a")
+    observed.watch("10", seconds=0.1)
+    assert observed.reflector.failure == "the watch ended as soon as it began"
+    assert observed.reflector.pause(observed.now) >= 0.8
 
 
 @pytest.mark.parametrize(
@@ -276,43 +276,43 @@ def test_a_watch_that_ends_as_it_begins_waits() -> None:
     ],
 )
 def test_wrong_answers_time_and_again_mean_the_state_anew(chunk: bytes) -> None:
-    rig = Rig().synced("a")
+    observed = ObservedReflector().synced("a")
     for _ in range(MANY_ERRORS):
-        rig.watch("10", chunk)
-        assert rig.reflector.failure
-        assert rig.reflector.pause(rig.now) >= 0.8
-    rig.stream(end_of_state(30))
-    assert rig.told == ["relisted: errors, 1 missed"]
+        observed.watch("10", chunk)
+        assert observed.reflector.failure
+        assert observed.reflector.pause(observed.now) >= 0.8
+    observed.stream(end_of_state(30))
+    assert observed.told == ["relisted: errors, 1 missed"]
 
 
 def test_a_server_that_is_away_is_no_reason_to_list() -> None:
-    rig = Rig().synced("a")
+    observed = ObservedReflector().synced("a")
     for _ in range(20):
-        rig.ask(Purpose.WATCH, resourceVersion="10")
-        rig.reflector.failed("connection refused")
-    rig.ask(Purpose.WATCH, resourceVersion="10")
+        observed.ask(Purpose.WATCH, resourceVersion="10")
+        observed.reflector.failed("connection refused")
+    observed.ask(Purpose.WATCH, resourceVersion="10")
 
 
 def test_an_object_of_a_wrong_form_keeps_what_was_served_of_it() -> None:
-    rig = Rig().synced("a", "b")
+    observed = ObservedReflector().synced("a", "b")
     bad = line("MODIFIED", "a", 11, spec=[])
-    assert rig.watch("10", bad + line("MODIFIED", "b", 12)) == ["+b"]
-    assert rig.told == ["rejected n/a: Expected `object`, got `array` - at `$.object.spec`"]
-    rig.told.clear()
+    assert observed.watch("10", bad + line("MODIFIED", "b", 12)) == ["+b"]
+    assert observed.told == ["rejected n/a: Expected `object`, got `array` - at `$.object.spec`"]
+    observed.told.clear()
     # In a whole state it counts as there; one that was never readable does not.
-    rig.watch("12", error(410))
+    observed.watch("12", error(410))
     state = line("ADDED", "a", 11, spec=[]) + line("ADDED", "c", 9, spec=[]) + end_of_state(20)
-    assert rig.stream(state) == ["-b"]
-    assert rig.reflector.known == {("n", "a")}
+    assert observed.stream(state) == ["-b"]
+    assert observed.reflector.known == {("n", "a")}
 
 
 def test_a_line_that_is_too_long_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig().synced("a", "b")
+    observed = ObservedReflector().synced("a", "b")
     monkeypatch.setattr("hsdns.apiserver.lines.LineSplitter.__init__.__defaults__", (120,))
-    rig.watch("10", error(410))
+    observed.watch("10", error(410))
     chunks = line("ADDED", "a", 9) + line("ADDED", "b", 9, spec={"externalName": "x" * 200})
-    assert rig.stream(chunks[:150], chunks[150:], end_of_state(20)) == ["+a"]
-    assert rig.reflector.known == {("n", "a"), ("n", "b")}
+    assert observed.stream(chunks[:150], chunks[150:], end_of_state(20)) == ["+a"]
+    assert observed.reflector.known == {("n", "a"), ("n", "b")}
 
 
 @pytest.mark.parametrize(
@@ -325,58 +325,58 @@ def test_a_line_that_is_too_long_deletes_nothing(monkeypatch: pytest.MonkeyPatch
     ],
 )  # fmt: skip
 def test_refusals_are_sentences(status: int, message: str, failure: str) -> None:
-    rig = Rig()
-    rig.reflector.ask()
-    rig.reflector.refused(status, json.dumps({"kind": "Status", "message": message}))
-    assert (rig.reflector.failure, rig.reflector.forbidden) == (failure, status == 403)
+    observed = ObservedReflector()
+    observed.reflector.ask()
+    observed.reflector.refused(status, json.dumps({"kind": "Status", "message": message}))
+    assert (observed.reflector.failure, observed.reflector.forbidden) == (failure, status == 403)
 
 
 def test_the_server_says_how_long_to_wait() -> None:
-    rig = Rig()
-    rig.reflector.ask()
-    rig.reflector.refused(429, "<p>slow down</p>", retry_after=17.0)
-    assert rig.reflector.pause(0.0) == 17.0
+    observed = ObservedReflector()
+    observed.reflector.ask()
+    observed.reflector.refused(429, "<p>slow down</p>", retry_after=17.0)
+    assert observed.reflector.pause(0.0) == 17.0
     # And it holds for this once.
-    rig.reflector.ask()
-    rig.reflector.failed("connection refused")
-    assert rig.reflector.pause(0.0) < 4.0
+    observed.reflector.ask()
+    observed.reflector.failed("connection refused")
+    assert observed.reflector.pause(0.0) < 4.0
 
 
 def test_retry_after_in_an_error_event() -> None:
-    rig = Rig().synced("a")
-    rig.watch("10", error(429, details={"retryAfterSeconds": 9}))
-    assert rig.reflector.pause(rig.now) == 9.0
+    observed = ObservedReflector().synced("a")
+    observed.watch("10", error(429, details={"retryAfterSeconds": 9}))
+    assert observed.reflector.pause(observed.now) == 9.0
 
 
 def test_an_empty_state_is_delivered_as_nothing() -> None:
-    rig = Rig()
+    observed = ObservedReflector()
     calls: list[int] = []
-    rig.reflector = Reflector(
-        Scope(SERVICES), lambda events: calls.append(len(events)), rig, Random(1)
+    observed.reflector = Reflector(
+        Scope(SERVICES), lambda events: calls.append(len(events)), observed, Random(1)
     )
-    rig.stream(end_of_state(5))
-    assert (calls, rig.reflector.synced) == ([0], True)
+    observed.stream(end_of_state(5))
+    assert (calls, observed.reflector.synced) == ([0], True)
 
 
 def test_silence_is_shorter_while_the_state_comes() -> None:
-    rig = Rig()
-    assert rig.reflector.ask().silence == STATE_SILENCE
-    rig.reflector.opened(0.0)
-    assert rig.reflector.silence == STATE_SILENCE
-    rig.reflector.feed(end_of_state(5))
-    assert rig.reflector.silence == WATCH_SILENCE
-    rig.reflector.ended(100.0)
-    assert rig.reflector.ask().silence == WATCH_SILENCE
+    observed = ObservedReflector()
+    assert observed.reflector.ask().silence == STATE_SILENCE
+    observed.reflector.opened(0.0)
+    assert observed.reflector.silence == STATE_SILENCE
+    observed.reflector.feed(end_of_state(5))
+    assert observed.reflector.silence == WATCH_SILENCE
+    observed.reflector.ended(100.0)
+    assert observed.reflector.ask().silence == WATCH_SILENCE
 
 
 def test_what_is_assumed_ends_with_the_next_state() -> None:
-    rig = Rig()
-    rig.reflector.assume(("n", "a"))
-    assert rig.stream(end_of_state(5)) == ["-a"]
+    observed = ObservedReflector()
+    observed.reflector.assume(("n", "a"))
+    assert observed.stream(end_of_state(5)) == ["-a"]
 
 
 def test_distrust_asks_for_the_state_and_keeps_what_is_known() -> None:
-    rig = Rig().synced("a")
-    rig.reflector.distrust("distrust")
-    assert rig.stream(line("ADDED", "a", 5), end_of_state(6)) == ["+a"]
-    assert rig.told == ["relisted: distrust, 0 missed"]
+    observed = ObservedReflector().synced("a")
+    observed.reflector.distrust("distrust")
+    assert observed.stream(line("ADDED", "a", 5), end_of_state(6)) == ["+a"]
+    assert observed.told == ["relisted: distrust, 0 missed"]

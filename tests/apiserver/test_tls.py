@@ -9,7 +9,7 @@ import pytest
 from hsdns.apiserver.access import Access
 from hsdns.apiserver.tls import TlsContexts
 from hsdns.apiserver.transport import Unreachable
-from tests.support.scripted_http import TLS_DATA, server_context
+from tests.support.apiserver.scripted_http import TLS_DATA, server_context
 
 CA, CERT, KEY = (TLS_DATA / name for name in ("ca.pem", "client.pem", "client.key"))
 
@@ -146,7 +146,7 @@ class TestRotation:
         for _ in range(3):
             assert contexts.context_for(access(str(path))) is before
         assert warnings == [
-            f"the CA file {path} holds no certificate in PEM form; going on with what was read before"
+            f"the CA file {path} holds no certificate in PEM form; still using the previous files"
         ]
         shutil.copy(CA, path)
         assert contexts.context_for(access(str(path))) is before

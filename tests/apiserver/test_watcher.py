@@ -13,10 +13,10 @@ from hsdns.apiserver.watcher import Watcher
 from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.source import Report
 from hsdns.metrics import Registry
-from tests.support import faults
-from tests.support.fake_cluster import FakeCluster
-from tests.support.faults import Fault
-from tests.support.memory_api import MemoryApi
+from loadtest.apiserver import faults
+from loadtest.apiserver.fake_cluster import FakeCluster
+from loadtest.apiserver.faults import Fault
+from tests.support.apiserver.memory_api import MemoryApi
 
 
 class Pauses(Contact):
@@ -33,7 +33,7 @@ class Pauses(Contact):
         await asyncio.sleep(0)
 
 
-class Rig:
+class ObservedWatcher:
     """A watcher of Services and what comes of it."""
 
     def __init__(self, gives_up: Callable[[Reflector], bool] = lambda reflector: False) -> None:
@@ -75,11 +75,11 @@ class Rig:
 
 def test_all_goes_well() -> None:
     async def run() -> None:
-        rig = Rig()
-        await rig.until_known()
-        assert (rig.names, rig.log, rig.contact.pauses) == (["web"], [], [])
-        assert rig.codes() == {"stream 200": 1}
-        assert rig.metrics.objects.values == {("services", ""): 1}
+        observed = ObservedWatcher()
+        await observed.until_known()
+        assert (observed.names, observed.log, observed.contact.pauses) == (["web"], [], [])
+        assert observed.codes() == {"stream 200": 1}
+        assert observed.metrics.objects.values == {("services", ""): 1}
 
     asyncio.run(run())
 
@@ -101,26 +101,26 @@ def test_what_goes_wrong_is_said_and_tried_again(
     fault: Fault, least: float, says: str, codes: dict[str, float]
 ) -> None:
     async def run() -> None:
-        rig = Rig()
-        rig.cluster.fail(fault)
-        await rig.until_known()
-        assert rig.names == ["web"]
-        assert says in rig.log[0]
-        assert len(rig.contact.pauses) == 1
-        assert rig.contact.pauses[0] >= least
-        known = {name: count for name, count in rig.codes().items() if name in codes}
+        observed = ObservedWatcher()
+        observed.cluster.fail(fault)
+        await observed.until_known()
+        assert observed.names == ["web"]
+        assert says in observed.log[0]
+        assert len(observed.contact.pauses) == 1
+        assert observed.contact.pauses[0] >= least
+        known = {name: count for name, count in observed.codes().items() if name in codes}
         assert known == {name: codes[name] for name in known}
-        assert rig.metrics.failures.values == {("services", ""): 1}
+        assert observed.metrics.failures.values == {("services", ""): 1}
 
     asyncio.run(run())
 
 
 def test_what_deliver_raises_means_the_state_anew(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        rig = Rig()
-        rig.faulty = 1
-        await rig.until_known()
-        assert rig.names == ["web"]
+        observed = ObservedWatcher()
+        observed.faulty = 1
+        await observed.until_known()
+        assert observed.names == ["web"]
         assert "services: an event could not be handled" in caplog.text
 
     asyncio.run(run())
@@ -128,12 +128,12 @@ def test_what_deliver_raises_means_the_state_anew(caplog: pytest.LogCaptureFixtu
 
 def test_it_ends_where_it_is_told_to_give_up() -> None:
     async def run() -> None:
-        rig = Rig(gives_up=lambda reflector: reflector.forbidden)
-        rig.cluster.fail(faults.unavailable())
-        rig.cluster.revoke("services")
+        observed = ObservedWatcher(gives_up=lambda reflector: reflector.forbidden)
+        observed.cluster.fail(faults.unavailable())
+        observed.cluster.revoke("services")
         async with asyncio.timeout(20):
-            await rig.watcher.run()
-        assert rig.codes() == {"stream 503": 1, "stream 403": 1}
-        assert rig.metrics.connected.values == {}
+            await observed.watcher.run()
+        assert observed.codes() == {"stream 503": 1, "stream 403": 1}
+        assert observed.metrics.connected.values == {}
 
     asyncio.run(run())

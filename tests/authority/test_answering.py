@@ -12,8 +12,8 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import make_request, reply, rr
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, reply, rr
 
 SOA = "example.org. 60 IN SOA ns. host. 7 7200 3600 1209600 300"
 NS = "example.org. 60 IN NS ns.example.net."

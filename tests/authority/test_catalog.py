@@ -4,7 +4,7 @@ import pytest
 
 from hsdns.authority.catalog import CatalogError, Member, read_catalog
 from hsdns.wire.name import Name
-from tests.support.requests import rr
+from tests.support.plugins.requests import rr
 
 ORIGIN = Name.from_text("cat.example.")
 HEAD = (

@@ -61,8 +61,8 @@ def test_a_bad_file_leaves_what_was_served(path: Path, caplog: pytest.LogCapture
     path.unlink()
     assert serial_after(zone) == (False, 1)
     assert [record.getMessage() for record in caplog.records] == [
-        f"plugin/file: zone example.org.: {path}:2: Text input is malformed.; it is served as before",
-        f"plugin/file: zone example.org.: cannot read {path}: No such file or directory; it is served as before",
+        f"plugin/file: zone example.org.: {path}:2: Text input is malformed.; still serving the previous version",
+        f"plugin/file: zone example.org.: cannot read {path}: No such file or directory; still serving the previous version",
     ]
 
 

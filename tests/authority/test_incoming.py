@@ -10,8 +10,8 @@ from hsdns.authority import incoming
 from hsdns.authority.incoming import TransferError, fetch_zone, primary_serial
 from hsdns.chain import Endpoint
 from hsdns.wire.name import Name
-from tests.support.primary import Primary
-from tests.support.requests import section
+from tests.support.plugins.requests import section
+from tests.support.upstreams.primary import Primary
 
 pytestmark = pytest.mark.sockets
 ORIGIN = Name.from_text("example.org.")

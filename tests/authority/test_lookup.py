@@ -11,7 +11,7 @@ from hsdns.authority.zone import Zone
 from hsdns.wire.iana import Rcode, RRType, type_from_text
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
-from tests.support.requests import reply, rr, section
+from tests.support.plugins.requests import reply, rr, section
 
 ORIGIN = Name.from_text("example.org.")
 SOA = "example.org. 60 IN SOA ns. host. 7 7200 3600 1209600 300"

@@ -10,7 +10,7 @@ from hsdns.wire.decode import decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Query, Reply
-from tests.support.requests import rr
+from tests.support.plugins.requests import rr
 
 SOA = rr("example.org. 60 IN SOA ns. host. 7 1 1 1 1")
 ORIGIN = SOA.owner

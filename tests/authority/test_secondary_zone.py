@@ -14,7 +14,7 @@ from hsdns.authority.zone import Zone
 from hsdns.chain import Endpoint
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
-from tests.support.requests import rr
+from tests.support.plugins.requests import rr
 
 ORIGIN = Name.from_text("example.org.")
 ONE, TWO = Endpoint("192.0.2.1", 53), Endpoint("192.0.2.2", 53)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hsdns.authority.zone import Zone, ZoneError, is_newer, serial_of, timers_of
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
-from tests.support.requests import rr, section
+from tests.support.plugins.requests import rr, section
 
 SOA = "example.org. 3600 IN SOA ns.example.org. host.example.org. 7 7200 0 1209600 300"
 ORIGIN = Name.from_text("example.org.")

@@ -21,8 +21,8 @@ from hsdns.cli import coredns, launch
 from hsdns.plugins import ORDER
 from hsdns.server import interfaces
 from loadtest.ports import free_port
-from tests.support.sockets import query, summary
-from tests.support.stock import KUBEADM
+from tests.support.clients.messages import query, summary
+from tests.support.plugins.corefiles import KUBEADM
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,9 +11,9 @@ from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.cluster import endpoint_slice, namespace, service, upserts
-from tests.support.eager import finish
-from tests.support.requests import section
+from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local")
 

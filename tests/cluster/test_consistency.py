@@ -24,7 +24,15 @@ from hsdns.cluster.selector import Selector
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.metrics import Registry
 from tests import strategies
-from tests.support.cluster import deletes, endpoint_slice, meta, namespace, pod, service, upserts
+from tests.support.cluster.objects import (
+    deletes,
+    endpoint_slice,
+    meta,
+    namespace,
+    pod,
+    service,
+    upserts,
+)
 
 
 def make_store(*events: Event, **options: bool) -> Store:

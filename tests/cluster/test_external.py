@@ -10,7 +10,7 @@ from hsdns.cluster.objects import Service, ServiceSpec
 from hsdns.cluster.question import SVC, Asked
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.name import Name
-from tests.support.cluster import endpoint_slice, meta, namespace, service, upserts
+from tests.support.cluster.objects import endpoint_slice, meta, namespace, service, upserts
 
 ZONE = Name.from_text("example.org")
 

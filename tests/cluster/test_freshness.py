@@ -27,9 +27,9 @@ from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.cluster.test_reference import NEXT, serve
-from tests.support.eager import finish
-from tests.support.reference import Options
-from tests.support.requests import make_request
+from tests.support.cluster.reference import Options
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request
 
 REVERSED = ("10.0.0.1", "10.0.0.2", "10.0.0.30", "fd00::1", "10.96.0.1", "10.96.0.2")
 

@@ -16,7 +16,7 @@ from hsdns.cluster.freshness import (
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.name import Name
-from tests.support.cluster import endpoint_slice, namespace, pod, service, upserts
+from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
 
 ZONE = Name.from_text("cluster.local")
 TEN = bytes((10, 0, 0, 1))

@@ -11,8 +11,8 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.support.cluster import deletes, endpoint_slice, meta, service, upserts
-from tests.support.requests import section
+from tests.support.cluster.objects import deletes, endpoint_slice, meta, service, upserts
+from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local")
 

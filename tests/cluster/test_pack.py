@@ -13,7 +13,7 @@ from hsdns.cluster.pack import (
 )
 from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, NO_PORT, Port
 from hsdns.wire.name import Name
-from tests.support.cluster import endpoint_slice, meta, service
+from tests.support.cluster.objects import endpoint_slice, meta, service
 
 
 class Rejected:

@@ -6,7 +6,7 @@ import pytest
 from hsdns.cluster.objects import Deleted, Event, Pod, Synced, Upserted
 from hsdns.cluster.pods import Pods, address_in
 from hsdns.cluster.rejected import RejectedObjects
-from tests.support.cluster import deletes, pod, upserts
+from tests.support.cluster.objects import deletes, pod, upserts
 
 
 @pytest.mark.parametrize(

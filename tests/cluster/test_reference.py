@@ -34,9 +34,17 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
 from tests import strategies
-from tests.support.eager import finish
-from tests.support.reference import PASSED_ON, Answered, Options, PassedOn, Record, Reference
-from tests.support.requests import FakeRuntime, make_request
+from tests.support.cluster.reference import (
+    PASSED_ON,
+    Answered,
+    Options,
+    PassedOn,
+    Record,
+    Reference,
+)
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request
+from tests.support.plugins.runtime import FakeRuntime
 
 # Making a cluster smaller takes minutes, more than a test may; the assertion names the question.
 CLUSTERS = settings(

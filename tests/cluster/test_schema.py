@@ -4,7 +4,7 @@ from hsdns.cluster.question import SVC, Asked
 from hsdns.cluster.schema import find, pointers, srv_records, target_name
 from hsdns.cluster.value import HEADLESS, PackedSlice, Port, ServiceValue
 from hsdns.wire.name import Name
-from tests.support.requests import section
+from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local")
 ASKED = Asked(SVC, b"ns", b"db")

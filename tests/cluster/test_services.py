@@ -8,7 +8,7 @@ from hsdns.cluster.programming import CHANGE_TIME
 from hsdns.cluster.value import CLUSTER_IP
 from hsdns.metrics import Histogram, Registry
 from tests.cluster.test_store import FIRST, MANY, WEB, addresses, host, make_store, shown, sliced
-from tests.support.cluster import deletes, endpoint_slice, service, upserts
+from tests.support.cluster.objects import deletes, endpoint_slice, service, upserts
 
 
 def test_a_slice_may_come_before_its_service_and_outlive_it() -> None:

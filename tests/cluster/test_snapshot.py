@@ -20,8 +20,8 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 from tests import strategies
-from tests.support.cluster import endpoint_slice, namespace, pod, service, upserts
-from tests.support.eager import finish
+from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
+from tests.support.coroutines.eager import finish
 
 CLUSTERS = settings(
     max_examples=60,

@@ -29,7 +29,7 @@ from hsdns.cluster.selector import Selector
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import ServiceValue
 from hsdns.metrics import Registry
-from tests.support.cluster import deletes, endpoint_slice, namespace, pod, service, upserts
+from tests.support.cluster.objects import deletes, endpoint_slice, namespace, pod, service, upserts
 
 WEB = (b"ns", b"web")
 FIRST = endpoint_slice("ns/web-1", "web", "10.0.0.1")

@@ -8,8 +8,9 @@ from hsdns.chain import Transfer
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.transfer import has_records
 from hsdns.wire.name import Name
-from tests.support.cluster import Cluster, deletes, endpoint_slice, namespace, service, upserts
-from tests.support.requests import section
+from tests.support.cluster.kubernetes_plugin import Cluster
+from tests.support.cluster.objects import deletes, endpoint_slice, namespace, service, upserts
+from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local.")
 

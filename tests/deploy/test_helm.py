@@ -16,7 +16,7 @@ from hsdns import __version__
 from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import NOT_YET, ORDER
-from tests.support.object_schema import check
+from tests.support.manifests.object_schema import check
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/hsdns"

@@ -15,8 +15,8 @@ import pytest
 
 from hsdns import __version__
 from hsdns.plugins import ORDER
-from tests.support import container
-from tests.support.container import USER, Ran
+from tests.support.namespaces import container
+from tests.support.namespaces.container import USER, Ran
 
 ROOT = Path(__file__).resolve().parents[2]
 COREFILE = """

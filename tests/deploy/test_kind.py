@@ -125,16 +125,21 @@ def test_an_image_and_a_cluster_that_are_there(folder: Path) -> None:
     ("fail", "reason", "clusters", "more", "sentence"),
     [
         pytest.param(
-            "info", "", "hsdns\n", {}, "neither docker nor podman answers", id="no-builder"
+            "info", "", "hsdns\n", {}, "neither docker nor podman is running", id="no-builder"
         ),
         pytest.param(
             "", "", "", {"CLUSTER": "mine"}, "there is no kind cluster mine", id="no-cluster"
         ),
         pytest.param(
-            "get deployment coredns", "", "hsdns\n", {}, "deploy/base brings one", id="no-coredns"
+            "get deployment coredns",
+            "",
+            "hsdns\n",
+            {},
+            "deploy/base has a Deployment",
+            id="no-coredns",
         ),
         pytest.param(
-            "docker build", "", "hsdns\n", {}, "name other base images", id="no-base-image"
+            "docker build", "", "hsdns\n", {}, "use other base images", id="no-base-image"
         ),
         pytest.param(
             "rollout status",
@@ -153,7 +158,7 @@ def test_an_image_and_a_cluster_that_are_there(folder: Path) -> None:
             id="crashes",
         ),
         pytest.param(
-            "rollout status", "", "hsdns\n", {}, "/ready names what it waits for", id="not-ready"
+            "rollout status", "", "hsdns\n", {}, "/ready lists the plugins", id="not-ready"
         ),
         pytest.param("wait --for", "", "hsdns\n", {}, "can the nodes pull busybox", id="no-client"),
         pytest.param(

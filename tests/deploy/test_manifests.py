@@ -17,9 +17,9 @@ from hsdns import __version__
 from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import NOT_YET, ORDER
-from tests.support.object_schema import CLUSTER_WIDE, check
-from tests.support.real_api import RealApi, missing_assets
-from tests.support.stock import KUBEADM
+from tests.support.apiserver.real_api import RealApi, missing_assets
+from tests.support.manifests.object_schema import CLUSTER_WIDE, check
+from tests.support.plugins.corefiles import KUBEADM
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

@@ -22,9 +22,11 @@ from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.server.lifecycle import Server
+from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
-from tests.support.fake_api import FakeApi
-from tests.support.sockets import UdpClient, query, run, until
+from tests.support.clients.messages import query
+from tests.support.clients.sockets import UdpClient
+from tests.support.coroutines.event_loops import run, until
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = json.loads((ROOT / "deploy/grafana/hsdns.json").read_text())

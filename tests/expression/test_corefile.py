@@ -5,7 +5,7 @@ import pytest
 from hsdns.corefile.tree import CorefileError
 from hsdns.expression.corefile import read_expression
 from hsdns.expression.queries import NAMES
-from tests.support.setup import directives
+from tests.support.plugins.setup import directives
 
 
 def read(text: str) -> str:

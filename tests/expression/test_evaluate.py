@@ -15,7 +15,7 @@ from hsdns.expression.queries import NAMES, functions_of
 from hsdns.expression.scope import MAX_STEPS
 from hsdns.expression.types import ANY, ARRAY, BOOL, INT, STRING
 from hsdns.expression.values import to_text
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 QUERY = functions_of(make_request("Web.example.org."))
 

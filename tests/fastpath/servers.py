@@ -14,7 +14,7 @@ import pytest
 
 from hsdns.fastpath.control import IP_PKTINFO
 from hsdns.server.sockets import IPV6_RECVPKTINFO
-from tests.fastpath.twins import BOTH, Subject
+from tests.fastpath.twins import BOTH, TableUnderTest
 
 PORTABLE: Final = "portable"
 KINDS: Final = [*BOTH, pytest.param(PORTABLE, id=PORTABLE)]
@@ -25,7 +25,7 @@ class Server:
     """A bound socket with its batch and its table."""
 
     def __init__(self, twin: ModuleType, kind: Any) -> None:
-        self.subject = Subject(twin)
+        self.under_test = TableUnderTest(twin)
         self.kind = kind
         self.sockets: list[socket.socket] = []
 
@@ -53,7 +53,7 @@ class Server:
         """Serve one batch."""
         return [
             (bytes(query), address, control)
-            for query, address, control in self.batch.serve(self.subject.table)
+            for query, address, control in self.batch.serve(self.under_test.table)
         ]
 
     def ask(self, client: socket.socket, query: bytes) -> bytes:

@@ -14,7 +14,7 @@ from hsdns.fastpath import _python
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import AD, CD, RD, Reply, nodata, nxdomain, unwritten
 from tests import strategies
-from tests.fastpath.twins import HAS_NATIVE, NATIVE, Subject, addresses, ask, soa
+from tests.fastpath.twins import HAS_NATIVE, NATIVE, TableUnderTest, addresses, ask, soa
 
 needs_native = pytest.mark.skipif(
     not HAS_NATIVE, reason=f"{NATIVE} is not built, so there is nothing to compare with"
@@ -80,7 +80,7 @@ def draw_reply(chance: Random, query: bytes) -> Reply | bytes:
     )  # fmt: skip
 
 
-def operate(chance: Random, subject: Subject, start: float) -> Any:
+def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
     """Do one thing; all chances are taken alike whatever the subject does."""
     what = chance.choice(
         ("learn " * 5 + "lookup " * 10 + "bump serial names teach forget drain").split()
@@ -90,45 +90,46 @@ def operate(chance: Random, subject: Subject, start: float) -> Any:
         reply = draw_reply(chance, query)
         indexes = [chance.randrange(6) for _ in range(chance.choice([0, 1, 1, 2, 2, 3, 3, 9]))]
         late = chance.random() < 0.1
-        pairs = [(index, subject.versions.read(index) - (late and subject.versions.read(index) > 0)) for index in indexes]  # fmt: skip
-        return subject.store(
+        pairs = [(index, under_test.versions.read(index) - (late and under_test.versions.read(index) > 0)) for index in indexes]  # fmt: skip
+        return under_test.store(
             query, reply, pairs=pairs, group=chance.randrange(4), rotate=chance.random() < 0.5,
-            mark_ttl=chance.choice([-1, 0, 1000]), max_payload=chance.choice([512, 600, 65535]), names=chance.choice([subject.names] * 5 + [None]),
+            mark_ttl=chance.choice([-1, 0, 1000]), max_payload=chance.choice([512, 600, 65535]), names=chance.choice([under_test.names] * 5 + [None]),
         )  # fmt: skip
     if what == "lookup":
         query = draw_query(chance)
         limit, v6 = chance.choice([512, 700, 1232, 65535]), chance.random() < 0.3
         now = start + 10_000 * chance.randrange(4)
-        return [subject.lookup(query, limit, now, v6) for _ in range(chance.randrange(1, 5))]
+        return [under_test.lookup(query, limit, now, v6) for _ in range(chance.randrange(1, 5))]
     if what == "bump":
-        return subject.versions.bump(chance.randrange(6))
+        return under_test.versions.bump(chance.randrange(6))
     if what == "serial":
-        subject.names.serial = chance.randrange(1 << 32)
+        under_test.names.serial = chance.randrange(1 << 32)
     elif what == "names":
-        subject.names.open = chance.random() < 0.8
+        under_test.names.open = chance.random() < 0.8
         for label in (b"default", b"other"):
-            getattr(subject.names, chance.choice(["add_namespace", "remove_namespace"]))(label)
+            getattr(under_test.names, chance.choice(["add_namespace", "remove_namespace"]))(label)
             for name in (b"web", b"db", b"a"):
-                getattr(subject.names, chance.choice(["add_service", "remove_service"]))(
+                getattr(under_test.names, chance.choice(["add_service", "remove_service"]))(
                     label, name
                 )
-        return len(subject.names)
+        return len(under_test.names)
     elif what == "teach":
-        return subject.teach(chance.randrange(2), chance.choice(NAMES))
+        return under_test.teach(chance.randrange(2), chance.choice(NAMES))
     elif what == "forget":
         if chance.random() < 0.2:
-            subject.table.clear()
+            under_test.table.clear()
     else:
-        return counted(subject)
+        return counted(under_test)
     return None
 
 
-def counted(subject: Subject) -> Any:
+def counted(under_test: TableUnderTest) -> Any:
     """What was counted and done, without how long it took and how much memory it is."""
     rows = {
-        key: (cells[:35], sum(cells[35:52]), cells[53:]) for key, cells in subject.cells().items()
+        key: (cells[:35], sum(cells[35:52]), cells[53:])
+        for key, cells in under_test.cells().items()
     }
-    statistics = subject.table.statistics()._asdict()
+    statistics = under_test.table.statistics()._asdict()
     return rows, {key: value for key, value in statistics.items() if key not in ("octets", "stale")}
 
 
@@ -138,16 +139,16 @@ def counted(subject: Subject) -> Any:
 def test_any_operations(seed: int) -> None:
     native = pytest.importorskip(NATIVE)
     start = time.monotonic() + 1
-    subjects = [Subject(twin) for twin in (_python, native)]
-    for subject in subjects:
-        subject.region(holes=("hole.cluster.local.",), mark_ttl=0, max_payload=600)
-        subject.region("sub.cluster.local.")
-        subject.teach()
+    subjects = [TableUnderTest(twin) for twin in (_python, native)]
+    for under_test in subjects:
+        under_test.region(holes=("hole.cluster.local.",), mark_ttl=0, max_payload=600)
+        under_test.region("sub.cluster.local.")
+        under_test.teach()
     chances = [Random(seed) for _ in subjects]
     for step in range(120):
         ours, theirs = (
-            operate(chance, subject, start)
-            for chance, subject in zip(chances, subjects, strict=True)
+            operate(chance, under_test, start)
+            for chance, under_test in zip(chances, subjects, strict=True)
         )
         assert ours == theirs, step
     assert counted(subjects[0]) == counted(subjects[1])

@@ -14,7 +14,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.message import CD, RD, nxdomain
 from tests import strategies
 from tests.fastpath.servers import Server
-from tests.fastpath.twins import Subject, addresses, ask, soa, to_wire
+from tests.fastpath.twins import TableUnderTest, addresses, ask, soa, to_wire
 
 LABELS = (
     "web", "WEB", "gone", "default", "other", "svc", "SVC", "pod", "dns", "dns-version", "x" * 63, "hole", "new", "a",
@@ -27,17 +27,17 @@ PARENTS = (
 FORMS = (None, Edns(1232), Edns(512, do=True), Edns(1232, options=((10, b"12345678"),)))
 
 
-def a_cluster(mark_ttl: int = 0, log: bool = False) -> Subject:
+def a_cluster(mark_ttl: int = 0, log: bool = False) -> TableUnderTest:
     """One Service, web in default; a namespace without any; a taught region and one below it."""
-    subject = Subject(_python)
+    under_test = TableUnderTest(_python)
     holes = ("hole.other.svc.cluster.local.", "hole.cluster.local.")
-    subject.region(holes=holes, mark_ttl=mark_ttl, log=log, max_payload=1000)
-    subject.region("sub.cluster.local.")
-    subject.names.add_namespace(b"default")
-    subject.names.add_namespace(b"other")
-    subject.names.add_service(b"default", b"web")
-    assert subject.teach()
-    return subject
+    under_test.region(holes=holes, mark_ttl=mark_ttl, log=log, max_payload=1000)
+    under_test.region("sub.cluster.local.")
+    under_test.names.add_namespace(b"default")
+    under_test.names.add_namespace(b"other")
+    under_test.names.add_service(b"default", b"web")
+    assert under_test.teach()
+    return under_test
 
 
 def draw(chance: Random) -> bytes:
@@ -47,9 +47,9 @@ def draw(chance: Random) -> bytes:
     )  # fmt: skip
 
 
-def change(chance: Random, subject: Subject) -> None:
+def change(chance: Random, under_test: TableUnderTest) -> None:
     """Do something after which other names exist."""
-    names = subject.names
+    names = under_test.names
     what = chance.randrange(6)
     if what == 0:
         names.serial = chance.randrange(1 << 32)
@@ -62,24 +62,24 @@ def change(chance: Random, subject: Subject) -> None:
         chance.choice([names.add_namespace, names.remove_namespace])(chance.choice([b"default", b"other", b"a"]))  # fmt: skip
     elif what == 4:
         query = draw(chance)
-        subject.store(query, addresses(query), pairs=[(1, subject.versions.read(1))])
+        under_test.store(query, addresses(query), pairs=[(1, under_test.versions.read(1))])
     else:
-        subject.versions.bump(1)
+        under_test.versions.bump(1)
 
 
 @given(strategies.seeds)
 def test_any_names_and_changes(seed: int) -> None:
-    chance, subject = Random(seed), a_cluster()
+    chance, under_test = Random(seed), a_cluster()
     first = ask("gone.default.svc.cluster.local.")
-    assert subject.lookup(first) is not None
-    assert subject.table.absences.answer(first) is not None
+    assert under_test.lookup(first) is not None
+    assert under_test.table.absences.answer(first) is not None
     for _ in range(200):
         if chance.random() < 0.1:
-            change(chance, subject)
+            change(chance, under_test)
         query = draw(chance)
-        before = subject.table.absences.answer(query)
-        found = subject.table.answer(query, None, time.monotonic())
-        for absent in (before, subject.table.absences.answer(query)):
+        before = under_test.table.absences.answer(query)
+        found = under_test.table.answer(query, None, time.monotonic())
+        for absent in (before, under_test.table.absences.answer(query)):
             if absent is not None:
                 head, question, tail, size, kind = absent
                 assert found == (query[:2] + head + question + tail, kind)
@@ -88,93 +88,93 @@ def test_any_names_and_changes(seed: int) -> None:
 
 @given(strategies.seeds)
 def test_octets_that_are_no_query(seed: int) -> None:
-    chance, subject = Random(seed), a_cluster()
+    chance, under_test = Random(seed), a_cluster()
     query = ask("gone.default.svc.cluster.local.")
-    assert subject.lookup(query) is not None
-    assert subject.table.absences.answer(query) is not None
+    assert under_test.lookup(query) is not None
+    assert under_test.table.absences.answer(query) is not None
     for at in (12, 13, chance.randrange(len(query))):
         for octets in (bytes((chance.randrange(256),)), b"", b"ab"):
             damaged = query[:at] + octets + query[at + 1 :]
-            absent = subject.table.absences.answer(damaged)
-            found = subject.table.answer(damaged, None, 0.0)
+            absent = under_test.table.absences.answer(damaged)
+            found = under_test.table.answer(damaged, None, 0.0)
             if absent is not None:
                 assert found is not None
                 assert found[0] == damaged[:2] + b"".join(absent[:3])
-        assert subject.table.absences.answer(query[:at]) is None
+        assert under_test.table.absences.answer(query[:at]) is None
 
 
 def test_an_entry_comes_first() -> None:
-    subject, query = a_cluster(), ask("gone.default.svc.cluster.local.")
+    under_test, query = a_cluster(), ask("gone.default.svc.cluster.local.")
     for _ in range(3):
-        assert subject.lookup(query) == to_wire(query, nxdomain(soa(0)))
-    assert subject.table.absences.answer(query) is not None
-    assert subject.store(query, addresses(query))
-    assert subject.table.absences.answer(query) is None
+        assert under_test.lookup(query) == to_wire(query, nxdomain(soa(0)))
+    assert under_test.table.absences.answer(query) is not None
+    assert under_test.store(query, addresses(query))
+    assert under_test.table.absences.answer(query) is None
     upper = ask("GONE.default.svc.cluster.local.")
-    assert subject.table.absences.answer(upper) is None
-    assert subject.lookup(upper) == to_wire(upper, addresses(upper))
+    assert under_test.table.absences.answer(upper) is None
+    assert under_test.lookup(upper) == to_wire(upper, addresses(upper))
 
 
 def test_a_size_is_lowered_when_it_is_prepared() -> None:
-    subject = a_cluster()
+    under_test = a_cluster()
     asked, lowered = (ask("gone.cluster.local.", edns=Edns(size)) for size in (4096, 1000))
     for _ in range(2):
-        assert subject.lookup(asked) == to_wire(lowered, nxdomain(soa(0)))
-    head, question, tail, _, _ = subject.table.absences.answer(asked)
+        assert under_test.lookup(asked) == to_wire(lowered, nxdomain(soa(0)))
+    head, question, tail, _, _ = under_test.table.absences.answer(asked)
     assert asked[:2] + head + question + tail == to_wire(lowered, nxdomain(soa(0)))
 
 
 def test_what_is_taught_anew_is_said_anew() -> None:
-    subject, query = a_cluster(), ask("gone.cluster.local.")
-    assert subject.lookup(query) is not None
-    assert len(subject.table.absences) == 1
-    assert subject.teach()
-    assert len(subject.table.absences) == 0
-    assert subject.lookup(query) is not None
-    subject.region("other.cluster.local.")
-    assert subject.table.absences.answer(query) is None
+    under_test, query = a_cluster(), ask("gone.cluster.local.")
+    assert under_test.lookup(query) is not None
+    assert len(under_test.table.absences) == 1
+    assert under_test.teach()
+    assert len(under_test.table.absences) == 0
+    assert under_test.lookup(query) is not None
+    under_test.region("other.cluster.local.")
+    assert under_test.table.absences.answer(query) is None
 
 
 def test_a_reply_that_must_be_cut_is_not_prepared() -> None:
-    subject = a_cluster()
+    under_test = a_cluster()
     long = ".".join(["x" * 63] * 3) + ".cluster.local."
     query = ask(long, edns=Edns(512, options=()))
     for _ in range(3):
-        found = subject.lookup(query, 512)
+        found = under_test.lookup(query, 512)
         assert found == to_wire(query, nxdomain(soa(0)), 512)
-    absent = subject.table.absences.answer(query)
+    absent = under_test.table.absences.answer(query)
     assert absent is None or absent[3] <= 512
 
 
 def test_parents_are_bounded_and_then_few_are_made() -> None:
-    subject = a_cluster()
+    under_test = a_cluster()
     parents = [f"p{number}.cluster.local." for number in range(2 * MAX_PARENTS)]
     for parent in parents:
-        assert subject.lookup(ask(f"x.{parent}")) is not None
-    assert len(subject.table.absences) == MAX_PARENTS
-    known = [each for each in parents if subject.table.absences.answer(ask(f"y.{each}"))]
+        assert under_test.lookup(ask(f"x.{parent}")) is not None
+    assert len(under_test.table.absences) == MAX_PARENTS
+    known = [each for each in parents if under_test.table.absences.answer(ask(f"y.{each}"))]
     assert len(known) >= MAX_PARENTS - 2 * MAX_PARENTS // PACE
     hot = ask("x.hot.cluster.local.")
     for _ in range(PACE):
-        assert subject.lookup(hot) is not None
-    assert subject.table.absences.answer(hot) is not None
-    assert len(subject.table.absences) == MAX_PARENTS
+        assert under_test.lookup(hot) is not None
+    assert under_test.table.absences.answer(hot) is not None
+    assert len(under_test.table.absences) == MAX_PARENTS
 
 
 @pytest.mark.sockets
 def test_over_udp(server: Server) -> None:
     """Random names below a few parents, in one batch with names that exist, while these change."""
     server.bind()
-    client, subject = server.client(), server.subject
+    client, under_test = server.client(), server.under_test
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-    subject.region(log=True, mark_ttl=0, groups={1: 7})
-    assert subject.teach()
-    subject.names.add_namespace(b"default")
+    under_test.region(log=True, mark_ttl=0, groups={1: 7})
+    assert under_test.teach()
+    under_test.names.add_namespace(b"default")
     web = ask()
-    assert subject.store(web, addresses(web), group=8)
+    assert under_test.store(web, addresses(web), group=8)
     hits = 0
     for turn in range(12):
-        subject.names.serial = turn // 3
+        under_test.names.serial = turn // 3
         new = f"n{turn}-1.default.svc.cluster.local."
         queries = [
             ask(f"n{turn}-{number % 5}.{parent}", query_id=number, edns=edns)
@@ -183,7 +183,7 @@ def test_over_udp(server: Server) -> None:
             )
             for edns in FORMS[:3]
         ]  # fmt: skip
-        subject.names.add_service(b"default", new.partition(".")[0].encode())
+        under_test.names.add_service(b"default", new.partition(".")[0].encode())
         asked = [query for query in queries if decode_name(query) != new]
         for query in [*asked, web]:
             client.send(query)
@@ -192,14 +192,14 @@ def test_over_udp(server: Server) -> None:
             assert client.recv(65535) == to_wire(query, nxdomain(soa(turn // 3)))
         assert client.recv(65535) == to_wire(web, addresses(web))
         hits += len(asked)
-        assert subject.table.statistics().negative_hits == hits
-        assert [record.query for record in subject.table.take_log(1000)] == asked
+        assert under_test.table.statistics().negative_hits == hits
+        assert [record.query for record in under_test.table.take_log(1000)] == asked
         unknown = [query for query in queries if decode_name(query) == new]
         assert unknown
         for query in unknown:
             client.send(query)
         assert [query for query, _, _ in server.serve()] == unknown
-    cells = subject.cells()
+    cells = under_test.cells()
     assert {key: row[0] for key, row in cells.items()} == {(7, False): hits, (8, False): 12}
     assert cells[7, False][53:] == [0, hits]
 

@@ -23,7 +23,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query, udp_limit
 from hsdns.wire.message import AD, CD, RD
 from tests import strategies
-from tests.fastpath.twins import HAS_NATIVE, NATIVE, Subject, addresses, ask, to_wire
+from tests.fastpath.twins import HAS_NATIVE, NATIVE, TableUnderTest, addresses, ask, to_wire
 
 PLAIN = ask()
 EDNS = ask(edns=Edns(1232))
@@ -124,9 +124,9 @@ ROWS = [(wire, True) for wire in USUAL.values()] + [(wire, False) for wire in UN
 
 @pytest.mark.parametrize(("wire", "usual"), ROWS, ids=[*USUAL, *UNUSUAL])
 def test_usual(twin: ModuleType, wire: bytes, usual: bool) -> None:
-    subject = Subject(twin)
-    assert subject.lookup(wire) is None
-    statistics = subject.table.statistics()
+    under_test = TableUnderTest(twin)
+    assert under_test.lookup(wire) is None
+    statistics = under_test.table.statistics()
     assert (statistics.misses, statistics.not_plain) == (int(usual), int(not usual))
     assert (read_query(wire) is not None) is usual
     if usual:
@@ -175,9 +175,9 @@ def test_any_octets(data: st.DataObject) -> None:
         if found is not None:
             agrees_with_decode(octets)
         if HAS_NATIVE:
-            subject = Subject(pytest.importorskip(NATIVE))
-            assert subject.lookup(octets) is None
-            assert subject.table.statistics().misses == int(found is not None)
+            under_test = TableUnderTest(pytest.importorskip(NATIVE))
+            assert under_test.lookup(octets) is None
+            assert under_test.table.statistics().misses == int(found is not None)
 
 
 HTTPS = ask(qtype=65)
@@ -208,12 +208,12 @@ PAIRS = [(*pair, True) for pair in ALIKE.values()] + [(*pair, False) for pair in
 
 @pytest.mark.parametrize(("learned", "asked", "alike"), PAIRS, ids=[*ALIKE, *DIFFERENT])
 def test_key(twin: ModuleType, learned: bytes, asked: bytes, alike: bool) -> None:
-    subject = Subject(twin)
-    assert subject.store(learned, addresses(learned))
+    under_test = TableUnderTest(twin)
+    assert under_test.store(learned, addresses(learned))
     expected = to_wire(asked, addresses(asked)) if alike else None
     for _ in range(4):  # the Python twin prepares what it is asked for again
-        assert subject.lookup(learned) == to_wire(learned, addresses(learned))
-        assert subject.lookup(asked) == expected
+        assert under_test.lookup(learned) == to_wire(learned, addresses(learned))
+        assert under_test.lookup(asked) == expected
 
 
 def test_forms_are_bounded() -> None:

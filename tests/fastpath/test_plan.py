@@ -9,19 +9,22 @@ from hsdns.fastpath import _python
 from hsdns.fastpath.plan import MAX_PLANS, PACE, PLAN_LEN
 from hsdns.wire.edns import Edns
 from tests import strategies
-from tests.fastpath.twins import WEB, Subject, addresses, ask, to_wire
+from tests.fastpath.twins import WEB, TableUnderTest, addresses, ask, to_wire
 
 
-def prepared(subject: Subject) -> list[bytes]:
+def prepared(under_test: TableUnderTest) -> list[bytes]:
     """The forms that have their reply prepared, oldest first."""
-    return list(subject.table.plans.by_form)
+    return list(under_test.table.plans.by_form)
 
 
-def known(count: int, capacity: int = 1 << 22) -> tuple[Subject, list[bytes]]:
-    subject, queries = Subject(_python, capacity), [ask(f"n{each}.org.") for each in range(count)]
+def known(count: int, capacity: int = 1 << 22) -> tuple[TableUnderTest, list[bytes]]:
+    under_test, queries = (
+        TableUnderTest(_python, capacity),
+        [ask(f"n{each}.org.") for each in range(count)],
+    )
     for query in queries:
-        assert subject.store(query, addresses(query), pairs=[(1, 0)])
-    return subject, queries
+        assert under_test.store(query, addresses(query), pairs=[(1, 0)])
+    return under_test, queries
 
 
 COOKIE = (10, b"COOKIE78")
@@ -59,16 +62,16 @@ PREPARED: dict[str, tuple[bytes, bytes | None]] = {
 
 @pytest.mark.parametrize(("query", "form"), PREPARED.values(), ids=PREPARED)
 def test_forms(query: bytes, form: bytes | None) -> None:
-    subject = Subject(_python)
-    assert subject.store(query, addresses(query))
+    under_test = TableUnderTest(_python)
+    assert under_test.store(query, addresses(query))
     for _ in range(3):
-        assert prepared(subject) == ([] if form is None else [form[2:]])
-        assert subject.lookup(query) == to_wire(query, addresses(query))
+        assert prepared(under_test) == ([] if form is None else [form[2:]])
+        assert under_test.lookup(query) == to_wire(query, addresses(query))
 
 
-def alike(subject: Subject, query: bytes, now: float = 0.0) -> bytes | None:
+def alike(under_test: TableUnderTest, query: bytes, now: float = 0.0) -> bytes | None:
     """What is said to a query whose form is like one that is prepared."""
-    found = subject.table.answer_alike(query[2:], now)
+    found = under_test.table.answer_alike(query[2:], now)
     if found is None:
         return None
     parts, length, _ = found
@@ -93,9 +96,9 @@ ALIKE = {
 @pytest.mark.parametrize(("learned", "asked"), ALIKE.values(), ids=ALIKE)
 def test_a_form_that_is_alike_has_the_reply(learned: bytes, asked: bytes, rotate: bool) -> None:
     """With what it counts as, and in its turn: the same as when nothing is prepared."""
-    one, other = Subject(_python), Subject(_python)
-    for subject in (one, other):
-        assert subject.store(learned, addresses(learned, 3), rotate=rotate, max_payload=1232, group=3, mark_ttl=9)  # fmt: skip
+    one, other = TableUnderTest(_python), TableUnderTest(_python)
+    for under_test in (one, other):
+        assert under_test.store(learned, addresses(learned, 3), rotate=rotate, max_payload=1232, group=3, mark_ttl=9)  # fmt: skip
     for _ in range(4):
         found = other.table.answer(asked, None, 0.0)
         assert found is not None
@@ -133,170 +136,170 @@ NOT_ALIKE = {
 
 @pytest.mark.parametrize(("learned", "asked"), NOT_ALIKE.values(), ids=NOT_ALIKE)
 def test_what_is_not_alike(learned: bytes, asked: bytes) -> None:
-    subject = Subject(_python)
-    assert subject.store(learned, addresses(learned))
-    assert prepared(subject) == [learned[2:]]
-    assert alike(subject, asked) is None
+    under_test = TableUnderTest(_python)
+    assert under_test.store(learned, addresses(learned))
+    assert prepared(under_test) == [learned[2:]]
+    assert alike(under_test, asked) is None
 
 
 def test_a_form_that_is_alike_is_no_hit_once_its_entry_is_not() -> None:
     learned, asked = ask(edns=opt(1232)), ask(UPPER, edns=opt(1232, COOKIE))
-    subject = Subject(_python)
-    assert subject.store(learned, addresses(learned), pairs=[(1, 0)], mark_ttl=9)
-    assert alike(subject, asked) == to_wire(asked, addresses(asked))
-    assert alike(subject, asked, now=float("inf")) is None  # to be marked anew
-    subject.versions.bump(1)
-    assert alike(subject, asked) is None
+    under_test = TableUnderTest(_python)
+    assert under_test.store(learned, addresses(learned), pairs=[(1, 0)], mark_ttl=9)
+    assert alike(under_test, asked) == to_wire(asked, addresses(asked))
+    assert alike(under_test, asked, now=float("inf")) is None  # to be marked anew
+    under_test.versions.bump(1)
+    assert alike(under_test, asked) is None
 
 
 def test_where_a_cookie_does_not_fit_nothing_is_alike() -> None:
     """The reply fits into 512 octets as it is; with a cookie it goes on without its last record."""
-    subject, learned = Subject(_python), ask("abcdef.org.", edns=opt(512))
-    assert subject.store(learned, addresses(learned, 29))
-    [form] = prepared(subject)
-    assert 512 - 12 < subject.table.plans.by_form[form].length <= 512
+    under_test, learned = TableUnderTest(_python), ask("abcdef.org.", edns=opt(512))
+    assert under_test.store(learned, addresses(learned, 29))
+    [form] = prepared(under_test)
+    assert 512 - 12 < under_test.table.plans.by_form[form].length <= 512
     for asked in (ask("ABCdef.org.", edns=opt(512, *options)) for options in ([COOKIE], [])):
-        assert alike(subject, asked) is None
-        found = subject.table.answer(asked, None, 0.0)
+        assert alike(under_test, asked) is None
+        found = under_test.table.answer(asked, None, 0.0)
         assert found is not None
         assert found[0] == to_wire(asked, addresses(asked, 29), 512)
-    assert prepared(subject) == [form]
+    assert prepared(under_test) == [form]
 
 
 @given(strategies.seeds)
 def test_octets_that_are_alike_are_answered_as_without(seed: int) -> None:
     """Whatever is damaged: what is said is what the table says without it."""
-    chance, subject = Random(seed), Subject(_python)
+    chance, under_test = Random(seed), TableUnderTest(_python)
     sizes = (None, opt(1232), opt(0x0541), opt(1232, NOT_ECHOED))
     for edns in sizes:
         for qtype in (1, 65):
             query = ask(qtype=qtype, edns=edns)
-            assert subject.store(query, addresses(query, 2))
+            assert under_test.store(query, addresses(query, 2))
     for _ in range(50):
         edns = chance.choice([*sizes, opt(1232, COOKIE), opt(0x0541, COOKIE)])
         asked = bytearray(ask(chance.choice([WEB, UPPER, MIXED]), chance.choice([1, 65, 97]), edns=edns))  # fmt: skip
         for _ in range(chance.randrange(3)):
             at = chance.randrange(2, len(asked))
             asked[at : at + chance.randrange(2)] = chance.choice([b"", b"\0", b"A", b"\x0a", chance.randbytes(1)])  # fmt: skip
-        found = alike(subject, bytes(asked))
+        found = alike(under_test, bytes(asked))
         if found is not None:
-            reply = subject.table.answer(bytes(asked), None, 0.0)
+            reply = under_test.table.answer(bytes(asked), None, 0.0)
             assert reply is not None
             assert found == reply[0]
 
 
 def test_another_form_is_prepared_when_it_is_asked_for_again() -> None:
-    subject, first, other = Subject(_python), ask(), ask(flags=0)
-    assert subject.store(first, addresses(first))
+    under_test, first, other = TableUnderTest(_python), ask(), ask(flags=0)
+    assert under_test.store(first, addresses(first))
     for wanted in ([first[2:]], [first[2:]], [first[2:], other[2:]]):
-        assert prepared(subject) == wanted
-        assert subject.lookup(other) == to_wire(other, addresses(other))
+        assert prepared(under_test) == wanted
+        assert under_test.lookup(other) == to_wire(other, addresses(other))
 
 
 def test_what_is_cut_is_not_prepared() -> None:
-    subject, query = Subject(_python), ask()
-    assert subject.store(query, addresses(query, 100))
+    under_test, query = TableUnderTest(_python), ask()
+    assert under_test.store(query, addresses(query, 100))
     for _ in range(4):
-        assert subject.lookup(query, 512) == to_wire(query, addresses(query, 100), 512)
-    assert prepared(subject) == []
+        assert under_test.lookup(query, 512) == to_wire(query, addresses(query, 100), 512)
+    assert prepared(under_test) == []
 
 
 @pytest.mark.parametrize(("count", "is_prepared"), [(20, True), (60, False)])
 def test_a_size_is_lowered_when_it_is_prepared(count: int, is_prepared: bool) -> None:
     """What the client takes, and the block does not give, is not prepared either."""
-    subject, query = Subject(_python), ask(edns=Edns(4096))
-    assert subject.store(query, addresses(query, count), max_payload=512)
+    under_test, query = TableUnderTest(_python), ask(edns=Edns(4096))
+    assert under_test.store(query, addresses(query, count), max_payload=512)
     for _ in range(3):
-        assert prepared(subject) == ([query[2:]] if is_prepared else [])
-        assert subject.lookup(query) == to_wire(ask(edns=Edns(512)), addresses(query, count))
+        assert prepared(under_test) == ([query[2:]] if is_prepared else [])
+        assert under_test.lookup(query) == to_wire(ask(edns=Edns(512)), addresses(query, count))
     other = ask(edns=Edns(1232))
-    assert subject.lookup(other) == to_wire(ask(edns=Edns(512)), addresses(query, count))
-    assert (other[2:] in prepared(subject)) is is_prepared
+    assert under_test.lookup(other) == to_wire(ask(edns=Edns(512)), addresses(query, count))
+    assert (other[2:] in prepared(under_test)) is is_prepared
 
 
 def test_an_entry_has_few() -> None:
-    subject = Subject(_python)
+    under_test = TableUnderTest(_python)
     forms = [ask(edns=Edns(512 + each)) for each in range(3 * MAX_PLANS)]
-    assert subject.store(forms[0], addresses(forms[0]))
+    assert under_test.store(forms[0], addresses(forms[0]))
     for _ in range(3):
         for form in forms:
-            assert subject.lookup(form) == to_wire(form, addresses(form))
-        assert prepared(subject) == [form[2:] for form in forms[-MAX_PLANS:]]
+            assert under_test.lookup(form) == to_wire(form, addresses(form))
+        assert prepared(under_test) == [form[2:] for form in forms[-MAX_PLANS:]]
 
 
 def test_they_go_with_their_entry() -> None:
     for end in ("event", "learned anew", "forgotten"):
-        subject, queries = known(3)
+        under_test, queries = known(3)
         for query in queries * 3:
-            assert subject.lookup(query) is not None
-        assert len(prepared(subject)) == 3
-        before = subject.table.plans.octets
+            assert under_test.lookup(query) is not None
+        assert len(prepared(under_test)) == 3
+        before = under_test.table.plans.octets
         assert before > 3 * PLAN_LEN
         if end == "event":
-            subject.versions.bump(1)
-            assert subject.lookup(queries[1]) is None
+            under_test.versions.bump(1)
+            assert under_test.lookup(queries[1]) is None
         elif end == "learned anew":
-            assert subject.store(queries[1], addresses(queries[1], 2))
+            assert under_test.store(queries[1], addresses(queries[1], 2))
         else:
-            subject.table.clear()
+            under_test.table.clear()
         left = [] if end == "forgotten" else [queries[0][2:], queries[2][2:]]
         if end == "learned anew":
             left.append(queries[1][2:])
-            assert prepared(subject) == left
+            assert prepared(under_test) == left
             continue
-        assert prepared(subject) == left
-        assert subject.table.plans.octets == before // 3 * len(left)
+        assert prepared(under_test) == left
+        assert under_test.table.plans.octets == before // 3 * len(left)
 
 
 def test_they_go_when_their_entry_is_evicted() -> None:
-    subject, queries = known(3, 20_000)
+    under_test, queries = known(3, 20_000)
     for query in queries * 3:
-        assert subject.lookup(query) is not None
-    assert prepared(subject)
+        assert under_test.lookup(query) is not None
+    assert prepared(under_test)
     for number in range(200):
         other = ask(f"other{number}.org.")
-        assert subject.store(other, addresses(other, 30))
+        assert under_test.store(other, addresses(other, 30))
         for _ in range(3):
-            assert subject.lookup(other) is not None
-    assert [query for query in queries if subject.lookup(query)] == []
-    assert not {query[2:] for query in queries} & set(prepared(subject))
+            assert under_test.lookup(other) is not None
+    assert [query for query in queries if under_test.lookup(query)] == []
+    assert not {query[2:] for query in queries} & set(prepared(under_test))
 
 
 def test_their_room_is_bounded_and_then_few_are_made() -> None:
     """A working set that is larger than the room is answered all the same, and hot names get in."""
     capacity = 200_000
-    subject, queries = known(500, capacity)
-    plans = subject.table.plans
+    under_test, queries = known(500, capacity)
+    plans = under_test.table.plans
     for query in queries * 3:
-        assert subject.lookup(query) is not None
-    full = prepared(subject)
-    octets = subject.table.statistics().octets
+        assert under_test.lookup(query) is not None
+    full = prepared(under_test)
+    octets = under_test.table.statistics().octets
     assert capacity - 2048 < octets <= capacity
     assert 0 < len(full) < len(queries)
     last = next(query for query in queries if query[2:] not in plans.by_form)
     for number in range(2 * PACE):
         asked = number.to_bytes(2, "big") + last[2:]
-        assert subject.lookup(asked) == to_wire(asked, addresses(last))
-    assert prepared(subject)[-1] == last[2:]
-    assert len(set(prepared(subject)) - set(full)) < 5
-    assert subject.table.statistics().octets <= capacity
-    assert subject.table.statistics().evicted == 0
+        assert under_test.lookup(asked) == to_wire(asked, addresses(last))
+    assert prepared(under_test)[-1] == last[2:]
+    assert len(set(prepared(under_test)) - set(full)) < 5
+    assert under_test.table.statistics().octets <= capacity
+    assert under_test.table.statistics().evicted == 0
 
 
 def test_entries_take_their_room_back() -> None:
     capacity = 200_000
-    subject, queries = known(200, capacity)
-    assert len(prepared(subject)) == 200
+    under_test, queries = known(200, capacity)
+    assert len(prepared(under_test)) == 200
     more = [ask(f"more{each}.org.") for each in range(200)]
     for query in more:
-        assert subject.store(query, addresses(query), pairs=[(1, 0)])
-        assert subject.table.statistics().octets <= capacity
-    assert subject.table.statistics().evicted == 0
-    assert 0 < len(prepared(subject)) < 400
+        assert under_test.store(query, addresses(query), pairs=[(1, 0)])
+        assert under_test.table.statistics().octets <= capacity
+    assert under_test.table.statistics().evicted == 0
+    assert 0 < len(prepared(under_test)) < 400
     oldest_first = [
-        form for form in (query[2:] for query in queries + more) if form in prepared(subject)
+        form for form in (query[2:] for query in queries + more) if form in prepared(under_test)
     ]
-    assert prepared(subject) == oldest_first
-    assert queries[0][2:] not in prepared(subject)
+    assert prepared(under_test) == oldest_first
+    assert queries[0][2:] not in prepared(under_test)
     for query in queries + more:
-        assert subject.lookup(query) == to_wire(query, addresses(query))
+        assert under_test.lookup(query) == to_wire(query, addresses(query))

@@ -14,7 +14,16 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, nodata, nxdomain, unwritten
 from hsdns.wire.name import Name
 from tests import strategies
-from tests.fastpath.twins import HAS_NATIVE, NATIVE, WEB, Subject, addresses, ask, soa, to_wire
+from tests.fastpath.twins import (
+    HAS_NATIVE,
+    NATIVE,
+    WEB,
+    TableUnderTest,
+    addresses,
+    ask,
+    soa,
+    to_wire,
+)
 
 QUERY = ask()
 EDNS = ask(edns=Edns(1232))
@@ -92,11 +101,11 @@ ROWS = [(*row, True) for row in TAKEN.values()] + [(*row, False) for row in REFU
 
 @pytest.mark.parametrize(("query", "reply", "taken"), ROWS, ids=[*TAKEN, *REFUSED])
 def test_reply(twin: ModuleType, query: bytes, reply: bytes, taken: bool) -> None:
-    subject = Subject(twin)
-    assert subject.store(query, reply, size=100) is taken
-    statistics = subject.table.statistics()
+    under_test = TableUnderTest(twin)
+    assert under_test.store(query, reply, size=100) is taken
+    statistics = under_test.table.statistics()
     assert (statistics.stored, statistics.refused, statistics.entries) == (taken, not taken, taken)
-    assert (subject.lookup(query) is not None) is taken
+    assert (under_test.lookup(query) is not None) is taken
 
 
 NINE = [(index, 0) for index in range(10, 19)]
@@ -115,9 +124,9 @@ TERMS: dict[str, tuple[bytes, dict[str, Any], bool]] = {
 
 @pytest.mark.parametrize(("reply", "terms", "taken"), TERMS.values(), ids=TERMS)
 def test_terms(twin: ModuleType, reply: bytes, terms: dict[str, Any], taken: bool) -> None:
-    subject = Subject(twin)
-    subject.versions.bump(5)
-    assert subject.store(QUERY, reply, **terms) is taken
+    under_test = TableUnderTest(twin)
+    under_test.versions.bump(5)
+    assert under_test.store(QUERY, reply, **terms) is taken
 
 
 @given(st.data())
@@ -138,8 +147,8 @@ def test_any_reply(data: st.DataObject) -> None:
             list(outline.counts),
         )
     if HAS_NATIVE:
-        subject = Subject(pytest.importorskip(NATIVE))
-        assert subject.store(EDNS, wire) is (outline is not None)
+        under_test = TableUnderTest(pytest.importorskip(NATIVE))
+        assert under_test.store(EDNS, wire) is (outline is not None)
 
 
 @pytest.mark.parametrize(

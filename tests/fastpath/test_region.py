@@ -15,21 +15,21 @@ from hsdns.wire.name import Name
 from hsdns.wire.rdata import soa as soa_rdata
 from tests import strategies
 from tests.fastpath.test_entry import modules
-from tests.fastpath.twins import WEB, ZONE, Subject, addresses, ask, soa, to_wire
+from tests.fastpath.twins import WEB, ZONE, TableUnderTest, addresses, ask, soa, to_wire
 
 NX = "nope.cluster.local."
 
 
-def subject_with_region(twin: ModuleType, **options: Any) -> Subject:
+def subject_with_region(twin: ModuleType, **options: Any) -> TableUnderTest:
     """A cluster with one Service, web in default, and a namespace without any, whose region is taught."""
-    subject = Subject(twin)
-    assert subject.region(**options) == 0
-    subject.names.add_namespace(b"default")
-    subject.names.add_namespace(b"empty")
-    subject.names.add_service(b"default", b"web")
-    subject.names.serial = 1
-    assert subject.teach()
-    return subject
+    under_test = TableUnderTest(twin)
+    assert under_test.region(**options) == 0
+    under_test.names.add_namespace(b"default")
+    under_test.names.add_namespace(b"empty")
+    under_test.names.add_service(b"default", b"web")
+    under_test.names.serial = 1
+    assert under_test.teach()
+    return under_test
 
 
 ABSENT = (
@@ -76,47 +76,47 @@ ROWS = [(text, True) for text in ABSENT] + [(text, False) for text in FOR_THE_CH
 
 @pytest.mark.parametrize(("text", "absent"), ROWS, ids=[*ABSENT, *FOR_THE_CHAIN])
 def test_name(twin: ModuleType, text: str, absent: bool) -> None:
-    subject = subject_with_region(twin)
+    under_test = subject_with_region(twin)
     query = ask(text)
     expected = to_wire(query, nxdomain(soa())) if absent else None
-    assert subject.lookup(query) == expected
-    statistics = subject.table.statistics()
+    assert under_test.lookup(query) == expected
+    statistics = under_test.table.statistics()
     assert (statistics.negative_hits, statistics.misses) == (absent, not absent)
     assert (statistics.entries, statistics.octets, statistics.hits) == (0, 0, 0)
 
 
 def test_what_comes_and_goes(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
+    under_test = subject_with_region(twin)
     new, absent = ask("new.default.svc.cluster.local."), nxdomain(soa())
-    assert subject.lookup(new) == to_wire(new, absent)
-    subject.names.add_service(b"default", b"new")
-    assert subject.lookup(new) is None
-    subject.names.remove_service(b"default", b"new")
-    assert subject.lookup(new) == to_wire(new, absent)
-    subject.names.remove_namespace(b"default")
+    assert under_test.lookup(new) == to_wire(new, absent)
+    under_test.names.add_service(b"default", b"new")
+    assert under_test.lookup(new) is None
+    under_test.names.remove_service(b"default", b"new")
+    assert under_test.lookup(new) == to_wire(new, absent)
+    under_test.names.remove_namespace(b"default")
     web = ask(WEB)
-    assert subject.lookup(web) == to_wire(web, absent)
+    assert under_test.lookup(web) == to_wire(web, absent)
 
 
 def test_nothing_is_absent_before_it_can_be_told(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
-    subject.names.open = False
-    assert subject.lookup(ask(NX)) is None
-    subject.names.open = True
-    assert subject.lookup(ask(NX)) is not None
+    under_test = subject_with_region(twin)
+    under_test.names.open = False
+    assert under_test.lookup(ask(NX)) is None
+    under_test.names.open = True
+    assert under_test.lookup(ask(NX)) is not None
 
 
 def test_nothing_is_answered_before_it_is_taught(twin: ModuleType) -> None:
-    subject = Subject(twin)
-    subject.region()
-    assert subject.lookup(ask(NX)) is None
+    under_test = TableUnderTest(twin)
+    under_test.region()
+    assert under_test.lookup(ask(NX)) is None
 
 
 @pytest.mark.parametrize(("qtype", "group"), [(1, 4), (28, 5), (16, None), (255, None), (6, None)])
 def test_types_are_those_with_a_group(twin: ModuleType, qtype: int, group: int | None) -> None:
-    subject = subject_with_region(twin)
-    assert (subject.lookup(ask(NX, qtype)) is not None) is (group is not None)
-    assert list(subject.cells()) == ([] if group is None else [(group, True)])
+    under_test = subject_with_region(twin)
+    assert (under_test.lookup(ask(NX, qtype)) is not None) is (group is not None)
+    assert list(under_test.cells()) == ([] if group is None else [(group, True)])
 
 
 @pytest.mark.parametrize(
@@ -133,41 +133,41 @@ def test_types_are_those_with_a_group(twin: ModuleType, qtype: int, group: int |
 )
 def test_holes(twin: ModuleType, text: str, absent: bool) -> None:
     holes = ("hole.cluster.local.", "deep.gone.default.svc.cluster.local.", "elsewhere.org.")
-    subject = subject_with_region(twin, holes=holes)
-    assert (subject.lookup(ask(text)) is not None) is absent
+    under_test = subject_with_region(twin, holes=holes)
+    assert (under_test.lookup(ask(text)) is not None) is absent
 
 
 @pytest.mark.parametrize("hole", ["cluster.local.", "local.", "."])
 def test_a_hole_as_large_as_the_region(twin: ModuleType, hole: str) -> None:
-    subject = subject_with_region(twin, holes=(hole,))
-    assert subject.lookup(ask(NX)) is None
+    under_test = subject_with_region(twin, holes=(hole,))
+    assert under_test.lookup(ask(NX)) is None
 
 
 def test_the_longest_zone_decides(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
+    under_test = subject_with_region(twin)
     # Not taught: what is below it goes to the chain, whatever the larger region would say.
-    assert subject.region("sub.cluster.local.") == 1
-    assert subject.lookup(ask("x.sub.cluster.local.")) is None
-    assert subject.lookup(ask("sub.cluster.local.")) is not None
-    assert subject.lookup(ask("x.cluster.local.")) is not None
+    assert under_test.region("sub.cluster.local.") == 1
+    assert under_test.lookup(ask("x.sub.cluster.local.")) is None
+    assert under_test.lookup(ask("sub.cluster.local.")) is not None
+    assert under_test.lookup(ask("x.cluster.local.")) is not None
 
 
 def test_an_entry_comes_before_a_region(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
+    under_test = subject_with_region(twin)
     query = ask(NX)
-    assert subject.store(query, addresses(query), pairs=[(9, 0)])
-    assert subject.lookup(query) == to_wire(query, addresses(query))
-    subject.versions.bump(9)
-    assert subject.lookup(query) == to_wire(query, nxdomain(soa()))
-    assert subject.table.statistics().stale == 1
+    assert under_test.store(query, addresses(query), pairs=[(9, 0)])
+    assert under_test.lookup(query) == to_wire(query, addresses(query))
+    under_test.versions.bump(9)
+    assert under_test.lookup(query) == to_wire(query, nxdomain(soa()))
+    assert under_test.table.statistics().stale == 1
 
 
 def test_entries_are_forgotten_but_not_regions(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
-    assert subject.store(ask(), addresses(ask()))
-    subject.table.clear()
-    assert subject.lookup(ask()) is None
-    assert subject.lookup(ask(NX)) is not None
+    under_test = subject_with_region(twin)
+    assert under_test.store(ask(), addresses(ask()))
+    under_test.table.clear()
+    assert under_test.lookup(ask()) is None
+    assert under_test.lookup(ask(NX)) is not None
 
 
 LONG = ".".join(["x" * 63] * 3 + ["y" * 40]) + ".cluster.local."
@@ -192,10 +192,10 @@ def test_any_query_gets_what_encode_makes(data: st.DataObject) -> None:
     limit = data.draw(st.sampled_from([512, 100, 200, 65535]))
     serial = data.draw(st.integers(0, 2**32 - 1))
     for twin in modules():
-        subject = subject_with_region(twin)
-        subject.names.serial = serial
+        under_test = subject_with_region(twin)
+        under_test.names.serial = serial
         expected = to_wire(query, nxdomain(soa(serial)), limit)
-        assert subject.lookup(query, limit) == (expected if read_query(query) else None)
+        assert under_test.lookup(query, limit) == (expected if read_query(query) else None)
 
 
 @pytest.mark.parametrize(
@@ -203,19 +203,19 @@ def test_any_query_gets_what_encode_makes(data: st.DataObject) -> None:
 )
 @pytest.mark.parametrize("edns", [None, Edns(512, do=True)], ids=["plain", "DO"])
 def test_any_run_teaches_the_same(twin: ModuleType, text: str, edns: Edns | None) -> None:
-    subject = Subject(twin)
-    subject.region()
-    assert subject.teach(text=text, edns=edns)
+    under_test = TableUnderTest(twin)
+    under_test.region()
+    assert under_test.teach(text=text, edns=edns)
     for asked in (NX, "b.a.cluster.local.", LONG):
-        assert subject.lookup(ask(asked)) == to_wire(ask(asked), nxdomain(soa(0)))
+        assert under_test.lookup(ask(asked)) == to_wire(ask(asked), nxdomain(soa(0)))
 
 
 def test_mixed_case_teaches_no_case(twin: ModuleType) -> None:
-    subject = Subject(twin)
-    subject.region()
-    assert subject.teach(text="NOPE.CLUSTER.LOCAL.")
+    under_test = TableUnderTest(twin)
+    under_test.region()
+    assert under_test.teach(text="NOPE.CLUSTER.LOCAL.")
     query = ask("x.cLuster.local.")
-    assert subject.lookup(query) == to_wire(query, nxdomain(soa(0)))
+    assert under_test.lookup(query) == to_wire(query, nxdomain(soa(0)))
 
 
 OTHER = Name.from_text("sub.cluster.local.")
@@ -260,37 +260,37 @@ REFUSED = {
 
 @pytest.mark.parametrize(("query", "reply"), REFUSED.values(), ids=REFUSED)
 def test_template_is_refused(twin: ModuleType, query: bytes, reply: bytes) -> None:
-    subject = Subject(twin)
-    subject.region()
-    assert not subject.table.set_template(0, query, reply, 200)
-    assert subject.lookup(ask(NX)) is None
-    assert subject.table.set_template(0, QUERY, GOOD, 200)
-    assert not subject.table.set_template(0, query, reply, 200)
-    assert subject.lookup(ask(NX)) is not None, "the template that fitted stays"
+    under_test = TableUnderTest(twin)
+    under_test.region()
+    assert not under_test.table.set_template(0, query, reply, 200)
+    assert under_test.lookup(ask(NX)) is None
+    assert under_test.table.set_template(0, QUERY, GOOD, 200)
+    assert not under_test.table.set_template(0, query, reply, 200)
+    assert under_test.lookup(ask(NX)) is not None, "the template that fitted stays"
 
 
 def test_size_is_not_smaller_than_the_question(twin: ModuleType) -> None:
-    subject = Subject(twin)
-    subject.region()
-    assert not subject.table.set_template(0, QUERY, GOOD, END - 13)
+    under_test = TableUnderTest(twin)
+    under_test.region()
+    assert not under_test.table.set_template(0, QUERY, GOOD, END - 13)
 
 
 def test_what_is_no_region(twin: ModuleType) -> None:
-    subject = Subject(twin)
+    under_test = TableUnderTest(twin)
     for number in (0, 1):
         with pytest.raises(IndexError):
-            subject.table.set_template(number, QUERY, GOOD, 200)
+            under_test.table.set_template(number, QUERY, GOOD, 200)
     with pytest.raises(ValueError, match="-1"):
-        subject.region(mark_ttl=30)
+        under_test.region(mark_ttl=30)
 
 
 @pytest.mark.parametrize(("mark_ttl", "misses"), [(0, 1), (-1, 0)])
 def test_counting(twin: ModuleType, mark_ttl: int, misses: int) -> None:
-    subject = subject_with_region(twin, mark_ttl=mark_ttl)
+    under_test = subject_with_region(twin, mark_ttl=mark_ttl)
     for text in (NX, LONG):
         query = ask(text, 28)
-        assert subject.lookup(query, v6=True) is not None
-        [((group, is_tcp), cells)] = subject.cells().items()
+        assert under_test.lookup(query, v6=True) is not None
+        [((group, is_tcp), cells)] = under_test.cells().items()
         assert (group, is_tcp) == (5, True)
         assert (cells[0], cells[1], cells[2]) == (0, 1, 0)
         assert cells[18] == len(query)
@@ -302,8 +302,8 @@ def test_counting(twin: ModuleType, mark_ttl: int, misses: int) -> None:
 
 
 def test_random_names_leave_nothing_behind(twin: ModuleType) -> None:
-    subject = subject_with_region(twin)
+    under_test = subject_with_region(twin)
     for number in range(2000):
-        assert subject.lookup(ask(f"r{number}.cluster.local.")) is not None
-    statistics = subject.table.statistics()
+        assert under_test.lookup(ask(f"r{number}.cluster.local.")) is not None
+    statistics = under_test.table.statistics()
     assert (statistics.negative_hits, statistics.entries, statistics.octets) == (2000, 0, 0)

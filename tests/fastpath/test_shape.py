@@ -9,7 +9,7 @@ from hsdns.fastpath.records import Outline
 from hsdns.fastpath.shape import SHAPE_LEN, Key, Shapes, heads_of, key_of
 from hsdns.fastpath.versions import ClusterNames
 from hsdns.wire.message import RD, nodata
-from tests.fastpath.twins import Subject, addresses, ask, soa, to_wire
+from tests.fastpath.twins import TableUnderTest, addresses, ask, soa, to_wire
 
 OUTLINE = Outline(0x8400, (1, 0, 0), b"record", (), 0)
 NEGATIVE = Outline(0x8400, (0, 1, 0), b"soa serial numbers", (4,), 0)
@@ -68,27 +68,27 @@ def test_heads_are_those_of_replies() -> None:
 
 def test_equal_records_are_kept_once() -> None:
     """A thousand names of one length that have no IPv6 address take little more than their names."""
-    subject = Subject(_python)
+    under_test = TableUnderTest(_python)
     for serial in (1, 2):
-        subject.names.serial = serial
+        under_test.names.serial = serial
         for number in range(1000, 2000):
             query = ask(f"n{number}.cluster.local.", 28)
             if serial == 1:
-                assert subject.store(query, nodata(soa(0)), pairs=[(number, 0)])
+                assert under_test.store(query, nodata(soa(0)), pairs=[(number, 0)])
             else:
-                subject.versions.bump(99)
-            assert subject.lookup(query) == to_wire(query, nodata(soa(serial)))
-    entries = list(subject.table._entries.values())
+                under_test.versions.bump(99)
+            assert under_test.lookup(query) == to_wire(query, nodata(soa(serial)))
+    entries = list(under_test.table._entries.values())
     assert len({id(entry.records) for entry in entries}) == 1
-    assert subject.table._queues.octets + subject.table._shapes.octets < 260 * len(entries)
+    assert under_test.table._queues.octets + under_test.table._shapes.octets < 260 * len(entries)
 
 
 def test_shapes_go_with_their_entries() -> None:
-    subject = Subject(_python, 50_000)
+    under_test = TableUnderTest(_python, 50_000)
     for number in range(500):
         query = ask(f"n{number}.org.")
-        assert subject.store(query, addresses(query), size=number)
-        found = subject.table.statistics()
+        assert under_test.store(query, addresses(query), size=number)
+        found = under_test.table.statistics()
         assert found.octets <= 50_000
-        assert subject.table._shapes.octets == found.entries * SHAPE_LEN
-    assert subject.table.statistics().evicted > 400
+        assert under_test.table._shapes.octets == found.entries * SHAPE_LEN
+    assert under_test.table.statistics().evicted > 400

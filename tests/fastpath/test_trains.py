@@ -58,7 +58,7 @@ def test_hits_of_one_client_leave_as_one_message_if_there_are_many(
     server = Server(twin, twin.Batch)
     try:
         server.bind(host, wildcard)
-        server.subject.store(ask(), addresses(ask()))
+        server.under_test.store(ask(), addresses(ask()))
         client = server.client(host if host != "::" else "127.0.0.1")
         client.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
         for count in (LEAST_FOR_TRAINS, LEAST_FOR_TRAINS - 1, 2 * LEAST_FOR_TRAINS):

@@ -77,7 +77,7 @@ def to_wire(query: bytes, reply: Reply, limit: int = MAX_TCP_LEN) -> bytes:
     return encode(decode(query), reply, limit)
 
 
-class Subject:
+class TableUnderTest:
     """A table of one twin with what belongs to it."""
 
     def __init__(self, twin: ModuleType, capacity: int = CAPACITY) -> None:

@@ -17,9 +17,10 @@ from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from hsdns.wire.size import reply_size
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 BLOCKED = Reply(rcode=Rcode.REFUSED, edns=Edns(4096, do=True), edns_options=((15, b"\x00\x0f"),))

@@ -7,9 +7,9 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode, udp_limit
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import unwritten
-from tests.support.eager import finish
-from tests.support.requests import make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["x. 1 IN A 192.0.2.1"])
 COOKIE = ((10, b"12345678"),)

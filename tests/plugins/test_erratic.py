@@ -9,8 +9,8 @@ from hsdns.plugins import erratic
 from hsdns.plugins.erratic import Erratic
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.requests import make_request, next_with, section
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.requests import make_request, next_with, section
+from tests.support.plugins.setup import set_up, setup_error
 
 NOBODY = next_with(Reply())
 

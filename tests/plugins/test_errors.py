@@ -12,9 +12,10 @@ from hsdns.plugins import errors
 from hsdns.plugins.errors import Errors
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 TIMEOUT = unwritten(Rcode.SERVFAIL, "read udp 10.0.0.1:53: i/o timeout")
 FAILED = unwritten(Rcode.SERVFAIL, "Failed to list")

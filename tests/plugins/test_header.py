@@ -9,9 +9,10 @@ from hsdns.plugins.header import Header
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Opcode, Rcode
 from hsdns.wire.message import AA, RA, RD, Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["x. 1 IN A 192.0.2.1"], aa=True)
 

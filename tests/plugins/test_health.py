@@ -13,10 +13,10 @@ from hsdns.corefile.arguments import HostPort
 from hsdns.metrics import SLIM_TIME_BUCKETS, Counter, Histogram
 from hsdns.plugins import health
 from hsdns.plugins.health import Health
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime
-from tests.support.setup import set_up, setup_error
-from tests.support.sockets import LOOPS, run
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import LOOPS, run
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

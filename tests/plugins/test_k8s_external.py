@@ -24,10 +24,11 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.cluster import Cluster, deletes, endpoint_slice, meta, service, upserts
-from tests.support.eager import finish
-from tests.support.requests import make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.cluster.kubernetes_plugin import Cluster
+from tests.support.cluster.objects import deletes, endpoint_slice, meta, service, upserts
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.setup import set_up, setup_error
 
 
 def external(path: str, *where: str, ports: tuple[str, ...] = ("http/TCP/80",)) -> Service:

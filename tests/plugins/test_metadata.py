@@ -8,9 +8,9 @@ from hsdns.chain import Handler, Request
 from hsdns.plugins.metadata import Metadata
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.message import Reply
-from tests.support.eager import finish
-from tests.support.requests import make_request, next_with
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with
+from tests.support.plugins.setup import set_up, setup_error
 
 
 class Knowing(Handler):

@@ -8,9 +8,10 @@ from hsdns.plugins.minimal import Minimal
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Opcode, Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 A = ["www.example.org. 60 IN A 192.0.2.1"]
 NS = ["example.org. 60 IN NS ns.example.org."]

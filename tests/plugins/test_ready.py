@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from hsdns.plugins.ready import Ready
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 TEXT = "text/plain; charset=utf-8"
 OK = (200, TEXT, b"OK")

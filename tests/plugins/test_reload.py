@@ -8,9 +8,9 @@ import pytest
 from hsdns.metrics import Registry
 from hsdns.plugins import reload
 from hsdns.plugins.reload import Reload, failures, show_version, versions
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 
 @pytest.mark.parametrize(

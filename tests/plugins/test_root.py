@@ -9,7 +9,7 @@ from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.plugins.hosts import Hosts
 from hsdns.plugins.root import Root
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up, setup_error
 
 
 def test_the_last_one_counts() -> None:

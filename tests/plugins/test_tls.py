@@ -10,9 +10,9 @@ import pytest
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.tls import Tls, only_one
 from hsdns.plugins.whoami import Whoami
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime
-from tests.support.setup import directives, make_block, set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import directives, make_block, set_up, setup_error
 
 DATA = Path(__file__).parents[1] / "data" / "tls"
 SERVER = f"{DATA}/server.pem {DATA}/server.key"

@@ -11,9 +11,9 @@ from hsdns.keeper import Policy
 from hsdns.plugins import ORDER
 from hsdns.plugins.view import View
 from hsdns.wire.message import Reply
-from tests.support.eager import finish
-from tests.support.requests import make_request, next_with
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with
+from tests.support.plugins.setup import set_up, setup_error
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hsdns.rewriting.draft import Draft, rewrite
 from hsdns.rewriting.rule import Rule
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 
 def reply_after(

@@ -7,7 +7,7 @@ from hsdns.rewriting.draft import BadName, Draft, ReplyRule, rewrite
 from hsdns.rewriting.match import Exact, Suffix
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.requests import reply, section
+from tests.support.plugins.requests import reply, section
 
 OLD, NEW = Suffix(".old."), ".new."
 

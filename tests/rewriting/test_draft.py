@@ -7,7 +7,7 @@ from hsdns.rewriting.draft import BadName, Draft, Lookup, Record, ReplyRule, rew
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.requests import reply, rr
+from tests.support.plugins.requests import reply, rr
 
 FULL = reply(
     ["a. 1 IN A 192.0.2.1", "a. 2 IN A 192.0.2.2"],

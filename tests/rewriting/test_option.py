@@ -19,7 +19,7 @@ from hsdns.rewriting.option import (
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 Options = tuple[tuple[int, bytes], ...]
 NONE: Options = ()

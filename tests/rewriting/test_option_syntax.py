@@ -6,7 +6,7 @@ from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.rewriting.option import RewriteOption
 from hsdns.rewriting.option_syntax import read_option
 from hsdns.wire.message import Query
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 
 def read(text: str) -> RewriteOption:

@@ -14,7 +14,7 @@ from hsdns.rewriting.rule import (
     Rule,
 )
 from hsdns.wire.name import Name
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 REGION = Name.from_text("example.org.")
 TTL = TtlRule(1, 2)

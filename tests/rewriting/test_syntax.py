@@ -7,7 +7,7 @@ from hsdns.rewriting.rule import RewriteClass, RewriteType, Rule
 from hsdns.rewriting.syntax import absolute, read_rule
 from hsdns.wire.message import Query, Reply
 from tests.rewriting.applied import reply_after
-from tests.support.requests import make_request, reply, section
+from tests.support.plugins.requests import make_request, reply, section
 
 START = Position("Corefile", 2, 1)
 

@@ -16,11 +16,12 @@ from hsdns.keeper import Policy
 from hsdns.metrics import Registry
 from hsdns.server import answer_tables as keepers_module
 from hsdns.server.answer_tables import AnswerTables, make_keeper
-from tests.support.cluster import service
-from tests.support.cluster_server import ClusterServer
-from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
-from tests.support.sockets import TcpClient, UdpClient, run
-from tests.support.udp_listeners import KINDS, serving_with, twin_of
+from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.cluster.objects import service
+from tests.support.coroutines.event_loops import run
+from tests.support.servers.cluster_server import ClusterServer
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
+from tests.support.servers.udp_listeners import KINDS, serving_with, twin_of
 
 LISTEN = ListenAddress("127.0.0.1", 53)
 COREFILE = f".:53 {{\n{KUBERNETES}\n}}\n"
@@ -38,8 +39,10 @@ class Statistics:
         return self.dropped, dict(self.errors)
 
 
-def make_kept(kind: str) -> Kept:
-    return Kept(COREFILE, twin_of(kind), cluster_objects(service("default/web", "10.96.0.1")))
+def make_memory_server(kind: str) -> MemoryServer:
+    return MemoryServer(
+        COREFILE, twin_of(kind), cluster_objects(service("default/web", "10.96.0.1"))
+    )
 
 
 def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[str, ...], float]:
@@ -49,16 +52,16 @@ def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[st
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lookups_and_changes_are_counted(kind: str) -> None:
-    metrics, kept = Registry(), make_kept(kind)
+    metrics, memory_server = Registry(), make_memory_server(kind)
     keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: kept.keeper}, {})
+    keepers.use({LISTEN: memory_server.keeper}, {})
     unusual = WEB[:2] + b"\x29\x00" + WEB[4:]
     for wire in (WEB, WEB, unusual):
-        kept.fast(wire)
-    kept.slow(WEB)
-    kept.fast(WEB)
-    kept.slow(ask("nope.cluster.local."))
-    kept.fast(ask("none.cluster.local."))
+        memory_server.from_table(wire)
+    memory_server.from_chain(WEB)
+    memory_server.from_table(WEB)
+    memory_server.from_chain(ask("nope.cluster.local."))
+    memory_server.from_table(ask("none.cluster.local."))
     metrics.fold()
     lookups = {
         labels[1]: count for labels, count in values(metrics, "hsdns_table_lookups_total").items()
@@ -75,17 +78,18 @@ def test_lookups_and_changes_are_counted(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_stale_and_refused_are_counted(kind: str) -> None:
-    metrics, kept = Registry(), make_kept(kind)
-    AnswerTables(metrics).use({LISTEN: kept.keeper}, {})
+    metrics, memory_server = Registry(), make_memory_server(kind)
+    AnswerTables(metrics).use({LISTEN: memory_server.keeper}, {})
     held: list[Any] = []
-    note, kept.keeper.enqueue = kept.keeper.enqueue, lambda *found: held.append(found)  # type: ignore[method-assign]  # learned later
-    kept.slow(WEB)
-    kept.keeper.enqueue = note  # type: ignore[method-assign]  # as it was
-    kept.slow(WEB)
-    kept.apply(Upserted(service("default/web", "10.96.0.9", version="2")))
+    note = memory_server.keeper.enqueue
+    memory_server.keeper.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # stored later
+    memory_server.from_chain(WEB)
+    memory_server.keeper.enqueue = note  # type: ignore[method-assign]  # as it was
+    memory_server.from_chain(WEB)
+    memory_server.apply(Upserted(service("default/web", "10.96.0.9", version="2")))
     note(*held[0])
-    kept.keeper.flush()
-    assert kept.fast(WEB) is None
+    memory_server.keeper.flush()
+    assert memory_server.from_table(WEB) is None
     metrics.fold()
     changes = {
         labels[1]: count for labels, count in values(metrics, "hsdns_table_changes_total").items()
@@ -100,26 +104,26 @@ def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
     keepers = AnswerTables(metrics)
     total = 0
     for turn in range(8):
-        kept = make_kept(kind)
-        keepers.use({LISTEN: kept.keeper}, {})
-        kept.slow(WEB)
+        memory_server = make_memory_server(kind)
+        keepers.use({LISTEN: memory_server.keeper}, {})
+        memory_server.from_chain(WEB)
         for _ in range(40 - turn):
-            assert kept.fast(WEB) is not None
+            assert memory_server.from_table(WEB) is not None
         total += 40 - turn
         metrics.fold()
         assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == total
-        del kept
+        del memory_server
         gc.collect()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_exchanged_table_is_counted_once_more(kind: str) -> None:
     """A worker may have been amid a batch."""
-    metrics, old, new = Registry(), make_kept(kind), make_kept(kind)
+    metrics, old, new = Registry(), make_memory_server(kind), make_memory_server(kind)
     keepers = AnswerTables(metrics)
     folded: list[str] = []
-    for name, kept in (("old", old), ("new", new)):
-        kept.keeper.fold = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
+    for name, memory_server in (("old", old), ("new", new)):
+        memory_server.keeper.fold = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
     keepers.use({LISTEN: old.keeper}, {})
     keepers.use({LISTEN: new.keeper}, {})
     assert folded == ["old"]
@@ -139,18 +143,18 @@ def test_hits_are_logged_over_both_transports(
     wires = [ask("web.default.svc.cluster.local.", query_id=number) for number in range(5)]
 
     async def test() -> None:
-        async with ClusterServer(tmp_path, text, objects) as site:
+        async with ClusterServer(tmp_path, text, objects) as cluster_server:
             with UdpClient() as udp:
                 for wire in wires:
-                    await udp.ask(wire, site.address)
+                    await udp.ask(wire, cluster_server.address)
                 udp_port = udp.sock.getsockname()[1]
-            async with TcpClient(site.address) as tcp:
+            async with TcpClient(cluster_server.address) as tcp:
                 tcp_port = tcp.writer.get_extra_info("sockname")[1]
                 tcp.send(*wires)
                 for _ in wires:
                     await tcp.receive()
-            assert site.hits() == 9
-            assert site.value("hsdns_log_drops_total") == {(): 0}
+            assert cluster_server.hits() == 9
+            assert cluster_server.value("hsdns_log_drops_total") == {(): 0}
         lines = [line for line in caplog.messages if " IN " in line]
         assert [line.rpartition(" ")[0] for line in lines] == [
             f'127.0.0.1:{port} - {number} "A IN web.default.svc.cluster.local. {protocol} 47 false {size}"'
@@ -164,7 +168,7 @@ def test_hits_are_logged_over_both_transports(
 
 
 def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:
-    metrics, old, new = Registry(), make_kept("loop"), make_kept("loop")
+    metrics, old, new = Registry(), make_memory_server("loop"), make_memory_server("loop")
     keepers = AnswerTables(metrics)
     keepers.use({LISTEN: old.keeper}, {})
     old.keeper.table.log.dropped = 5
@@ -206,18 +210,18 @@ def test_listener_that_is_opened_anew_counts_from_nothing() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_leaving_listener_is_asked_is_counted_until_it_closes(kind: str) -> None:
-    metrics, kept, listener = Registry(), make_kept(kind), Statistics()
+    metrics, memory_server, listener = Registry(), make_memory_server(kind), Statistics()
     keepers, udp = AnswerTables(metrics), {LISTEN: listener}
-    keepers.use({LISTEN: kept.keeper}, udp)  # type: ignore[arg-type]  # only counters are asked
-    kept.slow(WEB)
-    keepers.use({}, {}, [kept.keeper], [listener])  # type: ignore[list-item]  # as above
+    keepers.use({LISTEN: memory_server.keeper}, udp)  # type: ignore[arg-type]  # only counters are asked
+    memory_server.from_chain(WEB)
+    keepers.use({}, {}, [memory_server.keeper], [listener])  # type: ignore[list-item]  # as above
     for _ in range(2):
-        assert kept.fast(WEB) is not None
+        assert memory_server.from_table(WEB) is not None
         listener.dropped += 3
         listener.errors = {errno.EPERM: listener.dropped}
         metrics.fold()
-    assert kept.fast(WEB) is not None
-    keepers.let_go([kept.keeper], [listener])  # type: ignore[list-item]  # as above
+    assert memory_server.from_table(WEB) is not None
+    keepers.let_go([memory_server.keeper], [listener])  # type: ignore[list-item]  # as above
     metrics.fold()
     assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == 3
     assert values(metrics, "hsdns_table_entries", "gauge") == {}
@@ -227,9 +231,9 @@ def test_what_a_leaving_listener_is_asked_is_counted_until_it_closes(kind: str) 
 
 
 def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
-    metrics, kept = Registry(), make_kept("loop")
+    metrics, memory_server = Registry(), make_memory_server("loop")
     keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: kept.keeper}, {})
+    keepers.use({LISTEN: memory_server.keeper}, {})
     metrics.fold()
     keepers.use({LISTEN: None}, {})
     metrics.fold()
@@ -239,12 +243,12 @@ def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
 
 @pytest.mark.parametrize(("text", "keeps"), [(KUBERNETES, True), ("whoami", False), (f"whoami\n{KUBERNETES}", False)])  # fmt: skip
 def test_make_keeper(text: str, keeps: bool) -> None:
-    kept = Kept(f".:53 {{\n{text}\n}}\n", None)
-    (listener,) = kept.configuration.listeners
+    memory_server = MemoryServer(f".:53 {{\n{text}\n}}\n", None)
+    (listener,) = memory_server.configuration.listeners
     policies = {zone: Policy(block.handlers) for zone, block in listener.zones.items()}
     with serving_with("loop"):
         versions: Any = twin_of("loop").Versions()
-        found = make_keeper("dns://:53", policies, versions, kept.runtime.counts)
+        found = make_keeper("dns://:53", policies, versions, memory_server.runtime.counts)
     assert (found is not None) is keeps
 
 
@@ -257,9 +261,9 @@ def test_implementation_is_shown(implementation: str, monkeypatch: pytest.Monkey
 
 
 def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = make_kept("loop")
+    memory_server = make_memory_server("loop")
     keepers = AnswerTables(Registry())
-    keepers.use({LISTEN: kept.keeper}, {})
+    keepers.use({LISTEN: memory_server.keeper}, {})
     turns = 0
 
     async def sleep(seconds: float) -> None:
@@ -268,7 +272,7 @@ def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) ->
         if turns == 1:
             keepers.use({LISTEN: None}, {})  # a worker may still be amid a batch
         if turns == 2:
-            assert keepers._old == [kept.keeper]
+            assert keepers._old == [memory_server.keeper]
         if turns == 3:
             raise asyncio.CancelledError
 
@@ -276,4 +280,4 @@ def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(keepers.write_logs())
     assert keepers._old == []
-    assert all(source is not kept.keeper for _, source in keepers._seen)
+    assert all(source is not memory_server.keeper for _, source in keepers._seen)

@@ -37,11 +37,13 @@ from hsdns.server.tcp import TcpServer
 from hsdns.server.udp import UdpListener
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
-from tests.support.cluster import service
-from tests.support.cluster_server import Asker, ClusterServer
-from tests.support.kept import KUBERNETES, ask, cluster_objects
-from tests.support.sockets import LOOPS, TcpClient, UdpClient, query, run, summary, until
-from tests.support.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.cluster.objects import service
+from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.servers.cluster_server import BlockingClient, ClusterServer
+from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
+from tests.support.servers.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
 
 pytestmark = pytest.mark.sockets
 
@@ -49,7 +51,7 @@ NOERROR = "1 NOERROR qr aa rd"
 REFUSED = "1 REFUSED qr rd |  |  | "
 
 
-class Site:
+class ReloadableServer:
     """A Corefile that can be rewritten, and the server of it."""
 
     def __init__(self, folder: Path, text: str) -> None:
@@ -98,12 +100,12 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 
 @asynccontextmanager
-async def running(site: Site) -> AsyncIterator[Site]:
-    await site.server.start()
+async def running(reloadable: ReloadableServer) -> AsyncIterator[ReloadableServer]:
+    await reloadable.server.start()
     try:
-        yield site
+        yield reloadable
     finally:
-        await site.server.close()
+        await reloadable.server.close()
         assert other_tasks() == set()
 
 
@@ -132,13 +134,13 @@ async def fetch(port: int, path: str) -> str:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_start_serves_udp_and_tcp(loop: str, tmp_path: Path) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
-            assert (await site.ask()).startswith(NOERROR)
-            assert (await site.ask_tcp()).startswith(NOERROR)
-            assert site.server.addresses == {
-                ListenAddress("127.0.0.1", site.port): ("127.0.0.1", site.port)
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+            assert (await reloadable.ask()).startswith(NOERROR)
+            assert (await reloadable.ask_tcp()).startswith(NOERROR)
+            assert reloadable.server.addresses == {
+                ListenAddress("127.0.0.1", reloadable.port): ("127.0.0.1", reloadable.port)
             }
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
 
     run(test(), loop)
 
@@ -148,11 +150,11 @@ def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
 
     async def test() -> None:
         text = "a.org {\nbind 127.0.0.1\nwhoami\n}\nb.org {\nwhoami\n}\n"
-        async with running(Site(tmp_path, text)) as site:
-            assert (await site.ask("a.org")).startswith(NOERROR)
-            assert await site.ask("b.org") == REFUSED
-            assert await site.ask("a.org", host="127.0.0.2") == REFUSED
-            assert (await site.ask("b.org", host="127.0.0.2")).startswith(NOERROR)
+        async with running(ReloadableServer(tmp_path, text)) as reloadable:
+            assert (await reloadable.ask("a.org")).startswith(NOERROR)
+            assert await reloadable.ask("b.org") == REFUSED
+            assert await reloadable.ask("a.org", host="127.0.0.2") == REFUSED
+            assert (await reloadable.ask("b.org", host="127.0.0.2")).startswith(NOERROR)
 
     run(test())
 
@@ -167,12 +169,12 @@ def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_path: Path) -> None:
     async def test() -> None:
-        site = Site(tmp_path, text)
+        reloadable = ReloadableServer(tmp_path, text)
         with pytest.raises(CorefileError, match=error):
-            await site.server.start()
+            await reloadable.server.start()
         assert other_tasks() == set()
-        assert site.server.addresses == {}
-        assert is_free(site.port)
+        assert reloadable.server.addresses == {}
+        assert is_free(reloadable.port)
 
     run(test())
 
@@ -181,19 +183,19 @@ def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_path: 
 def test_taken_port_starts_nothing(kind: socket.SocketKind, tmp_path: Path) -> None:
     async def test() -> None:
         http, free = free_port(), free_port()
-        site = Site(
+        reloadable = ReloadableServer(
             tmp_path,
             f"a.org:{free} .:PORT {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n",
         )
         with socket.socket(type=kind) as other:
-            other.bind(("127.0.0.1", site.port))
+            other.bind(("127.0.0.1", reloadable.port))
             if kind == socket.SOCK_STREAM:
                 other.listen()
             with pytest.raises(StartError, match="another program has the port"):
-                await site.server.start()
+                await reloadable.server.start()
             assert other_tasks() == set()
             assert is_free(free)
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
         assert is_free(http)
 
     run(test())
@@ -232,12 +234,12 @@ def test_start_that_fails_stops_what_has_started(
     monkeypatch.setattr(Whoami, "start", fail)
 
     async def test() -> None:
-        site = Site(tmp_path, ". {\nbind 127.0.0.1\ndebug\nwhoami\n}\n")
+        reloadable = ReloadableServer(tmp_path, ". {\nbind 127.0.0.1\ndebug\nwhoami\n}\n")
         with pytest.raises(RuntimeError, match="a fault of the plugin"):
-            await site.server.start()
+            await reloadable.server.start()
         assert Recording.log == ["start", "stop"]
         assert other_tasks() == set()
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
 
     run(test())
 
@@ -254,8 +256,10 @@ def test_probes_are_answered_while_a_plugin_starts(
             seen.append(await fetch(http, "/health"))
 
         monkeypatch.setattr(Whoami, "start", look)
-        site = Site(tmp_path, f". {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n")
-        async with running(site):
+        reloadable = ReloadableServer(
+            tmp_path, f". {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n"
+        )
+        async with running(reloadable):
             assert seen == ["HTTP/1.1 200 OK"]
 
     run(test())
@@ -267,8 +271,11 @@ def test_probes_are_answered_while_a_plugin_starts(
 @pytest.mark.parametrize("loop", LOOPS)
 def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
-            before = [site.server.listeners.udp[listen].sock for listen in site.server.addresses]
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+            before = [
+                reloadable.server.listeners.udp[listen].sock
+                for listen in reloadable.server.addresses
+            ]
             answered = 0
             done = False
 
@@ -277,38 +284,44 @@ def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
                 with UdpClient() as client:
                     while not done:
                         wire, _ = await client.ask(
-                            query(number=answered).to_wire(), ("127.0.0.1", site.port)
+                            query(number=answered).to_wire(), ("127.0.0.1", reloadable.port)
                         )
                         assert wire[3] & 15 == 0
                         answered += 1
 
-            async with TcpClient(("127.0.0.1", site.port)) as kept, asyncio.TaskGroup() as group:
+            async with (
+                TcpClient(("127.0.0.1", reloadable.port)) as memory_server,
+                asyncio.TaskGroup() as group,
+            ):
                 for _ in range(4):
                     group.create_task(ask())
                 for turn in range(5):
                     asked = answered
                     await until(lambda asked=asked: answered > asked + 20, "queries answered")  # type: ignore[misc]  # mypy cannot infer a default's type
-                    site.write(
+                    reloadable.write(
                         WHOAMI.replace("whoami", "log\nwhoami" if turn % 2 else "whoami\nerrors")
                     )
-                    assert await site.server.reload()
-                    kept.send(query(number=turn).to_wire())
-                    assert (await kept.receive())[1] == turn
+                    assert await reloadable.server.reload()
+                    memory_server.send(query(number=turn).to_wire())
+                    assert (await memory_server.receive())[1] == turn
                 done = True
-            after = [site.server.listeners.udp[listen].sock for listen in site.server.addresses]
+            after = [
+                reloadable.server.listeners.udp[listen].sock
+                for listen in reloadable.server.addresses
+            ]
             assert after == before
-            assert site.failures == 0
+            assert reloadable.failures == 0
 
     run(test(), loop)
 
 
 def test_reload_exchanges_plugins(tmp_path: Path) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
-            site.write(WHOAMI.replace(". {", "example.net {"))
-            assert await site.server.reload()
-            assert await site.ask("example.org") == REFUSED
-            assert (await site.ask("example.net")).startswith(NOERROR)
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+            reloadable.write(WHOAMI.replace(". {", "example.net {"))
+            assert await reloadable.server.reload()
+            assert await reloadable.ask("example.org") == REFUSED
+            assert (await reloadable.ask("example.net")).startswith(NOERROR)
 
     run(test())
 
@@ -332,13 +345,13 @@ def test_query_in_work_is_answered_by_the_old_plugins(
 
         monkeypatch.setattr(Whoami, "handle", wait)
         monkeypatch.setattr(Whoami, "waits", True)
-        async with running(Site(tmp_path, WHOAMI)) as site:
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
             with UdpClient() as client:
-                client.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
-                (udp,) = site.server.listeners.udp.values()
+                client.sock.sendto(query().to_wire(), ("127.0.0.1", reloadable.port))
+                (udp,) = reloadable.server.listeners.udp.values()
                 await until(lambda: udp.pending == 1, "a query in work")
-                site.write(WHOAMI.replace(". {", "example.net {"))
-                assert await site.server.reload()
+                reloadable.write(WHOAMI.replace(". {", "example.net {"))
+                assert await reloadable.server.reload()
                 assert udp.pending == 1
                 go_on.set()
                 assert summary((await client.receive())[0]) == "1 NXDOMAIN qr rd |  |  | "
@@ -349,17 +362,17 @@ def test_query_in_work_is_answered_by_the_old_plugins(
 @pytest.mark.parametrize("loop", LOOPS)
 def test_reload_opens_and_closes_ports(loop: str, tmp_path: Path) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
             other = free_port()
-            site.write(WHOAMI + WHOAMI.replace(". {", f".:{other} {{"))
-            assert await site.server.reload()
-            assert (await site.ask(port=other)).startswith(NOERROR)
-            assert (await site.ask()).startswith(NOERROR)
-            site.write(WHOAMI.replace(". {", f".:{other} {{"))
-            assert await site.server.reload()
-            assert (await site.ask(port=other)).startswith(NOERROR)
-            await until(lambda: is_free(site.port), "the old port given back")
-            assert list(site.server.addresses) == [ListenAddress("127.0.0.1", other)]
+            reloadable.write(WHOAMI + WHOAMI.replace(". {", f".:{other} {{"))
+            assert await reloadable.server.reload()
+            assert (await reloadable.ask(port=other)).startswith(NOERROR)
+            assert (await reloadable.ask()).startswith(NOERROR)
+            reloadable.write(WHOAMI.replace(". {", f".:{other} {{"))
+            assert await reloadable.server.reload()
+            assert (await reloadable.ask(port=other)).startswith(NOERROR)
+            await until(lambda: is_free(reloadable.port), "the old port given back")
+            assert list(reloadable.server.addresses) == [ListenAddress("127.0.0.1", other)]
 
     run(test(), loop)
 
@@ -374,11 +387,11 @@ def test_reload_changes_the_bound_address(first: str, second: str, tmp_path: Pat
 
     async def test() -> None:
         text = ". {\nBIND\nwhoami\n}\n"
-        async with running(Site(tmp_path, text.replace("BIND", first))) as site:
-            site.write(text.replace("BIND", second))
-            assert await site.server.reload()
-            assert (await site.ask()).startswith(NOERROR)
-            assert len(site.server.addresses) == 1
+        async with running(ReloadableServer(tmp_path, text.replace("BIND", first))) as reloadable:
+            reloadable.write(text.replace("BIND", second))
+            assert await reloadable.server.reload()
+            assert (await reloadable.ask()).startswith(NOERROR)
+            assert len(reloadable.server.addresses) == 1
 
     run(test())
 
@@ -405,12 +418,12 @@ def test_reload_of_a_broken_file_keeps_the_old_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
             tasks = other_tasks()
-            site.write(text)
+            reloadable.write(text)
             caplog.clear()
             with caplog.at_level(logging.INFO, "hsdns"):
-                assert not await site.server.reload(only_if_changed=by_itself)
+                assert not await reloadable.server.reload(only_if_changed=by_itself)
             said = [line for line in caplog.messages if not line.startswith("plugin/kubernetes: ")]
             begun, failed, again = said
             assert begun == "Reloading"
@@ -419,13 +432,15 @@ def test_reload_of_a_broken_file_keeps_the_old_one(
             assert failed.endswith(" (serving goes on as before)")
             assert again.startswith(who)
             assert error in again
-            assert site.failures == 1
-            assert (await site.ask()).startswith(NOERROR)
-            assert list(site.server.addresses) == [ListenAddress("127.0.0.1", site.port)]
+            assert reloadable.failures == 1
+            assert (await reloadable.ask()).startswith(NOERROR)
+            assert list(reloadable.server.addresses) == [
+                ListenAddress("127.0.0.1", reloadable.port)
+            ]
             assert other_tasks() == tasks
-            site.write(WHOAMI)
-            assert await site.server.reload()
-            assert site.failures == 1
+            reloadable.write(WHOAMI)
+            assert await reloadable.server.reload()
+            assert reloadable.failures == 1
 
     run(test())
 
@@ -433,14 +448,14 @@ def test_reload_of_a_broken_file_keeps_the_old_one(
 @pytest.mark.parametrize(("text", "error"), BROKEN)
 def test_broken_file_is_tried_once(text: str, error: str, tmp_path: Path) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
-            site.write(text)
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+            reloadable.write(text)
             for _ in range(3):
-                await site.server.reload(only_if_changed=True)
-            assert site.failures == 1
-            site.write(f"# another look\n{text}")
-            await site.server.reload()
-            assert site.failures == 2
+                await reloadable.server.reload(only_if_changed=True)
+            assert reloadable.failures == 1
+            reloadable.write(f"# another look\n{text}")
+            await reloadable.server.reload()
+            assert reloadable.failures == 2
 
     run(test())
 
@@ -452,16 +467,16 @@ def test_fault_of_a_plugin_keeps_the_old_one(
         raise RuntimeError("a fault of the plugin")
 
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
             monkeypatch.setattr(Errors, "start", fail)
-            site.write(WHOAMI.replace("whoami", "whoami\nerrors"))
-            assert not await site.server.reload(only_if_changed=True)
-            assert site.failures == 1
+            reloadable.write(WHOAMI.replace("whoami", "whoami\nerrors"))
+            assert not await reloadable.server.reload(only_if_changed=True)
+            assert reloadable.failures == 1
             assert caplog.messages[-2:] == [
                 "Restart failed; serving goes on as before",
                 "plugin/reload: Corefile changed but reload failed: a fault of the plugin",
             ]
-            assert (await site.ask()).startswith(NOERROR)
+            assert (await reloadable.ask()).startswith(NOERROR)
 
     run(test())
 
@@ -476,13 +491,13 @@ def test_fault_of_a_plugin_keeps_the_old_one(
 )
 def test_reload_if_changed(text: str, reloads: int, tmp_path: Path) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
-            before = site.server.configuration
-            site.write(text)
-            runtime = site.server._runtime
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+            before = reloadable.server.configuration
+            reloadable.write(text)
+            runtime = reloadable.server._runtime
             assert runtime is not None
             await runtime.reload_if_changed()
-            assert (site.server.configuration is not before) is bool(reloads)
+            assert (reloadable.server.configuration is not before) is bool(reloads)
 
     run(test())
 
@@ -496,9 +511,11 @@ def test_plugins_of_the_old_configuration_are_stopped_with_their_tasks(
     monkeypatch.setattr(Debug, "log", Recording.log, raising=False)
 
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI.replace("whoami", "debug\nwhoami"))) as site:
-            site.write(WHOAMI)
-            assert await site.server.reload()
+        async with running(
+            ReloadableServer(tmp_path, WHOAMI.replace("whoami", "debug\nwhoami"))
+        ) as reloadable:
+            reloadable.write(WHOAMI)
+            assert await reloadable.server.reload()
             assert Recording.log == ["start", "stop"]
             # What is left is the server's own.
             assert {task.get_name() for task in other_tasks()} <= {"query log"}
@@ -514,19 +531,19 @@ def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
     async def test() -> None:
         http = free_port()
         text = HTTP.replace("HTTP", str(http))
-        async with running(Site(tmp_path, text)) as site:
-            (listener,) = site.server._http._open.values()
-            site.write(text.replace("whoami", "whoami\nlog"))
-            assert await site.server.reload()
-            assert list(site.server._http._open.values()) == [listener]
+        async with running(ReloadableServer(tmp_path, text)) as reloadable:
+            (listener,) = reloadable.server._http._open.values()
+            reloadable.write(text.replace("whoami", "whoami\nlog"))
+            assert await reloadable.server.reload()
+            assert list(reloadable.server._http._open.values()) == [listener]
             for path in ("/health", "/ready", "/metrics"):
                 assert await fetch(http, path) == "HTTP/1.1 200 OK"
-            site.write(WHOAMI)
-            assert await site.server.reload()
-            assert site.server._http.bound == {}
-            site.write(text.replace("whoami\n", "whoami x\n"))
-            assert not await site.server.reload()
-            assert site.server._http.bound == {}
+            reloadable.write(WHOAMI)
+            assert await reloadable.server.reload()
+            assert reloadable.server._http.bound == {}
+            reloadable.write(text.replace("whoami\n", "whoami x\n"))
+            assert not await reloadable.server.reload()
+            assert reloadable.server._http.bound == {}
 
     run(test())
 
@@ -539,22 +556,24 @@ def test_reload_that_fails_late_gives_the_pages_back(
     async def test() -> None:
         http, other = free_port(), free_port()
         text = f". {{\nbind 127.0.0.1\nready 127.0.0.1:{http}\nwhoami\n}}\n"
-        async with running(Site(tmp_path, text)) as site:
-            (ready,) = [each for each in site.server.configuration.plugins if each.name == "ready"]
+        async with running(ReloadableServer(tmp_path, text)) as reloadable:
+            (ready,) = [
+                each for each in reloadable.server.configuration.plugins if each.name == "ready"
+            ]
 
             def fail(*args: object) -> None:
                 raise RuntimeError("a fault of the server")
 
-            site.write(text.replace("whoami", f"health 127.0.0.1:{other}\nwhoami"))
+            reloadable.write(text.replace("whoami", f"health 127.0.0.1:{other}\nwhoami"))
             with monkeypatch.context() as patched:
                 patched.setattr(lifecycle, "make_processors", fail)
-                assert not await site.server.reload()
+                assert not await reloadable.server.reload()
             assert is_free(other)
             with monkeypatch.context() as patched:
                 patched.setattr(ready, "answer", None)
                 patched.setattr(ready, "_runtime", None)
                 assert await fetch(http, "/ready") == "HTTP/1.1 503 Service Unavailable"
-            assert site.failures == 1
+            assert reloadable.failures == 1
 
     run(test())
 
@@ -575,11 +594,11 @@ def test_reload_whose_sockets_do_not_start_changes_nothing(
 
     async def test() -> None:
         other = free_port()
-        async with running(Site(tmp_path, WHOAMI)) as site:
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
             new = WHOAMI.replace(". {", "example.com {").replace("whoami", f"{change}\nwhoami")
-            site.write(new + f".:{other} {new[new.index('{') :]}")
-            (before,) = [each.sockets for each in site.server.listeners]
-            configuration = site.server.configuration
+            reloadable.write(new + f".:{other} {new[new.index('{') :]}")
+            (before,) = [each.sockets for each in reloadable.server.listeners]
+            configuration = reloadable.server.configuration
             kinds: list[Any] = [TcpServer] if what == "tcp" else UdpListener.__subclasses__()
 
             def fail(self: Any) -> None:
@@ -588,17 +607,17 @@ def test_reload_whose_sockets_do_not_start_changes_nothing(
             with monkeypatch.context() as patched:
                 for each in kinds:
                     patched.setattr(each, "start", fail)
-                assert not await site.server.reload()
-            assert site.failures == 1
-            assert site.server.configuration is configuration
-            assert [each.sockets for each in site.server.listeners] == [before]
+                assert not await reloadable.server.reload()
+            assert reloadable.failures == 1
+            assert reloadable.server.configuration is configuration
+            assert [each.sockets for each in reloadable.server.listeners] == [before]
             assert is_free(other)
             for _ in range(2):
-                for reply in (await site.ask(), await site.ask_tcp()):
+                for reply in (await reloadable.ask(), await reloadable.ask_tcp()):
                     assert reply.startswith(NOERROR)
-            assert await site.server.reload()
-            assert [await site.ask(), await site.ask_tcp()] == [REFUSED, REFUSED]
-            assert (await site.ask(port=other)).startswith(NOERROR)
+            assert await reloadable.server.reload()
+            assert [await reloadable.ask(), await reloadable.ask_tcp()] == [REFUSED, REFUSED]
+            assert (await reloadable.ask(port=other)).startswith(NOERROR)
 
     with serving_with(kind):
         run(test())
@@ -620,8 +639,10 @@ def test_a_stop_that_ends_as_cancelled_stops_the_next_too(
     monkeypatch.setattr(Whoami, "stop", stop)
 
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI.replace("whoami", "debug\nwhoami"))) as site:
-            assert await site.server.reload()
+        async with running(
+            ReloadableServer(tmp_path, WHOAMI.replace("whoami", "debug\nwhoami"))
+        ) as reloadable:
+            assert await reloadable.server.reload()
             assert stopped == ["whoami"]
 
     run(test())
@@ -632,16 +653,18 @@ def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
     text = f". {{\nbind 127.0.0.1\nprometheus 127.0.0.1:0\n{KUBERNETES}\n}}\n"
 
     async def test() -> None:
-        site = ClusterServer(tmp_path, text, cluster_objects(service("default/web", "10.96.0.1")))
-        async with site:
-            assert site.server._runtime is not None
-            (processor,) = site.server._runtime.processors.values()
+        reloadable = ClusterServer(
+            tmp_path, text, cluster_objects(service("default/web", "10.96.0.1"))
+        )
+        async with reloadable:
+            assert reloadable.server._runtime is not None
+            (processor,) = reloadable.server._runtime.processors.values()
             keeper = weakref.ref(processor.keeper)
             del processor
             gc.disable()
             try:
-                assert await site.server.reload()
-                site.server.metrics.fold()  # a little later write_logs() does it
+                assert await reloadable.server.reload()
+                reloadable.server.metrics.fold()  # a little later write_logs() does it
                 await until(lambda: keeper() is None, "the table given back")
             finally:
                 gc.enable()
@@ -666,27 +689,27 @@ def test_what_an_address_answers_until_it_closes_is_counted_and_logged(
     known, there = "web.default.svc.cluster.local.", ("127.0.0.1", leaving)
 
     async def test() -> None:
-        site = ClusterServer(
+        reloadable = ClusterServer(
             tmp_path, stays + goes, cluster_objects(service("default/web", "10.96.0.1"))
         )
         loop = asyncio.get_running_loop()
-        async with site, TcpClient(there) as tcp:
+        async with reloadable, TcpClient(there) as tcp:
             with UdpClient() as udp, UdpClient() as waiting:
                 await udp.ask(ask(known), there)
                 waiting.sock.sendto(ask("www.example.org."), there)
                 query, forwarder = await loop.sock_recvfrom(upstream, 512)
-                site.write(stays)
-                assert await site.server.reload()
+                reloadable.write(stays)
+                assert await reloadable.server.reload()
                 for number in range(6):
-                    site.server.metrics.fold()
+                    reloadable.server.metrics.fold()
                     await udp.ask(ask(known, query_id=number), there)
                     tcp.send(ask(known, query_id=number))
                     await tcp.receive()
                 upstream.sendto(query[:2] + b"\x81\x83" + query[4:], forwarder)
                 await loop.sock_recv(waiting.sock, 512)
-                await until(lambda: not len(site.server._retiring), "the address given up")
-                counted = site.value("coredns_dns_requests_total")
-                looked_up = site.value("hsdns_table_lookups_total")
+                await until(lambda: not len(reloadable.server._retiring), "the address given up")
+                counted = reloadable.value("coredns_dns_requests_total")
+                looked_up = reloadable.value("hsdns_table_lookups_total")
         lines = [line for line in caplog.messages if known in line]
         assert counted == {
             (f"dns://127.0.0.1:{leaving}", ".", "", "udp", "1", "A"): 8,
@@ -748,7 +771,7 @@ def test_sigterm(
     async def test() -> None:
         http = free_port()
         text = HTTP.replace("HTTP", str(http))
-        site = Site(
+        reloadable = ReloadableServer(
             tmp_path,
             text.replace(
                 f"health 127.0.0.1:{http}", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}"
@@ -757,9 +780,9 @@ def test_sigterm(
         lameduck = Lameduck(monkeypatch)
         caplog.set_level(logging.INFO, "hsdns")
         monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
-        with default_signals(site.server):
-            await site.server.start()
-            served = asyncio.create_task(site.server.run())
+        with default_signals(reloadable.server):
+            await reloadable.server.start()
+            served = asyncio.create_task(reloadable.server.run())
             assert await fetch(http, "/ready") == "HTTP/1.1 200 OK"
             os.kill(os.getpid(), signal.SIGTERM)
             await until(lambda: bool(lameduck.seconds), "the lameduck period")
@@ -767,13 +790,13 @@ def test_sigterm(
             assert "plugin/health: Going into lameduck mode for 30s" in caplog.messages
             assert await fetch(http, "/ready") == "HTTP/1.1 503 Service Unavailable"
             assert await fetch(http, "/health") == "HTTP/1.1 200 OK"
-            assert (await site.ask()).startswith(NOERROR)
-            assert (await site.ask_tcp()).startswith(NOERROR)
-            assert not await site.server.reload()
+            assert (await reloadable.ask()).startswith(NOERROR)
+            assert (await reloadable.ask_tcp()).startswith(NOERROR)
+            assert not await reloadable.server.reload()
             assert not served.done()
             lameduck.over.set()
             assert await served == 0
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
         assert is_free(http)
 
     run(test(), loop)
@@ -799,14 +822,14 @@ def test_a_signal_ends_the_wait_for_the_cluster(
     async def test() -> None:
         http = free_port()
         corefile = WHOAMI.replace("whoami", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}\nwhoami")
-        site = Site(tmp_path, corefile)
+        reloadable = ReloadableServer(tmp_path, corefile)
         lameduck = Lameduck(monkeypatch)
-        with default_signals(site.server):
-            await site.server.start()
-            assert not site.server.is_serving
-            assert await site.server.run() == 0
+        with default_signals(reloadable.server):
+            await reloadable.server.start()
+            assert not reloadable.server.is_serving
+            assert await reloadable.server.run() == 0
         assert (stopped, lameduck.seconds) == (["whoami"], [])
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
         assert is_free(http)
 
     run(test())
@@ -836,12 +859,12 @@ def test_signals(
         http = free_port()
         caplog.set_level(logging.INFO, "hsdns")
         corefile = WHOAMI.replace("whoami", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}\nwhoami")
-        site = Site(tmp_path, corefile)
+        reloadable = ReloadableServer(tmp_path, corefile)
         lameduck = Lameduck(monkeypatch)
         monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
-        with default_signals(site.server):
-            await site.server.start()
-            served = asyncio.create_task(site.server.run())
+        with default_signals(reloadable.server):
+            await reloadable.server.start()
+            served = asyncio.create_task(reloadable.server.run())
             for number in numbers:
                 os.kill(os.getpid(), number)
                 if number in (signal.SIGTERM, signal.SIGINT):
@@ -849,12 +872,12 @@ def test_signals(
                         lambda: bool(lameduck.seconds) or served.done(), "the lameduck period"
                     )
                 elif number != signal.SIGQUIT:
-                    assert (await site.ask()).startswith(NOERROR)
+                    assert (await reloadable.ask()).startswith(NOERROR)
             if status == 0 and signal.SIGQUIT not in numbers:
                 lameduck.over.set()
             async with asyncio.timeout(5):
                 assert await served == status
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
         quits = "SIGQUIT: Quitting process immediately" in caplog.messages
         assert quits is (signal.SIGQUIT in numbers)
         assert ("SIGINT: Force quit" in caplog.messages) is (status == 2)
@@ -864,13 +887,13 @@ def test_signals(
 
 def test_sigusr1_reloads(tmp_path: Path) -> None:
     async def test() -> None:
-        site = Site(tmp_path, WHOAMI)
-        with default_signals(site.server):
-            async with running(site):
-                before = site.server.configuration
+        reloadable = ReloadableServer(tmp_path, WHOAMI)
+        with default_signals(reloadable.server):
+            async with running(reloadable):
+                before = reloadable.server.configuration
                 os.kill(os.getpid(), signal.SIGUSR1)
-                await until(lambda: site.server.configuration is not before, "a reload")
-                assert (await site.ask()).startswith(NOERROR)
+                await until(lambda: reloadable.server.configuration is not before, "a reload")
+                assert (await reloadable.ask()).startswith(NOERROR)
 
     run(test())
 
@@ -887,19 +910,19 @@ def test_what_is_in_work_is_answered_before_the_end(
 
         monkeypatch.setattr(Whoami, "handle", wait)
         monkeypatch.setattr(Whoami, "waits", True)
-        site = Site(tmp_path, WHOAMI)
-        await site.server.start()
-        served = asyncio.create_task(site.server.run())
+        reloadable = ReloadableServer(tmp_path, WHOAMI)
+        await reloadable.server.start()
+        served = asyncio.create_task(reloadable.server.run())
         with UdpClient() as udp:
-            async with TcpClient(("127.0.0.1", site.port)) as tcp:
-                udp.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
+            async with TcpClient(("127.0.0.1", reloadable.port)) as tcp:
+                udp.sock.sendto(query().to_wire(), ("127.0.0.1", reloadable.port))
                 tcp.send(query().to_wire())
                 servers: list[UdpListener | TcpServer] = [
-                    *site.server.listeners.udp.values(),
-                    *(each.tcp for each in site.server.listeners),
+                    *reloadable.server.listeners.udp.values(),
+                    *(each.tcp for each in reloadable.server.listeners),
                 ]
                 await until(lambda: all(server.pending for server in servers), "queries in work")
-                await site.server.shut_down()
+                await reloadable.server.shut_down()
                 go_on.set()
                 assert summary((await udp.receive())[0]).startswith(NOERROR)
                 assert summary(await tcp.receive()).startswith(NOERROR)
@@ -920,14 +943,14 @@ def test_reload_cancels_what_never_ends(tmp_path: Path, monkeypatch: pytest.Monk
 
         monkeypatch.setattr(Whoami, "handle", wait)
         monkeypatch.setattr(Whoami, "waits", True)
-        async with running(Site(tmp_path, WHOAMI)) as site:
-            (listener,) = site.server.listeners
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+            (listener,) = reloadable.server.listeners
             with UdpClient() as udp:
-                async with TcpClient(("127.0.0.1", site.port)) as tcp:
-                    udp.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
+                async with TcpClient(("127.0.0.1", reloadable.port)) as tcp:
+                    udp.sock.sendto(query().to_wire(), ("127.0.0.1", reloadable.port))
                     tcp.send(query().to_wire())
                     await until(lambda: listener.pending == 2, "queries in work")
-                    assert await site.server.reload()
+                    assert await reloadable.server.reload()
                     await until(lambda: listener.pending == 0, "no query in work")
 
     run(test())
@@ -963,25 +986,27 @@ def test_sigterm_during_a_reload(
     """The reload ends first, one way or the other; nothing of either configuration is left."""
 
     async def test() -> None:
-        gate = Gated()
-        gate.install(monkeypatch)
-        site, other = Site(tmp_path, WHOAMI), free_port()
-        await site.server.start()
-        served = asyncio.create_task(site.server.run())
-        site.write(WHOAMI.replace(". {", f". .:{other} {{"))
-        reloading = asyncio.create_task(site.server.reload())
-        await gate.entered.wait()
+        gated = Gated()
+        gated.install(monkeypatch)
+        reloadable, other = ReloadableServer(tmp_path, WHOAMI), free_port()
+        await reloadable.server.start()
+        served = asyncio.create_task(reloadable.server.run())
+        reloadable.write(WHOAMI.replace(". {", f". .:{other} {{"))
+        reloading = asyncio.create_task(reloadable.server.reload())
+        await gated.entered.wait()
         if has_changed_over:
-            gate.go_on.set()
-            await until(lambda: site.server.configuration.plugins[-1] in gate.started[1:], "new")
-        await site.server.shut_down()
+            gated.go_on.set()
+            await until(
+                lambda: reloadable.server.configuration.plugins[-1] in gated.started[1:], "new"
+            )
+        await reloadable.server.shut_down()
         assert await served == 0
-        gate.go_on.set()
+        gated.go_on.set()
         (ended,) = await asyncio.gather(reloading, return_exceptions=True)
         assert ended is True if has_changed_over else isinstance(ended, asyncio.CancelledError)
-        assert sorted(map(id, gate.stopped)) == sorted(map(id, gate.started))
+        assert sorted(map(id, gated.stopped)) == sorted(map(id, gated.started))
         assert other_tasks() == set()
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
         assert is_free(other)
 
     run(test(), loop)
@@ -1001,15 +1026,15 @@ def test_what_never_ends_is_not_waited_for(
 
         monkeypatch.setattr(Whoami, "handle", wait)
         monkeypatch.setattr(Whoami, "waits", True)
-        site = Site(tmp_path, WHOAMI)
-        with default_signals(site.server):
-            await site.server.start()
-            served = asyncio.create_task(site.server.run())
+        reloadable = ReloadableServer(tmp_path, WHOAMI)
+        with default_signals(reloadable.server):
+            await reloadable.server.start()
+            served = asyncio.create_task(reloadable.server.run())
             with UdpClient() as udp:
-                udp.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
-                (server,) = site.server.listeners.udp.values()
+                udp.sock.sendto(query().to_wire(), ("127.0.0.1", reloadable.port))
+                (server,) = reloadable.server.listeners.udp.values()
                 await until(lambda: bool(server.pending), "a query in work")
-                await site.server.shut_down()
+                await reloadable.server.shut_down()
                 if at_once:
                     os.kill(os.getpid(), signal.SIGINT)
                 async with asyncio.timeout(5):
@@ -1023,11 +1048,11 @@ def test_plugin_that_fails_ends_the_process(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> int:
-        site = Site(tmp_path, WHOAMI)
-        await site.server.start()
-        assert site.server._runtime is not None
-        site.server._runtime.fail("a loop was found")
-        return await site.server.run()
+        reloadable = ReloadableServer(tmp_path, WHOAMI)
+        await reloadable.server.start()
+        assert reloadable.server._runtime is not None
+        reloadable.server._runtime.fail("a loop was found")
+        return await reloadable.server.run()
 
     assert run(test()) == 1
     assert ("hsdns.server", logging.CRITICAL, "a loop was found") in caplog.record_tuples
@@ -1046,28 +1071,30 @@ def test_error_in_a_handler(debugs: bool, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Whoami, "handle", broken)
 
     async def test() -> None:
-        site = Site(tmp_path, WHOAMI.replace("whoami", "debug\nwhoami") if debugs else WHOAMI)
-        async with running(site):
-            assert await site.ask() == "1 SERVFAIL qr rd |  |  | "
-            assert site.server.metrics.counter("coredns_panics_total", "").values == {(): 1}
+        reloadable = ReloadableServer(
+            tmp_path, WHOAMI.replace("whoami", "debug\nwhoami") if debugs else WHOAMI
+        )
+        async with running(reloadable):
+            assert await reloadable.ask() == "1 SERVFAIL qr rd |  |  | "
+            assert reloadable.server.metrics.counter("coredns_panics_total", "").values == {(): 1}
             if debugs:
-                assert await site.server.run() == 1
+                assert await reloadable.server.run() == 1
             else:
-                assert await site.ask() == "1 SERVFAIL qr rd |  |  | "
+                assert await reloadable.ask() == "1 SERVFAIL qr rd |  |  | "
 
     run(test())
 
 
 def test_refused_queries_are_counted_as_dropped(tmp_path: Path) -> None:
     async def test() -> None:
-        site = Site(tmp_path, WHOAMI.replace(". {", "example.net {"))
-        async with running(site):
-            assert await site.ask("example.org") == REFUSED
-            (labels,) = site.server.metrics.counter(
+        reloadable = ReloadableServer(tmp_path, WHOAMI.replace(". {", "example.net {"))
+        async with running(reloadable):
+            assert await reloadable.ask("example.org") == REFUSED
+            (labels,) = reloadable.server.metrics.counter(
                 "coredns_dns_requests_total",
                 "",
             ).values
-            assert labels == (f"dns://127.0.0.1:{site.port}", "dropped", "", "udp", "1", "A")
+            assert labels == (f"dns://127.0.0.1:{reloadable.port}", "dropped", "", "udp", "1", "A")
 
     run(test())
 
@@ -1076,9 +1103,9 @@ def test_plugins_are_shown_for_a_block_s_first_key(tmp_path: Path) -> None:
     async def test() -> None:
         http = free_port()
         block = f"10.0.0.0/15 b.org {{\nbind 127.0.0.1\nprometheus 127.0.0.1:{http}\nwhoami\n}}\n"
-        async with running(Site(tmp_path, block)) as site:
-            shown = site.server.metrics.gauge("coredns_plugin_enabled", "").values
-            server = f"dns://127.0.0.1:{site.port}"
+        async with running(ReloadableServer(tmp_path, block)) as reloadable:
+            shown = reloadable.server.metrics.gauge("coredns_plugin_enabled", "").values
+            server = f"dns://127.0.0.1:{reloadable.port}"
             names = ("prometheus", "whoami")
             assert set(shown) == {(server, "0.10.in-addr.arpa.", "", name) for name in names}
 
@@ -1088,19 +1115,19 @@ def test_plugins_are_shown_for_a_block_s_first_key(tmp_path: Path) -> None:
 def test_plugins_of_a_chain_are_shown(tmp_path: Path) -> None:
     async def test() -> None:
         http = free_port()
-        site = Site(
+        reloadable = ReloadableServer(
             tmp_path,
             f"a.org {{\nbind 127.0.0.1\nprometheus 127.0.0.1:{http}\nerrors\nwhoami\n}}\n"
             "b.org {\nbind 127.0.0.1\nwhoami\n}\n",
         )
-        async with running(site):
-            shown = site.server.metrics.gauge("coredns_plugin_enabled", "").values
-            server = f"dns://127.0.0.1:{site.port}"
+        async with running(reloadable):
+            shown = reloadable.server.metrics.gauge("coredns_plugin_enabled", "").values
+            server = f"dns://127.0.0.1:{reloadable.port}"
             assert set(shown) == {
                 (server, "a.org.", "", name) for name in ("prometheus", "errors", "whoami")
             }
-            await site.ask("a.org")
-            responses = site.server.metrics.counter("coredns_dns_responses_total", "").values
+            await reloadable.ask("a.org")
+            responses = reloadable.server.metrics.counter("coredns_dns_responses_total", "").values
             assert set(responses) == {(server, "a.org.", "", "NOERROR", "errors")}
 
     run(test())
@@ -1109,7 +1136,7 @@ def test_plugins_of_a_chain_are_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("word", "level"), [("", logging.INFO), ("debug", logging.DEBUG)])
 def test_log_level(word: str, level: int, tmp_path: Path) -> None:
     async def test() -> int:
-        async with running(Site(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
+        async with running(ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
             return logging.getLogger("hsdns").level
 
     assert run(test()) == level
@@ -1134,9 +1161,9 @@ class Load:
         """Ask at least so many questions, and until it is over; return how many were answered."""
         names = (WEB, "nope.cluster.local.", "1.0.96.10.in-addr.arpa. PTR", f"x.{WEB} TXT")
         count = 0
-        with Asker(self._address, way) as asker:
+        with BlockingClient(self._address, way) as client:
             while count < wanted or not self.over.is_set():
-                assert asker.ask(names[count % len(names)])[3] & 15 in (0, 3)
+                assert client.ask(names[count % len(names)])[3] & 15 in (0, 3)
                 count += 1
                 self.answered += 1
         return count
@@ -1147,8 +1174,8 @@ def test_reload_under_load_loses_no_query(kind: str, tmp_path: Path) -> None:
     """At least 2,000 queries in three ways while tables, chains and plugins are exchanged; each is counted once."""
 
     async def test() -> None:
-        async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=2) as site:
-            load = Load(site.address)
+        async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=2) as reloadable:
+            load = Load(reloadable.address)
             asking = [
                 asyncio.create_task(asyncio.to_thread(load.ask, way, wanted))
                 for way, wanted in (("udp", 800), ("udp", 800), ("tcp", 200), ("unusual", 200))
@@ -1156,15 +1183,15 @@ def test_reload_under_load_loses_no_query(kind: str, tmp_path: Path) -> None:
             for turn in range(1, 6):
                 before = load.answered
                 await until(lambda before=before: load.answered > before + 100, "queries answered")  # type: ignore[misc]  # mypy cannot infer a default's type
-                site.write(KEPT.replace("pods insecure", f"pods insecure\nttl {turn}"))
-                assert await site.server.reload()
+                reloadable.write(KEPT.replace("pods insecure", f"pods insecure\nttl {turn}"))
+                assert await reloadable.server.reload()
             load.over.set()
             answered = sum(await asyncio.gather(*asking))
             assert answered >= 2_000
-            assert site.total("coredns_dns_requests_total") == answered
-            assert site.total("coredns_reload_failed_total") == 0
-            assert site.total("hsdns_udp_queue_drops_total") == 0
-            assert site.hits() > answered / 4
+            assert reloadable.total("coredns_dns_requests_total") == answered
+            assert reloadable.total("coredns_reload_failed_total") == 0
+            assert reloadable.total("hsdns_udp_queue_drops_total") == 0
+            assert reloadable.hits() > answered / 4
 
     with serving_with(kind):
         run(test())
@@ -1184,13 +1211,13 @@ def test_sigterm_while_busy(kind: str, tmp_path: Path) -> None:
 
     async def test() -> None:
         over = threading.Event()
-        site = ClusterServer(tmp_path, KEPT, OBJECTS, workers=2)
-        with default_signals(site.server):
-            await site.server.start()
-            served = asyncio.create_task(site.server.run())
-            flooding = asyncio.create_task(asyncio.to_thread(flood, site.address, over))
+        reloadable = ClusterServer(tmp_path, KEPT, OBJECTS, workers=2)
+        with default_signals(reloadable.server):
+            await reloadable.server.start()
+            served = asyncio.create_task(reloadable.server.run())
+            flooding = asyncio.create_task(asyncio.to_thread(flood, reloadable.address, over))
             try:
-                await until(lambda: site.hits() > 200, "queries answered")
+                await until(lambda: reloadable.hits() > 200, "queries answered")
                 os.kill(os.getpid(), signal.SIGTERM)
                 async with asyncio.timeout(10):
                     assert await served == 0
@@ -1199,7 +1226,7 @@ def test_sigterm_while_busy(kind: str, tmp_path: Path) -> None:
                 await flooding
         names = [thread.name for thread in threading.enumerate()]
         assert [name for name in names if name.startswith("udp worker")] == []
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
 
     with serving_with(kind):
         run(test())
@@ -1210,24 +1237,24 @@ def test_claims_that_change_while_listeners_open(kind: str, tmp_path: Path) -> N
     """The new listener has no sockets behind it yet; its table is the newest all the same."""
 
     async def test() -> None:
-        async with ClusterServer(tmp_path, KEPT, OBJECTS) as site:
+        async with ClusterServer(tmp_path, KEPT, OBJECTS) as reloadable:
             real = TcpServer.start
             other = free_port()
 
             async def start(server: TcpServer) -> None:
-                assert site.server._opening is not None
-                site.server._opening.names_answered_first_changed()
+                assert reloadable.server._opening is not None
+                reloadable.server._opening.names_answered_first_changed()
                 await real(server)
 
-            site.write(KEPT.replace(".:PORT", f".:PORT .:{other} .:{free_port()}"))
+            reloadable.write(KEPT.replace(".:PORT", f".:PORT .:{other} .:{free_port()}"))
             with patch.object(TcpServer, "start", start):
-                assert await site.server.reload()
-            runtime = site.server._runtime
+                assert await reloadable.server.reload()
+            runtime = reloadable.server._runtime
             assert runtime is not None
-            for listen, udp in site.server.listeners.udp.items():
+            for listen, udp in reloadable.server.listeners.udp.items():
                 assert udp.processor is runtime.processors[listen.server]
-                assert site.server.listeners[listen].tcp.processor is udp.processor
-            for port in (site.port, other):
+                assert reloadable.server.listeners[listen].tcp.processor is udp.processor
+            for port in (reloadable.port, other):
                 for _ in range(2):
                     with UdpClient() as client:
                         wire, _ = await client.ask(ask(WEB), ("127.0.0.1", port))
@@ -1251,19 +1278,19 @@ def test_reload_during_the_start_comes_after_it(
     monkeypatch.setattr(Whoami, "start", start)
 
     async def test() -> None:
-        site = Site(tmp_path, WHOAMI)
-        starting = asyncio.create_task(site.server.start())
+        reloadable = ReloadableServer(tmp_path, WHOAMI)
+        starting = asyncio.create_task(reloadable.server.start())
         await entered.wait()
-        site.write(WHOAMI.replace(". {", "example.com {"))
-        reloading = asyncio.create_task(site.server.reload(only_if_changed=only_if_changed))
+        reloadable.write(WHOAMI.replace(". {", "example.com {"))
+        reloading = asyncio.create_task(reloadable.server.reload(only_if_changed=only_if_changed))
         asyncio.get_running_loop().call_soon(go_on.set)  # after the reload has begun
         await starting
         try:
             assert await reloading
-            assert await site.ask() == REFUSED
-            assert site.failures == 0
+            assert await reloadable.ask() == REFUSED
+            assert reloadable.failures == 0
         finally:
-            await site.server.close()
+            await reloadable.server.close()
 
     run(test())
 
@@ -1281,16 +1308,16 @@ def test_reload_during_a_start_that_fails_does_nothing(
     monkeypatch.setattr(Whoami, "start", start)
 
     async def test() -> None:
-        site = Site(tmp_path, WHOAMI)
-        starting = asyncio.create_task(site.server.start())
+        reloadable = ReloadableServer(tmp_path, WHOAMI)
+        starting = asyncio.create_task(reloadable.server.start())
         await entered.wait()
-        reloading = asyncio.create_task(site.server.reload())
+        reloading = asyncio.create_task(reloadable.server.reload())
         asyncio.get_running_loop().call_soon(go_on.set)  # after the reload has begun
         with pytest.raises(StartError, match="a fault of the plugin"):
             await starting
         assert not await reloading
         assert other_tasks() == set()
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
 
     run(test())
     assert caplog.messages == []
@@ -1315,16 +1342,16 @@ def test_sigterm_while_a_failed_reload_stops_what_it_began(
         raise RuntimeError("a fault of the plugin")
 
     async def test() -> None:
-        site = Site(tmp_path, WHOAMI)
-        await site.server.start()
+        reloadable = ReloadableServer(tmp_path, WHOAMI)
+        await reloadable.server.start()
         monkeypatch.setattr(Debug, "start", start)
         monkeypatch.setattr(Debug, "stop", stop)
         monkeypatch.setattr(Whoami, "start", fail)
-        site.write(WHOAMI.replace("whoami", "debug\nwhoami"))
-        reloading = asyncio.create_task(site.server.reload())
+        reloadable.write(WHOAMI.replace("whoami", "debug\nwhoami"))
+        reloading = asyncio.create_task(reloadable.server.reload())
         await entered.wait()
         asyncio.get_running_loop().call_soon(go_on.set)  # after the end has begun
-        await site.server.close()
+        await reloadable.server.close()
         assert (await asyncio.gather(reloading, return_exceptions=True))[0] is False
         assert ended == ["debug"]
         assert other_tasks() == set()
@@ -1348,15 +1375,15 @@ def test_signal_ends_an_address_that_waits_for_its_last_answers(
 
     async def test() -> None:
         other = free_port()
-        site = Site(tmp_path, WHOAMI.replace(". {", f". .:{other} {{"))
-        with default_signals(site.server), UdpClient() as udp:
-            await site.server.start()
-            served = asyncio.create_task(site.server.run())
+        reloadable = ReloadableServer(tmp_path, WHOAMI.replace(". {", f". .:{other} {{"))
+        with default_signals(reloadable.server), UdpClient() as udp:
+            await reloadable.server.start()
+            served = asyncio.create_task(reloadable.server.run())
             udp.sock.sendto(query().to_wire(), ("127.0.0.1", other))
-            asked = site.server.listeners.udp[ListenAddress("127.0.0.1", other)]
+            asked = reloadable.server.listeners.udp[ListenAddress("127.0.0.1", other)]
             await until(lambda: bool(asked.pending), "a query in work")
-            site.write(WHOAMI)
-            assert await site.server.reload()
+            reloadable.write(WHOAMI)
+            assert await reloadable.server.reload()
             os.kill(os.getpid(), signal.SIGQUIT)
             async with asyncio.timeout(5):
                 assert await served == 0
@@ -1373,25 +1400,25 @@ def test_claims_that_change_while_a_reload_opens_lose_no_count_where_it_fails(
     async def test() -> None:
         other = free_port()
         text = KEPT.replace(".:PORT", f".:PORT .:{other}")
-        async with ClusterServer(tmp_path, text, OBJECTS) as site:
-            configuration = site.server.configuration
+        async with ClusterServer(tmp_path, text, OBJECTS) as reloadable:
+            configuration = reloadable.server.configuration
 
             async def start(server: TcpServer) -> None:
                 opening().names_answered_first_changed()
-                assert site.server.configuration is configuration
+                assert reloadable.server.configuration is configuration
                 for number in range(4):
-                    site.server.metrics.fold()
+                    reloadable.server.metrics.fold()
                     with UdpClient() as client:
                         await client.ask(ask(WEB, query_id=number), ("127.0.0.1", other))
                 raise RuntimeError("can't start new thread")
 
             def opening() -> Any:
-                return site.server._opening
+                return reloadable.server._opening
 
-            site.write(KEPT.replace(".:PORT", f".:PORT .:{free_port()}"))
+            reloadable.write(KEPT.replace(".:PORT", f".:PORT .:{free_port()}"))
             with patch.object(TcpServer, "start", start):
-                assert not await site.server.reload()
-            assert site.value("coredns_dns_requests_total") == {
+                assert not await reloadable.server.reload()
+            assert reloadable.value("coredns_dns_requests_total") == {
                 (f"dns://127.0.0.1:{other}", ".", "", "udp", "1", "A"): 4
             }
 
@@ -1403,22 +1430,24 @@ def test_claims_that_change_while_a_reload_opens_count_no_line_twice(tmp_path: P
     async def test() -> None:
         other = free_port()
         text = KEPT.replace(".:PORT", f".:PORT .:{other}")
-        async with ClusterServer(tmp_path, text, OBJECTS) as site:
-            leaving = site.server.listeners[ListenAddress("127.0.0.1", other)].processor.keeper
+        async with ClusterServer(tmp_path, text, OBJECTS) as reloadable:
+            leaving = reloadable.server.listeners[
+                ListenAddress("127.0.0.1", other)
+            ].processor.keeper
             assert leaving is not None
             leaving.table.log.dropped = 5
             real = TcpServer.start
 
             async def start(server: TcpServer) -> None:
                 await real(server)
-                site.server._opening.names_answered_first_changed()  # type: ignore[union-attr]  # it is one, here
-                site.server.metrics.fold()
+                reloadable.server._opening.names_answered_first_changed()  # type: ignore[union-attr]  # it is one, here
+                reloadable.server.metrics.fold()
 
-            site.write(KEPT.replace(".:PORT", f".:PORT .:{free_port()}"))
+            reloadable.write(KEPT.replace(".:PORT", f".:PORT .:{free_port()}"))
             with patch.object(TcpServer, "start", start):
-                assert await site.server.reload()
-            await until(lambda: not len(site.server._retiring), "the address given up")
-            assert site.total("hsdns_log_drops_total") == 5
+                assert await reloadable.server.reload()
+            await until(lambda: not len(reloadable.server._retiring), "the address given up")
+            assert reloadable.total("hsdns_log_drops_total") == 5
 
     with serving_with("loop"):
         run(test())
@@ -1440,17 +1469,19 @@ def test_address_that_does_not_end_well_holds_no_reload_up(
 
     async def test() -> None:
         text = WHOAMI.replace(". {", f". .:{free_port()} {{")
-        async with running(Site(tmp_path, text)) as site:
-            old = [each for each in site.server.configuration.plugins if each.name == "whoami"]
+        async with running(ReloadableServer(tmp_path, text)) as reloadable:
+            old = [
+                each for each in reloadable.server.configuration.plugins if each.name == "whoami"
+            ]
             with monkeypatch.context() as patched:
                 patched.setattr(TcpServer, "end", fail)
-                site.write(WHOAMI)
-                assert await site.server.reload()
-                await until(lambda: not len(site.server._retiring), "the address given up")
+                reloadable.write(WHOAMI)
+                assert await reloadable.server.reload()
+                await until(lambda: not len(reloadable.server._retiring), "the address given up")
             assert stopped == old
             assert "retire ended with an error" in caplog.messages
             async with asyncio.timeout(5):
-                assert await site.server.reload()
+                assert await reloadable.server.reload()
 
     run(test())
 
@@ -1460,19 +1491,19 @@ def test_counts_of_a_listener_that_closes_are_kept(kind: str, tmp_path: Path) ->
     async def test() -> None:
         other = free_port()
         text = KEPT.replace(".:PORT", f".:PORT .:{other}")
-        async with ClusterServer(tmp_path, text, OBJECTS) as site:
+        async with ClusterServer(tmp_path, text, OBJECTS) as reloadable:
             for number in range(5):
                 with UdpClient() as client:
                     await client.ask(ask(WEB, query_id=number), ("127.0.0.1", other))
-            closing = site.server.listeners.udp[ListenAddress("127.0.0.1", other)]
+            closing = reloadable.server.listeners.udp[ListenAddress("127.0.0.1", other)]
             closing.statistics = lambda: (3, {1: 2})  # type: ignore[method-assign]  # as if that had happened
-            site.write(KEPT)
-            assert await site.server.reload()
-            assert site.total("coredns_dns_requests_total") == 5
-            lookups = site.value("hsdns_table_lookups_total")
+            reloadable.write(KEPT)
+            assert await reloadable.server.reload()
+            assert reloadable.total("coredns_dns_requests_total") == 5
+            lookups = reloadable.value("hsdns_table_lookups_total")
             assert lookups[f"dns://127.0.0.1:{other}", "hit"] == 4
-            assert site.total("hsdns_udp_queue_drops_total") == 3
-            assert site.value("hsdns_udp_send_errors_total") == {("EPERM",): 2}
+            assert reloadable.total("hsdns_udp_queue_drops_total") == 3
+            assert reloadable.value("hsdns_udp_send_errors_total") == {("EPERM",): 2}
 
     with serving_with(kind):
         run(test())
@@ -1483,10 +1514,10 @@ def test_workers_share_a_port(kind: str, tmp_path: Path) -> None:
     """Where there are none the loop has one socket."""
 
     async def test() -> None:
-        async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=3) as site:
-            (udp,) = site.server.listeners.udp.values()
+        async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=3) as reloadable:
+            (udp,) = reloadable.server.listeners.udp.values()
             assert len(udp.sockets) == (1 if kind == "loop" else 3)
-            (labels,) = site.value("hsdns_fastpath_info", "gauge")
+            (labels,) = reloadable.value("hsdns_fastpath_info", "gauge")
             assert labels == ("python" if kind == "loop" else "rust",)
 
     with serving_with(kind):
@@ -1512,18 +1543,18 @@ def test_another_number_of_workers_loses_no_query(
 
         monkeypatch.setattr(Whoami, "handle", wait)
         monkeypatch.setattr(Whoami, "waits", True)
-        async with running(Site(tmp_path, text)) as site:
+        async with running(ReloadableServer(tmp_path, text)) as reloadable:
             with ExitStack() as stack:
                 held, *others = [stack.enter_context(UdpClient()) for _ in range(33)]
-                held.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
-                (old,) = site.server.listeners.udp.values()
+                held.sock.sendto(query().to_wire(), ("127.0.0.1", reloadable.port))
+                (old,) = reloadable.server.listeners.udp.values()
                 await until(lambda: old.pending == 1, "a query in work")
-                site.write(text.replace("multisocket 2", "multisocket 3"))
-                assert await site.server.reload()
-                (new,) = site.server.listeners.udp.values()
+                reloadable.write(text.replace("multisocket 2", "multisocket 3"))
+                assert await reloadable.server.reload()
+                (new,) = reloadable.server.listeners.udp.values()
                 assert new is not old
                 for client in others:  # from many ports, so each socket gets some
-                    client.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
+                    client.sock.sendto(query().to_wire(), ("127.0.0.1", reloadable.port))
                 if is_patient:
                     await until(lambda: new.pending == len(others), "the heir asked")
                 assert old.pending == 1
@@ -1584,12 +1615,12 @@ def test_twenty_reloads_and_one_sigterm_lose_nothing(kind: str, tmp_path: Path) 
     text = KEPT.replace("loadbalance", f"{pages}loadbalance")
 
     async def test() -> None:
-        site = ClusterServer(tmp_path, text, OBJECTS, workers=2)
-        with default_signals(site.server):
-            await site.server.start()
-            served = asyncio.create_task(site.server.run())
+        reloadable = ClusterServer(tmp_path, text, OBJECTS, workers=2)
+        with default_signals(reloadable.server):
+            await reloadable.server.start()
+            served = asyncio.create_task(reloadable.server.run())
             try:
-                asked = Asked(site.address)
+                asked = Asked(reloadable.address)
                 async with asyncio.TaskGroup() as group:
                     for _ in range(4):
                         group.create_task(asked.over_udp())
@@ -1599,30 +1630,30 @@ def test_twenty_reloads_and_one_sigterm_lose_nothing(kind: str, tmp_path: Path) 
                         before = asked.answered
                         await asked.until(before + 60)
                         broken = turn == 10
-                        site.write(
+                        reloadable.write(
                             ". {\nnonsense\n}\n"
                             if broken
                             else text.replace("pods", f"ttl {turn}\npods")
                         )
-                        assert await site.server.reload() is not broken
+                        assert await reloadable.server.reload() is not broken
                         assert await fetch(ready, "/ready") == "HTTP/1.1 200 OK"
                     os.kill(os.getpid(), signal.SIGTERM)
-                    await until(lambda: site.server.stopping, "SIGTERM heard")
+                    await until(lambda: reloadable.server.stopping, "SIGTERM heard")
                     assert await fetch(ready, "/ready") == "HTTP/1.1 503 Service Unavailable"
                     assert await fetch(health, "/health") == "HTTP/1.1 200 OK"
                     before = asked.answered
-                    site.apply(Upserted(service("default/web", "10.96.0.99", version="2")))
+                    reloadable.apply(Upserted(service("default/web", "10.96.0.99", version="2")))
                     with UdpClient() as client:
-                        wire, _ = await client.ask(ask(WEB), site.address)
+                        wire, _ = await client.ask(ask(WEB), reloadable.address)
                     assert "10.96.0.99" in summary(wire)
                     await asked.until(before + 60)
                     assert not served.done()
                     asked.over = True
                 assert await served == 0
             finally:
-                await site.server.close()
-        assert site.total("coredns_reload_failed_total") == 1
-        assert site.total("coredns_dns_requests_total") == asked.answered + 1
+                await reloadable.server.close()
+        assert reloadable.total("coredns_reload_failed_total") == 1
+        assert reloadable.total("coredns_dns_requests_total") == asked.answered + 1
 
     with serving_with(kind):
         run(test())
@@ -1648,18 +1679,20 @@ def test_old_plugins_go_on_until_nobody_needs_them(
         monkeypatch.setattr(Whoami, "handle", wait)
         monkeypatch.setattr(Whoami, "waits", True)
         monkeypatch.setattr(Whoami, "stop", stop)
-        async with running(Site(tmp_path, WHOAMI)) as site:
-            asking = [asyncio.create_task(each) for each in (site.ask(), site.ask_tcp())]
-            (listener,) = site.server.listeners
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+            asking = [
+                asyncio.create_task(each) for each in (reloadable.ask(), reloadable.ask_tcp())
+            ]
+            (listener,) = reloadable.server.listeners
             await until(lambda: listener.pending == 2, "queries in work")
-            site.write(WHOAMI.replace(". {", f".:{free_port()} {{"))
-            assert await site.server.reload()
+            reloadable.write(WHOAMI.replace(". {", f".:{free_port()} {{"))
+            assert await reloadable.server.reload()
             assert stopped == []
             go_on.set()
             for each in asking:
                 assert await each == "1 NXDOMAIN qr rd |  |  | "
             await until(lambda: stopped == ["whoami"], "the old plugin stopped")
-            await until(lambda: is_free(site.port), "the old port given back")
+            await until(lambda: is_free(reloadable.port), "the old port given back")
 
     run(test())
 
@@ -1669,13 +1702,15 @@ def test_running_configuration_is_logged(
     word: str, shown: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))) as site:
-            site.server.show_running()
-            digest = site.server.configuration.corefile.digest
+        async with running(
+            ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))
+        ) as reloadable:
+            reloadable.server.show_running()
+            digest = reloadable.server.configuration.corefile.digest
             line = f"plugin/reload: Running configuration SHA512 = {digest}"
             assert caplog.messages == ([line] if shown else [])
             caplog.clear()
-            assert await site.server.reload()
+            assert await reloadable.server.reload()
             expected = ["Reloading", *([line] if shown else []), "Reloading complete"]
             assert caplog.messages == expected
 
@@ -1703,14 +1738,14 @@ def test_certificate_is_read_again_at_a_reload(tmp_path: Path) -> None:
     async def test() -> None:
         install("server")
         text = f"tls://.:PORT {{\nbind 127.0.0.1\ntls {cert} {key}\nwhoami\n}}\n"
-        async with running(Site(tmp_path, text)) as site:
-            before = await shown(site.port)
+        async with running(ReloadableServer(tmp_path, text)) as reloadable:
+            before = await shown(reloadable.port)
             install("other-server")
-            assert await site.server.reload()
-            after = await shown(site.port)
+            assert await reloadable.server.reload()
+            after = await shown(reloadable.port)
             assert before != after
             cert.write_text("no certificate")
-            assert not await site.server.reload()
-            assert await shown(site.port) == after
+            assert not await reloadable.server.reload()
+            assert await shown(reloadable.port) == after
 
     run(test())

@@ -23,15 +23,18 @@ from hsdns.server.runtime import ServerRuntime, Tasks
 from hsdns.server.sockets import BoundSockets, ListenError
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
-from tests.support.sockets import Answer, TcpClient, UdpClient, processor, query, run, until
-from tests.support.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
+from tests.support.clients.messages import query
+from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.coroutines.event_loops import run, until
+from tests.support.servers.function_processor import Answer, processor
+from tests.support.servers.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
 
 pytestmark = pytest.mark.sockets
 
 DATA = Path(__file__).parents[1] / "data" / "tls"
 
 
-class Site:
+class ReloadableListeners:
     """Listeners whose Corefile changes; each configuration answers with an rcode of its own."""
 
     def __init__(self, workers: int = 1) -> None:
@@ -79,15 +82,17 @@ class Site:
 
 
 @asynccontextmanager
-async def serving(workers: int = 1) -> AsyncIterator[Site]:
-    site = Site(workers)
+async def serving(workers: int = 1) -> AsyncIterator[ReloadableListeners]:
+    reloadable = ReloadableListeners(workers)
     try:
-        yield site
+        yield reloadable
     finally:
-        await site.listeners.let_go(list(site.listeners._leaving))  # of a test that failed
-        await site.listeners.close(lambda: False)
-        await site.tasks.cancel()
-        with socket.create_server(("127.0.0.1", site.port)):
+        await reloadable.listeners.let_go(
+            list(reloadable.listeners._leaving)
+        )  # of a test that failed
+        await reloadable.listeners.close(lambda: False)
+        await reloadable.tasks.cancel()
+        with socket.create_server(("127.0.0.1", reloadable.port)):
             pass  # it was given back
 
 
@@ -98,19 +103,21 @@ OTHER = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
 @pytest.mark.parametrize("kind", KINDS)
 def test_open_exchange_let_go(kind: str) -> None:
     async def test() -> None:
-        async with serving() as site:
-            assert await site.change(BOUND) == []
-            before = site.listeners[ListenAddress("127.0.0.1", site.port)].sockets
-            assert [await site.ask("udp"), await site.ask("tcp")] == [1, 1]
-            assert await site.change(BOUND + OTHER) == []
-            assert site.listeners[ListenAddress("127.0.0.1", site.port)].sockets == before
-            assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
-            assert len(site.listeners.addresses) == len(site.listeners.udp) == 2
-            left = await site.change(OTHER)
-            assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
-            await site.listeners.let_go(left)
+        async with serving() as reloadable:
+            assert await reloadable.change(BOUND) == []
+            before = reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets
+            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [1, 1]
+            assert await reloadable.change(BOUND + OTHER) == []
+            assert (
+                reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets == before
+            )
+            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
+            assert len(reloadable.listeners.addresses) == len(reloadable.listeners.udp) == 2
+            left = await reloadable.change(OTHER)
+            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
+            await reloadable.listeners.let_go(left)
             with pytest.raises(ConnectionRefusedError):
-                await site.ask("tcp")
+                await reloadable.ask("tcp")
 
     with serving_with(kind):
         run(test())
@@ -125,23 +132,23 @@ def test_what_is_let_go_answers_what_is_in_work(kind: str) -> None:
             await go_on.wait()
             return Reply(rcode=9)
 
-        async with serving() as site:
-            await site.change(BOUND, wait)
-            asking = [asyncio.create_task(site.ask(way)) for way in ("udp", "tcp")]
-            (listener,) = site.listeners
+        async with serving() as reloadable:
+            await reloadable.change(BOUND, wait)
+            asking = [asyncio.create_task(reloadable.ask(way)) for way in ("udp", "tcp")]
+            (listener,) = reloadable.listeners
             await until(lambda: listener.pending == 2, "queries in work")
-            left = await site.change(OTHER)
-            closing = asyncio.create_task(site.listeners.let_go(left))
+            left = await reloadable.change(OTHER)
+            closing = asyncio.create_task(reloadable.listeners.let_go(left))
             # Who wants the address again waits for it.
-            changing = asyncio.create_task(site.change(BOUND))
+            changing = asyncio.create_task(reloadable.change(BOUND))
             await until(lambda: listener.tcp._server is None, "no new connections")
             assert not changing.done()
             go_on.set()
             assert [await each for each in asking] == [9, 9]
             await closing
             left = await changing
-            assert await site.ask() == 3
-            await site.listeners.let_go(left)
+            assert await reloadable.ask() == 3
+            await reloadable.listeners.let_go(left)
 
     with serving_with(kind):
         run(test())
@@ -152,12 +159,14 @@ def test_what_has_arrived_is_answered_before_the_end(kind: str) -> None:
     """Datagrams that lie in the socket when reading stops."""
 
     async def test() -> None:
-        async with serving() as site:
-            await site.change(BOUND)
-            (listener,) = site.listeners
+        async with serving() as reloadable:
+            await reloadable.change(BOUND)
+            (listener,) = reloadable.listeners
             with UdpClient() as client:
                 for number in range(200):
-                    client.sock.sendto(query(number=number).to_wire(), ("127.0.0.1", site.port))
+                    client.sock.sendto(
+                        query(number=number).to_wire(), ("127.0.0.1", reloadable.port)
+                    )
                 listener.stop_reading()
                 assert listener.pending == 0
                 seen = {(await client.receive())[0][:2] for _ in range(200)}
@@ -172,12 +181,12 @@ def test_old_socket_answers_for_the_new_one(kind: str) -> None:
     """From one address to all: what the kernel still gives to the old socket is answered as on the new one."""
 
     async def test() -> None:
-        async with serving() as site:
-            await site.change(BOUND)
-            left = await site.change(".:PORT {\nwhoami\n}\n")
-            assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
-            await site.listeners.let_go(left)
-            assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
+        async with serving() as reloadable:
+            await reloadable.change(BOUND)
+            left = await reloadable.change(".:PORT {\nwhoami\n}\n")
+            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
+            await reloadable.listeners.let_go(left)
+            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
 
     with serving_with(kind):
         run(test())
@@ -187,12 +196,12 @@ def test_connections_end_without_a_reset() -> None:
     """Also those with queries that nobody has read."""
 
     async def test() -> None:
-        async with serving() as site:
-            await site.change(BOUND)
-            async with TcpClient(("127.0.0.1", site.port)) as client:
+        async with serving() as reloadable:
+            await reloadable.change(BOUND)
+            async with TcpClient(("127.0.0.1", reloadable.port)) as client:
                 client.send(query().to_wire())
                 await client.receive()
-                (listener,) = site.listeners
+                (listener,) = reloadable.listeners
                 listener.tcp.end()
                 client.send(query().to_wire())
                 async with asyncio.timeout(5):
@@ -212,13 +221,13 @@ def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.Event().wait()
             return Reply()
 
-        async with serving() as site:
-            await site.change(BOUND, wait)
-            async with TcpClient(("127.0.0.1", site.port)) as client:
+        async with serving() as reloadable:
+            await reloadable.change(BOUND, wait)
+            async with TcpClient(("127.0.0.1", reloadable.port)) as client:
                 client.send(query().to_wire())
-                (listener,) = site.listeners
+                (listener,) = reloadable.listeners
                 await until(lambda: listener.pending == 1, "a query in work")
-                await site.listeners.close(lambda: False)
+                await reloadable.listeners.close(lambda: False)
                 assert await client.has_ended()
 
     run(test())
@@ -226,39 +235,39 @@ def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tls_and_https_are_tcp_alone() -> None:
     async def test() -> None:
-        async with serving() as site:
+        async with serving() as reloadable:
             tls = f"tls {DATA}/server.pem {DATA}/server.key"
             text = f"tls://.:PORT https://.:0 {{\nbind 127.0.0.1\n{tls}\nwhoami\n}}\n"
-            await site.change(text)
-            assert site.listeners.udp == {}
-            over_tls, https = site.listeners
+            await reloadable.change(text)
+            assert reloadable.listeners.udp == {}
+            over_tls, https = reloadable.listeners
             before = over_tls.tcp.settings
             assert before.tls is not None
             assert https.tcp.settings.max_connections == 200
             assert len(over_tls.sockets) == 1
             with socket.socket(type=socket.SOCK_DGRAM) as free:
-                free.bind(("127.0.0.1", site.port))
+                free.bind(("127.0.0.1", reloadable.port))
             # A reload without the certificate: the same sockets, plain text from the next connection on.
-            await site.change(text.replace(tls, "timeouts {\nread 9s\n}"))
+            await reloadable.change(text.replace(tls, "timeouts {\nread 9s\n}"))
             after = over_tls.tcp.settings
             assert (after.tls, after.limits.read) == (None, 9)
-            assert await site.ask("tcp") == 2
+            assert await reloadable.ask("tcp") == 2
 
     run(test())
 
 
 def test_what_cannot_be_opened() -> None:
     async def test() -> None:
-        async with serving() as site:
-            await site.change(BOUND)
+        async with serving() as reloadable:
+            await reloadable.change(BOUND)
             opened: dict[ListenAddress, BoundSockets] = {}
-            wrong = site.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
+            wrong = reloadable.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
             with pytest.raises(ListenError, match="this host has no such address"):
-                await site.listeners.open(wrong, opened)
+                await reloadable.listeners.open(wrong, opened)
             (found,) = opened.values()
-            site.listeners.give_back(opened)
+            reloadable.listeners.give_back(opened)
             assert [sock.fileno() for sock in (*found.udp, found.tcp)] == [-1, -1]
-            assert await site.ask() == 1
+            assert await reloadable.ask() == 1
 
     run(test())
 
@@ -274,21 +283,21 @@ def shared(sock: socket.socket) -> bool:
 @pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1), (2, 3)])
 def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
     async def test() -> None:
-        async with serving(workers=first) as site:
-            await site.change(BOUND)
-            (udp,) = site.listeners.udp.values()
+        async with serving(workers=first) as reloadable:
+            await reloadable.change(BOUND)
+            (udp,) = reloadable.listeners.udp.values()
             assert len(udp.sockets) == first
-            left = await site.change(BOUND.replace("whoami", f"multisocket {second}\nwhoami"))
+            left = await reloadable.change(BOUND.replace("whoami", f"multisocket {second}\nwhoami"))
             assert left == [udp]
             for _ in range(20):
-                assert await site.ask() == 2
-            await site.listeners.let_go(left)
-            (udp,) = site.listeners.udp.values()
+                assert await reloadable.ask() == 2
+            await reloadable.listeners.let_go(left)
+            (udp,) = reloadable.listeners.udp.values()
             assert len(udp.sockets) == second
             assert [shared(sock) for sock in udp.sockets] == [second > 1] * second
             for _ in range(20):
-                assert await site.ask() == 2
-            assert await site.ask("tcp") == 2
+                assert await reloadable.ask() == 2
+            assert await reloadable.ask("tcp") == 2
 
     with serving_with("workers"):
         run(test())
@@ -299,8 +308,8 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sockets that are open are not closed for it."""
 
     async def test() -> None:
-        async with serving() as site:
-            await site.change(BOUND)
+        async with serving() as reloadable:
+            await reloadable.change(BOUND)
             opened: dict[ListenAddress, BoundSockets] = {}
             real = socket.socket
             made: list[Any] = []
@@ -311,14 +320,14 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
                     raise OSError(errno.EMFILE, "Too many open files")
                 return real(*args)
 
-            more = site.configuration(BOUND.replace("whoami", "multisocket 4\nwhoami"))
+            more = reloadable.configuration(BOUND.replace("whoami", "multisocket 4\nwhoami"))
             monkeypatch.setattr("hsdns.server.sockets.socket.socket", scarce)
             with pytest.raises(ListenError, match="Too many open files"):
-                await site.listeners.open(more, opened)
+                await reloadable.listeners.open(more, opened)
             monkeypatch.undo()
-            site.listeners.give_back(opened)
-            assert await site.ask() == 1
-            (udp,) = site.listeners.udp.values()
+            reloadable.listeners.give_back(opened)
+            assert await reloadable.ask() == 1
+            (udp,) = reloadable.listeners.udp.values()
             assert not shared(udp.sock)
 
     with serving_with("workers"):
@@ -327,9 +336,9 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_loop_has_one_socket() -> None:
     async def test() -> None:
-        async with serving(workers=4) as site:
-            await site.change(BOUND.replace("whoami", "multisocket 3\nwhoami"))
-            (udp,) = site.listeners.udp.values()
+        async with serving(workers=4) as reloadable:
+            await reloadable.change(BOUND.replace("whoami", "multisocket 3\nwhoami"))
+            (udp,) = reloadable.listeners.udp.values()
             assert len(udp.sockets) == 1
 
     with serving_with("loop"):

@@ -16,8 +16,8 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
-from tests.support.eager import finish
-from tests.support.sockets import query, summary
+from tests.support.clients.messages import query, summary
+from tests.support.coroutines.eager import finish
 
 CLIENT, LOCAL = Endpoint("192.0.2.1", 5), Endpoint("127.0.0.1", 53)
 

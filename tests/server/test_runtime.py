@@ -18,8 +18,9 @@ from hsdns.plugins import ORDER
 from hsdns.server import runtime as module
 from hsdns.server.runtime import ServerRuntime, Tasks
 from hsdns.wire.message import Reply
-from tests.support.requests import make_request
-from tests.support.sockets import DEADLINE, LOOPS, processor, run, until
+from tests.support.coroutines.event_loops import DEADLINE, LOOPS, run, until
+from tests.support.plugins.requests import make_request
+from tests.support.servers.function_processor import processor
 
 
 def make_runtime(corefile: str | None = None, **given: Any) -> ServerRuntime:

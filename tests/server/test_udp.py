@@ -19,17 +19,11 @@ from hsdns.server.udp import BATCH_LEN, UdpListener
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
 from hsdns.zones import Zones
-from tests.support.sockets import (
-    Answer,
-    UdpClient,
-    asked_address,
-    processor,
-    query,
-    run,
-    summary,
-    until,
-)
-from tests.support.udp_listeners import KINDS, PLACES, listen_udp
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import UdpClient
+from tests.support.coroutines.event_loops import run, until
+from tests.support.servers.function_processor import Answer, asked_address, processor
+from tests.support.servers.udp_listeners import KINDS, PLACES, listen_udp
 
 pytestmark = pytest.mark.sockets
 

@@ -5,7 +5,7 @@ import pytest
 
 from hsdns.apiserver.client import ApiClient
 from hsdns.sources.api_access import ApiAccess, Words
-from tests.support.requests import FakeRuntime
+from tests.support.plugins.runtime import FakeRuntime
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

@@ -14,8 +14,8 @@ from hsdns.cluster.objects import Deleted, Event, Synced
 from hsdns.cluster.source import Report, Surroundings
 from hsdns.metrics import Registry
 from hsdns.sources.api_server import ApiServer, Wanted
-from tests.support.fake_cluster import FakeCluster
-from tests.support.memory_api import MemoryApi
+from loadtest.apiserver.fake_cluster import FakeCluster
+from tests.support.apiserver.memory_api import MemoryApi
 
 
 class Around:
@@ -47,7 +47,7 @@ class Connect:
         return ["no token"]
 
 
-class Rig:
+class RunningSource:
     """A source that is watching."""
 
     def __init__(self, cluster: FakeCluster, wanted: Wanted) -> None:
@@ -94,15 +94,17 @@ class Rig:
 
 
 @asynccontextmanager
-async def watching(cluster: FakeCluster, wanted: Wanted) -> AsyncIterator[Rig]:
-    rig = Rig(cluster, wanted)
-    task = asyncio.create_task(rig.source.watch(rig.deliver, rig.report, rig.around))
+async def watching(cluster: FakeCluster, wanted: Wanted) -> AsyncIterator[RunningSource]:
+    running = RunningSource(cluster, wanted)
+    task = asyncio.create_task(
+        running.source.watch(running.deliver, running.report, running.around)
+    )
     try:
-        yield rig
+        yield running
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        assert rig.api.closed
+        assert running.api.closed
 
 
 def service(name: str, namespace: str = "shop") -> dict[str, Any]:
@@ -157,11 +159,11 @@ def test_what_is_watched(wanted: Wanted, expected: list[str]) -> None:
             labels = {"multicluster.kubernetes.io/service-name": "all"}
             meta = {"name": "all-x", "namespace": "shop", "labels": labels}
             cluster.apply({"kind": "EndpointSlice", "metadata": meta, "addressType": "IPv4"})
-        async with watching(cluster, wanted) as rig:
-            await rig.until(lambda: "synced" in rig.events)
-            assert rig.events[-1] == "synced"
-            assert sorted(rig.events[:-1]) == sorted(expected)
-            assert rig.settled == 1
+        async with watching(cluster, wanted) as running:
+            await running.until(lambda: "synced" in running.events)
+            assert running.events[-1] == "synced"
+            assert sorted(running.events[:-1]) == sorted(expected)
+            assert running.settled == 1
 
     asyncio.run(run())
 
@@ -170,23 +172,23 @@ def test_synced_comes_once_and_after_everything() -> None:
     async def run() -> None:
         cluster = small_cluster()
         cluster.hold_sync()
-        async with watching(cluster, Wanted()) as rig:
-            await rig.until(lambda: len(rig.events) == len(ALL))
-            assert "synced" not in rig.events
+        async with watching(cluster, Wanted()) as running:
+            await running.until(lambda: len(running.events) == len(ALL))
+            assert "synced" not in running.events
             cluster.release_sync()
-            await rig.until(lambda: "synced" in rig.events)
+            await running.until(lambda: "synced" in running.events)
             cluster.expire_watches()
             cluster.apply(service("late"))
-            await rig.until(lambda: "+Service shop/late" in rig.events)
-            assert rig.events.count("synced") == 1
+            await running.until(lambda: "+Service shop/late" in running.events)
+            assert running.events.count("synced") == 1
 
     asyncio.run(run())
 
 
 def test_an_empty_cluster_is_synced() -> None:
     async def run() -> None:
-        async with watching(FakeCluster(), Wanted(pods=True)) as rig:
-            await rig.until(lambda: rig.events == ["synced"])
+        async with watching(FakeCluster(), Wanted(pods=True)) as running:
+            await running.until(lambda: running.events == ["synced"])
 
     asyncio.run(run())
 
@@ -197,9 +199,9 @@ def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> Non
         for plural in ("services", "endpointslices"):
             cluster.grant(plural, "shop", "empty")
         cluster.revoke("namespaces")
-        async with watching(cluster, Wanted(namespaces=("shop", "empty"))) as rig:
-            await rig.until(lambda: "synced" in rig.events)
-            assert sorted(rig.events) == [
+        async with watching(cluster, Wanted(namespaces=("shop", "empty"))) as running:
+            await running.until(lambda: "synced" in running.events)
+            assert sorted(running.events) == [
                 "+EndpointSlice shop/web-x",
                 "+Namespace empty",
                 "+Namespace shop",
@@ -207,12 +209,12 @@ def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> Non
                 "synced",
             ]
             cluster.apply(service("late"))
-            await rig.until(lambda: "+Service shop/late" in rig.events)
-            assert sorted(line for line in rig.log if line.startswith("services")) == [
+            await running.until(lambda: "+Service shop/late" in running.events)
+            assert sorted(line for line in running.log if line.startswith("services")) == [
                 "services of the whole cluster are forbidden to this account; "
                 "watching those of shop empty alone"
             ]
-            assert [line for line in rig.log if "taken to exist" in line]
+            assert [line for line in running.log if "taken to exist" in line]
 
     asyncio.run(run())
 
@@ -221,11 +223,11 @@ def test_rights_over_namespaces_by_name_are_used() -> None:
     async def run() -> None:
         cluster = small_cluster()
         cluster.grant("namespaces", "shop")
-        async with watching(cluster, Wanted(namespaces=("shop",))) as rig:
-            await rig.until(lambda: "synced" in rig.events)
-            assert "+Namespace shop" in rig.events
+        async with watching(cluster, Wanted(namespaces=("shop",))) as running:
+            await running.until(lambda: "synced" in running.events)
+            assert "+Namespace shop" in running.events
             cluster.delete({"kind": "Namespace", "metadata": {"name": "shop"}})
-            await rig.until(lambda: "-Namespace shop" in rig.events)
+            await running.until(lambda: "-Namespace shop" in running.events)
 
     asyncio.run(run())
 
@@ -234,13 +236,13 @@ def test_without_namespaces_what_is_forbidden_is_waited_for() -> None:
     async def run() -> None:
         cluster = small_cluster()
         cluster.revoke("services")
-        async with watching(cluster, Wanted()) as rig:
-            await rig.until(lambda: bool(rig.log))
-            assert "the server forbids it (403)" in rig.log[0]
-            assert "grant list and watch on it" in rig.log[0]
-            assert "synced" not in rig.events
+        async with watching(cluster, Wanted()) as running:
+            await running.until(lambda: bool(running.log))
+            assert "the server forbids it (403)" in running.log[0]
+            assert "grant list and watch on it" in running.log[0]
+            assert "synced" not in running.events
             cluster.grant("services")
-            await rig.until(lambda: "synced" in rig.events)
+            await running.until(lambda: "synced" in running.events)
 
     asyncio.run(run())
 
@@ -250,12 +252,12 @@ def test_an_event_that_cannot_be_handled_costs_itself_alone(
 ) -> None:
     async def run() -> None:
         cluster = small_cluster()
-        async with watching(cluster, Wanted()) as rig:
-            await rig.until(lambda: "synced" in rig.events)
-            rig.broken = "bad"
+        async with watching(cluster, Wanted()) as running:
+            await running.until(lambda: "synced" in running.events)
+            running.broken = "bad"
             cluster.apply(service("bad"))
             cluster.apply(service("good"))
-            await rig.until(lambda: "+Service shop/good" in rig.events)
+            await running.until(lambda: "+Service shop/good" in running.events)
         assert "shop/bad could not be handled and is left out" in caplog.text
 
     asyncio.run(run())
@@ -264,11 +266,11 @@ def test_an_event_that_cannot_be_handled_costs_itself_alone(
 def test_an_object_of_a_wrong_form_is_reported() -> None:
     async def run() -> None:
         cluster = small_cluster()
-        async with watching(cluster, Wanted()) as rig:
-            await rig.until(lambda: "synced" in rig.events)
+        async with watching(cluster, Wanted()) as running:
+            await running.until(lambda: "synced" in running.events)
             cluster.apply({**service("bad"), "spec": 5})
-            await rig.until(lambda: bool(rig.log))
-            assert rig.log == [
+            await running.until(lambda: bool(running.log))
+            assert running.log == [
                 "Service shop/bad: Expected `object`, got `int` - at `$.object.spec`"
             ]
 
@@ -277,12 +279,12 @@ def test_an_object_of_a_wrong_form_is_reported() -> None:
 
 def test_silence_and_check() -> None:
     async def run() -> None:
-        async with watching(small_cluster(), Wanted()) as rig:
-            assert rig.source.silence(0.0) == float("inf")
-            await rig.until(lambda: "synced" in rig.events)
+        async with watching(small_cluster(), Wanted()) as running:
+            assert running.source.silence(0.0) == float("inf")
+            await running.until(lambda: "synced" in running.events)
             now = asyncio.get_running_loop().time()
-            assert rig.source.silence(now + 7) == pytest.approx(7.0, abs=1.0)
-            assert rig.source.check() == ["no token"]
+            assert running.source.silence(now + 7) == pytest.approx(7.0, abs=1.0)
+            assert running.source.check() == ["no token"]
 
     asyncio.run(run())
 
@@ -292,13 +294,13 @@ def test_objects_lists_beside_the_watches() -> None:
         cluster = small_cluster()
         for number in range(1200):
             cluster.apply(service(f"s-{number}"))
-        async with watching(cluster, Wanted()) as rig:
-            await rig.until(lambda: "synced" in rig.events)
-            found = await rig.source.objects()
+        async with watching(cluster, Wanted()) as running:
+            await running.until(lambda: "synced" in running.events)
+            found = await running.source.objects()
             assert len(found) == 1206
             cluster.revoke("services")
             with pytest.raises(Unreachable, match="services cannot be listed: 403"):
-                await rig.source.objects()
+                await running.source.objects()
 
     asyncio.run(run())
 

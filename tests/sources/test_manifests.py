@@ -15,8 +15,8 @@ import hsdns
 from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources.manifests import Manifests
-from tests.support.object_lines import object_lines
-from tests.support.requests import FakeRuntime
+from tests.support.cluster.object_lines import object_lines
+from tests.support.plugins.runtime import FakeRuntime
 
 DATA = Path(__file__).parent.parent / "data"
 DEMO = Path(hsdns.__file__).parent / "demo"

@@ -18,9 +18,9 @@ from hsdns.cluster.snapshot import pieces
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.sources import snapshot_file as module
 from hsdns.sources.snapshot_file import FIRST_SECONDS, PAUSE_SECONDS, SnapshotFile, show_serving
-from tests.support.cluster import endpoint_slice, namespace, pod, service, upserts
-from tests.support.requests import FakeRuntime
-from tests.support.sockets import LOOPS, run
+from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
+from tests.support.coroutines.event_loops import LOOPS, run
+from tests.support.plugins.runtime import FakeRuntime
 
 SAVED = 1_700_000_000.0
 

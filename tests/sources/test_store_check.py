@@ -9,7 +9,7 @@ from hsdns.cluster.objects import Namespace, Object, ObjectMeta, Synced, Upserte
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.store_check import check_interval, check_store
-from tests.support.requests import FakeRuntime
+from tests.support.plugins.runtime import FakeRuntime
 
 
 @pytest.mark.parametrize(

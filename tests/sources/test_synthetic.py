@@ -11,7 +11,7 @@ from hsdns.cluster.objects import EndpointSlice, Event, Service, Synced, Upserte
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources.synthetic import Pace, Synthetic
 from hsdns.sources.synthetic_cluster import Shape
-from tests.support.requests import FakeRuntime
+from tests.support.plugins.runtime import FakeRuntime
 
 
 def setup(line: str) -> Synthetic:

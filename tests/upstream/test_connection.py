@@ -20,9 +20,9 @@ from hsdns.wire.framing import frame
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
-from tests.support import sockets
-from tests.support.sockets import LOOPS
-from tests.support.upstreams import OTHER_LOOPBACK, answer, serve
+from tests.support.coroutines import event_loops
+from tests.support.coroutines.event_loops import LOOPS
+from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, answer, serve
 
 QUERY = encode_query(Query.ask(Name.from_text("www.example.org."), RRType.A), 0x1234)
 NOISE = b"\x12\x35" + bytes(10)
@@ -32,7 +32,7 @@ REPLY = b"\x12\x34" + bytes(10)
 @pytest.fixture(params=sorted(LOOPS), autouse=True)
 def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Play each test on both event loops, whose transports are not alike."""
-    monkeypatch.setattr(asyncio, "run", partial(sockets.run, loop=request.param))
+    monkeypatch.setattr(asyncio, "run", partial(event_loops.run, loop=request.param))
 
 
 class Sent(asyncio.DatagramTransport):

@@ -20,17 +20,11 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import CD, RD, Query, Reply
 from hsdns.wire.name import Name
-from tests.support.doh_upstream import serve_doh
-from tests.support.requests import FakeRuntime, section
-from tests.support.upstreams import (
-    OTHER_LOOPBACK,
-    Answer,
-    Certificate,
-    answer,
-    make_certificate,
-    serve,
-    silence,
-)
+from tests.support.plugins.requests import section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.upstreams.certificate import Certificate, make_certificate
+from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, Answer, answer, serve, silence
+from tests.support.upstreams.doh_upstream import serve_doh
 
 A = "www.example.org. 5 IN A 192.0.2.1"
 QUERY = Query.ask(Name.from_text("www.example.org."), RRType.A)

@@ -14,10 +14,11 @@ from hsdns.upstream.faults import Misbehaviour
 from hsdns.upstream.https import HttpsLine, connect_https
 from hsdns.upstream.target import Target
 from hsdns.upstream.tls import HTTP2
-from tests.support import sockets
-from tests.support.doh_upstream import Asked, DohUpstream, serve_doh
-from tests.support.sockets import LOOPS
-from tests.support.upstreams import Answer, Certificate, answer, make_certificate, silence
+from tests.support.coroutines import event_loops
+from tests.support.coroutines.event_loops import LOOPS
+from tests.support.upstreams.certificate import Certificate, make_certificate
+from tests.support.upstreams.dns_upstream import Answer, answer, silence
+from tests.support.upstreams.doh_upstream import Asked, DohUpstream, serve_doh
 
 NAME = "dns.example.net"
 FOUND = answer("www.example.org. 5 IN A 192.0.2.1")
@@ -28,7 +29,7 @@ QUERY = b"\0\0" + WIRE[2:]
 @pytest.fixture(params=sorted(LOOPS), autouse=True)
 def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Play each test on both event loops, whose transports are not alike."""
-    monkeypatch.setattr(asyncio, "run", partial(sockets.run, loop=request.param))
+    monkeypatch.setattr(asyncio, "run", partial(event_loops.run, loop=request.param))
 
 
 @pytest.fixture(scope="module")

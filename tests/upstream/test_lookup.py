@@ -12,7 +12,7 @@ from hsdns.upstream import lookup
 from hsdns.upstream.lookup import find_targets
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.iana import Rcode
-from tests.support.upstreams import Answer, answer, serve, silence
+from tests.support.upstreams.dns_upstream import Answer, answer, serve, silence
 
 HOST = HostTarget("dns", "dns.example.net", 5353, None, Position("Corefile", 2, 11))
 V4 = "dns.example.net. 5 IN A 192.0.2.1"

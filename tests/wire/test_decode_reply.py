@@ -15,7 +15,7 @@ from hsdns.wire.decode_reply import BadReply, WrongQuestion, decode_header, deco
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
-from tests.support.requests import section
+from tests.support.plugins.requests import section
 
 QUERY = Query.ask(Name.from_text("www.example.org."), RRType.A)
 QUESTION = QUERY.question_wire

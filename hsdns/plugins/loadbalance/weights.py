@@ -107,7 +107,9 @@ class WeightsFile:
             except OSError as error:
                 log.error("plugin/loadbalance: %s", self._unreadable(error))
             except BadWeights as error:
-                log.error("plugin/loadbalance: %s:%s; what it said before stays", self._path, error)
+                log.error(
+                    "plugin/loadbalance: %s:%s; still using the previous weights", self._path, error
+                )
 
     def _read(self) -> tuple[str, Weights] | None:
         """What it says; None where that is what it said before.  Called in a thread, it changes nothing."""

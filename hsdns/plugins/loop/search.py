@@ -84,7 +84,7 @@ class LoopSearch:
         if not self._left_out:
             return ""
         named = ", ".join(map(str, self._left_out))
-        return f"not asked, since queries sent there come back here: {named}"
+        return f"disabled, because queries sent to it come back to this server: {named}"
 
     def run(self, runtime: Runtime) -> None:
         """Begin to ask each upstream, all at once."""
@@ -153,8 +153,8 @@ class LoopSearch:
         self._count(upstream, 1)
         _log.error(
             'plugin/loop: Loop (%s -> %s) detected for zone "%s": a query sent to upstream %s came back to this '
-            "server; it is not asked any more, others are; name another upstream, for instance not a resolv.conf that "
-            "points to a stub on this host",
+            "server; it is disabled, the others stay enabled; configure another upstream, for example not a "
+            "resolv.conf that points to a stub on this host",
             Target("dns", *came_from.client),
             Target("dns", *came_from.local),
             self._zone.to_text(),
@@ -166,7 +166,7 @@ class LoopSearch:
         self._left_out.remove(upstream)
         self._count(upstream, -1)
         _log.info(
-            "plugin/loop: upstream %s sends queries back to this server no more; it is asked again",
+            "plugin/loop: upstream %s no longer sends queries back to this server; it is enabled again",
             upstream,
         )
 

@@ -12,7 +12,7 @@ from hsdns.cluster.controllers.address import AddressPool, pod_pools
 from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.objects import Object, ServiceImport
 from hsdns.sources.manifest_file import read_manifest_file
-from tests.support.object_lines import object_lines, simulated
+from tests.support.cluster.object_lines import object_lines, simulated
 
 SERVICE = (
     "{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop},"

@@ -4,7 +4,7 @@ import pytest
 
 from loadtest.answering.cluster import Question
 from loadtest.answering.dnsperf import Counted, counted, latencies, write_questions
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 PRINTED = """\
 [Status] Sending queries (to 127.0.0.1:20001)

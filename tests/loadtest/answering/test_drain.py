@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from loadtest.answering.drain import Filler
-from loadtest.watch.process import Failed
+from loadtest.process import Failed
 
 pytestmark = pytest.mark.sockets
 

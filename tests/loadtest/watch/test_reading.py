@@ -1,13 +1,13 @@
 import pytest
 
+from loadtest.apiserver.objects import changed_address, endpoint_slice, namespaces
+from loadtest.process import Memory, cpu_ticks_of, memory_of
 from loadtest.watch.churn import Load, Sample, match
 from loadtest.watch.cli import parser, plan_of
 from loadtest.watch.dns import question, shows
-from loadtest.watch.fake_api import Change
+from loadtest.watch.fake_api_process import Change
 from loadtest.watch.latency import is_whole
-from loadtest.watch.objects import changed_address, endpoint_slice, namespaces
 from loadtest.watch.plan import Plan, latency_size
-from loadtest.watch.process import Memory, cpu_ticks_of, memory_of
 from loadtest.watch.watched_slice import WatchedSlice
 
 # --- /proc ---

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
+from loadtest.figures import Spread
+from loadtest.process import Failed
 from loadtest.watch.churn import Churn, Load
-from loadtest.watch.figures import Spread
 from loadtest.watch.latency import Latency
-from loadtest.watch.process import Failed
 from loadtest.watch.report import BEGIN, END, Results, as_json, replace_section, section, table
 from loadtest.watch.startup import Startup
 

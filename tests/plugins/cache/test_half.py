@@ -7,7 +7,7 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 from hsdns.wire.outcome import Outcome
-from tests.support.requests import make_request, reply
+from tests.support.plugins.requests import make_request, reply
 
 A = "www.example.org. 60 IN A 192.0.2.1"
 SOA = "example.org. 30 IN SOA ns.example.org. host.example.org. 1 7200 1800 86400 60"

@@ -4,7 +4,7 @@ import pytest
 
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.cache.options import Prefetch, Stale
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up, setup_error
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from hsdns.plugins.cache.store import Entry, Key, Store
 from hsdns.wire.iana import Rcode
-from tests.support.requests import reply, section
+from tests.support.plugins.requests import reply, section
 
 A = "www.example.org. 30 IN A 192.0.2.1"
 

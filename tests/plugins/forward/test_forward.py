@@ -12,18 +12,19 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.forward import Forward
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.doh_upstream import serve_doh
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up
-from tests.support.upstreams import (
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up
+from tests.support.upstreams.certificate import make_certificate
+from tests.support.upstreams.dns_upstream import (
     OTHER_LOOPBACK,
     Answer,
     Upstream,
     answer,
-    make_certificate,
     serve,
     silence,
 )
+from tests.support.upstreams.doh_upstream import serve_doh
 
 A = "www.example.org. 5 IN A 192.0.2.1"
 FOUND = answer(A)

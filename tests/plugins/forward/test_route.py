@@ -10,7 +10,7 @@ from hsdns.upstream.exchange import Manner
 from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.name import Name
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up, setup_error
 
 
 def test_defaults() -> None:

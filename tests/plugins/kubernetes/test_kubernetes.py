@@ -35,18 +35,12 @@ from hsdns.sources.synthetic_cluster import Shape
 from hsdns.wire.iana import Rcode, rcode_to_text
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import ROOT, Name
-from tests.support.cluster import (
-    Cluster,
-    deletes,
-    endpoint_slice,
-    namespace,
-    pod,
-    service,
-    upserts,
-)
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import directives, make_block, set_up
+from tests.support.cluster.kubernetes_plugin import Cluster
+from tests.support.cluster.objects import deletes, endpoint_slice, namespace, pod, service, upserts
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import directives, make_block, set_up
 
 SERIAL = 1_700_000_000
 ZONE = "testns.svc.cluster.local."

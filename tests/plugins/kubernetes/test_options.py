@@ -22,7 +22,7 @@ from hsdns.sources.api_server import ApiServer
 from hsdns.sources.manifests import Manifests
 from hsdns.sources.synthetic import Synthetic
 from hsdns.wire.name import Name
-from tests.support.setup import directives, make_block
+from tests.support.plugins.setup import directives, make_block
 
 ZONES = (Name.from_text("cluster.local"), Name.from_text("clusterset.local"))
 NOTHING: dict[str, Any] = {

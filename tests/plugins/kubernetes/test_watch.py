@@ -24,11 +24,13 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.server.lifecycle import Server
 from hsdns.sources.synthetic import Synthetic
 from hsdns.sources.synthetic_cluster import Shape
+from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
-from tests.support.fake_api import FakeApi
-from tests.support.requests import FakeRuntime
-from tests.support.setup import set_up
-from tests.support.sockets import UdpClient, query, run, summary, until
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import UdpClient
+from tests.support.coroutines.event_loops import run, until
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up
 
 ROUNDS = "bind 127.0.0.1\nerrors\n"
 
@@ -160,7 +162,7 @@ def test_an_instance_that_has_not_been_started_ends_no_watch() -> None:
     run(test())
 
 
-class Site:
+class ReloadableServer:
     """A server of a cluster behind an API server, with a Corefile that can be rewritten."""
 
     def __init__(self, folder: Path, api: FakeApi) -> None:
@@ -191,18 +193,18 @@ class Site:
 
 
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[Site]:
+async def serving(folder: Path) -> AsyncIterator[ReloadableServer]:
     """A site that has started."""
     async with FakeApi() as api:
         api.apply({"kind": "Namespace", "metadata": {"name": "shop"}})
         api.apply(service("web", "10.0.0.1"))
-        site = Site(folder, api)
-        site.write(ROUNDS)
-        await site.server.start()
+        reloadable = ReloadableServer(folder, api)
+        reloadable.write(ROUNDS)
+        await reloadable.server.start()
         try:
-            yield site
+            yield reloadable
         finally:
-            await site.server.close()
+            await reloadable.server.close()
 
 
 def service(name: str, address: str) -> dict[str, Any]:
@@ -222,25 +224,27 @@ def is_known(store: Store, key: Key) -> bool:
 @pytest.mark.sockets
 def test_a_reload_lists_again_only_what_its_block_says_anew(tmp_path: Path) -> None:
     async def test() -> None:
-        async with serving(tmp_path) as site:
-            api, name = site.api, "web.shop.svc.cluster.local."
+        async with serving(tmp_path) as reloadable:
+            api, name = reloadable.api, "web.shop.svc.cluster.local."
             begun = list(api.requests)
             assert len(begun) == 3
             for number, around in enumerate(("log", "cache 30", "loadbalance"), 1):
-                site.write(ROUNDS + around)
-                assert await site.server.reload()
+                reloadable.write(ROUNDS + around)
+                assert await reloadable.server.reload()
                 assert api.requests == begun
-                assert "10.0.0.1" in await site.ask(name)
+                assert "10.0.0.1" in await reloadable.ask(name)
                 # What happens after a reload is seen as before.
                 api.apply(service(f"new-{number}", f"10.0.1.{number}"))
                 key = (b"shop", b"new-%d" % number)
-                await until(partial(is_known, site.store, key), "the new Service")
-                assert f"10.0.1.{number}" in await site.ask(f"new-{number}.shop.svc.cluster.local.")
-            site.write(ROUNDS, "ttl 30")
-            assert await site.server.reload()
+                await until(partial(is_known, reloadable.store, key), "the new Service")
+                assert f"10.0.1.{number}" in await reloadable.ask(
+                    f"new-{number}.shop.svc.cluster.local."
+                )
+            reloadable.write(ROUNDS, "ttl 30")
+            assert await reloadable.server.reload()
             assert len(api.requests) == 2 * len(begun)
             await until(lambda: len(api.cluster.watches) == len(begun), "the old watches end")
-            assert "10.0.0.1" in await site.ask(name)
+            assert "10.0.0.1" in await reloadable.ask(name)
 
     run(test())
 
@@ -248,16 +252,16 @@ def test_a_reload_lists_again_only_what_its_block_says_anew(tmp_path: Path) -> N
 @pytest.mark.sockets
 def test_a_reload_that_fails_ends_no_watch(tmp_path: Path) -> None:
     async def test() -> None:
-        async with serving(tmp_path) as site:
-            begun = list(site.api.requests)
+        async with serving(tmp_path) as reloadable:
+            begun = list(reloadable.api.requests)
             missing = tmp_path / "weights"
-            site.write(ROUNDS + f"loadbalance weighted {missing} {{\nreload 0s\n}}")
-            assert not await site.server.reload()
-            assert site.api.requests == begun
-            assert len(site.api.cluster.watches) == len(begun)
-            site.api.apply(service("late", "10.0.2.1"))
-            await until(partial(is_known, site.store, (b"shop", b"late")), "the late Service")
-            assert "10.0.2.1" in await site.ask("late.shop.svc.cluster.local.")
+            reloadable.write(ROUNDS + f"loadbalance weighted {missing} {{\nreload 0s\n}}")
+            assert not await reloadable.server.reload()
+            assert reloadable.api.requests == begun
+            assert len(reloadable.api.cluster.watches) == len(begun)
+            reloadable.api.apply(service("late", "10.0.2.1"))
+            await until(partial(is_known, reloadable.store, (b"shop", b"late")), "the late Service")
+            assert "10.0.2.1" in await reloadable.ask("late.shop.svc.cluster.local.")
 
     run(test())
 

@@ -10,9 +10,10 @@ import pytest
 from hsdns.plugins.loadbalance import Loadbalance, prefer, shuffle
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, rr, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, rr, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 CNAME = "www.example.org. 5 IN CNAME a.example.org."
 A = [f"a.example.org. 5 IN A 192.0.2.{k}" for k in (1, 2, 3)]

@@ -13,9 +13,10 @@ import pytest
 from hsdns.corefile.tree import CorefileError, Position
 from hsdns.plugins.loadbalance import weights
 from hsdns.plugins.loadbalance.weights import BadWeights, Weights, WeightsFile
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, rr
-from tests.support.sockets import run, until
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import run, until
+from tests.support.plugins.requests import rr
+from tests.support.plugins.runtime import FakeRuntime
 
 WHERE = Position("Corefile", 2, 22)
 TEXT = """
@@ -163,6 +164,6 @@ def test_it_is_read_again_and_a_fault_keeps_what_it_said(
     assert [record.message.replace(str(path), "PATH") for record in caplog.records] == [
         "plugin/loadbalance: Successfully reloaded weight file PATH",
         "plugin/loadbalance: Successfully reloaded weight file PATH",
-        "plugin/loadbalance: PATH:1: 3 words; write a name, or an address and its weight; what it said before stays",
+        "plugin/loadbalance: PATH:1: 3 words; write a name, or an address and its weight; still using the previous weights",
         'plugin/loadbalance: weight file "PATH" cannot be read: No such file or directory',
     ]

@@ -12,10 +12,11 @@ from hsdns.upstream.target import Target
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with
-from tests.support.setup import directives, make_block, set_up, setup_error
-from tests.support.upstreams import Answer, answer, serve, silence
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import directives, make_block, set_up, setup_error
+from tests.support.upstreams.dns_upstream import Answer, answer, serve, silence
 
 FOUND = Reply()
 

@@ -17,10 +17,11 @@ from hsdns.upstream.exchange import Upstream
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with
-from tests.support.setup import set_up
-from tests.support.upstreams import answer, serve
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up
+from tests.support.upstreams.dns_upstream import answer, serve
 
 REFUSED = answer(rcode=Rcode.REFUSED)
 
@@ -153,7 +154,7 @@ def test_only_the_upstream_that_leads_back_is_left_out_until_it_does_no_more(
             circle.on_sleep = mend
             with caplog.at_level(logging.INFO, "hsdns"):
                 await circle.search()
-            remark = f"not asked, since queries sent there come back here: {address}"
+            remark = f"disabled, because queries sent to it come back to this server: {address}"
             assert seen == [([False, True], remark, {address: 1})] * 3
             assert circle.slept == [RECHECK] * 3
             assert circle.visits == [unwritten(Rcode.REFUSED)] * 2
@@ -162,9 +163,9 @@ def test_only_the_upstream_that_leads_back_is_left_out_until_it_does_no_more(
             assert circle.plugin.remark() == ""
             assert [record.getMessage() for record in caplog.records] == [
                 f'plugin/loop: Loop (192.0.2.7:40000 -> 127.0.0.1:53) detected for zone ".": a query sent to upstream '
-                f"{address} came back to this server; it is not asked any more, others are; name another upstream, for "
-                "instance not a resolv.conf that points to a stub on this host",
-                f"plugin/loop: upstream {address} sends queries back to this server no more; it is asked again",
+                f"{address} came back to this server; it is disabled, the others stay enabled; configure another upstream, "
+                "for example not a resolv.conf that points to a stub on this host",
+                f"plugin/loop: upstream {address} no longer sends queries back to this server; it is enabled again",
             ]
 
     asyncio.run(run())

@@ -11,9 +11,9 @@ import pytest
 from hsdns.chain import HttpHandler
 from hsdns.plugins import pprof
 from hsdns.plugins.pprof import INDEX, Pprof, ProfilePage
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,15 @@ from hsdns.server.lifecycle import Server, StartError
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.cluster import service
-from tests.support.cluster_server import ClusterServer
-from tests.support.kept import cluster_objects
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import directives, make_block, set_up, setup_error
-from tests.support.sockets import UdpClient, query, run, summary, until
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import UdpClient
+from tests.support.cluster.objects import service
+from tests.support.coroutines.event_loops import run, until
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import directives, make_block, set_up, setup_error
+from tests.support.servers.cluster_server import ClusterServer
+from tests.support.servers.memory_server import cluster_objects
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/plugins/python.md").read_text()
@@ -754,19 +757,19 @@ def test_the_block_has_a_table_only_if_the_class_says_so(folder: Path, cacheable
     objects = cluster_objects(service("default/web", "10.96.0.80"))
 
     async def go() -> None:
-        async with ClusterServer(folder, KEPT, objects) as site:
+        async with ClusterServer(folder, KEPT, objects) as cluster_server:
             with UdpClient() as client:
                 for name, answer in (
                     ("web.default.svc.cluster.local.", "2 IN A 10.96.0.80"),
                     ("own.default.svc.cluster.local.", "7 IN A 192.0.2.9"),
                 ):
                     for _ in range(5):
-                        wire, _ = await client.ask(query(name).to_wire(), site.address)
+                        wire, _ = await client.ask(query(name).to_wire(), cluster_server.address)
                         assert summary(wire) == f"1 NOERROR qr aa rd | {name} {answer} |  | "
-            plugins = site.server.configuration.plugins
+            plugins = cluster_server.server.configuration.plugins
             (plugin,) = (each for each in plugins if isinstance(each, Python))
             asked = getattr(plugin._guards[0].user, "asked", 0)
             assert asked == (6 if cacheable else 10)
-            assert site.hits() == (4 if cacheable else 0)
+            assert cluster_server.hits() == (4 if cacheable else 0)
 
     run(go())

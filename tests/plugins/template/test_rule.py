@@ -5,8 +5,8 @@ import pytest
 from hsdns.gotemplate.values import Record
 from hsdns.plugins.template import read_rule
 from hsdns.plugins.template.rule import Hit, Miss, Rule
-from tests.support.requests import make_request
-from tests.support.setup import directives, make_block
+from tests.support.plugins.requests import make_request
+from tests.support.plugins.setup import directives, make_block
 
 
 def rule(text: str) -> Rule:

@@ -1,0 +1,187 @@
+"""Objects of one kind in the fake API server, and the history that its watches read.
+
+Path: fake_cluster.py -> Collection.
+Rule 1: an object is kept as the JSON that is sent, encoded once when it changes, and stamped with the resourceVersion
+        of that change.
+Rule 2: the history keeps both states of each change, so that a watch with a selector can tell what it saw before, and
+        an older snapshot can be made of the newest one.  It is bounded; what is older is answered with 410.
+"""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+Manifest = dict[str, Any]
+Key = tuple[str, str]  # namespace and name; a kind without namespaces has "default" there
+
+HISTORY: Final = (
+    50_000  # changes that are kept at least, and at most twice as many; a watch cache has as many
+)
+
+
+class Kind(NamedTuple):
+    """Where a kind of object is served; `bare` is what a bookmark of the kind holds beside its metadata."""
+
+    name: str
+    api_version: str
+    plural: str
+    namespaced: bool = True
+    bare: Mapping[str, Any] = {}
+
+    @property
+    def prefix(self) -> str:
+        """The URL path in front of the plural."""
+        return f"/{'apis' if '/' in self.api_version else 'api'}/{self.api_version}"
+
+    @property
+    def group(self) -> str:
+        """The API group, "" for the core."""
+        return self.api_version.rpartition("/")[0]
+
+
+KINDS: Final = (
+    Kind("Service", "v1", "services", bare={"spec": {}, "status": {"loadBalancer": {}}}),
+    Kind("Namespace", "v1", "namespaces", namespaced=False, bare={"spec": {}, "status": {}}),
+    Kind("Pod", "v1", "pods", bare={"spec": {"containers": None}, "status": {}}),
+    Kind(
+        "EndpointSlice",
+        "discovery.k8s.io/v1",
+        "endpointslices",
+        bare={"addressType": "", "endpoints": None, "ports": None},
+    ),
+    Kind("ServiceImport", "multicluster.x-k8s.io/v1alpha1", "serviceimports"),
+)
+
+
+class Stored(NamedTuple):
+    """An object as it was from one version on."""
+
+    version: int
+    data: bytes
+
+    @property
+    def manifest(self) -> Manifest:
+        """The object, decoded anew."""
+        found: Manifest = msgspec.json.decode(self.data)
+        return found
+
+
+class Change(NamedTuple):
+    """One step in the history of a kind; `before` is None for an addition, `after` for a deletion."""
+
+    version: int
+    key: Key
+    before: Stored | None
+    after: Stored | None
+
+
+class WatchCache:
+    """All objects of a kind, and how they came to be as they are."""
+
+    def __init__(self, kind: Kind, history: int = HISTORY) -> None:
+        self.kind = kind
+        self.objects: dict[Key, Stored] = {}
+        self.oldest = 0  # a watch from before this version is told 410
+        self.begin = 0  # the place of the oldest change that is kept, counted from the first ever
+        self._changes: list[Change] = []
+        self._limit = history
+        self._sorted: list[Key] | None = None
+
+    @property
+    def end(self) -> int:
+        """The place of the next change."""
+        return self.begin + len(self._changes)
+
+    def put(self, manifest: Mapping[str, Any], version: int) -> Manifest:
+        """Add or replace an object; one that has no uid keeps that of the object it replaces."""
+        after = copy.deepcopy(dict(manifest))
+        after["apiVersion"], after["kind"] = self.kind.api_version, self.kind.name
+        metadata = after.setdefault("metadata", {})
+        if self.kind.namespaced:
+            metadata.setdefault("namespace", "default")
+        key = key_of(after)
+        before = self.objects.get(key)
+        metadata["resourceVersion"] = str(version)
+        if "uid" not in metadata:
+            kept = before.manifest["metadata"]["uid"] if before is not None else None
+            metadata["uid"] = kept or f"{self.kind.plural}-{version}"
+        self.put_encoded(key, msgspec.json.encode(after), version)
+        return after
+
+    def put_encoded(self, key: Key, data: bytes, version: int) -> None:
+        """Add or replace an object whose JSON is ready, stamped with this very version."""
+        before, after = self.objects.get(key), Stored(version, data)
+        if before is None:
+            self._sorted = None
+        self.objects[key] = after
+        self._record(Change(version, key, before, after))
+
+    def remove(self, key: Key, version: int) -> None:
+        """Delete an object; KeyError if there is none."""
+        before = self.objects.pop(key)
+        self._sorted = None
+        self._record(Change(version, key, before, None))
+
+    def compact(self, version: int) -> None:
+        """Forget the history up to a version."""
+        self.oldest = max(self.oldest, version)
+        self._forget(self.place_after(version) - self.begin)
+
+    def rewind(self, version: int) -> None:
+        """Be as at a version that is still known, with no history: what a backup that is put back leaves."""
+        self.objects = dict(self.snapshot(version))
+        self._sorted = None
+        self._forget(len(self._changes))
+        self.oldest = version
+
+    def change(self, place: int) -> Change:
+        """The change at a place from `begin` to before `end`."""
+        return self._changes[place - self.begin]
+
+    def place_after(self, version: int) -> int:
+        """The place of the first change after a version."""
+        return self.begin + bisect_right(self._changes, version, key=lambda change: change.version)
+
+    def snapshot(self, version: int, after: Key | None = None) -> Iterator[tuple[Key, Stored]]:
+        """Yield the objects as they were at a version (`oldest` or newer), in order, beginning after a key."""
+        objects, keys = self.objects, self._keys()
+        place = self.place_after(version)
+        if place < self.end:
+            objects = dict(objects)
+            for change in reversed(self._changes[place - self.begin :]):
+                if change.before is None:
+                    objects.pop(change.key, None)
+                else:
+                    objects[change.key] = change.before
+            keys = sorted(objects)
+        begin = 0 if after is None else bisect_right(keys, after)
+        # A list, because the objects may change while it is read.
+        return iter([(key, objects[key]) for key in keys[begin:]])
+
+    def _keys(self) -> list[Key]:
+        if self._sorted is None:
+            self._sorted = sorted(self.objects)
+        return self._sorted
+
+    def _record(self, change: Change) -> None:
+        self._changes.append(change)
+        if (
+            len(self._changes) > 2 * self._limit
+        ):  # so that forgetting costs next to nothing a change
+            self.oldest = self._changes[-self._limit - 1].version
+            self._forget(self._limit + 1)
+
+    def _forget(self, count: int) -> None:
+        del self._changes[:count]
+        self.begin += count
+
+
+def key_of(manifest: Mapping[str, Any]) -> Key:
+    """Namespace and name; an object without a namespace is in `default`, as is one whose kind has none."""
+    metadata = manifest["metadata"]
+    return metadata.get("namespace", "default"), metadata["name"]

@@ -1,0 +1,144 @@
+"""One open watch of the fake API server: which lines are due.
+
+Path: FakeCluster.answer -> Watch -> the face that sends its lines.
+Rule 1: what is due is worked out when it is taken; a watch holds a place in the history, not events.
+Rule 2: a watch that has fallen behind the history that is kept is told 410 as ERROR event, and ends.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from loadtest.apiserver.faults import error_line, status_body
+from loadtest.apiserver.selectors import Selection
+from loadtest.apiserver.watch_cache import Change, Kind, Stored, WatchCache
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+class Watch:
+    """A watch; take() its lines.  `wake` is called when more may be due, `ended` says that no more will be."""
+
+    def __init__(
+        self,
+        collection: WatchCache,
+        selection: Selection,
+        since: int,
+        *,
+        bookmarks: bool = False,
+        initial: Iterable[bytes] = (),
+        initial_end: bytes | None = None,
+        is_held: Callable[[], bool] = lambda: False,
+        forget: Callable[[Watch], object] = lambda watch: None,
+    ) -> None:
+        self.collection = collection
+        self.bookmarks = bookmarks
+        self.ended = False
+        self.wake: Callable[[], None] = _nobody
+        self._selection = selection
+        self._since = (
+            since  # nothing up to this version is sent, not even when the counter has gone back
+        )
+        self._place = collection.place_after(since)
+        self._added: deque[tuple[int, bytes | None]] = deque()  # place and line; None ends
+        self._initial_end = initial_end
+        self._is_held = is_held
+        self._forget = forget
+        self._lines = self._due(initial)
+
+    def take(self, count: int | None = None) -> list[bytes]:
+        """Take the lines that are due now, at most `count` of them."""
+        taken: list[bytes] = []
+        while not self.ended and (count is None or len(taken) < count):
+            try:
+                line = next(self._lines)
+            except StopIteration:
+                self.close()
+                break
+            if line is None:
+                break
+            taken.append(line)
+        return taken
+
+    def add(self, line: bytes | None) -> None:
+        """Send these octets after all that is due by now; None ends the watch there."""
+        self._added.append((self.collection.end, line))
+        self.wake()
+
+    def close(self) -> None:
+        """End the watch here; what is due and was not taken is lost."""
+        if not self.ended:
+            self.ended = True
+            self._forget(self)
+            self.wake()
+
+    def seen(self, change: Change) -> bytes | None:
+        """Make of a change the event that this watch gets, None if it gets none."""
+        key, before, after = change.key, change.before, change.after
+        matches = self._selection.matches
+        matched = before is not None and matches(key, before)
+        if after is not None and matches(key, after):
+            return event_line(b"MODIFIED" if matched else b"ADDED", after.data)
+        if before is None or not matched:
+            return None
+        return event_line(b"DELETED", _last_state(before, change.version))
+
+    def _due(self, initial: Iterable[bytes]) -> Iterator[bytes | None]:
+        """Yield lines, and None where nothing more is due for now."""
+        yield from initial
+        while self._is_held():
+            yield None
+        if self._initial_end is not None:
+            yield self._initial_end
+        collection = self.collection
+        while True:
+            stop = self._added[0][0] if self._added else collection.end
+            if self._place < min(stop, collection.begin):
+                message = f"too old resource version ({collection.oldest})"
+                yield error_line(status_body(410, "Expired", message))
+                return
+            while self._place < stop:
+                change = collection.change(self._place)
+                self._place += 1
+                line = self.seen(change) if change.version > self._since else None
+                if line is not None:
+                    yield line
+                    if self._place < collection.begin:
+                        break  # history was cut while the line was under way
+            else:
+                if self._added:
+                    _, added = self._added.popleft()
+                    if added is None:
+                        return
+                    yield added
+                elif self._place >= collection.end:
+                    yield None
+
+
+def event_line(kind: bytes, data: bytes) -> bytes:
+    """Encode one watch event around an object's JSON."""
+    return b'{"type":"%b","object":%b}\n' % (kind, data)
+
+
+def bookmark_line(kind: Kind, version: int, *, ends_initial: bool = False) -> bytes:
+    """Encode a bookmark, with the fields that a server leaves in it."""
+    metadata: dict[str, object] = {"resourceVersion": str(version), "creationTimestamp": None}
+    if ends_initial:
+        metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+    bare = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": metadata, **kind.bare}
+    return event_line(b"BOOKMARK", msgspec.json.encode(bare))
+
+
+def _last_state(before: Stored, version: int) -> bytes:
+    """The object as it was, stamped with the version of its end."""
+    last = before.manifest
+    last["metadata"]["resourceVersion"] = str(version)
+    return msgspec.json.encode(last)
+
+
+def _nobody() -> None:
+    pass

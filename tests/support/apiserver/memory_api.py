@@ -1,0 +1,143 @@
+"""The fake API server without sockets, as a Transport: for tests of what stands above the connection.
+
+Path: hsdns/apiserver/watcher.py -> MemoryApi -> FakeCluster.
+Rule 1: no clock: a peer that falls silent is found out at once, and a healthy watch waits for the next change for ever.
+Rule 2: what is due comes in one chunk, or as the fault of the request cuts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from hsdns.apiserver.transport import Unreachable
+from loadtest.apiserver.fake_cluster import FakeCluster, Response
+from loadtest.apiserver.faults import FaultInjector
+from loadtest.apiserver.watch_stream import Watch
+
+SERVER = "https://192.0.2.1:6443"
+
+
+class MemoryApi:
+    """A Transport to a cluster.  `read_token` gives the token, anew after each 401; `up` False refuses connections."""
+
+    def __init__(self, cluster: FakeCluster, read_token: Callable[[], str] | None = None) -> None:
+        self.cluster = cluster
+        self.server = SERVER
+        self.up = True
+        self.closed = False
+        self._read_token = read_token
+        self._token: str | None = None
+        self._answers: set[MemoryAnswer] = set()
+
+    @asynccontextmanager
+    async def get(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[MemoryAnswer]:
+        """Ask the cluster."""
+        if not self.up:
+            raise Unreachable(f"{SERVER}: connection refused")
+        if self._token is None and self._read_token is not None:
+            self._token = self._read_token()
+        response = self.cluster.answer(path, query, self._token)
+        if response.fault.refused:
+            raise Unreachable(f"{SERVER}: the connection was closed before an answer came")
+        if response.status == 401:
+            self._token = None
+        answer = MemoryAnswer(response)
+        self._answers.add(answer)
+        try:
+            yield answer
+        finally:
+            self._answers.discard(answer)
+            answer.close()
+
+    async def close(self) -> None:
+        """End all connections."""
+        self.closed = True
+        self.cut_connections()
+
+    def cut_connections(self) -> None:
+        """Cut every answer that is under way."""
+        for answer in list(self._answers):
+            answer.cut()
+
+    def is_idle(self) -> bool:
+        """Whether every answer that is under way waits for a change; what is due has been taken."""
+        return all(answer.is_waiting for answer in self._answers)
+
+
+class MemoryAnswer:
+    """One answer, a Transport's Answer."""
+
+    def __init__(self, response: Response) -> None:
+        self.status = response.status
+        self.headers: Mapping[str, str] = _AnyCase(response.headers)
+        self.is_waiting = False
+        self._body = response.body
+        self._spoiler = FaultInjector(response.fault)
+        self._cut = False
+        self._changed = asyncio.Event()
+        if isinstance(self._body, Watch):
+            self._body.wake = self._wake
+
+    async def chunks(self, silence: Callable[[], float]) -> AsyncIterator[bytes]:
+        """Yield what is due, then wait; `silence()` is in seconds that nobody measures."""
+        spoiler, body = self._spoiler, self._body
+        while not self._is_cut():
+            self._changed.clear()
+            data = b"".join(body.take()) if isinstance(body, Watch) else body
+            for piece in spoiler.feed(data) if data and not spoiler.outcome else ():
+                yield piece
+                if self._is_cut():
+                    break
+            if self._is_cut() or spoiler.outcome == "cut":
+                break
+            if spoiler.outcome == "silent":
+                raise Unreachable(f"{SERVER}: nothing came for {silence():g} s")
+            if spoiler.outcome == "ended" or not isinstance(body, Watch) or body.ended:
+                return
+            self.is_waiting = not self._changed.is_set()
+            await self._changed.wait()
+        raise Unreachable(f"{SERVER}: the connection was cut")
+
+    async def text(self, limit: int) -> str:
+        """Read the body."""
+        data = b""
+        async for chunk in self.chunks(lambda: 1.0):
+            data += chunk
+            if len(data) >= limit:
+                break
+        return data[:limit].decode("utf-8", "replace")
+
+    def cut(self) -> None:
+        """Cut the connection; what was not taken is lost."""
+        self._cut = True
+        self._wake()
+
+    def close(self) -> None:
+        """Leave the answer."""
+        if isinstance(self._body, Watch):
+            self._body.close()
+
+    def _is_cut(self) -> bool:
+        return self._cut
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self.is_waiting = False
+
+
+class _AnyCase(dict[str, str]):
+    """Headers, looked up without regard to case."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        super().__init__({name.lower(): text for name, text in headers.items()})
+
+    def __getitem__(self, name: str) -> str:
+        return super().__getitem__(name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and super().__contains__(name.lower())
+
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override] # a str name is all that is asked
+        return super().get(name.lower(), default)

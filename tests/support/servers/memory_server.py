@@ -1,0 +1,210 @@
+"""A listener with an answer table, in memory: a Corefile, a cluster that is told what happens, a scripted clock.
+
+Path: tests only.
+Rule 1: the table and all that belongs to it are of one twin; without a twin there is no table.
+Rule 2: nothing waits: what a plugin would do beside the queries is not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+from hsdns import keeper as keeper_module
+from hsdns.assemble import Configuration, assemble
+from hsdns.chain import Endpoint, fold
+from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta, Synced, Upserted
+from hsdns.corefile.parser import parse
+from hsdns.keeper import Keeper, Policy
+from hsdns.plugins import ORDER
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.prometheus import Prometheus, QueryCounts
+from hsdns.query import QueryProcessor
+from hsdns.server.datagram import socket_address
+from hsdns.wire.decode import BadQuery, decode
+from hsdns.wire.encode import MAX_TCP_LEN, MIN_UDP_LEN, encode_query, udp_limit
+from hsdns.wire.iana import type_from_text
+from hsdns.wire.message import RD, Query
+from hsdns.wire.name import Name
+from hsdns.zones import Zones
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.runtime import Spawned
+from tests.support.servers.scripted_runtime import ScriptedRuntime
+from tests.support.servers.scripted_source import ScriptedSource
+
+CLIENT = Endpoint("192.0.2.1", 40000)
+V6 = Endpoint("2001:db8::1", 40000)
+LOCAL = Endpoint("192.0.2.53", 53)
+KUBERNETES = "kubernetes cluster.local in-addr.arpa ip6.arpa {\npods insecure\n}\n"
+
+
+class MemoryRuntime(ScriptedRuntime):
+    """A runtime whose processors have tables of one twin; plain() are the same chains without."""
+
+    def __init__(self, configuration: Configuration, twin: ModuleType | None) -> None:
+        super().__init__(configuration)
+        self.counts = QueryCounts(self.metrics)
+        self._twin = twin
+        if twin is not None:
+            self.counters = twin.Versions()
+        self.plain: dict[str, QueryProcessor] = {}
+        self.keepers: dict[str, Keeper] = {}
+        self.metrics.before_collect(self._fold)
+
+    def make(self) -> None:
+        """Make chains and tables, as the server does once the plugins have started."""
+        chains = {}
+        for block in self._configuration.blocks:
+            handlers = block.handlers
+            for handler, following in pairwise(handlers):
+                if isinstance(handler, Prometheus):
+                    handler.following = following.name
+            chains[id(block)] = fold(handlers, self._task) if handlers else None
+        for listener in self._configuration.listeners:
+            server = listener.listen.server
+            zones = {zone: chains[id(block)] for zone, block in listener.zones.items()}
+            found: Keeper | None = None
+            if self._twin is not None:
+                policies = {zone: Policy(block.handlers) for zone, block in listener.zones.items()}
+                versions: Any = self.counters  # the twin's
+                with patch.object(keeper_module, "AnswerTable", self._twin.AnswerTable):
+                    found = Keeper(server, policies, versions, self.counts)
+                self.keepers[server] = found
+            options: dict[str, Any] = {
+                "any_class": listener.any_class,
+                "entrances": listener.entrances(chains),
+                "on_refused": lambda request, reply: self.counts.count_dropped(
+                    request, reply, self.now - request.now
+                ),
+            }
+            self.processors[server] = QueryProcessor(server, Zones(zones), keeper=found, **options)
+            self.plain[server] = QueryProcessor(server, Zones(zones), **options)
+
+    def _fold(self) -> None:
+        for each in self.keepers.values():
+            each.fold()
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
+        """Drop it."""
+        coro.close()
+
+    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
+        """Drop it."""
+        coro.close()
+        return Spawned(coro)
+
+    def names_answered_first_changed(self) -> None:
+        """Make the tables anew."""
+        self.make()
+
+
+class MemoryServer:
+    """One listener."""
+
+    def __init__(
+        self,
+        corefile: str,
+        twin: ModuleType | None,
+        objects: Sequence[Object] = (),
+        *,
+        synced: bool = True,
+    ) -> None:
+        tree = parse("Corefile", text=corefile, environ={}, known_directives=frozenset(ORDER))
+        warnings: list[str] = []
+        self.configuration = assemble(tree, default_port=53, warn=warnings.append)
+        self.runtime = MemoryRuntime(self.configuration, twin)
+        self.plugins = [each for each in self.configuration.plugins if isinstance(each, Kubernetes)]
+        for plugin in self.plugins:
+            plugin.watch.source, plugin._startup_timeout = ScriptedSource([], synced=False), 0.0
+            if twin is not None:
+                plugin.watch.names = twin.ClusterNames()
+        for name in ORDER:
+            for each in self.configuration.plugins:
+                if each.name == name:
+                    finish(each.start(self.runtime))
+        self.runtime.make()
+        (self.server,) = (each.listen.server for each in self.configuration.listeners)
+        self.apply(*(Upserted(found) for found in objects))
+        if synced:
+            self.apply(Synced())
+
+    @property
+    def keeper(self) -> Keeper:
+        """What is kept now."""
+        return self.runtime.keepers[self.server]
+
+    def apply(self, *events: Event) -> None:
+        """Let something happen in the cluster, one step."""
+        for plugin in self.plugins:
+            plugin.store.apply(events)
+
+    def from_table(self, wire: bytes, protocol: str = "udp", *, v6: bool = False) -> bytes | None:
+        """What the table says; over UDP cut to the client's size.  Datagrams has the door for UDP itself."""
+        try:
+            limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(decode(wire))
+        except BadQuery:  # what cannot be decoded has no size of its own
+            limit = MIN_UDP_LEN
+        table = self.keeper.table
+        client = socket_address(V6 if v6 else CLIENT)
+        return table.lookup(wire, client=client, limit=limit, now=self.runtime.now)
+
+    def from_chain(
+        self, wire: bytes, protocol: str = "udp", *, stores: bool = True, client: Endpoint = CLIENT
+    ) -> bytes | None:
+        """What the chain says; its answer is learned, or not."""
+        runtime = self.runtime
+        processor = (runtime.processors if stores else runtime.plain)[self.server]
+        known = processor.keeper
+        if known is not None:
+            processor.keeper = _StoringOnly(known)  # type: ignore[assignment]  # it stands in for one
+        try:
+            reply = finish(processor.answer(wire, client, LOCAL, protocol, runtime.now))
+        finally:
+            processor.keeper = known
+        if known is not None:
+            known.flush()
+        return reply
+
+    def stores(self, question: str, **options: Any) -> bool:
+        """Tell whether the table answers a question by itself, after the chain did so once or twice."""
+        wire = ask(question, **options)
+        self.from_chain(wire)
+        self.from_chain(wire)  # the first NXDOMAIN of a region is its template
+        return self.from_table(wire) is not None
+
+
+class _StoringOnly:
+    """A keeper whose table knows nothing, but learns."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.dependencies = keeper.dependencies
+        self.enqueue = keeper.enqueue
+        self.table = self
+
+    @staticmethod
+    def lookup(*_: object, **__: object) -> None:
+        """Know nothing."""
+
+
+def ask(question: str, *, query_id: int = 7, flags: int = RD, **options: Any) -> bytes:
+    """The octets of a query for `QNAME [QTYPE]`; options are those of Query.ask()."""
+    qname, _, qtype = question.partition(" ")
+    query = Query.ask(
+        Name.from_text(qname),
+        type_from_text(qtype or "A"),
+        query_id=query_id,
+        flags=flags,
+        **options,
+    )
+    return encode_query(query, query_id)
+
+
+def cluster_objects(*objects: Object, namespaces: Sequence[str] = ("default",)) -> list[Object]:
+    """Objects behind the namespaces that they are in."""
+    return [
+        *(Namespace(ObjectMeta(name=name, resource_version="1")) for name in namespaces),
+        *objects,
+    ]

@@ -1,0 +1,85 @@
+"""hsdns as the subject of a scenario: in memory with a scripted clock, or on real sockets.
+
+Path: tests/test_scenarios.py -> Memory (query.py and the plugins) or Sockets (all of the server).
+Rule 1: the cluster comes from FedSource, which delivers what the scenario lists and, at an event, what has changed.
+Rule 2: Memory's time moves only when the scenario says so.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Sequence
+from typing import Any, Self
+
+import msgspec
+
+from hsdns.cluster import objects
+from hsdns.cluster.objects import Deleted, Synced, Upserted
+from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.corefile.tree import Token
+from tests.support.scenarios.scenario import Event, Manifest
+
+KINDS: dict[str, Any] = {
+    "Service": objects.Service,
+    "EndpointSlice": objects.EndpointSlice,
+    "Namespace": objects.Namespace,
+    "Pod": objects.Pod,
+    "ServiceImport": objects.ServiceImport,
+}
+
+
+class ScriptedSource:
+    """A cluster.source.Source that is told what happens; a copy of the cluster for each kubernetes block."""
+
+    def __init__(self, manifests: Sequence[Manifest], *, synced: bool) -> None:
+        self._events: list[objects.Event] = [Upserted(_object(manifest)) for manifest in manifests]
+        self._synced = synced
+        self._deliver: Deliver | None = None
+
+    @classmethod
+    def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
+        """Never called: scenarios do not name their source."""
+        raise NotImplementedError
+
+    def check(self) -> list[str]:
+        """Miss nothing."""
+        return []
+
+    def load(self, deliver: Deliver, report: Report) -> None:
+        """Deliver the cluster, unless the scenario begins before that."""
+        self._deliver = deliver
+        if self._synced:
+            deliver([*self._events, Synced()])
+
+    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
+        """Wait for nothing: feed() delivers."""
+
+    def silence(self, now: float) -> float:
+        """Never unsure: the scenario is the cluster."""
+        return 0.0
+
+    def feed(self, event: Event) -> None:
+        """Deliver what has changed, in one batch."""
+        assert self._deliver is not None, "loaded"
+        if event.synced:
+            self._deliver([*self._events, Synced()])
+            return
+        self._deliver(
+            [
+                (Deleted if verb == "delete" else Upserted)(_object(manifest))
+                for verb, manifest in event.changes
+            ]
+        )
+
+
+_versions = itertools.count(1)
+
+
+def _object(manifest: Manifest) -> objects.Object:
+    """Decode an object as a source would; each state has a resourceVersion of its own."""
+    stamped = copy.deepcopy(manifest)
+    stamped["metadata"]["resourceVersion"] = str(next(_versions))
+    kind = KINDS[manifest["kind"]]
+    found: objects.Object = msgspec.convert(stamped, kind)
+    return found

@@ -218,14 +218,14 @@ class ClusterAnswers:
         if isinstance(found, bytes):
             # Labels left of a pod's address are ignored, in the target too.
             target = Name.from_labels((*qname.below(zone)[-3:], *zone.labels))
-            asked_pod = self.lookup.parse(qname, zone)
-            assert asked_pod is not None, "found"
-            weight = max(1, 100 // self.lookup.pod_entries(found, asked_pod.namespace))
+            parsed = self.lookup.parse(qname, zone)
+            assert parsed is not None, "found"
+            weight = max(1, 100 // self.lookup.pod_entries(found, parsed.namespace))
             record = RR(qname.lowered(), RRType.SRV, self.ttl, srv(0, weight, 0, target))
             return (record,), (RR(target, schema.address_type(found), self.ttl, found),)
-        node, asked = found
-        value = self.lookup.values(zone)[asked.namespace, asked.name]
-        return schema.srv_records(value, node, asked, qname, zone, self.ttl)
+        node, parsed = found
+        value = self.lookup.values(zone)[parsed.namespace, parsed.name]
+        return schema.srv_records(value, node, parsed, qname, zone, self.ttl)
 
     def _ptr(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> tuple[RR, ...]:
         address = address_of(qname)

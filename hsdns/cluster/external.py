@@ -19,7 +19,7 @@ from typing import Final
 
 from hsdns.cluster.freshness import Dependencies, address_counter, service_counter
 from hsdns.cluster.lookup import NameLookup, NoSuchName
-from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.schema import address_type
 from hsdns.cluster.value import HEADLESS, NO_PORT, Entry, Key, ServiceValue
 from hsdns.wire.iana import RRType
@@ -40,20 +40,20 @@ class ExternalNames:
 
     def find(
         self, labels: tuple[bytes, ...], dependencies: Dependencies | None
-    ) -> tuple[tuple[Entry, ...], Asked]:
+    ) -> tuple[tuple[Entry, ...], ParsedName]:
         """The entries of the lower-case labels left of a zone; raise NoSuchName.  No entries mean NODATA."""
-        asked = parse(labels)
-        if asked is None or not self._lookup.is_exposed(asked.namespace, dependencies):
+        parsed = parse(labels)
+        if parsed is None or not self._lookup.is_exposed(parsed.namespace, dependencies):
             raise NoSuchName
-        if not asked.name:
-            return EMPTY, asked
+        if not parsed.name:
+            return EMPTY, parsed
         if dependencies is not None:
-            dependencies.add(service_counter(asked.namespace, asked.name))
-        value = self._services.values.get((asked.namespace, asked.name))
-        found = tuple(self._entries(value, asked)) if value is not None and value.kind else EMPTY
+            dependencies.add(service_counter(parsed.namespace, parsed.name))
+        value = self._services.values.get((parsed.namespace, parsed.name))
+        found = tuple(self._entries(value, parsed)) if value is not None and value.kind else EMPTY
         if not found:
             raise NoSuchName
-        return found, asked
+        return found, parsed
 
     def pointers(
         self, address: bytes, dependencies: Dependencies | None
@@ -85,27 +85,27 @@ class ExternalNames:
     ) -> Iterator[RR]:
         for (namespace, name), value in values:
             for left in _prefixes(value):
-                asked = parse((*left, name, namespace))
+                parsed = parse((*left, name, namespace))
                 try:
                     owner = Name.from_labels((*left, name, namespace, *zone.labels))
                 except ValueError:
                     continue
-                if asked is None:
+                if parsed is None:
                     continue
-                entries = tuple(self._entries(value, asked))
+                entries = tuple(self._entries(value, parsed))
                 if len(left) < 2:
                     yield from dict.fromkeys(_host(owner, each, ttl, srv_ttl) for each in entries)
-                yield from dict.fromkeys(srv_records(entries, asked, owner, zone, srv_ttl))
+                yield from dict.fromkeys(srv_records(entries, parsed, owner, zone, srv_ttl))
 
-    def _entries(self, value: ServiceValue, asked: Asked) -> Iterator[Entry]:
+    def _entries(self, value: ServiceValue, parsed: ParsedName) -> Iterator[Entry]:
         if not value.external:
-            if self._headless and (value.kind == HEADLESS or asked.endpoint):
-                yield from value.entries(asked.endpoint or None, asked.port, asked.protocol)
+            if self._headless and (value.kind == HEADLESS or parsed.endpoint):
+                yield from value.entries(parsed.endpoint or None, parsed.port, parsed.protocol)
             return
         for host in value.external:
             for port in value.ports:
-                if (not asked.port or port.name == asked.port) and (
-                    not asked.protocol or port.protocol == asked.protocol
+                if (not parsed.port or port.name == parsed.port) and (
+                    not parsed.protocol or port.protocol == parsed.protocol
                 ):
                     yield Entry(host, None, port.number)
 
@@ -125,28 +125,28 @@ def _prefixes(value: ServiceValue) -> list[tuple[bytes, ...]]:
     return found
 
 
-def parse(labels: tuple[bytes, ...]) -> Asked | None:
+def parse(labels: tuple[bytes, ...]) -> ParsedName | None:
     """Parse the labels left of the zone, at least one; None for names that cannot exist."""
     count = len(labels)
     if count == 1:
-        return Asked(SVC, labels[0])
+        return ParsedName(SVC, labels[0])
     if count == 2:
-        return Asked(SVC, labels[1], labels[0])
+        return ParsedName(SVC, labels[1], labels[0])
     if count == 3:
-        return Asked(SVC, labels[2], labels[1], endpoint=labels[0].removeprefix(b"_"))
+        return ParsedName(SVC, labels[2], labels[1], endpoint=labels[0].removeprefix(b"_"))
     if count == 4:
         port, protocol = (label.removeprefix(b"_") for label in labels[:2])
-        return Asked(SVC, labels[3], labels[2], port=port, protocol=protocol)
+        return ParsedName(SVC, labels[3], labels[2], port=port, protocol=protocol)
     return None
 
 
 def srv_records(
-    entries: Sequence[Entry], asked: Asked, owner: Name, zone: Name, ttl: int
+    entries: Sequence[Entry], parsed: ParsedName, owner: Name, zone: Name, ttl: int
 ) -> Iterator[RR]:
     """A record for each entry with a port; the weights are those of `kubernetes`."""
     weight = max(1, 100 // len(entries)) if entries else 1
     for host, label, port, _ in entries:
-        target = host if isinstance(host, Name) else target_name(label, asked, zone)
+        target = host if isinstance(host, Name) else target_name(label, parsed, zone)
         if port != NO_PORT and target is not None:
             yield RR(owner, RRType.SRV, ttl, srv(0, weight, port & 0xFFFF, target))
 
@@ -157,10 +157,10 @@ def _host(owner: Name, entry: Entry, ttl: int, alias_ttl: int) -> RR:
     return RR(owner, address_type(entry.host), ttl, entry.host)
 
 
-def target_name(label: bytes | None, asked: Asked, zone: Name) -> Name | None:
+def target_name(label: bytes | None, parsed: ParsedName, zone: Name) -> Name | None:
     """`LABEL.NAME.NAMESPACE.ZONE` or, without a label, `NAME.NAMESPACE.ZONE`; None if it is too long."""
     labels = (
-        (asked.name, asked.namespace) if label is None else (label, asked.name, asked.namespace)
+        (parsed.name, parsed.namespace) if label is None else (label, parsed.name, parsed.namespace)
     )
     try:
         return Name.from_labels((*labels, *zone.lowered().labels))

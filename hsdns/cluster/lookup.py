@@ -17,7 +17,7 @@ from hsdns.cluster.freshness import (
     service_counter,
 )
 from hsdns.cluster.pods import address_in
-from hsdns.cluster.question import POD, SVC, Asked
+from hsdns.cluster.question import POD, SVC, ParsedName
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import CLUSTER_IP, Key, Node, ServiceValue
@@ -63,7 +63,7 @@ class NameLookup:
         shared = self._multicluster
         return bool(shared) and any(zone.is_at_or_below(each) for each in shared)
 
-    def parse(self, qname: Name, zone: Name) -> Asked | None:
+    def parse(self, qname: Name, zone: Name) -> ParsedName | None:
         """The parts of a name in a zone; None for names that cannot exist."""
         return question.parse(
             qname.below(zone), zonal=self._zonal, multicluster=self.is_multicluster(zone)
@@ -87,31 +87,31 @@ class NameLookup:
 
     def find(
         self, qname: Name, zone: Name, dependencies: Dependencies | None
-    ) -> tuple[Node, Asked] | bytes | None:
+    ) -> tuple[Node, ParsedName] | bytes | None:
         """A Service's or endpoint's node, a pod's address, or None for empty non-terminals; raise NoSuchName."""
-        asked = self.parse(qname, zone)
-        if asked is None:
+        parsed = self.parse(qname, zone)
+        if parsed is None:
             raise NoSuchName
-        if not asked.kind:
+        if not parsed.kind:
             return None
-        if is_reverse(qname) or not self.is_exposed(asked.namespace, dependencies):
+        if is_reverse(qname) or not self.is_exposed(parsed.namespace, dependencies):
             raise NoSuchName
-        if asked.kind == POD:
-            return self._find_pod(asked, dependencies)
-        if not asked.name:
+        if parsed.kind == POD:
+            return self._find_pod(parsed, dependencies)
+        if not parsed.name:
             return None
         if dependencies is not None:
             counter = import_counter if self.is_multicluster(zone) else service_counter
-            dependencies.add(counter(asked.namespace, asked.name))
-        value = self.values(zone).get((asked.namespace, asked.name))
+            dependencies.add(counter(parsed.namespace, parsed.name))
+        value = self.values(zone).get((parsed.namespace, parsed.name))
         if value is None or (
             self._ignore_empty and value.kind == CLUSTER_IP and not value.has_endpoints
         ):
             raise NoSuchName
-        node = schema.find(value, asked, qname, self._ttl)
+        node = schema.find(value, parsed, qname, self._ttl)
         if node is None:
             raise NoSuchName
-        return node, asked
+        return node, parsed
 
     def pod_entries(self, address: bytes, namespace: bytes) -> int:
         """The number of entries that share the SRV weight of a pod's name: one for each pod, 1 for any address."""
@@ -125,7 +125,9 @@ class NameLookup:
         # If several share it (manifests can say so), always the same one, in whatever order they came.
         for namespace, name in sorted(services.cluster_ips.lookup(address)):
             if self.may_point_to(namespace, dependencies):
-                target = schema.target_name(None, Asked(SVC, namespace, name), self._primary_zone)
+                target = schema.target_name(
+                    None, ParsedName(SVC, namespace, name), self._primary_zone
+                )
                 return [target] if target is not None else []
         found: list[Name] = []
         for owner in services.endpoint_ips.lookup(address):
@@ -136,18 +138,18 @@ class NameLookup:
                 found += schema.pointers(value, owner, address, self._primary_zone)
         return found
 
-    def _find_pod(self, asked: Asked, dependencies: Dependencies | None) -> bytes | None:
+    def _find_pod(self, parsed: ParsedName, dependencies: Dependencies | None) -> bytes | None:
         if self._pods == "disabled":
             raise NoSuchName
         if self._pods == "verified" and dependencies is not None:
             # Pods have no counters: with `verified` they change too often for their replies to be stored.
             dependencies.mark_uncacheable()
-        if not asked.name:
+        if not parsed.name:
             return None
         if self._pods == "verified":
-            address = self.store.pods.address_of(asked.name, asked.namespace)
+            address = self.store.pods.address_of(parsed.name, parsed.namespace)
         else:
-            address = address_in(asked.name)
+            address = address_in(parsed.name)
         if address is None:
             raise NoSuchName
         return address

@@ -12,7 +12,7 @@ from typing import Final
 
 from hsdns.cluster import schema
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import CLUSTER_IP, HEADLESS
 from hsdns.wire.iana import RRType
@@ -82,17 +82,17 @@ class Nameserver:
             for owner in services.endpoint_ips.lookup(local):
                 is_endpoint = True
                 value = services.values[owner[0], owner[1]]
-                asked = Asked(SVC, owner[0], owner[1])
+                parsed = ParsedName(SVC, owner[0], owner[1])
                 if value.kind == HEADLESS:
                     for part in value.slices:
                         if part.name == owner[2] and part.width:
                             for index in range(part.host_count):
                                 host = part.host(index)
-                                name = schema.target_name(part.label(index), asked, zone)
+                                name = schema.target_name(part.label(index), parsed, zone)
                                 if name is not None and isinstance(host, bytes):
                                     yield name, host
                 elif value.kind == CLUSTER_IP:
-                    name = schema.target_name(None, asked, zone)
+                    name = schema.target_name(None, parsed, zone)
                     if name is not None:
                         for address in value.cluster_ips:
                             yield name, address

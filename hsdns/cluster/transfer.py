@@ -14,7 +14,7 @@ from typing import Final
 
 from hsdns.cluster import schema
 from hsdns.cluster.answer import ClusterAnswers
-from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.value import EXTERNAL_NAME, Key, PackedSlice, Port, ServiceValue
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
@@ -50,7 +50,7 @@ def _walk(
 ) -> Iterator[RR]:
     yield from head
     for (namespace, name), value in values:
-        own = schema.target_name(None, Asked(SVC, namespace, name), zone)
+        own = schema.target_name(None, ParsedName(SVC, namespace, name), zone)
         if own is None:  # over 255 octets
             continue
         if value.kind == EXTERNAL_NAME:

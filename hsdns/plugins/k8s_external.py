@@ -20,7 +20,7 @@ from hsdns.chain import Block, Handler, Next, Request, Transfer
 from hsdns.cluster.external import ExternalNames, srv_records, target_name
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.cluster.lookup import NoSuchName
-from hsdns.cluster.question import Asked
+from hsdns.cluster.question import ParsedName
 from hsdns.cluster.reverse import address_of
 from hsdns.cluster.schema import address_type
 from hsdns.cluster.transfer import has_records
@@ -180,7 +180,7 @@ class K8sExternal(Handler):
         address = address_of(query.qname) if query.qtype == RRType.PTR else None
         if address is not None:
             return self._pointers(request, address)
-        entries, asked = self._names.find(query.qname.below(zone), request.dependencies)
+        entries, parsed = self._names.find(query.qname.below(zone), request.dependencies)
         answer: list[RR] = []
         additional: list[RR] = []
         truncated = False
@@ -188,7 +188,7 @@ class K8sExternal(Handler):
             for entry in entries:
                 truncated |= await self._add_address(request, entry, answer)
         elif query.qtype == RRType.SRV:
-            await self._add_srv(request, entries, asked, zone, answer, additional)
+            await self._add_srv(request, entries, parsed, zone, answer, additional)
         if not answer:
             return nodata(self._soa(zone))
         return Reply(
@@ -217,19 +217,19 @@ class K8sExternal(Handler):
         self,
         request: Request,
         entries: Sequence[Entry],
-        asked: Asked,
+        parsed: ParsedName,
         zone: Name,
         answer: list[RR],
         additional: list[RR],
     ) -> None:
         owner = request.query.qname.lowered()
-        answer += srv_records(entries, asked, owner, zone, self.kubernetes.answers.ttl)
+        answer += srv_records(entries, parsed, owner, zone, self.kubernetes.answers.ttl)
         looked_up: set[Name] = set()
         for host, label, port, _ in entries:
             if port == NO_PORT:
                 continue
             if isinstance(host, bytes):
-                target = target_name(label, asked, zone)
+                target = target_name(label, parsed, zone)
                 if target is not None:
                     additional.append(RR(target, address_type(host), self._ttl, host))
             elif host not in looked_up:
@@ -241,7 +241,7 @@ class K8sExternal(Handler):
     def _pointers(self, request: Request, address: bytes) -> Reply:
         owner = request.query.qname.lowered()
         names = (
-            target_name(None, Asked(b"", namespace, name), self.zones[0])
+            target_name(None, ParsedName(b"", namespace, name), self.zones[0])
             for namespace, name in self._names.pointers(address, request.dependencies)
         )
         answer = tuple(

@@ -22,6 +22,7 @@ from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import Fault, FaultInjector
 from loadtest.apiserver.watch_cache import Manifest
 from loadtest.apiserver.watch_stream import Watch
+from tests.support.cluster.reverse_index import owners_by_address
 
 HISTORIES = int(os.environ.get("HSDNS_HISTORIES", "150"))
 SCOPES = (Scope(SERVICES), Scope(ENDPOINT_SLICES), Scope(NAMESPACES), Scope(PODS))
@@ -340,8 +341,8 @@ def visible(store: Store) -> dict[str, Any]:
         },
         "namespaces": set(store.namespaces),
         "pods": {address: sorted(keys) for address, keys in store.pods.by_address.items()},
-        "endpoint_ips": store.services.endpoint_ips.snapshot(),
-        "cluster_ips": store.services.cluster_ips.snapshot(),
+        "endpoint_ips": owners_by_address(store.services.endpoint_ips),
+        "cluster_ips": owners_by_address(store.services.cluster_ips),
     }
 
 

@@ -7,7 +7,7 @@ from hsdns.cluster.external import ExternalNames, parse, target_name
 from hsdns.cluster.freshness import Dependencies, NoCounters, namespace_counter, service_counter
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import Service, ServiceSpec
-from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.name import Name
 from tests.support.cluster.objects import endpoint_slice, meta, namespace, service, upserts
@@ -18,17 +18,17 @@ ZONE = Name.from_text("example.org")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ns", Asked(SVC, b"ns")),
-        ("web.ns", Asked(SVC, b"ns", b"web")),
-        ("ep.web.ns", Asked(SVC, b"ns", b"web", endpoint=b"ep")),
-        ("_ep.web.ns", Asked(SVC, b"ns", b"web", endpoint=b"ep")),
-        ("_.web.ns", Asked(SVC, b"ns", b"web")),
-        ("_http._tcp.web.ns", Asked(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
-        ("http.tcp.web.ns", Asked(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
+        ("ns", ParsedName(SVC, b"ns")),
+        ("web.ns", ParsedName(SVC, b"ns", b"web")),
+        ("ep.web.ns", ParsedName(SVC, b"ns", b"web", endpoint=b"ep")),
+        ("_ep.web.ns", ParsedName(SVC, b"ns", b"web", endpoint=b"ep")),
+        ("_.web.ns", ParsedName(SVC, b"ns", b"web")),
+        ("_http._tcp.web.ns", ParsedName(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
+        ("http.tcp.web.ns", ParsedName(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
         ("a.b.c.web.ns", None),
     ],
 )
-def test_parse(text: str, expected: Asked | None) -> None:
+def test_parse(text: str, expected: ParsedName | None) -> None:
     assert parse(tuple(text.encode().split(b"."))) == expected
 
 
@@ -88,7 +88,7 @@ def test_pointers_are_in_a_fixed_order() -> None:
 
 
 def test_target_names_fit_or_are_none() -> None:
-    asked = Asked(SVC, b"ns", b"web")
+    asked = ParsedName(SVC, b"ns", b"web")
     assert target_name(b"a", asked, ZONE) == Name.from_text("a.web.ns.example.org")
     assert target_name(None, asked, Name.from_text("EXAMPLE.org")) == Name.from_text("web.ns.example.org")  # fmt: skip
     long = Name.from_text(".".join(["x" * 60] * 4))

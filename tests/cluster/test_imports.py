@@ -121,7 +121,7 @@ def test_a_slice_of_an_import_alone_is_no_fault_and_leads_to_no_name_backwards()
     scripted = ScriptedStore()
     scripted.after(*upserts(EAST))
     assert scripted.sentences == []
-    assert len(scripted.store.services.endpoint_ips) == 0
+    assert len(scripted.store.services.endpoint_ips.addresses()) == 0
     plain = Store(StoreSettings(), wall=lambda: 0.0, warn=scripted.sentences.append)
     plain.apply(upserts(EAST))
     assert scripted.sentences == []

@@ -238,8 +238,8 @@ def test_a_deleted_cluster_leaves_nothing(history: list[Event]) -> None:
         qname = Name.from_text(text)
         check(plugin, empty, qname, RRType.A)
     assert not plugin.store.services.values
-    assert not len(plugin.store.services.cluster_ips)
-    assert not len(plugin.store.services.endpoint_ips)
+    assert not len(plugin.store.services.cluster_ips.addresses())
+    assert not len(plugin.store.services.endpoint_ips.addresses())
 
 
 def replace_resolve(options: Options, synced: bool | None = None) -> Options:

@@ -21,6 +21,7 @@ from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
+from tests.support.cluster.reverse_index import owners_by_address
 from tests.support.coroutines.eager import finish
 
 CLUSTERS = settings(
@@ -74,9 +75,9 @@ def state(store: Store) -> dict[str, Any]:
         },
         "namespaces": set(store.namespaces),
         "pods": store.pods.by_address,
-        "cluster_ips": store.services.cluster_ips.snapshot(),
-        "endpoint_ips": store.services.endpoint_ips.snapshot(),
-        "external_ips": store.services.external_ips.snapshot(),
+        "cluster_ips": owners_by_address(store.services.cluster_ips),
+        "endpoint_ips": owners_by_address(store.services.endpoint_ips),
+        "external_ips": owners_by_address(store.services.external_ips),
         "pod_labels": store.pods.labels,
         "imports": {
             key: (

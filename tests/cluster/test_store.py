@@ -30,6 +30,7 @@ from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import ServiceValue
 from hsdns.metrics import Registry
 from tests.support.cluster.objects import deletes, endpoint_slice, namespace, pod, service, upserts
+from tests.support.cluster.reverse_index import owners_by_address
 
 WEB = (b"ns", b"web")
 FIRST = endpoint_slice("ns/web-1", "web", "10.0.0.1")
@@ -58,7 +59,9 @@ def make_store(
 
 def addresses(store: Store) -> set[str]:
     """All endpoint addresses that lead somewhere, dotted."""
-    return {".".join(map(str, address)) for address in store.services.endpoint_ips.snapshot()}
+    return {
+        ".".join(map(str, address)) for address in owners_by_address(store.services.endpoint_ips)
+    }
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,7 @@ def test_what_a_selector_no_longer_matches_is_gone() -> None:
     assert WEB in store.services.values
     store.apply(upserts(service("ns/web", "10.0.0.1", labels={"app": "x"}, version="2")))
     assert store.services.values == {}
-    assert len(store.services.cluster_ips) == 0
+    assert len(store.services.cluster_ips.addresses()) == 0
 
 
 def test_names_that_are_no_labels_are_left_out_and_told() -> None:
@@ -237,7 +240,11 @@ def test_what_is_usable_is_served_and_the_rest_is_told_and_counted(
     assert len(said) == len(told)
     store.apply(deletes(*objects))
     assert (len(store.rejected), store.services.values, store.pods.by_address) == (0, {}, {})
-    assert len(store.services.endpoint_ips) == len(store.services.cluster_ips) == 0
+    assert (
+        len(store.services.endpoint_ips.addresses())
+        == len(store.services.cluster_ips.addresses())
+        == 0
+    )
 
 
 def test_a_fault_is_told_once_until_it_was_right_again() -> None:
@@ -288,7 +295,7 @@ def test_what_the_source_has_not_delivered_is_gone_when_it_is_synced(
     store.apply(events)
     store.apply([Synced()])
     assert addresses(store) == left
-    assert store.services.endpoint_ips.snapshot().keys() == {
+    assert owners_by_address(store.services.endpoint_ips).keys() == {
         ip_address(each).packed for each in left
     }
 

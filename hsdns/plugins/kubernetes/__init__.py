@@ -289,8 +289,8 @@ class Kubernetes(Handler):
         zone = self._zone_of(request.query.qname)
         if zone is not None:
             shared = self.answers.lookup.is_multicluster(zone)
-            asked = self.answers.lookup.parse(request.query.qname, zone)
-            found |= question_values(asked, zonal=self._options["zonal"], multicluster=shared)
+            parsed = self.answers.lookup.parse(request.query.qname, zone)
+            found |= question_values(parsed, zonal=self._options["zonal"], multicluster=shared)
         return found
 
     def _zone_of(self, qname: Name) -> Name | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hsdns.cluster.pods import Pods
-from hsdns.cluster.question import Asked
+from hsdns.cluster.question import ParsedName
 
 Values = dict[str, Callable[[], str]]
 
@@ -29,22 +29,22 @@ def client_values(pods: Pods, address: str) -> Values:
     return found
 
 
-def question_values(asked: Asked | None, *, zonal: bool, multicluster: bool) -> Values:
-    """Values about a name in one of the zones; `asked` is None for a name that cannot exist."""
-    if asked is None:
+def question_values(parsed: ParsedName | None, *, zonal: bool, multicluster: bool) -> Values:
+    """Values about a name in one of the zones; `parsed` is None for a name that cannot exist."""
+    if parsed is None:
         return {"kubernetes/parse-error": lambda: "invalid query name"}
     found = {
-        "kubernetes/port-name": _text(asked.port),
-        "kubernetes/protocol": _text(asked.protocol),
-        "kubernetes/endpoint": _text(asked.endpoint),
-        "kubernetes/service": _text(asked.name),
-        "kubernetes/namespace": _text(asked.namespace),
-        "kubernetes/kind": _text(asked.kind),
+        "kubernetes/port-name": _text(parsed.port),
+        "kubernetes/protocol": _text(parsed.protocol),
+        "kubernetes/endpoint": _text(parsed.endpoint),
+        "kubernetes/service": _text(parsed.name),
+        "kubernetes/namespace": _text(parsed.namespace),
+        "kubernetes/kind": _text(parsed.kind),
     }
     if multicluster:
-        found["kubernetes/cluster"] = _text(asked.cluster)
+        found["kubernetes/cluster"] = _text(parsed.cluster)
     if zonal:
-        found["kubernetes/zone"] = _text(asked.topology_zone)
+        found["kubernetes/zone"] = _text(parsed.topology_zone)
     return found
 
 

@@ -21,7 +21,6 @@ from hsdns.apiserver.in_cluster import HOST, PORT, InCluster
 from hsdns.apiserver.reflector import Key
 from hsdns.apiserver.token_file import TokenFile
 from hsdns.apiserver.transport import Transport
-from hsdns.cluster.consistency import differences
 from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta
 from hsdns.cluster.source import Report, Surroundings
 from hsdns.cluster.store import Store, StoreSettings
@@ -29,6 +28,7 @@ from hsdns.metrics import Registry
 from hsdns.sources.api_server import ApiServer, Wanted
 from tests.support.apiserver.api_under_test import ApiUnderTest, objects_of
 from tests.support.apiserver.tcp_proxy import TcpProxy
+from tests.support.cluster.differences import differences
 
 DEADLINE: Final = 60.0  # seconds until a state is reached; the longest pause of the source is 30
 ALL: Final = Wanted(pods=True)

@@ -1,12 +1,12 @@
-"""Answer the names of Services as they are reached from outside the cluster.
+"""Serves the external addresses of Services.
 
-Path: step 5, right above `kubernetes`, whose cluster it asks; cluster/external.py finds what a name leads to.
+Path: step 5, directly before `kubernetes`, whose cluster it uses; cluster/external.py finds the entries of a name.
 Source: CoreDNS 1.14.7 plugin/k8s_external.
-Rule 1: TTLs are of two kinds, as in CoreDNS: addresses, PTR, NS and SOA have this block's `ttl`, SRV and CNAME records
-        that of the kubernetes block.
-Rule 2: `ns1.APEX.ZONE` is this server, by the external addresses of the Service that it is an endpoint of.
-Cacheable: yes, like those of `kubernetes` its answers depend on the question and the store alone, and the store tells
-        what changed.  Replies with a SOA record are not kept: the serial that the table writes is not this zone's.
+Rule 1: as in CoreDNS, addresses, PTR, NS and SOA records have the `ttl` of this block, SRV and CNAME records that of
+        the kubernetes block.
+Rule 2: `ns1.APEX.ZONE` is this server, with the external addresses of the Service that it is an endpoint of.
+Cacheable: yes, as with `kubernetes` its answers depend only on the question and the store, and the store's counters
+        tell when it changes.  Replies with an SOA record are not: the answer table would write another zone's serial.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _ADDRESSES: Final = (RRType.A, RRType.AAAA)
 
 
 def read_apex(token: Token) -> Name:
-    """Read the name below the zone where its name servers are."""
+    """Parse the name below the zone that holds its name servers."""
     try:
         apex = Name.from_text(token.text).lowered()
     except ValueError as error:
-        raise CorefileError(token.position, f'"{token.text}" is no name: {error}') from None
+        raise CorefileError(token.position, f'"{token.text}" is not a name: {error}') from None
     if not apex.labels:
         raise CorefileError(token.position, "apex needs at least one label, for example dns")
     return apex
@@ -84,7 +84,7 @@ class K8sExternal(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `k8s_external [ZONE...]`."""
+        """Parse `k8s_external [ZONE...]`."""
         directive = only_once(directives)
         options = read_properties(directives, cls.PROPERTIES)
         zones = zones_from_args(directive.args) or block.zones
@@ -93,7 +93,7 @@ class K8sExternal(Handler):
             if len(zone.wire) > spare:
                 raise CorefileError(
                     directive.name.position,
-                    f"zone {zone.to_text()} is too long for names of its servers below it; shorten it, or the apex",
+                    f"zone {zone.to_text()} is too long for the names of its name servers; shorten it, or the apex",
                 )
         return cls(zones, options, directive.name.position)
 
@@ -105,17 +105,17 @@ class K8sExternal(Handler):
                 return
         raise CorefileError(
             self._position,
-            "k8s_external shows the cluster of a kubernetes plugin, and there is none in this server block; add it",
+            "k8s_external needs a kubernetes plugin in the same server block; add it",
         )
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """Its zones: which names exist in them is not to be seen from the labels."""
+        """Its zones: the labels of a name do not tell whether it exists."""
         if any(zone.is_at_or_below(own) for own in self.zones):
             return None
         return tuple(own for own in self.zones if own.is_at_or_below(zone))
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer from the store, or pass on what is outside the zones or falls through."""
+        """Answer from the store; pass on names outside the zones and those that fall through."""
         qname = request.query.qname
         zone = max(
             (zone for zone in self.zones if qname.is_at_or_below(zone)),
@@ -199,14 +199,14 @@ class K8sExternal(Handler):
         )
 
     async def _add_address(self, request: Request, entry: Entry, answer: list[RR]) -> bool:
-        """Add an address of the type asked for, or a load balancer's name and what it resolves to; tell of TC."""
+        """Add an address of the query type, or a load balancer's name and its addresses; return their TC."""
         owner, qtype = request.query.qname.lowered(), request.query.qtype
         if isinstance(entry.host, bytes):
             if address_type(entry.host) == qtype:
                 answer.append(RR(owner, qtype, self._ttl, entry.host))
             return False
         cname = RR(owner, RRType.CNAME, self.kubernetes.answers.ttl, entry.host.lower)
-        if cname in answer:  # once, not for each port
+        if cname in answer:  # added for another port
             return False
         answer.append(cname)
         found = await self.kubernetes.look_up(request, entry.host, qtype)
@@ -256,7 +256,7 @@ class K8sExternal(Handler):
         return ExternalNames(self.kubernetes.answers.lookup, headless=self._headless)
 
     def _is_missing(self, request: Request, zone: Name) -> bool:
-        """Tell whether a name that was passed on still does not exist."""
+        """Whether a name that was passed on still does not exist."""
         query = request.query
         address = address_of(query.qname) if query.qtype == RRType.PTR else None
         if address is not None:
@@ -287,7 +287,7 @@ class K8sExternal(Handler):
 
     @staticmethod
     def _finish(request: Request, reply: Reply) -> Reply:
-        """Say what may be kept of a reply: by no cache, and by the fast path only without a SOA record."""
+        """Mark a reply as not to be stored in `cache`, and with an SOA record neither in the answer table."""
         if request.dependencies is not None and (
             reply.authority or request.query.qtype == RRType.SOA
         ):

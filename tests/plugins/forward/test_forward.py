@@ -317,7 +317,7 @@ def test_max_concurrent() -> None:
             assert await found.ask() == refused
             assert found.metric("coredns_forward_max_concurrent_rejects_total") == 1
             assert [(await task).rcode for task in waiting] == [Rcode.SERVFAIL] * 2
-            assert found.forward.routes[0].asked_now == 0
+            assert found.forward.routes[0].in_flight == 0
             assert (await found.ask()).rcode == Rcode.SERVFAIL
 
     asyncio.run(run())
@@ -416,7 +416,7 @@ def test_next(
         async with Forwarder(text, *served(*scripts), read_timeout=0.05) as found:
             assert (await found.ask()).rcode == rcode
             assert found.asked() == asked
-            assert [route.asked_now for route in found.forward.routes] == [0, 0]
+            assert [route.in_flight for route in found.forward.routes] == [0, 0]
 
     asyncio.run(run())
 

@@ -639,7 +639,7 @@ def test_other_types_of_the_name_server(qtype: str, status: str) -> None:
         ),
         (
             "kubernetes 10.in-addr.arpa",
-            "kubernetes needs a zone that is not a reverse zone, for the names in PTR records; "
+            "kubernetes needs a forward zone for the names in PTR records; "
             "add for example cluster.local",
         ),
         (

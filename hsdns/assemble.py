@@ -28,9 +28,8 @@ NO_SCHEMES = {
     "https3": "since it stands on QUIC",
     "grpc": "since nothing but CoreDNS itself asks over it",
 }
-OPEN_CLASSES = frozenset(
-    {"chaos", "forward"}
-)  # plugins whose presence lets other classes than IN through
+# Plugins whose presence lets other classes than IN through.
+OPEN_CLASSES = frozenset({"chaos", "forward"})
 
 
 class ListenAddress(NamedTuple):

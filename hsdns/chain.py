@@ -144,15 +144,13 @@ class Block(NamedTuple):
     zones: tuple[Name, ...]
     servers: tuple[str, ...]  # one `dns://:53` for each key
     plugins: frozenset[str]  # names of all directives in the block
-    corefile_dir: (
-        str  # relative paths in the file are relative to the working directory, imports to this
-    )
+    # Imports are relative to this folder, other paths in the file to the working directory.
+    corefile_dir: str
     validating: bool  # -validate: touch nothing but what is named in the Corefile
     warn: Callable[[str], None]  # a sentence for the operator that does not stop the start
     root: str = ""  # what `root` says: the folder of relative paths; "" is the working directory
-    source: tuple[Token, ...] | None = (
-        None  # what --source says, instead of the block's own `source`
-    )
+    # The words of -source, which replaces the block's own `source`.
+    source: tuple[Token, ...] | None = None
 
     def path(self, text: str) -> str:
         """A path that a directive names: relative ones are relative to the block's `root`."""

@@ -301,7 +301,7 @@ def test_source_of_the_command_line_replaces_the_blocks_own(tmp_path: Path) -> N
         pytest.param(
             f"tls://a.org {{\n{TLS}\nwhoami\n}}\ntls://b.org {{\n{TLS} {DATA}/ca.pem\nwhoami\n}}",
             "Corefile:6:5: another block of this address has other TLS files, at Corefile:2:5; "
-            "an address has one certificate: name the same files or change a port",
+            "an address has one certificate; use the same files or another port",
             id="two-certificates",
         ),
         pytest.param(

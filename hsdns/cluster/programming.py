@@ -42,7 +42,7 @@ def programming_in(metrics: Registry) -> Programmed:
         if start is not None:
             histogram.observe(now - start, (kind,))
 
-    return lambda kind, changed_at, now: metrics.later(observe, kind, changed_at, now)
+    return lambda kind, changed_at, now: metrics.defer(observe, kind, changed_at, now)
 
 
 def read_time(text: str) -> float | None:

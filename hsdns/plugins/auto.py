@@ -132,7 +132,7 @@ class Auto(Handler):
             known = self.zones.get(origin)
             if known is not None:
                 known.path = path
-                if await known.look():
+                if await known.reload():
                     self._notify(origin)
             elif (zone := await asyncio.to_thread(_read, origin, path)) is not None:
                 self.zones[origin] = zone

@@ -1,12 +1,11 @@
-"""Log each query and what became of it, one line a query.
+"""Logs queries and their replies.
 
-Path: step 5, below `errors` and above everything that changes a query, so it shows names as clients asked them.
+Path: step 5, after `errors` and before all plugins that change queries, so lines contain the names that clients sent.
 Source: CoreDNS 1.14.7 plugin/log, plugin/pkg/replacer, plugin/pkg/response.
-Rule 1: only the first rule whose name the question falls under counts; its class decides whether a line is written.
-Rule 2: a format is taken apart once, at setup; a line costs one call for each of its placeholders.
-Rule 3: cacheable, unless a format shows {local} or metadata: the fast path tells of each query that it answers, and
-        lines about those are written a moment later.  Where more come than can be written, some are left out and
-        counted.
+Rule 1: the first rule whose name contains the queried name applies; its classes decide whether a line is logged.
+Rule 2: a format is compiled once, at setup; a line costs one call per placeholder.
+Cacheable: unless a format contains {local} or metadata.  Hits of the answer table are logged slightly later; if there
+        are more than can be written, the rest is counted.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _CLASSES: Final = {
     "denial": frozenset({Outcome.NXDOMAIN, Outcome.NODATA}),
     "error": frozenset({Outcome.SERVER_ERROR, Outcome.META, Outcome.OTHER_ERROR}),
 }
-# What the labels log/class and log/type say, in CoreDNS's words.
+# Values of the labels log/class and log/type, as in CoreDNS.
 _CLASS_OF: Final = {
     outcome: word for word, found in _CLASSES.items() if word != "all" for outcome in found
 }
@@ -65,7 +64,7 @@ class Kept(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """A query and its end; `reply` is None where nothing is sent.  `seconds` is the time between.
+    """A query and its reply, `seconds` later; `reply` is None if none is sent.
 
     `kept` is there instead of a reply where the fast path sent one.
     """
@@ -86,7 +85,7 @@ class Rule(NamedTuple):
 
 
 class Log(Handler):
-    """Writes the query log."""
+    """Logs queries."""
 
     name: ClassVar[str] = "log"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
@@ -101,7 +100,7 @@ class Log(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read all `log [NAMES...] [FORMAT]` of the block, in order."""
+        """Read all `log [NAMES...] [FORMAT]` of the block, in file order."""
         rules = []
         for directive in directives:
             classes = read_properties([directive], cls.PROPERTIES)["class"]
@@ -117,12 +116,12 @@ class Log(Handler):
         return cls(rules)
 
     async def start(self, runtime: Runtime) -> None:
-        """Take the clocks."""
+        """Store the runtime's clocks."""
         self._clock = runtime.clock
         self._wall = runtime.wall
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on; write a line about what came back."""
+        """Pass the query on, and log it with its reply."""
         rule = self._rule_of(request)
         if rule is None:
             return await next(request)
@@ -162,13 +161,13 @@ def _names_and_format(directive: Directive, block: Block) -> tuple[list[Name], s
         args, form = args[:-1], args[-1].text
         if "{/" in form and "metadata" not in block.plugins:
             block.warn(
-                f'{directive.args[-1].position}: placeholders that begin with "{{/" show "-":'
-                " add metadata to the block to have them filled"
+                f'{directive.args[-1].position}: placeholders that begin with "{{/" are logged as "-"'
+                " without metadata in the block; add metadata"
             )
     elif len(args) == 1 and "{" in args[0].text:
         block.warn(
-            f'{args[0].position}: "{args[0].text}" is read as a name, which no query has;'
-            ' to log all names in this format write "log . FORMAT"'
+            f'{args[0].position}: "{args[0].text}" is parsed as a name, not as a format;'
+            ' to log all names in this format, write "log . FORMAT"'
         )
     return [_name(token) for token in args] or [ROOT], form
 
@@ -181,12 +180,12 @@ def _name(token: Token) -> Name:
 
 
 def compile_format(form: str) -> Callable[[Exchange], str]:
-    """Make a function of a format; braces around an unknown word stay as they are."""
+    """Compile a format to a function; unknown placeholders are logged unchanged."""
     form = form.replace("{common}", COMMON).replace("{combined}", COMBINED)
     pieces: list[str] = []
     fields: list[Callable[[Exchange], str]] = []
     at = 0
-    # A placeholder reaches from a closing brace back to the nearest opening one, so `{ {name} }` holds one.
+    # A placeholder contains no braces: `{ {name} }` contains one, `{name}`.
     for found in re.finditer(r"\{([^{}]*)\}", form):
         word = found[1]
         field = _FIELDS.get(word) or (_metadata(word[1:]) if word.startswith("/") else None)

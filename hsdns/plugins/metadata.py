@@ -1,9 +1,9 @@
-"""Gather what plugins know of a query, under labels such as `kubernetes/namespace`, for others to read.
+"""Provides metadata about queries, under labels such as `kubernetes/namespace`, to other plugins.
 
-Path: step 4, before the block's chain, views included; log, rewrite, template, view and a user's own plugins read it.
+Path: step 4, before the chain of the server block and before `view`; log, rewrite, template, view and python read it.
 Source: CoreDNS 1.14.7 plugin/metadata.
-Rule 1: a value is worked out when it is read; a label that two plugins give has the value of the one below.
-Cacheable: yes, it changes nothing; what reads the values says for itself whether it may be left out.
+Rule 1: a value is computed when it is read.  If two plugins provide a label, the later one in the chain takes effect.
+Cacheable: yes, because it changes neither queries nor replies; plugins that read the values decide for themselves.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Metadata(Handler):
         return cls(zones_from_args(directive.args) or block.zones)
 
     def meet(self, handlers: Sequence[Handler]) -> None:
-        """Note who in the chain knows something."""
+        """Find the plugins of the chain that provide metadata."""
         self._sources = tuple(
             each for each in handlers if type(each).metadata is not Handler.metadata
         )
 
     def enter(self, request: Request) -> Request:
-        """Collect; a name outside of the zones gets an empty collection."""
+        """Add the metadata to the request; for a name outside the zones it is empty."""
         found: dict[str, Callable[[], str]] = {}
         if any(request.query.qname.is_at_or_below(zone) for zone in self.zones):
             for source in self._sources:
@@ -52,5 +52,5 @@ class Metadata(Handler):
         return request.replace(metadata=found)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on."""
+        """Pass the query on."""
         return await next(request)

@@ -1,6 +1,7 @@
-"""Say how many sockets, each with a thread, answer UDP queries at the block's addresses.
+"""Sets the number of UDP sockets per address.
 
-Path: beside the queries: server/settings.py asks here when listeners are opened; server/workers.py has the threads.
+Path: beside the queries: server/settings.py reads the number when listeners are opened, and server/workers.py runs a
+thread for each socket.
 Source: CoreDNS 1.14.7 plugin/multisocket.
 """
 
@@ -18,7 +19,7 @@ MAX_SOCKETS: Final = 1024
 
 
 class Multisocket(Plugin):
-    """Knows the number of sockets; None is as many as there are CPUs to use."""
+    """Holds the number of sockets; None means the number of available CPUs."""
 
     name: ClassVar[str] = "multisocket"
 

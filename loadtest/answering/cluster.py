@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice
-from hsdns.sources.synthetic_cluster import SERVICES_A_NAMESPACE, Shape, SyntheticCluster
+from hsdns.sources.synthetic_cluster import SERVICES_PER_NAMESPACE, Shape, SyntheticCluster
 
 ZONE = "cluster.local"
 SERVICES_ZONE = f"svc.{ZONE}"
@@ -44,7 +44,7 @@ class Cluster(NamedTuple):
 
     def service(self, index: int) -> str:
         """Name of a Service."""
-        return f"svc-{index}.ns-{index // SERVICES_A_NAMESPACE}.{SERVICES_ZONE}"
+        return f"svc-{index}.ns-{index // SERVICES_PER_NAMESPACE}.{SERVICES_ZONE}"
 
     def pod(self, index: int, endpoint: int) -> str:
         """Name of an endpoint of a Service."""

@@ -20,7 +20,7 @@ from loadtest.watch.report import as_json, section, write_docs
 from loadtest.watch.server import programs
 
 PAGE = ROOT / "docs" / "performance.md"
-MOST_SERVICES = 100_000
+MAX_SERVICES = 100_000
 
 
 def main(words: Sequence[str]) -> int:
@@ -105,7 +105,7 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(_count(MOST_SERVICES)(word.replace("_", "")) for word in text.split(","))
+    return tuple(_count(MAX_SERVICES)(word.replace("_", "")) for word in text.split(","))
 
 
 def _count(most: int) -> Callable[[str], int]:

@@ -1,4 +1,4 @@
-"""What the source promises of any API server, on the one in the test process and on a real one.
+"""The guarantees of the source with any API server, tested with the one in this process and a real one.
 
 A real one is used where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver.contact import Contact
-from hsdns.sources.api_server import Wanted
+from hsdns.sources.api_server import WatchOptions
 from loadtest.apiserver import faults
 from loadtest.apiserver.watch_cache import Manifest
 from tests.support.apiserver.api_under_test import EVERYTHING, FakeUnderTest, RealUnderTest
@@ -75,7 +75,7 @@ async def initial_state(source: WatchingSource) -> None:
 
 
 async def nothing_that_is_wanted(source: WatchingSource) -> None:
-    await source.start(Wanted(labels="contract=none", pods=True))
+    await source.start(WatchOptions(labels="contract=none", pods=True))
     assert not source.store.services.values
     await source.api.apply(namespace("one"))
     await source.until(lambda: b"one" in source.store.namespaces, "namespace one")
@@ -132,8 +132,8 @@ async def changes_missed_while_disconnected(source: WatchingSource) -> None:
     source.proxy.enable()
     await source.until_equal()
     assert not source.has("b")
-    # Events came of them, so nothing had to be read anew.
-    assert not [line for line in source.log if "read anew" in line]
+    # Events came of them, so nothing was relisted.
+    assert not [line for line in source.log if "relisted" in line]
 
 
 async def changes_missed_while_history_was_forgotten(source: WatchingSource) -> None:
@@ -149,9 +149,7 @@ async def changes_missed_while_history_was_forgotten(source: WatchingSource) -> 
     source.proxy.enable()
     await source.until_equal()
     assert not source.has("b")
-    await source.until_logged(
-        r"services had to be read anew \(expired\); 1 deletions had been missed"
-    )
+    await source.until_logged(r"services were relisted \(expired\); 1 missed deletions found")
 
 
 async def server_killed(source: WatchingSource) -> None:
@@ -179,7 +177,9 @@ async def rights_revoked_and_given_back(source: WatchingSource) -> None:
     await source.start()
     await source.api.grant(["services", "namespaces", "pods"])
     source.proxy.cut_connections()  # a watch that is open goes on without rights
-    line = await source.until_logged("cannot watch endpointslices at .* grant list and watch on it")
+    line = await source.until_logged(
+        "cannot watch endpointslices at .* grant this account list and watch on it"
+    )
     assert '"endpointslices" in API group "discovery.k8s.io"' in line
     assert "still serving" in line
     await source.api.apply(endpoint_slice("a", "10.0.0.5"))
@@ -207,9 +207,9 @@ async def rights_in_ten_namespaces(source: WatchingSource) -> None:
         )
     await source.api.apply(*BEGINNING)
     await source.api.grant(["services", "endpointslices"], TEN)
-    await source.start(Wanted(namespaces=TEN))
+    await source.start(WatchOptions(namespaces=TEN))
     await source.until_equal(within=TEN)
-    await source.until_logged("services of the whole cluster are forbidden to this account")
+    await source.until_logged("this account may not watch services in the whole cluster")
     await source.api.apply(endpoint_slice("a", "10.0.0.1", "10.0.0.2", place=TEN[9]))
     await source.until_equal(within=TEN)
 
@@ -243,7 +243,7 @@ async def token_rotated(source: WatchingSource) -> None:
     await source.api.rotate_token()
     await source.api.apply(service("c"))
     source.proxy.enable()
-    await source.until_logged(r"do(es)? not accept these credentials \(401\)")
+    await source.until_logged(r"rejects these credentials \(401\)")
     assert source.has("a")
     source.connect.write()
     await source.until_equal()
@@ -253,7 +253,7 @@ async def too_many_requests(source: WatchingSource) -> None:
     await source.api.apply(*BEGINNING)
     fake(source).cluster.fail(faults.too_many_requests(7), path="services")
     starting = asyncio.create_task(source.start())
-    line = await source.until_logged(r"too much to do \(429\)")
+    line = await source.until_logged(r"overloaded \(429\)")
     pause = re.search(r"retrying in ([\d.]+) s", line)
     assert pause is not None
     assert float(pause[1]) >= 7
@@ -321,7 +321,7 @@ def readable(scenario: Scenario) -> str:
 
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the pauses of the source be as long as it says in the log, but shorter in truth."""
+    """Shorten the pauses of the source, but log their real length."""
 
     async def wait(self: Contact, seconds: float) -> None:
         await asyncio.sleep(min(seconds, 0.02))
@@ -340,8 +340,8 @@ def real_api() -> Iterator[RealApi]:
 
 def try_out(under_test: FakeUnderTest | RealUnderTest, scenario: Scenario, folder: Path) -> None:
     async def body() -> None:
-        async with under_test as api, TcpProxy(api.port) as proxy:
-            source = WatchingSource(api, proxy, folder)
+        async with under_test as api, TcpProxy(api.port) as gate:
+            source = WatchingSource(api, gate, folder)
             try:
                 await scenario(source)
             finally:
@@ -361,7 +361,7 @@ def test_on_the_fake_api(scenario: Scenario, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize("watch", [False, True], ids=["of a list", "of a watch"])
 @pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_a_bad_answer_costs_nothing_but_time(name: str, watch: bool, tmp_path: Path) -> None:
+def test_an_invalid_response_only_causes_a_pause(name: str, watch: bool, tmp_path: Path) -> None:
     async def scenario(source: WatchingSource) -> None:
         await source.api.apply(*BEGINNING)
         if not watch:

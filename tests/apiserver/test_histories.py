@@ -1,4 +1,4 @@
-"""Any history of a cluster, over any connection: what is served is never wrong, and right once all is quiet.
+"""Any history of a cluster over any connection: no wrong answer ever, and the right ones once changes have stopped.
 
 A state machine: the cluster changes, the watches go on by some lines, and everything goes wrong that can.  No socket,
 no loop, no clock.  HSDNS_HISTORIES sets how many histories are tried (150 without it).
@@ -71,7 +71,7 @@ def pod(namespace: str, name: str, address: int) -> Manifest:
 
 
 class Connection:
-    """One reflector and the answer that it is getting, if any."""
+    """A reflector and its current response, if any."""
 
     def __init__(self, cluster: FakeCluster, store: Store, scope: Scope, random: Random) -> None:
         self.cluster = cluster
@@ -85,14 +85,14 @@ class Connection:
         self.store.apply(events)
 
     def go(self, lines: int | None = None) -> bool:
-        """Ask, or take so many lines that are due; tell whether anything happened."""
+        """Send a request, or receive some lines; return whether anything happened."""
         if self.answer is None:
             return self._ask()
         body, spoiler = self.answer.body, self.spoiler
         data = b"".join(body.take(lines)) if isinstance(body, Watch) else body
         pieces = spoiler.feed(data) if data and not spoiler.outcome else []
         for piece in pieces:
-            if not self.reflector.feed(piece):
+            if not self.reflector.receive_data(piece):
                 self.close()
                 return True
         if spoiler.outcome:
@@ -110,20 +110,20 @@ class Connection:
             self.answer.body.close()
         self.answer = None
         self.now += 10.0
-        self.reflector.ended(self.now, error)
+        self.reflector.close(self.now, error)
         assert 0.0 <= self.reflector.pause(self.now) <= 120.0
 
     def _ask(self) -> bool:
-        ask = self.reflector.ask()
+        ask = self.reflector.next_request()
         response = self.cluster.answer(ask.path, ask.query)
         if response.fault.refused:
-            self.reflector.failed("connection refused")
+            self.reflector.fail("connection refused")
         elif response.status != 200:
             text = response.body.decode() if isinstance(response.body, bytes) else ""
-            self.reflector.refused(response.status, text)
+            self.reflector.refuse(response.status, text)
         else:
             self.answer, self.spoiler = response, FaultInjector(response.fault)
-            self.reflector.opened(self.now)
+            self.reflector.open(self.now)
         return True
 
 
@@ -203,7 +203,7 @@ class Histories(RuleBasedStateMachine):
             body = connection.answer.body
             due = b"".join(body.take(2)) if isinstance(body, Watch) else body
             half = due[: data.draw(st.integers(0, len(due)))]
-            if not half or connection.reflector.feed(half):
+            if not half or connection.reflector.receive_data(half):
                 connection.close(data.draw(st.sampled_from(["it was cut", ""])))
             else:
                 connection.close()
@@ -211,7 +211,7 @@ class Histories(RuleBasedStateMachine):
     @rule(which=scopes)
     def distrust(self, which: int) -> None:
         self.connections[which].close()
-        self.connections[which].reflector.distrust("distrust")
+        self.connections[which].reflector.relist("distrust")
 
     @rule(fault=st.sampled_from(FAULTS), times=st.integers(1, 3))
     def fail(self, fault: Fault, times: int) -> None:
@@ -287,7 +287,7 @@ class Histories(RuleBasedStateMachine):
         self.quiet()
 
     def quiet(self) -> None:
-        """Let everything go well until nothing happens any more; then the store is the cluster."""
+        """Let all requests succeed until nothing changes; then the store must equal the cluster."""
         self.cluster.heal()
         self.cluster.expired_as_event = False
         if self.cluster.streaming == "ignored":
@@ -300,11 +300,11 @@ class Histories(RuleBasedStateMachine):
             went_on = [connection.go() for connection in self.connections]
             if not any(went_on):
                 if all(each.reflector.synced for each in self.connections) and not any(
-                    each.reflector.silence < 100 for each in self.connections
+                    each.reflector.read_timeout < 100 for each in self.connections
                 ):
                     break
                 for connection in self.connections:
-                    if connection.reflector.silence < 100:
+                    if connection.reflector.read_timeout < 100:
                         connection.close("it fell silent")
         expected = Store(StoreSettings(), wall=lambda: 0.0, warn=lambda sentence: None)
         for connection in self.connections:
@@ -323,17 +323,17 @@ class Histories(RuleBasedStateMachine):
 
 
 def _list_into(fresh: Reflector, body: bytes) -> None:
-    fresh.ask()
-    fresh.refused(422, "")
-    fresh.ask()
-    fresh.opened(0.0)
-    fresh.feed(body)
-    fresh.ended(0.0)
+    fresh.next_request()
+    fresh.refuse(422, "")
+    fresh.next_request()
+    fresh.open(0.0)
+    fresh.receive_data(body)
+    fresh.close(0.0)
     assert fresh.synced
 
 
 def visible(store: Store) -> dict[str, Any]:
-    """All that a store can answer from, in a form that compares."""
+    """Return the contents of a store in a comparable form."""
     return {
         "services": {
             key: (value.kind, value.cluster_ips, value.ports, sorted(value.slices))

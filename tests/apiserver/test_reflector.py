@@ -1,4 +1,4 @@
-"""One answer after another: what is asked, what is delivered, what is remembered."""
+"""The reflector response by response: requests, events, state."""
 
 import json
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from hsdns.apiserver.reflector import (
-    MANY_ERRORS,
-    STATE_SILENCE,
-    WATCH_SILENCE,
-    Ask,
+    MAX_ERRORS,
+    STATE_READ_TIMEOUT,
+    WATCH_READ_TIMEOUT,
     Key,
     Observer,
     Purpose,
     Reflector,
+    Request,
 )
 from hsdns.apiserver.resource import SERVICES, Scope
 from hsdns.cluster.objects import Deleted, Event, Upserted
@@ -48,8 +48,8 @@ def page(*names: str, version: int = 0, following: str = "") -> bytes:
     return json.dumps({"metadata": meta, "items": items}).encode()
 
 
-class ObservedReflector(Observer):
-    """A reflector, what it delivered and what it told."""
+class Harness(Observer):
+    """A reflector that records its events and observations."""
 
     def __init__(self) -> None:
         self.delivered: list[str] = []
@@ -70,22 +70,22 @@ class ObservedReflector(Observer):
     def relisted(self, reason: str, missed: int) -> None:
         self.told.append(f"relisted: {reason}, {missed} missed")
 
-    def ask(self, purpose: Purpose, **query: str) -> Ask:
-        """Take the next request, which must be this one."""
-        ask = self.reflector.ask()
+    def ask(self, purpose: Purpose, **query: str) -> Request:
+        """Return the next request, which must have this purpose and query."""
+        ask = self.reflector.next_request()
         rest = {name: text for name, text in ask.query.items() if name not in NAMES}
         assert (ask.purpose, rest) == (purpose, query)
         return ask
 
     def answer(self, *chunks: bytes, error: str = "", seconds: float = 60.0) -> list[str]:
-        """Answer 200 with these chunks; give what was delivered."""
+        """Respond with 200 and these chunks; return what was delivered."""
         self.delivered.clear()
-        self.reflector.opened(self.now)
+        self.reflector.open(self.now)
         for chunk in chunks:
-            if not self.reflector.feed(chunk):
+            if not self.reflector.receive_data(chunk):
                 break
         self.now += seconds
-        self.reflector.ended(self.now, error)
+        self.reflector.close(self.now, error)
         return self.delivered
 
     def stream(self, *chunks: bytes, **more: Any) -> list[str]:
@@ -96,111 +96,111 @@ class ObservedReflector(Observer):
         self.ask(Purpose.WATCH, resourceVersion=version)
         return self.answer(*chunks, **more)
 
-    def synced(self, *names: str, version: int = 10) -> "ObservedReflector":
-        """Bring it to where these Services are known."""
+    def synced(self, *names: str, version: int = 10) -> "Harness":
+        """Sync it with these Services."""
         self.stream(*(line("ADDED", name, 1) for name in names), end_of_state(version))
         assert self.reflector.synced
         self.told.clear()
         return self
 
 
-def test_a_stream_is_the_state_and_the_watch_after_it() -> None:
-    observed = ObservedReflector()
-    delivered = observed.stream(
+def test_a_stream_has_the_initial_state_and_then_the_watch() -> None:
+    harness = Harness()
+    delivered = harness.stream(
         line("ADDED", "a", 3) + line("ADDED", "b", 2),
         end_of_state(9),
         line("MODIFIED", "a", 10) + line("DELETED", "b", 11),
     )
     assert delivered == ["+a", "+b", "+a", "-b"]
-    assert observed.told == ["relisted: start, 0 missed"]
-    assert (observed.reflector.version, observed.reflector.known) == ("11", {("n", "a")})
-    assert observed.reflector.failure == ""
-    observed.ask(Purpose.WATCH, resourceVersion="11")
+    assert harness.told == ["relisted: start, 0 missed"]
+    assert (harness.reflector.version, harness.reflector.known) == ("11", {("n", "a")})
+    assert harness.reflector.failure == ""
+    harness.ask(Purpose.WATCH, resourceVersion="11")
 
 
 def test_what_every_watch_asks_for() -> None:
-    observed = ObservedReflector()
-    query = observed.ask(
+    harness = Harness()
+    query = harness.ask(
         Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan"
     ).query
     assert (query["watch"], query["allowWatchBookmarks"]) == ("true", "true")
     assert 300 <= int(query["timeoutSeconds"]) <= 600
 
 
-def test_objects_of_the_initial_state_move_no_version() -> None:
-    observed = ObservedReflector()
-    assert observed.stream(line("ADDED", "a", 99), error="cut") == ["+a"]
-    assert observed.reflector.version == ""
-    assert not observed.reflector.synced
+def test_objects_of_the_initial_state_do_not_change_the_version() -> None:
+    harness = Harness()
+    assert harness.stream(line("ADDED", "a", 99), error="cut") == ["+a"]
+    assert harness.reflector.version == ""
+    assert not harness.reflector.synced
 
 
-def test_a_stream_that_broke_off_is_followed_by_a_list_and_forgets_nothing() -> None:
-    observed = ObservedReflector()
-    observed.stream(line("ADDED", "a", 3) + line("ADDED", "b", 4), error="the connection was cut")
-    assert observed.reflector.failure == "the connection was cut"
-    observed.ask(Purpose.LIST, limit="500")
+def test_a_failed_stream_is_followed_by_a_list_and_deletes_nothing() -> None:
+    harness = Harness()
+    harness.stream(line("ADDED", "a", 3) + line("ADDED", "b", 4), error="the connection was cut")
+    assert harness.reflector.failure == "the connection was cut"
+    harness.ask(Purpose.LIST, limit="500")
     # a was deleted in between, and c added: what the stream delivered counts as known.
-    assert observed.answer(page("b", "c", version=12)) == ["+b", "+c", "-a"]
-    assert observed.reflector.known == {("n", "b"), ("n", "c")}
-    observed.ask(Purpose.WATCH, resourceVersion="12")
+    assert harness.answer(page("b", "c", version=12)) == ["+b", "+c", "-a"]
+    assert harness.reflector.known == {("n", "b"), ("n", "c")}
+    harness.ask(Purpose.WATCH, resourceVersion="12")
 
 
 @pytest.mark.parametrize("how", ["event", "refused"])
-def test_a_stream_that_the_server_cannot_make_is_followed_by_a_list(how: str) -> None:
+def test_an_unsupported_stream_is_followed_by_a_list(how: str) -> None:
     # An API server over an etcd before 3.4.25 says 200, and then this.
-    observed = ObservedReflector()
+    harness = Harness()
     if how == "event":
-        observed.stream(error(500, "the required storage feature RequestWatchProgress is disabled"))
+        harness.stream(error(500, "the required storage feature RequestWatchProgress is disabled"))
     else:
-        observed.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
-        observed.reflector.refused(500, "")
-    assert observed.reflector.pause(observed.now) == 0.0
-    observed.ask(Purpose.LIST, limit="500")
-    assert observed.answer(page("a", version=7)) == ["+a"]
-    observed.ask(Purpose.WATCH, resourceVersion="7")
+        harness.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
+        harness.reflector.refuse(500, "")
+    assert harness.reflector.pause(harness.now) == 0.0
+    harness.ask(Purpose.LIST, limit="500")
+    assert harness.answer(page("a", version=7)) == ["+a"]
+    harness.ask(Purpose.WATCH, resourceVersion="7")
 
 
 @pytest.mark.parametrize("status", [400, 422])
-def test_a_server_that_does_not_stream_is_asked_for_pages(status: int) -> None:
-    observed = ObservedReflector()
-    observed.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
-    observed.reflector.refused(status, '{"kind":"Status","reason":"Invalid"}')
-    assert (observed.reflector.failure, observed.reflector.pause(0.0)) == ("", 0.0)
-    observed.ask(Purpose.LIST, limit="500")
-    assert observed.answer(page("a", version=7, following="t1")) == ["+a"]
-    assert not observed.reflector.synced
-    observed.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    assert observed.answer(page("b", version=7)) == ["+b"]
-    assert observed.told == ["relisted: start, 0 missed"]
-    assert observed.watch("7", line("ADDED", "c", 8)) == ["+c"]
+def test_a_server_without_streaming_is_listed_in_pages(status: int) -> None:
+    harness = Harness()
+    harness.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
+    harness.reflector.refuse(status, '{"kind":"Status","reason":"Invalid"}')
+    assert (harness.reflector.failure, harness.reflector.pause(0.0)) == ("", 0.0)
+    harness.ask(Purpose.LIST, limit="500")
+    assert harness.answer(page("a", version=7, following="t1")) == ["+a"]
+    assert not harness.reflector.synced
+    harness.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
+    assert harness.answer(page("b", version=7)) == ["+b"]
+    assert harness.told == ["relisted: start, 0 missed"]
+    assert harness.watch("7", line("ADDED", "c", 8)) == ["+c"]
     # And it is not asked to stream again.
-    observed.watch("8", error(410))
-    observed.ask(Purpose.LIST, limit="500")
+    harness.watch("8", error(410))
+    harness.ask(Purpose.LIST, limit="500")
 
 
-def test_a_page_that_broke_off_is_asked_for_again() -> None:
-    observed = ObservedReflector()
-    observed.stream(error="cut")
-    observed.ask(Purpose.LIST, limit="500")
-    observed.answer(page("a", version=7, following="t1"))
-    observed.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    assert observed.answer(page("b", version=7)[:20], error="the connection was cut") == []
-    assert observed.reflector.failure == "the connection was cut"
-    observed.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    assert observed.answer(page("b", version=7)) == ["+b"]
-    assert observed.reflector.known == {("n", "a"), ("n", "b")}
+def test_an_incomplete_page_is_requested_again() -> None:
+    harness = Harness()
+    harness.stream(error="cut")
+    harness.ask(Purpose.LIST, limit="500")
+    harness.answer(page("a", version=7, following="t1"))
+    harness.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
+    assert harness.answer(page("b", version=7)[:20], error="the connection was cut") == []
+    assert harness.reflector.failure == "the connection was cut"
+    harness.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
+    assert harness.answer(page("b", version=7)) == ["+b"]
+    assert harness.reflector.known == {("n", "a"), ("n", "b")}
 
 
-def test_a_list_whose_rest_has_expired_is_asked_for_as_a_whole() -> None:
-    observed = ObservedReflector()
-    observed.stream(error="cut")
-    observed.ask(Purpose.LIST, limit="500")
-    observed.answer(page("a", version=7, following="t1"))
-    observed.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
-    observed.reflector.refused(410, '{"kind":"Status","code":410,"message":"token expired"}')
-    observed.ask(Purpose.LIST)
+def test_an_expired_list_is_requested_unpaged() -> None:
+    harness = Harness()
+    harness.stream(error="cut")
+    harness.ask(Purpose.LIST, limit="500")
+    harness.answer(page("a", version=7, following="t1"))
+    harness.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
+    harness.reflector.refuse(410, '{"kind":"Status","code":410,"message":"token expired"}')
+    harness.ask(Purpose.LIST)
     # Its beginning has changed meanwhile.
-    assert observed.answer(page("b", "c", version=9)) == ["+b", "+c", "-a"]
+    assert harness.answer(page("b", "c", version=9)) == ["+b", "+c", "-a"]
 
 
 @pytest.mark.parametrize(
@@ -213,31 +213,31 @@ def test_a_list_whose_rest_has_expired_is_asked_for_as_a_whole() -> None:
         pytest.param(504, "event", id="a version from the future, as an event"),
     ],
 )
-def test_history_that_is_gone_means_the_state_anew(gone: int, how: str) -> None:
-    observed = ObservedReflector().synced("a", "b")
+def test_an_expired_history_causes_a_relist(gone: int, how: str) -> None:
+    harness = Harness().synced("a", "b")
     details: dict[str, Any] = (
         {"details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}} if gone == 504 else {}
     )
     if how == "event":
-        observed.watch("10", line("MODIFIED", "a", 11), error(gone, **details))
-        assert observed.delivered == ["+a"]
+        harness.watch("10", line("MODIFIED", "a", 11), error(gone, **details))
+        assert harness.delivered == ["+a"]
     else:
-        observed.ask(Purpose.WATCH, resourceVersion="10")
-        observed.reflector.refused(gone, json.dumps({"kind": "Status", "code": gone, **details}))
+        harness.ask(Purpose.WATCH, resourceVersion="10")
+        harness.reflector.refuse(gone, json.dumps({"kind": "Status", "code": gone, **details}))
     # No failure and no pause: the state is asked for at once, and what is known stays.
-    assert (observed.reflector.failure, observed.reflector.pause(0.0)) == ("", 0.0)
-    assert observed.reflector.known == {("n", "a"), ("n", "b")}
-    assert observed.stream(line("ADDED", "b", 2), end_of_state(20)) == ["+b", "-a"]
-    assert observed.told == ["relisted: expired, 1 missed"]
-    observed.ask(Purpose.WATCH, resourceVersion="20")
+    assert (harness.reflector.failure, harness.reflector.pause(0.0)) == ("", 0.0)
+    assert harness.reflector.known == {("n", "a"), ("n", "b")}
+    assert harness.stream(line("ADDED", "b", 2), end_of_state(20)) == ["+b", "-a"]
+    assert harness.told == ["relisted: expired, 1 missed"]
+    harness.ask(Purpose.WATCH, resourceVersion="20")
 
 
-def test_a_state_that_expires_again_waits() -> None:
-    observed = ObservedReflector().synced("a")
-    observed.watch("10", error(410))
-    observed.stream(error(410))
-    assert observed.reflector.failure == "the server answers 410: because"
-    assert observed.reflector.pause(observed.now) >= 0.8
+def test_an_initial_state_that_expires_again_causes_a_pause() -> None:
+    harness = Harness().synced("a")
+    harness.watch("10", error(410))
+    harness.stream(error(410))
+    assert harness.reflector.failure == "the server responds 410: because"
+    assert harness.reflector.pause(harness.now) >= 0.8
 
 
 @pytest.mark.parametrize(
@@ -251,21 +251,21 @@ def test_a_state_that_expires_again_waits() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("end", ["", "the connection was cut"])
-def test_a_watch_goes_on_where_it_ended(
+def test_a_watch_resumes_at_its_version(
     chunks: list[bytes], delivered: list[str], version: str, end: str
 ) -> None:
-    observed = ObservedReflector().synced("a")
-    assert observed.watch("10", *chunks, error=end) == delivered
-    assert observed.reflector.failure == end
-    assert observed.told == []
-    observed.ask(Purpose.WATCH, resourceVersion=version)
+    harness = Harness().synced("a")
+    assert harness.watch("10", *chunks, error=end) == delivered
+    assert harness.reflector.failure == end
+    assert harness.told == []
+    harness.ask(Purpose.WATCH, resourceVersion=version)
 
 
-def test_a_watch_that_ends_as_it_begins_waits() -> None:
-    observed = ObservedReflector().synced("a")
-    observed.watch("10", seconds=0.1)
-    assert observed.reflector.failure == "the watch ended as soon as it began"
-    assert observed.reflector.pause(observed.now) >= 0.8
+def test_a_very_short_watch_causes_a_pause() -> None:
+    harness = Harness().synced("a")
+    harness.watch("10", seconds=0.1)
+    assert harness.reflector.failure == "very short watch: it ended within a second without events"
+    assert harness.reflector.pause(harness.now) >= 0.8
 
 
 @pytest.mark.parametrize(
@@ -276,107 +276,107 @@ def test_a_watch_that_ends_as_it_begins_waits() -> None:
     ],
 )
 def test_wrong_answers_time_and_again_mean_the_state_anew(chunk: bytes) -> None:
-    observed = ObservedReflector().synced("a")
-    for _ in range(MANY_ERRORS):
-        observed.watch("10", chunk)
-        assert observed.reflector.failure
-        assert observed.reflector.pause(observed.now) >= 0.8
-    observed.stream(end_of_state(30))
-    assert observed.told == ["relisted: errors, 1 missed"]
+    harness = Harness().synced("a")
+    for _ in range(MAX_ERRORS):
+        harness.watch("10", chunk)
+        assert harness.reflector.failure
+        assert harness.reflector.pause(harness.now) >= 0.8
+    harness.stream(end_of_state(30))
+    assert harness.told == ["relisted: errors, 1 missed"]
 
 
-def test_a_server_that_is_away_is_no_reason_to_list() -> None:
-    observed = ObservedReflector().synced("a")
+def test_an_unreachable_server_causes_no_list() -> None:
+    harness = Harness().synced("a")
     for _ in range(20):
-        observed.ask(Purpose.WATCH, resourceVersion="10")
-        observed.reflector.failed("connection refused")
-    observed.ask(Purpose.WATCH, resourceVersion="10")
+        harness.ask(Purpose.WATCH, resourceVersion="10")
+        harness.reflector.fail("connection refused")
+    harness.ask(Purpose.WATCH, resourceVersion="10")
 
 
-def test_an_object_of_a_wrong_form_keeps_what_was_served_of_it() -> None:
-    observed = ObservedReflector().synced("a", "b")
+def test_a_malformed_object_keeps_the_previous_one() -> None:
+    harness = Harness().synced("a", "b")
     bad = line("MODIFIED", "a", 11, spec=[])
-    assert observed.watch("10", bad + line("MODIFIED", "b", 12)) == ["+b"]
-    assert observed.told == ["rejected n/a: Expected `object`, got `array` - at `$.object.spec`"]
-    observed.told.clear()
+    assert harness.watch("10", bad + line("MODIFIED", "b", 12)) == ["+b"]
+    assert harness.told == ["rejected n/a: Expected `object`, got `array` - at `$.object.spec`"]
+    harness.told.clear()
     # In a whole state it counts as there; one that was never readable does not.
-    observed.watch("12", error(410))
+    harness.watch("12", error(410))
     state = line("ADDED", "a", 11, spec=[]) + line("ADDED", "c", 9, spec=[]) + end_of_state(20)
-    assert observed.stream(state) == ["-b"]
-    assert observed.reflector.known == {("n", "a")}
+    assert harness.stream(state) == ["-b"]
+    assert harness.reflector.known == {("n", "a")}
 
 
-def test_a_line_that_is_too_long_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    observed = ObservedReflector().synced("a", "b")
+def test_a_line_above_the_limit_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness().synced("a", "b")
     monkeypatch.setattr("hsdns.apiserver.lines.LineSplitter.__init__.__defaults__", (120,))
-    observed.watch("10", error(410))
+    harness.watch("10", error(410))
     chunks = line("ADDED", "a", 9) + line("ADDED", "b", 9, spec={"externalName": "x" * 200})
-    assert observed.stream(chunks[:150], chunks[150:], end_of_state(20)) == ["+a"]
-    assert observed.reflector.known == {("n", "a"), ("n", "b")}
+    assert harness.stream(chunks[:150], chunks[150:], end_of_state(20)) == ["+a"]
+    assert harness.reflector.known == {("n", "a"), ("n", "b")}
 
 
 @pytest.mark.parametrize(
     ("status", "message", "failure"),
     [
-        pytest.param(401, "Unauthorized", "the server does not accept these credentials (401): Unauthorized; look at the token or certificate", id="401"),
-        pytest.param(403, "services is forbidden", "the server forbids it (403): services is forbidden; grant list and watch on it to this account", id="403"),
-        pytest.param(429, "slow down", "the server has too much to do (429): slow down", id="429"),
-        pytest.param(503, "", "the server answers 503: no reason given", id="503"),
+        pytest.param(401, "Unauthorized", "the server rejects these credentials (401): Unauthorized; check the token or certificate", id="401"),
+        pytest.param(403, "services is forbidden", "the server denies access (403): services is forbidden; grant this account list and watch on it", id="403"),
+        pytest.param(429, "slow down", "the server is overloaded (429): slow down", id="429"),
+        pytest.param(503, "", "the server responds 503: no reason given", id="503"),
     ],
 )  # fmt: skip
 def test_refusals_are_sentences(status: int, message: str, failure: str) -> None:
-    observed = ObservedReflector()
-    observed.reflector.ask()
-    observed.reflector.refused(status, json.dumps({"kind": "Status", "message": message}))
-    assert (observed.reflector.failure, observed.reflector.forbidden) == (failure, status == 403)
+    harness = Harness()
+    harness.reflector.next_request()
+    harness.reflector.refuse(status, json.dumps({"kind": "Status", "message": message}))
+    assert (harness.reflector.failure, harness.reflector.forbidden) == (failure, status == 403)
 
 
 def test_the_server_says_how_long_to_wait() -> None:
-    observed = ObservedReflector()
-    observed.reflector.ask()
-    observed.reflector.refused(429, "<p>slow down</p>", retry_after=17.0)
-    assert observed.reflector.pause(0.0) == 17.0
+    harness = Harness()
+    harness.reflector.next_request()
+    harness.reflector.refuse(429, "<p>slow down</p>", retry_after=17.0)
+    assert harness.reflector.pause(0.0) == 17.0
     # And it holds for this once.
-    observed.reflector.ask()
-    observed.reflector.failed("connection refused")
-    assert observed.reflector.pause(0.0) < 4.0
+    harness.reflector.next_request()
+    harness.reflector.fail("connection refused")
+    assert harness.reflector.pause(0.0) < 4.0
 
 
 def test_retry_after_in_an_error_event() -> None:
-    observed = ObservedReflector().synced("a")
-    observed.watch("10", error(429, details={"retryAfterSeconds": 9}))
-    assert observed.reflector.pause(observed.now) == 9.0
+    harness = Harness().synced("a")
+    harness.watch("10", error(429, details={"retryAfterSeconds": 9}))
+    assert harness.reflector.pause(harness.now) == 9.0
 
 
 def test_an_empty_state_is_delivered_as_nothing() -> None:
-    observed = ObservedReflector()
+    harness = Harness()
     calls: list[int] = []
-    observed.reflector = Reflector(
-        Scope(SERVICES), lambda events: calls.append(len(events)), observed, Random(1)
+    harness.reflector = Reflector(
+        Scope(SERVICES), lambda events: calls.append(len(events)), harness, Random(1)
     )
-    observed.stream(end_of_state(5))
-    assert (calls, observed.reflector.synced) == ([0], True)
+    harness.stream(end_of_state(5))
+    assert (calls, harness.reflector.synced) == ([0], True)
 
 
-def test_silence_is_shorter_while_the_state_comes() -> None:
-    observed = ObservedReflector()
-    assert observed.reflector.ask().silence == STATE_SILENCE
-    observed.reflector.opened(0.0)
-    assert observed.reflector.silence == STATE_SILENCE
-    observed.reflector.feed(end_of_state(5))
-    assert observed.reflector.silence == WATCH_SILENCE
-    observed.reflector.ended(100.0)
-    assert observed.reflector.ask().silence == WATCH_SILENCE
+def test_the_read_timeout_is_shorter_during_the_initial_state() -> None:
+    harness = Harness()
+    assert harness.reflector.next_request().read_timeout == STATE_READ_TIMEOUT
+    harness.reflector.open(0.0)
+    assert harness.reflector.read_timeout == STATE_READ_TIMEOUT
+    harness.reflector.receive_data(end_of_state(5))
+    assert harness.reflector.read_timeout == WATCH_READ_TIMEOUT
+    harness.reflector.close(100.0)
+    assert harness.reflector.next_request().read_timeout == WATCH_READ_TIMEOUT
 
 
 def test_what_is_assumed_ends_with_the_next_state() -> None:
-    observed = ObservedReflector()
-    observed.reflector.assume(("n", "a"))
-    assert observed.stream(end_of_state(5)) == ["-a"]
+    harness = Harness()
+    harness.reflector.assume(("n", "a"))
+    assert harness.stream(end_of_state(5)) == ["-a"]
 
 
-def test_distrust_asks_for_the_state_and_keeps_what_is_known() -> None:
-    observed = ObservedReflector().synced("a")
-    observed.reflector.distrust("distrust")
-    assert observed.stream(line("ADDED", "a", 5), end_of_state(6)) == ["+a"]
-    assert observed.told == ["relisted: distrust, 0 missed"]
+def test_relist_requests_the_state_and_keeps_the_known_objects() -> None:
+    harness = Harness().synced("a")
+    harness.reflector.relist("distrust")
+    assert harness.stream(line("ADDED", "a", 5), end_of_state(6)) == ["+a"]
+    assert harness.told == ["relisted: distrust, 0 missed"]

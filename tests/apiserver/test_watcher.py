@@ -1,4 +1,4 @@
-"""The loop around a reflector, over an API server in memory."""
+"""The loop around a reflector, with an API server in memory."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from tests.support.apiserver.memory_api import MemoryApi
 
 
 class Pauses(Contact):
-    """A Contact that does not wait, and notes how long it should have."""
+    """A Contact that does not wait, but records the pauses."""
 
     def __init__(self, report: Report, metrics: WatchMetrics) -> None:
         super().__init__(
@@ -68,7 +68,7 @@ class ObservedWatcher:
         await asyncio.gather(task, return_exceptions=True)
 
     def codes(self) -> dict[str, float]:
-        """What was asked for, and what came of it."""
+        """The requests and their results."""
         values = self.metrics.requests.values
         return {f"{labels[2]} {labels[3]}": count for labels, count in values.items()}
 
@@ -88,16 +88,16 @@ def test_all_goes_well() -> None:
     ("fault", "least", "says", "codes"),
     [
         pytest.param(faults.refused(), 0.8, "the connection was closed before an answer came", {"stream none": 1, "stream 200": 1}, id="refused"),
-        pytest.param(faults.too_many_requests(7), 7.0, "the server has too much to do (429)", {"stream 429": 1, "stream 200": 1}, id="429 and Retry-After"),
-        pytest.param(faults.unavailable(), 0.8, "the server answers 503", {"stream 503": 1, "stream 200": 1}, id="503"),
-        pytest.param(faults.unavailable(100_000), 120.0, "the server answers 503", {"stream 503": 1, "stream 200": 1}, id="a Retry-After of a day"),
+        pytest.param(faults.too_many_requests(7), 7.0, "the server is overloaded (429)", {"stream 429": 1, "stream 200": 1}, id="429 and Retry-After"),
+        pytest.param(faults.unavailable(), 0.8, "the server responds 503", {"stream 503": 1, "stream 200": 1}, id="503"),
+        pytest.param(faults.unavailable(100_000), 120.0, "the server responds 503", {"stream 503": 1, "stream 200": 1}, id="a Retry-After of a day"),
         pytest.param(faults.html_page(), 0.8, "503 Service Temporarily Unavailable", {"stream 503": 1, "stream 200": 1}, id="an HTML page"),
-        pytest.param(faults.html_page(200), 0.8, "the answer is no watch of services", {"stream 200": 2}, id="a login page"),
+        pytest.param(faults.html_page(200), 0.8, "the response is not a watch of services", {"stream 200": 2}, id="a login page"),
         pytest.param(faults.cut(40), 0.8, "the connection was cut", {"stream 200": 1, "list 200": 1, "watch 200": 1}, id="cut"),
         pytest.param(faults.silent(40), 0.8, "nothing came for 15 s", {"stream 200": 1, "list 200": 1, "watch 200": 1}, id="silent"),
     ],
 )  # fmt: skip
-def test_what_goes_wrong_is_said_and_tried_again(
+def test_errors_are_logged_and_retried(
     fault: Fault, least: float, says: str, codes: dict[str, float]
 ) -> None:
     async def run() -> None:
@@ -126,7 +126,7 @@ def test_what_deliver_raises_means_the_state_anew(caplog: pytest.LogCaptureFixtu
     asyncio.run(run())
 
 
-def test_it_ends_where_it_is_told_to_give_up() -> None:
+def test_gives_up_ends_the_loop() -> None:
     async def run() -> None:
         observed = ObservedWatcher(gives_up=lambda reflector: reflector.forbidden)
         observed.cluster.fail(faults.unavailable())

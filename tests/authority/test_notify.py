@@ -20,7 +20,7 @@ ZONE = Name.from_text("example.org.")
 
 
 class Secondary(asyncio.DatagramProtocol):
-    """Answers NOTIFY with scripted rcodes, the last one again and again; None is silence."""
+    """Answers NOTIFY with scripted rcodes, repeating the last one; None means no reply."""
 
     def __init__(self, *rcodes: int | None) -> None:
         self.rcodes = list(rcodes)
@@ -57,8 +57,8 @@ async def notified(
     [
         pytest.param([Rcode.NOERROR], 1, None, id="accepted"),
         pytest.param([Rcode.SERVFAIL, Rcode.NOERROR], 2, None, id="accepted-later"),
-        pytest.param([Rcode.REFUSED], 3, "it answered REFUSED", id="refused"),
-        pytest.param([None], 3, "it did not answer within 0.02s", id="silence"),
+        pytest.param([Rcode.REFUSED], 3, "it replied REFUSED", id="refused"),
+        pytest.param([None], 3, "it did not reply within 0.02s", id="silence"),
     ],
 )
 def test_attempts(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.authority.outgoing import BATCH_LEN, TooLong, asked_serial, batches
+from hsdns.authority.outgoing import BATCH_LEN, TooLong, batches, client_serial
 from hsdns.chain import Transfer
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode
@@ -39,7 +39,7 @@ def test_batches_are_small() -> None:
     )
 
 
-def test_a_record_that_no_message_holds() -> None:
+def test_a_record_that_fits_no_message() -> None:
     records = iter([RR(ORIGIN, 65280, 1, bytes(65_500))])
     with pytest.raises(TooLong, match=r"a record of example\.org\. has 65523 octets"):
         list(batches(Transfer(SOA, records)))
@@ -64,11 +64,11 @@ RDATA = bytes.fromhex("00 00 0000002a 00000001 00000001 00000001 00000001")
         pytest.param(HEADER[:8] + bytes(4) + QUESTION, None, id="no-authority"),
     ],
 )
-def test_asked_serial(wire: bytes, serial: int | None) -> None:
-    assert asked_serial(decode(wire)) == serial
+def test_client_serial(wire: bytes, serial: int | None) -> None:
+    assert client_serial(decode(wire)) == serial
 
 
 @given(st.binary(max_size=60))
 def test_any_octets_are_read_or_not(tail: bytes) -> None:
     query = Query.ask(ORIGIN, RRType.IXFR).replace(whole=HEADER + QUESTION + tail)
-    assert asked_serial(query) is None or len(tail) >= 32
+    assert client_serial(query) is None or len(tail) >= 32

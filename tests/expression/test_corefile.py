@@ -9,7 +9,7 @@ from tests.support.plugins.setup import directives
 
 
 def read(text: str) -> str:
-    """Compile the rest of the third line of a Corefile; the text of the expression, or the error."""
+    """Compile the rest of the third line of a Corefile; return the text of the expression, or the error."""
     (line,) = directives(f"view a {{\n expr {text}\n}}")[0].lines
     try:
         return read_expression(line, line.args, NAMES).text

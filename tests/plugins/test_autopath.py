@@ -76,7 +76,7 @@ def walk(plugin: Autopath, qname: str, *replies: Reply) -> tuple[Reply, list[str
         ),
         pytest.param(
             "autopath @kubernetes\nautopath @erratic",
-            'Corefile:3:1: "autopath" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "autopath" may occur only once in a server block; merge it with the first',
             id="twice",
         ),
     ],

@@ -217,7 +217,7 @@ def test_setup(text: str) -> None:
         ),
         pytest.param(
             "errors\nerrors",
-            'Corefile:3:1: "errors" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "errors" may occur only once in a server block; merge it with the first',
             id="twice",
         ),
         pytest.param(

@@ -127,7 +127,7 @@ def test_a_file_that_comes_later(tmp_path: Path) -> None:
         with pytest.raises(LookupError, match=r"zone example\.org\. has not been read yet"):
             plugin.transfer(ORG)
         path.write_text(SOA.format(7))
-        assert await plugin.zones[ORG][0].look()
+        assert await plugin.zones[ORG][0].reload()
         found = await plugin.handle(make_request("a.example.org."), next_with(BELOW))
         assert found.rcode == Rcode.NXDOMAIN
         await runtime.stop_tasks()

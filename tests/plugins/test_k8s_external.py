@@ -97,7 +97,7 @@ class Outside:
         ),
         pytest.param(
             "k8s_external a\nk8s_external b",
-            'Corefile:3:1: "k8s_external" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "k8s_external" may occur only once in a server block; merge it with the first',
             id="twice",
         ),
     ],

@@ -41,7 +41,7 @@ ASKED = Edns(1400, options=((10, b"12345678"), (3, b"")))
         ),
     ],
 )
-def test_who_asks_is_told(
+def test_adds_the_identifier_when_requested(
     below: Reply, edns: Edns | None, options: tuple[tuple[int, bytes], ...]
 ) -> None:
     found = finish(set_up(Nsid, "nsid me").handle(make_request("x.", edns=ASKED), next_with(below)))
@@ -57,7 +57,7 @@ def test_who_asks_is_told(
         pytest.param(ASKED, Reply(dropped=True), id="dropped"),
     ],
 )
-def test_others_are_not(edns: Edns | None, below: Reply) -> None:
+def test_adds_nothing_otherwise(edns: Edns | None, below: Reply) -> None:
     assert finish(Nsid(b"me").handle(make_request("x.", edns=edns), next_with(below))) is below
 
 
@@ -83,7 +83,7 @@ def test_on_the_wire() -> None:
     )
 
 
-def test_block_keeps_no_answer_table() -> None:
+def test_not_cacheable() -> None:
     assert not Nsid.cacheable
 
 
@@ -93,13 +93,13 @@ def test_block_keeps_no_answer_table() -> None:
         ("nsid {\n x\n}", 'Corefile:3:2: "nsid" has no properties, found "x"'),
         (
             "nsid a\nnsid b",
-            'Corefile:3:1: "nsid" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "nsid" may occur only once in a server block; merge it with the first',
         ),
         (
             f"nsid {'x' * 4097}",
-            "Corefile:2:6: the data of nsid has 4097 octets, at most 4096 are allowed",
+            "Corefile:2:6: the data of nsid has 4097 octets; at most 4096 are allowed",
         ),
     ],
 )
-def test_setup_refuses(text: str, error: str) -> None:
+def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Nsid, text) == error

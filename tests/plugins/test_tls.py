@@ -34,12 +34,12 @@ def test_client_auth(more: str, mode: ssl.VerifyMode) -> None:
     assert len(context.get_ca_certs()) == (1 if "ca.pem" in more else 0)
 
 
-def test_without_an_authority_the_hosts_own_verify() -> None:
+def test_system_certificates_without_a_ca() -> None:
     context = set_up(Tls, f"tls {SERVER} {{\nclient_auth require_and_verify\n}}").context
     assert context.verify_mode == ssl.CERT_REQUIRED
 
 
-def test_last_of_several_counts() -> None:
+def test_last_of_several_takes_effect() -> None:
     plugin = set_up(Tls, f"tls {SERVER}\ntls {SERVER} {DATA}/ca.pem")
     assert plugin.files.ca == f"{DATA}/ca.pem"
 
@@ -57,13 +57,13 @@ def test_relative_files_are_under_root() -> None:
         pytest.param("tls", 'Corefile:2:1: "tls" takes 2 or 3 files, CERT KEY [CA], found 0', id="none"),
         pytest.param("tls a", 'Corefile:2:1: "tls" takes 2 or 3 files, CERT KEY [CA], found 1', id="one"),
         pytest.param("tls a b c d", 'Corefile:2:1: "tls" takes 2 or 3 files, CERT KEY [CA], found 4', id="four"),
-        pytest.param("tls {\nacme example.org\n}", 'Corefile:3:1: "acme": hsdns does not fetch certificates (ACME); have cert-manager or another tool write them to files, and name these: "tls CERT KEY"', id="acme"),
-        pytest.param("tls {\nemail a@example.org\n}", 'Corefile:3:1: "email": hsdns does not fetch certificates (ACME); have cert-manager or another tool write them to files, and name these: "tls CERT KEY"', id="acme-email"),
+        pytest.param("tls {\nacme example.org\n}", 'Corefile:3:1: "acme": hsdns does not obtain certificates by ACME; use cert-manager or another tool to write them to files, and "tls CERT KEY"', id="acme"),
+        pytest.param("tls {\nemail a@example.org\n}", 'Corefile:3:1: "email": hsdns does not obtain certificates by ACME; use cert-manager or another tool to write them to files, and "tls CERT KEY"', id="acme-email"),
         pytest.param("tls nowhere.pem nowhere.key", 'Corefile:2:5: cannot use "nowhere.pem" for TLS: No such file or directory', id="no-file"),
         pytest.param(f"tls {DATA}/client.pem {DATA}/client-encrypted.key", f'Corefile:2:5: cannot use "{DATA}/client.pem" for TLS: the key is encrypted; decrypt it first', id="encrypted"),
         pytest.param(f"tls {SERVER} nowhere.pem", 'Corefile:2:5: cannot use "nowhere.pem" for TLS: No such file or directory', id="no-authority"),
-        pytest.param(f"tls {SERVER} {{\nclient_auth require\n}}", 'Corefile:3:13: "require" asks for certificates without verifying them, which hsdns cannot do; use "verify_if_given" or "require_and_verify"', id="unverified"),
-        pytest.param(f"tls {SERVER} {{\nclient_auth request\n}}", 'Corefile:3:13: "request" asks for certificates without verifying them, which hsdns cannot do; use "verify_if_given" or "require_and_verify"', id="request"),
+        pytest.param(f"tls {SERVER} {{\nclient_auth require\n}}", 'Corefile:3:13: "require" requests certificates without verifying them, which hsdns cannot do; use "verify_if_given" or "require_and_verify"', id="unverified"),
+        pytest.param(f"tls {SERVER} {{\nclient_auth request\n}}", 'Corefile:3:13: "request" requests certificates without verifying them, which hsdns cannot do; use "verify_if_given" or "require_and_verify"', id="request"),
         pytest.param(f"tls {SERVER} {{\nclient_auth no\n}}", 'Corefile:3:13: "no" is not one of: nocert, verify_if_given, require_and_verify', id="other-auth"),
         pytest.param(f"tls {SERVER} {{\nkeylog\n}}", 'Corefile:3:1: property "keylog" takes 1 argument, found 0', id="keylog"),
         pytest.param(f"tls {SERVER} {{\nacme example.org\n}}", 'Corefile:3:1: unknown property "acme" of tls', id="acme-and-files"),

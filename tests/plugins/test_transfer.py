@@ -22,7 +22,7 @@ SOA = "example.org. 60 IN SOA ns. host. 7 1 2 3 4"
 
 
 class Holder(Handler):
-    """Has one zone with so many records."""
+    """Has one zone with `count` records besides its SOA."""
 
     def __init__(self, zone: str = "example.org.", count: int = 1, error: str = "") -> None:
         self.zone = Name.from_text(zone)
@@ -87,7 +87,7 @@ WHOLE = reply([SOA, RECORD, SOA], aa=True)
         pytest.param(ask(qtype="IXFR", serial=7), reply([SOA]), id="ixfr-same"),
         pytest.param(ask(qtype="IXFR"), unwritten(Rcode.SERVFAIL), id="ixfr-without-serial"),
         pytest.param(ask(qtype="A"), BELOW, id="other-type"),
-        pytest.param(ask("nobodys."), BELOW, id="nobodys-zone"),
+        pytest.param(ask("nobodys."), BELOW, id="unknown-zone"),
         pytest.param(ask("www.example.org."), BELOW, id="no-apex"),
         pytest.param(ask(protocol="udp"), unwritten(Rcode.REFUSED), id="udp"),
         pytest.param(ask(protocol="udp", qtype="A"), BELOW, id="udp-other-type"),
@@ -99,12 +99,12 @@ WHOLE = reply([SOA, RECORD, SOA], aa=True)
         pytest.param(
             ask(text="transfer {\n to *\n}\ntransfer org {\n to 192.0.2.1\n}"),
             Reply(rcode=Rcode.REFUSED),
-            id="the-longest-zone-counts",
+            id="longest-zone",
         ),
         pytest.param(
             ask(holder=Holder(error="zone example.org. has not been read yet")),
             unwritten(Rcode.SERVFAIL, "zone example.org. has not been read yet"),
-            id="not-there-yet",
+            id="not-loaded-yet",
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_reply(found: Reply, expected: Reply) -> None:
     assert found == expected
 
 
-def test_a_large_zone_is_taken_as_it_is_read() -> None:
+def test_a_large_zone_is_generated_while_it_is_sent() -> None:
     holder = Holder(count=1000)
     found = ask(holder=holder)
     assert found.following is not None
@@ -123,7 +123,7 @@ def test_a_large_zone_is_taken_as_it_is_read() -> None:
     assert section(rest[-1:]) == [SOA]
 
 
-def test_a_line_for_each_transfer(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_transfer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     ask()
     ask(qtype="IXFR", serial=7)
@@ -136,7 +136,7 @@ def test_a_line_for_each_transfer(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("transfer {\n to *\n}", [], id="nobody"),
+        pytest.param("transfer {\n to *\n}", [], id="no-addresses"),
         pytest.param(
             "transfer {\n to * 192.0.2.1\n to 192.0.2.2:5300 192.0.2.1:53\n}",
             [("192.0.2.1", 53, None), ("192.0.2.2", 5300, None)],
@@ -171,7 +171,7 @@ def test_notify(
     assert sent == expected
 
 
-def test_who_does_not_hear_is_logged(
+def test_a_failed_notify_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def send(zone: Name, target: Endpoint, source: str | None) -> str | None:
@@ -193,7 +193,7 @@ def test_who_does_not_hear_is_logged(
     [
         pytest.param(
             "transfer",
-            'Corefile:2:1: transfer needs "to" with the addresses of secondaries, or "to *" for everybody',
+            'Corefile:2:1: transfer needs "to" with the addresses of secondaries, or "to *" for any client',
             id="no-to",
         ),
         pytest.param(
@@ -203,13 +203,13 @@ def test_who_does_not_hear_is_logged(
         ),
         pytest.param(
             "transfer {\n to ns.example.org\n}",
-            'Corefile:3:5: "ns.example.org" is no IP address; write it as 192.0.2.1, 192.0.2.1:5300 or '
+            'Corefile:3:5: "ns.example.org" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or '
             "[2001:db8::1]:5300",
             id="name",
         ),
         pytest.param(
             "transfer {\n to *\n source here\n}",
-            'Corefile:4:9: "here" is no IP address to send NOTIFY from',
+            'Corefile:4:9: "here" is not an IP address; "source" is the address that NOTIFY is sent from',
             id="source",
         ),
         pytest.param(

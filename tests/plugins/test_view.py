@@ -72,7 +72,7 @@ def test_expressions_see_metadata() -> None:
     assert plugin.enter(make_request("a.").replace(metadata={"a/b": lambda: "x"})) is not None
 
 
-def test_a_failing_expression_is_shown_to_who_debugs(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_expression_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "hsdns.plugin.view")
     plugin = set_up(View, "view inside {\n expr incidr('x', '192.0.2.0/24')\n}")
     assert plugin.enter(make_request("a.")) is None
@@ -81,7 +81,7 @@ def test_a_failing_expression_is_shown_to_who_debugs(caplog: pytest.LogCaptureFi
     ]
 
 
-def test_names_its_view_and_passes_everything_on() -> None:
+def test_provides_its_name_and_passes_queries_on() -> None:
     plugin = set_up(View, "view inside")
     values = plugin.metadata(make_request("a."))
     assert {label: value() for label, value in values.items()} == {"view/name": "inside"}
@@ -97,7 +97,7 @@ def test_names_its_view_and_passes_everything_on() -> None:
         ('view ""', "Corefile:2:6: the name of a view cannot be empty"),
         (
             "view a\nview b",
-            'Corefile:3:1: "view" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "view" may occur only once in a server block; merge it with the first',
         ),
         (
             "view a {\n expr\n}",

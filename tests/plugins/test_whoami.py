@@ -62,7 +62,7 @@ def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Whoami, text) == error
 
 
-def test_first_of_several_counts() -> None:
+def test_first_of_several_takes_effect() -> None:
     warnings: list[str] = []
     set_up(Whoami, "whoami\nwhoami", warnings=warnings)
     assert warnings == [

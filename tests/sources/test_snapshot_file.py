@@ -1,4 +1,4 @@
-"""The file of the last known state: what it says when it is unusable, and when it is written."""
+"""The snapshot file: errors when it is loaded, and when it is saved."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAVED = 1_700_000_000.0
 
 
 class Listener:
-    """Keeps what is reported."""
+    """Records reports."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []
@@ -36,7 +36,7 @@ class Listener:
 
 
 def make_store(*, synced: bool = True) -> Store:
-    """A store with something in it."""
+    """A store with contents."""
     store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.apply(upserts(namespace("ns"), service("ns/web", "10.96.0.1"), endpoint_slice("ns/web-1", "web", "10.0.0.1")))  # fmt: skip
     if synced:
@@ -45,7 +45,7 @@ def make_store(*, synced: bool = True) -> Store:
 
 
 def write(path: Path, **settings: str) -> bytes:
-    """A good file, as keep() would write it."""
+    """Write a valid file, as save_periodically() would."""
     text = b"".join(pieces(make_store(), version="9.9", saved=SAVED, settings=settings))
     path.write_bytes(text)
     path.chmod(0o600)
@@ -67,7 +67,7 @@ def fill(path: Path, text: str = "apiVersion: v1\n") -> None:
 @pytest.mark.parametrize(
     ("prepare", "level", "sentence"),
     [
-        pytest.param(lambda path: None, "INFO", "there is none yet", id="missing"),
+        pytest.param(lambda path: None, "INFO", "it does not exist yet", id="missing"),
         pytest.param(cut, "WARNING", "its end is missing; starting without it, the next save replaces it", id="cut"),
         pytest.param(fill, "WARNING", "its first line is not that of a snapshot; starting without it, the next save replaces it", id="other-file"),
         pytest.param(lambda path: fill(path, ""), "WARNING", "it is empty; starting without it, the next save replaces it", id="empty"),
@@ -75,7 +75,7 @@ def fill(path: Path, text: str = "apiVersion: v1\n") -> None:
         pytest.param(lambda path: path.symlink_to(path), "WARNING", "it cannot be read: Too many levels of symbolic links; starting without it", id="unreadable"),
         pytest.param(
             lambda path: (write(path), path.chmod(0o602)), "WARNING",
-            "anyone may write it (mode 0602), so it cannot be trusted; give it mode 0600; starting without it, the next save replaces it",
+            "every user may write it (mode 0602), so it cannot be trusted; give it mode 0600; starting without it, the next save replaces it",
             id="too-open-to-use",
         ),
         pytest.param(
@@ -107,14 +107,14 @@ def test_load(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_file_that_others_may_use_is_warned_about(tmp_path: Path) -> None:
+def test_a_file_that_others_can_access_causes_a_warning(tmp_path: Path) -> None:
     path, listener = tmp_path / "snapshot.json", Listener()
     write(path)
     path.chmod(0o660)
     assert SnapshotFile(str(path)).load(listener) is not None
     assert listener.said[0] == (
         "WARNING",
-        f'snapshot "{path}": others may use it (mode 0660); give it mode 0600',
+        f'snapshot "{path}": other users have access to it (mode 0660); give it mode 0600',
     )
 
 
@@ -122,7 +122,7 @@ def test_a_file_that_others_may_use_is_warned_about(tmp_path: Path) -> None:
 
 
 class Script:
-    """Stands for asyncio.sleep(): notes how long, does the next step, and cancels the sleeper after the last."""
+    """Replaces asyncio.sleep(): records the seconds, runs the next step, and cancels the sleeper after the last one."""
 
     def __init__(self, *steps: Callable[[], object]) -> None:
         self.steps = iter(steps)
@@ -139,13 +139,13 @@ class Script:
 def keep(
     path: Path, store: Store, *steps: Callable[[], object], loop: str = "asyncio"
 ) -> tuple[Script, Listener, FakeRuntime]:
-    """Keep a store while the script runs."""
+    """Save a store while the script runs."""
     script, listener, around = Script(*steps), Listener(), FakeRuntime()
 
     async def test() -> None:
         file = SnapshotFile(str(path), store.settings.to_texts(), sleep=script)
         with pytest.raises(asyncio.CancelledError):
-            await file.keep(store, listener, around)
+            await file.save_periodically(store, listener, around)
 
     run(test(), loop)
     return script, listener, around
@@ -216,13 +216,13 @@ def test_what_was_only_restored_is_not_saved(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_errors_are_told_once_and_saving_is_tried_again(tmp_path: Path) -> None:
+def test_errors_are_reported_once_and_saving_is_retried(tmp_path: Path) -> None:
     folder = tmp_path / "later"
     path, store = folder / "snapshot.json", make_store()
     _, listener, _ = keep(path, store, nothing, nothing, nothing, folder.mkdir, nothing)
     assert listener.said == [
-        ("ERROR", f'snapshot "{path}": it cannot be written: No such file or directory; trying again every 60 seconds, correct its folder or remove the property'),
-        ("INFO", f'snapshot "{path}": it is written again'),
+        ("ERROR", f'snapshot "{path}": it cannot be written: No such file or directory; retrying every 60 seconds; correct its folder or remove the property'),
+        ("INFO", f'snapshot "{path}": it can be written again'),
     ]  # fmt: skip
     assert names_in(path) == ["web"]
 
@@ -248,7 +248,7 @@ def test_a_save_that_fails_leaves_the_file_as_it_was(
 
 
 @pytest.mark.parametrize("cancelled_at", range(4))
-def test_a_save_that_is_cancelled_comes_to_its_end(
+def test_a_cancelled_save_is_completed(
     tmp_path: Path, cancelled_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, store = tmp_path / "snapshot.json", make_store()
@@ -266,7 +266,7 @@ def test_a_save_that_is_cancelled_comes_to_its_end(
 
     async def test() -> None:
         file = SnapshotFile(str(path), sleep=Script(nothing))
-        tasks.append(asyncio.create_task(file.keep(store, Listener(), FakeRuntime())))
+        tasks.append(asyncio.create_task(file.save_periodically(store, Listener(), FakeRuntime())))
         await asyncio.wait(tasks)
         assert tasks[0].cancelled()
 
@@ -276,7 +276,7 @@ def test_a_save_that_is_cancelled_comes_to_its_end(
     assert os.listdir(tmp_path) == ["snapshot.json"]
 
 
-def test_halves_of_processes_that_were_killed_are_removed(tmp_path: Path) -> None:
+def test_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.json"
     old, new, other = (tmp_path / name for name in (".snapshot.json.a.tmp", ".snapshot.json.b.tmp", ".x.tmp"))  # fmt: skip
     for each in (old, new, other):

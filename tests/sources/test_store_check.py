@@ -24,7 +24,7 @@ def test_check_interval(text: str, seconds: float | None, warnings: int) -> None
 
 
 class Listed(ApiServer):
-    """A source whose lists the test writes; None stands for an API server that is away."""
+    """A source with given lists; None stands for an unreachable API server."""
 
     def __init__(self, *lists: list[Object] | None) -> None:
         self.lists = list(lists)

@@ -1,4 +1,4 @@
-"""A cluster made of numbers: names, shares, addresses, changes."""
+"""The generated cluster: names, shares, addresses, changes."""
 
 from __future__ import annotations
 

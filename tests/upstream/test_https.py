@@ -10,8 +10,8 @@ from pathlib import Path
 import dns.message
 import pytest
 
-from hsdns.upstream.faults import Misbehaviour
-from hsdns.upstream.https import HttpsLine, connect_https
+from hsdns.upstream.faults import ProtocolViolation
+from hsdns.upstream.https import HttpsPool, connect_https
 from hsdns.upstream.target import Target
 from hsdns.upstream.tls import HTTP2
 from tests.support.coroutines import event_loops
@@ -44,7 +44,7 @@ def context(certificate: Certificate) -> ssl.SSLContext:
 
 
 class Line:
-    """A line to a scripted server, with its clock and what it counted."""
+    """An HttpsPool with a scripted server, a clock and counts."""
 
     def __init__(
         self, server: DohUpstream, certificate: Certificate, expire: float, max_age: float
@@ -56,7 +56,7 @@ class Line:
         def connect() -> asyncio.Future[object]:
             return asyncio.get_running_loop().create_task(connect_https(target, tls, "POST"))
 
-        self.line = HttpsLine(connect, lambda: self.now, expire=expire, max_age=max_age)  # type: ignore[arg-type]  # a task is a future
+        self.line = HttpsPool(connect, lambda: self.now, expire=expire, max_age=max_age)  # type: ignore[arg-type]  # a task is a future
 
     async def ask(self) -> bytes:
         return await self.line.ask(WIRE, lambda was_open: self.opened.append(not was_open))
@@ -144,7 +144,7 @@ def test_all_queries_share_a_connection(certificate: Certificate) -> None:
     asyncio.run(run())
 
 
-def test_more_queries_than_the_server_takes_at_a_time(certificate: Certificate) -> None:
+def test_more_queries_than_the_server_accepts_at_once(certificate: Certificate) -> None:
     async def run() -> None:
         async with line_to(certificate, at_most=3) as line:
             await line.ask()
@@ -176,7 +176,7 @@ def test_how_long_a_connection_is_kept(
     asyncio.run(run())
 
 
-def test_sweep_closes_what_is_idle(certificate: Certificate) -> None:
+def test_sweep_closes_an_idle_connection(certificate: Certificate) -> None:
     async def run() -> None:
         async with line_to(certificate) as line:
             line.line.sweep()
@@ -191,7 +191,7 @@ def test_sweep_closes_what_is_idle(certificate: Certificate) -> None:
     asyncio.run(run())
 
 
-def test_a_connection_that_says_goodbye_under_a_query_is_no_failure(
+def test_a_goaway_during_a_query_is_no_failure(
     certificate: Certificate,
 ) -> None:
     async def run() -> None:
@@ -224,7 +224,7 @@ def test_a_server_that_always_closes(certificate: Certificate) -> None:
     asyncio.run(run())
 
 
-def test_after_silence_another_connection_is_used(certificate: Certificate) -> None:
+def test_after_a_timeout_another_connection_is_used(certificate: Certificate) -> None:
     async def run() -> None:
         script = [silence, FOUND]
 
@@ -239,11 +239,11 @@ def test_after_silence_another_connection_is_used(certificate: Certificate) -> N
     asyncio.run(run())
 
 
-def test_one_bad_answer_closes_nothing(certificate: Certificate) -> None:
+def test_one_invalid_response_closes_nothing(certificate: Certificate) -> None:
     async def run() -> None:
         async with line_to(certificate) as line:
             line.server.status = 503
-            with pytest.raises(Misbehaviour, match="answers with HTTP status 503"):
+            with pytest.raises(ProtocolViolation, match="answers with HTTP status 503"):
                 await line.ask()
             line.server.status = 200
             assert is_reply(await line.ask())
@@ -268,7 +268,7 @@ def test_closed_in_between_queries_are_answered_and_nothing_is_kept(
     asyncio.run(run())
 
 
-def test_nobody_listens(certificate: Certificate) -> None:
+def test_no_listener(certificate: Certificate) -> None:
     async def run() -> None:
         async with serve_doh(FOUND, certificate) as server:
             pass

@@ -25,7 +25,7 @@ def by_type(a: Answer, aaaa: Answer) -> Answer:
 
 
 def find(*scripts: Answer, tcp: Answer = silence, host: HostTarget = HOST) -> list[str]:
-    """Look a host up through resolvers with these scripts."""
+    """Look up a host with resolvers that follow these scripts."""
 
     async def run() -> list[str]:
         async with asyncio.timeout(10):
@@ -70,7 +70,7 @@ def test_resolvers(
     assert find(*scripts) == found
 
 
-def test_a_cut_reply_is_asked_for_over_tcp() -> None:
+def test_a_truncated_reply_is_retried_over_tcp() -> None:
     cut = answer(flags=dns.flags.TC | dns.flags.RA)
     assert find(cut, tcp=by_type(answer(V4), answer())) == ["192.0.2.1:5353"]
 
@@ -78,12 +78,12 @@ def test_a_cut_reply_is_asked_for_over_tcp() -> None:
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        pytest.param(answer(), "127.0.0.1:* knows none (NOERROR)", id="nodata"),
-        pytest.param(answer(rcode=Rcode.NXDOMAIN), "127.0.0.1:* knows none (NXDOMAIN)", id="nxdomain"),
+        pytest.param(answer(), "127.0.0.1:* has no address for it (NOERROR)", id="nodata"),
+        pytest.param(answer(rcode=Rcode.NXDOMAIN), "127.0.0.1:* has no address for it (NXDOMAIN)", id="nxdomain"),
         pytest.param(silence, "127.0.0.1:* did not reply within 0.1s", id="silence"),
         pytest.param(
             lambda wire: [wire],
-            "127.0.0.1:* sent what cannot be read: reply is itself a query",
+            "127.0.0.1:* sent a malformed reply: reply is itself a query",
             id="nonsense",
         ),
     ],
@@ -94,13 +94,11 @@ def test_nothing_found(script: Answer, reason: str, monkeypatch: pytest.MonkeyPa
         find(script)
     before, _, after = reason.partition("*")
     sentence = str(caught.value)
-    assert sentence.startswith(
-        f'Corefile:2:11: cannot find the address of "dns.example.net": {before}'
-    )
-    assert sentence.endswith(f"{after}; name an address, or another resolver")
+    assert sentence.startswith(f'Corefile:2:11: cannot resolve "dns.example.net": {before}')
+    assert sentence.endswith(f"{after}; write an address, or use another resolver")
 
 
-def test_nobody_listens_at_the_resolver() -> None:
+def test_no_listener_at_the_resolver() -> None:
     async def run() -> None:
         async with serve() as server:
             port = server.port
@@ -111,7 +109,7 @@ def test_nobody_listens_at_the_resolver() -> None:
 
 
 class Resolver:
-    """In place of the loop's getaddrinfo()."""
+    """Replaces the loop's getaddrinfo()."""
 
     def __init__(self, found: list[str] | OSError) -> None:
         self.found, self.asked = found, list[tuple[str, int]]()
@@ -141,7 +139,7 @@ def test_without_resolvers_this_host_is_asked() -> None:
     assert resolver.asked == [("dns.example.net", 0)]
 
 
-def test_an_upstream_is_there_once_and_in_the_order_of_the_words() -> None:
+def test_upstreams_are_unique_and_in_the_order_of_the_arguments() -> None:
     resolver = Resolver(["192.0.2.2", "192.0.2.1", "192.0.2.2"])
     tls = HOST._replace(transport="tls")
     first = Target("dns", "192.0.2.1", 5353)
@@ -156,12 +154,12 @@ def test_an_unknown_host() -> None:
     with pytest.raises(CorefileError) as caught:
         find_here(resolver, HOST)
     assert str(caught.value) == (
-        'Corefile:2:11: cannot find the address of "dns.example.net": Name or service not known; name an address, or '
+        'Corefile:2:11: cannot resolve "dns.example.net": Name or service not known; write an address, or use '
         "another resolver"
     )
 
 
-def test_a_host_resolver_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_resolver_that_does_not_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "SYSTEM_TIMEOUT", 0.01)
 
     class Silent(Resolver):
@@ -169,7 +167,9 @@ def test_a_host_resolver_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> N
             await asyncio.Event().wait()
             return []
 
-    with pytest.raises(CorefileError, match=r"this host's resolver says nothing for 0\.01s"):
+    with pytest.raises(
+        CorefileError, match=r"the resolver of this host did not reply within 0\.01s"
+    ):
         find_here(Silent([]), HOST)
 
 

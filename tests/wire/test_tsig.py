@@ -1,4 +1,4 @@
-"""Signing and verifying against dnspython's messages, which does both by itself."""
+"""Signing and verification against dnspython, which implements both independently."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Forward(Handler):
                     target,
                     clock=runtime.clock,
                     metrics=runtime.metrics,
-                    manner=route.manner,
+                    settings=route.settings,
                     tls=route.contexts.get(target.transport),
                 )
                 for target in await find_targets(route.targets, route.resolvers)
@@ -157,7 +157,7 @@ class Forward(Handler):
                 return reply
             if route.max_fails and not upstream.health.is_probing:
                 self._runtime.spawn(
-                    upstream.health.probe_until_well(), f"forward: probes of {upstream}"
+                    upstream.health.probe_until_healthy(), f"forward: probes of {upstream}"
                 )
             attempts_left -= 1
             if down >= len(upstreams):

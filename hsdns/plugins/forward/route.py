@@ -26,7 +26,7 @@ from hsdns.corefile.properties import (
     text,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
-from hsdns.upstream.exchange import EXPIRE, READ_TIMEOUT, Manner, Upstream
+from hsdns.upstream.exchange import EXPIRE, READ_TIMEOUT, Upstream, UpstreamSettings
 from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.policy import POLICIES, Policy
 from hsdns.upstream.target import HostTarget, Target, read_address, read_upstreams
@@ -48,7 +48,7 @@ class Route:
     targets: tuple[Target | HostTarget, ...]
     resolvers: tuple[Target, ...]
     excepted: tuple[Name, ...]
-    manner: Manner
+    settings: UpstreamSettings
     prefer_udp: bool
     max_fails: int
     max_attempts: int | None  # None: ATTEMPTS_PER_UPSTREAM for each; 0: no limit
@@ -71,7 +71,7 @@ class Route:
 
     def protocol(self, client_protocol: str) -> str:
         """The protocol to use: that of the client, unless an option sets another one."""
-        if self.manner.force_tcp:
+        if self.settings.force_tcp:
             return "tcp"
         return "udp" if self.prefer_udp else client_protocol
 
@@ -219,7 +219,7 @@ def read_route(directive: Directive, block: Block) -> Route:
         ),
         resolvers=options["resolver"],
         excepted=tuple(zone for line in options["except"] for zone in line),
-        manner=Manner(
+        settings=UpstreamSettings(
             expire=options["expire"],
             max_age=options["max_age"],
             max_idle=options["max_idle_conns"],

@@ -17,8 +17,8 @@ from hsdns.cluster.source import Source
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token
 from hsdns.sources import source_from
-from hsdns.sources.api_access import ApiAccess, Words
-from hsdns.sources.api_server import ApiServer, Wanted
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions
+from hsdns.sources.api_server import ApiServer, WatchOptions
 from hsdns.wire.name import Name
 
 IGNORABLE: Final = "empty_service"
@@ -75,18 +75,18 @@ def named_source(line: Line | None, block: Block) -> Source | None:
 
 def api_server(directive: Directive, options: dict[str, Any], block: Block) -> Source:
     """The API server that the block configures; warn of what it lacks."""
-    words = Words(options["kubeconfig"], options["endpoint"], options["tls"])
+    connection = ConnectionOptions(options["kubeconfig"], options["endpoint"], options["tls"])
     try:
-        access = ApiAccess(words)
+        access = ApiAccess(connection)
     except ValueError as error:
         raise CorefileError(line_of(directive, "endpoint").position, str(error)) from None
     if not access.is_in_cluster:  # the files of a pod are checked when it starts
-        where = line_of(directive, "kubeconfig" if words.kubeconfig else "endpoint").position
+        where = line_of(directive, "kubeconfig" if connection.kubeconfig else "endpoint").position
         for sentence in access.check():
             block.warn(f"{where}: {sentence}")
     return ApiServer(
         access,
-        Wanted(
+        WatchOptions(
             namespaces=options["namespaces"],
             labels=str(options["labels"] or ""),
             namespace_labels=str(options["namespace_labels"] or ""),

@@ -93,7 +93,7 @@ class ClusterWatch:
         watching = self.source.watch(self.deliver, self._report, process)
         self._tasks.append(runtime.spawn_lasting(watching, "kubernetes source"))
         if self._snapshot is not None:
-            saving = self._snapshot.keep(store, self._report, process)
+            saving = self._snapshot.save_periodically(store, self._report, process)
             self._tasks.append(runtime.spawn_lasting(saving, "kubernetes snapshot"))
         seconds = check_interval(self._report)
         if isinstance(self.source, ApiServer) and seconds is not None:

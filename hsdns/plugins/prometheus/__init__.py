@@ -1,10 +1,10 @@
-"""Count queries and replies, and show all metrics of the process over HTTP.
+"""Exports metrics in the Prometheus format.
 
-Path: step 5, outermost of the handlers; server/http.py calls its page for /metrics.  The server itself counts through
-QueryCounts what never reaches a chain (zone `dropped`).
-Source: CoreDNS 1.14.7 plugin/metrics; names, labels and buckets are its own, so dashboards and alerts fit.
-Rule 1: labels come from bounded sets: a record type that is not in TYPES is "other", a zone is one of the Corefile's.
-Rule 2: a query costs six dict updates; tuples of labels are made once and kept.
+Path: step 5, before all plugins that answer; server/http.py calls its page for /metrics.  The server itself uses
+QueryCounts for queries that never reach a chain (zone `dropped`).
+Source: CoreDNS 1.14.7 plugin/metrics, with the same names, labels and buckets, so existing dashboards and alerts work.
+Rule 1: label values are bounded: a record type that is not in TYPES is "other", a zone is one of the Corefile's.
+Rule 2: a query costs six dict updates; label tuples are created once and reused.
 Rule 3: cacheable: the fast path counts by itself, and fold() adds that up before the page is made.
 """
 
@@ -29,9 +29,8 @@ from hsdns.wire.name import Name
 from hsdns.wire.size import reply_size
 
 DEFAULT_ADDRESS: Final = "localhost:9153"
-DROPPED: Final = (
-    "dropped"  # the zone label of what no block answers; no dot at its end, so it is no zone
-)
+# The zone label of queries that no block answers; without a final dot, so it is never the name of a zone.
+DROPPED: Final = "dropped"
 TYPES: Final = {
     rrtype: type_to_text(rrtype)
     for rrtype in (
@@ -45,7 +44,7 @@ _NO_VIEW: Final = ""  # a block with a view has no answer table
 
 
 class _Series(NamedTuple):
-    """Tuples of labels that go together."""
+    """The label tuples of one kind of query."""
 
     request: Labels
     server: Labels
@@ -63,7 +62,7 @@ class Counted(NamedTuple):
 
 
 class QueryCounts:
-    """The metrics of queries, whoever answers them."""
+    """The metrics of queries, answered by a chain, the answer table or the server itself."""
 
     def __init__(self, metrics: Registry) -> None:
         self._requests = metrics.counter(
@@ -103,9 +102,9 @@ class QueryCounts:
         self._series: dict[tuple[str, str, str, str, bool, int], _Series] = {}
 
     def count(self, request: Request, reply: Reply, seconds: float, plugin: str) -> None:
-        """Count a query of a block; `plugin` is the handler next to the counting one.
+        """Count a query of a block; `plugin` is the handler after the counting one.
 
-        What no handler wrote counts with size 0 and without a plugin, since the server writes it later.
+        A reply that the server itself will write counts with size 0 and without a plugin.
         """
         zone = self._zones.get(request.zone.lower)
         if zone is None:
@@ -116,9 +115,9 @@ class QueryCounts:
         self._add(request, zone, rcode, size, seconds, plugin if written else "")
 
     def count_dropped(self, request: Request, reply: Reply, seconds: float) -> None:
-        """Count a query that no chain answered: no block for its name, a class that is refused, a fault caught.
+        """Count a query that no chain answered: no block has its name, its class is refused, or a handler failed.
 
-        The server's own OPT record counts here, as in CoreDNS, which puts it in before it measures.
+        The size includes the server's own OPT record, as in CoreDNS, which adds it before measuring.
         """
         size, edns = reply_size(request.query, reply), request.query.edns
         if edns is not None:
@@ -171,7 +170,7 @@ def _token(token: Token) -> Token:
 
 
 class Prometheus(Handler):
-    """Counts a block's queries and answers /metrics."""
+    """Counts a block's queries and serves /metrics."""
 
     name: ClassVar[str] = "prometheus"
     cacheable = True
@@ -206,7 +205,7 @@ class Prometheus(Handler):
         )
 
     async def start(self, runtime: Runtime) -> None:
-        """Take the clock, and have /metrics answered."""
+        """Register the metrics, and serve /metrics."""
         self._clock = runtime.clock
         self._counts = QueryCounts(runtime.metrics)
         panics(runtime.metrics)
@@ -222,7 +221,7 @@ class Prometheus(Handler):
         runtime.serve_http(self.address, {"/metrics": MetricsPage(runtime.metrics, self.tls)})
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on, then count it."""
+        """Pass the query on, and count it with its reply."""
         reply = await next(request)
         self._counts.count(request, reply, self._clock() - request.now, self.following)
         return reply
@@ -231,18 +230,18 @@ class Prometheus(Handler):
 class MetricsPage:
     """The page /metrics."""
 
-    slow: ClassVar[bool] = True  # server/http.py makes it in a thread: it takes milliseconds
+    slow: ClassVar[bool] = True  # takes milliseconds, so server/http.py calls it in a thread
 
     def __init__(self, metrics: Registry, tls: TlsContext | None = None) -> None:
         self._metrics = metrics
-        self.tls = tls  # server/http.py serves it so
+        self.tls = tls  # used by server/http.py
 
     def prepare(self) -> None:
-        """Add up what is counted elsewhere; on the loop, where counting is done."""
+        """Collect the counts kept elsewhere, in the event loop's thread, which updates them."""
         self._metrics.fold()
 
     def __call__(self, path: str) -> tuple[int, str, bytes]:
-        """Show all metrics of the process, the kernel's own numbers about it last."""
+        """Return all metrics of the process, those of the kernel last."""
         from prometheus_client import (  # noqa: PLC0415 - 45 ms that only a scrape needs
             CONTENT_TYPE_PLAIN_0_0_4,
             CollectorRegistry,
@@ -256,14 +255,14 @@ class MetricsPage:
 
 
 def panics(metrics: Registry) -> Counter:
-    """Return the counter of faults that the server caught in a handler."""
+    """Return the counter of exceptions in handlers that the server has caught."""
     return metrics.counter("coredns_panics_total", "A metrics that counts the number of panics.")
 
 
 def enable(metrics: Registry, chains: Mapping[tuple[str, str, str], Sequence[str]]) -> None:
-    """Show which handlers stand in the chains: (server, zone, view) -> names.
+    """Export the handlers of each chain: (server, zone, view) -> names.
 
-    To be given the blocks that have `prometheus`, all at once and again after a reload; what was shown before is gone.
+    Called with all blocks that have `prometheus`, again after a reload; replaces the previous values.
     """
     gauge = metrics.gauge(
         "coredns_plugin_enabled",

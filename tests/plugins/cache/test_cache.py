@@ -186,7 +186,7 @@ def test_disable(lines: str, success: list[str], denial: list[str]) -> None:
         ),
         (
             "cache\ncache",
-            'Corefile:3:1: "cache" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "cache" may occur only once in a server block; merge it with the first',
         ),
     ],
     ids=lambda text: text.replace("\n", " ").partition(":")[0],

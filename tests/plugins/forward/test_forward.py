@@ -70,7 +70,7 @@ class Forwarder:
             Forward, self._text.format(*(f"127.0.0.1:{server.port}" for server in servers))
         )
         for route in forward.routes:
-            route.manner = route.manner._replace(read_timeout=self._read_timeout)
+            route.settings = route.settings._replace(read_timeout=self._read_timeout)
         runtime = FakeRuntime()
         try:
             await forward.start(runtime)
@@ -226,7 +226,7 @@ def test_nobody_answers(upstreams: int, options: str, attempts: list[int], probe
     asyncio.run(run())
 
 
-def test_nobody_listens() -> None:
+def test_no_listener() -> None:
     async def run() -> None:
         async with Forwarder("forward . {0}", (FOUND, FOUND)) as gone:
             port = gone.servers[0].port
@@ -554,8 +554,8 @@ def test_an_unknown_host_ends_the_start() -> None:
                 async with Forwarder(text):
                     pass
             assert str(caught.value) == (
-                'Corefile:2:20: cannot find the address of "dns.example.net": '
-                f"127.0.0.1:{resolver.port} knows none (NXDOMAIN); name an address, or another resolver"
+                'Corefile:2:20: cannot resolve "dns.example.net": '
+                f"127.0.0.1:{resolver.port} has no address for it (NXDOMAIN); write an address, or use another resolver"
             )
 
     asyncio.run(run())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.plugins.forward import Forward
-from hsdns.upstream.exchange import Manner
+from hsdns.upstream.exchange import UpstreamSettings
 from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.name import Name
@@ -22,7 +22,9 @@ def test_defaults() -> None:
     assert (route.failover, route.next_rcodes) == (frozenset(), frozenset())
     assert (route.next_on_nodata, route.failfast) == (False, False)
     assert (route.policy_name, route.contexts) == ("random", {})
-    assert route.manner == Manner(10.0, 0.0, 0, 2.0, False, HealthCheck(0.5, True), None, "POST")
+    assert route.settings == UpstreamSettings(
+        10.0, 0.0, 0, 2.0, False, HealthCheck(0.5, True), None, "POST"
+    )
 
 
 def test_options() -> None:
@@ -70,7 +72,7 @@ def test_options() -> None:
     assert route.resolvers == (Target("dns", "10.0.0.5", 53), Target("dns", "2001:db8::5", 1053))
     assert route.policy_name == "sequential"
     check = HealthCheck(1.5, False, Name.from_text("example.net."))
-    assert route.manner == Manner(60.0, 120.0, 7, 1.5, True, check, "10.0.0.9", "GET")
+    assert route.settings == UpstreamSettings(60.0, 120.0, 7, 1.5, True, check, "10.0.0.9", "GET")
     assert list(route.contexts) == ["tls"]
     assert isinstance(route.contexts["tls"], ssl.SSLContext)
 

@@ -393,7 +393,7 @@ def test_warnings(text: str, warning: str) -> None:
         ),
         pytest.param(
             "hosts\nhosts",
-            'Corefile:3:1: "hosts" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "hosts" may occur only once in a server block; merge it with the first',
             id="twice",
         ),
     ],

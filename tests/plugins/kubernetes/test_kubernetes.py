@@ -29,7 +29,7 @@ from hsdns.cluster.store import Store, StoreSettings
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins import kubernetes
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.sources.api_server import ApiServer, Wanted
+from hsdns.sources.api_server import ApiServer, WatchOptions
 from hsdns.sources.synthetic import Synthetic
 from hsdns.sources.synthetic_cluster import Shape
 from hsdns.wire.iana import Rcode, rcode_to_text
@@ -685,23 +685,23 @@ def test_start_outside_of_a_cluster_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "wanted"),
+    ("lines", "options"),
     [
-        pytest.param("", Wanted(), id="nothing"),
-        pytest.param("namespaces a b", Wanted(namespaces=("a", "b")), id="namespaces"),
-        pytest.param("labels app == web, tier in (b,a)", Wanted(labels="app=web,tier in (a,b)"), id="labels"),
-        pytest.param("namespace_labels dns", Wanted(namespace_labels="dns"), id="namespace_labels"),
-        pytest.param("noendpoints", Wanted(endpoints=False), id="noendpoints"),
-        pytest.param("pods insecure", Wanted(), id="pods insecure"),
-        pytest.param("pods verified", Wanted(pods=True), id="pods verified"),
+        pytest.param("", WatchOptions(), id="nothing"),
+        pytest.param("namespaces a b", WatchOptions(namespaces=("a", "b")), id="namespaces"),
+        pytest.param("labels app == web, tier in (b,a)", WatchOptions(labels="app=web,tier in (a,b)"), id="labels"),
+        pytest.param("namespace_labels dns", WatchOptions(namespace_labels="dns"), id="namespace_labels"),
+        pytest.param("noendpoints", WatchOptions(endpoints=False), id="noendpoints"),
+        pytest.param("pods insecure", WatchOptions(), id="pods insecure"),
+        pytest.param("pods verified", WatchOptions(pods=True), id="pods verified"),
     ],
 )  # fmt: skip
-def test_what_the_api_server_is_asked_for(lines: str, wanted: Wanted) -> None:
+def test_what_the_api_server_is_asked_for(lines: str, options: WatchOptions) -> None:
     plugin = set_up(
         Kubernetes, f"kubernetes cluster.local {{\n endpoint http://192.0.2.1\n {lines}\n}}"
     )
     assert isinstance(plugin.source, ApiServer)
-    assert plugin.source.wanted == wanted
+    assert plugin.source.options == options
 
 
 def test_files_that_are_missing_are_warnings_with_their_place() -> None:

@@ -148,4 +148,4 @@ def test_imports_are_watched_only_where_a_zone_shows_them(
     (directive,) = directives("kubernetes")
     source = api_server(directive, NOTHING | {"multicluster": zones}, make_block())
     assert isinstance(source, ApiServer)
-    assert any(scope.resource is SERVICE_IMPORTS for scope in source.wanted.scopes) is watched
+    assert any(scope.resource is SERVICE_IMPORTS for scope in source.options.scopes) is watched

@@ -67,7 +67,7 @@ class MemoryApi:
 
 
 class MemoryAnswer:
-    """One answer, a Transport's Answer."""
+    """One answer, a Transport's Response."""
 
     def __init__(self, response: Response) -> None:
         self.status = response.status
@@ -80,8 +80,8 @@ class MemoryAnswer:
         if isinstance(self._body, Watch):
             self._body.wake = self._wake
 
-    async def chunks(self, silence: Callable[[], float]) -> AsyncIterator[bytes]:
-        """Yield what is due, then wait; `silence()` is in seconds that nobody measures."""
+    async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
+        """Yield what is due, then wait; `read_timeout()` is only quoted in the error."""
         spoiler, body = self._spoiler, self._body
         while not self._is_cut():
             self._changed.clear()
@@ -93,7 +93,7 @@ class MemoryAnswer:
             if self._is_cut() or spoiler.outcome == "cut":
                 break
             if spoiler.outcome == "silent":
-                raise Unreachable(f"{SERVER}: nothing came for {silence():g} s")
+                raise Unreachable(f"{SERVER}: nothing came for {read_timeout():g} s")
             if spoiler.outcome == "ended" or not isinstance(body, Watch) or body.ended:
                 return
             self.is_waiting = not self._changed.is_set()

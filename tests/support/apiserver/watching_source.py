@@ -25,13 +25,13 @@ from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta
 from hsdns.cluster.source import Report, Surroundings
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.metrics import Registry
-from hsdns.sources.api_server import ApiServer, Wanted
+from hsdns.sources.api_server import ApiServer, WatchOptions
 from tests.support.apiserver.api_under_test import ApiUnderTest, objects_of
 from tests.support.apiserver.tcp_proxy import TcpProxy
 from tests.support.cluster.differences import differences
 
 DEADLINE: Final = 60.0  # seconds until a state is reached; the longest pause of the source is 30
-ALL: Final = Wanted(pods=True)
+ALL: Final = WatchOptions(pods=True)
 
 
 class Around:
@@ -65,9 +65,9 @@ class PlainAccess:
         """Give the access with the token as it was read."""
         return Access(self.server, authorization=self._token.authorization())
 
-    def forget(self, access: Access) -> None:
+    def invalidate(self, access: Access) -> None:
         """Read the token anew."""
-        self._token.forget()
+        self._token.invalidate()
 
 
 class Connect:
@@ -116,7 +116,7 @@ class WatchingSource:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self, wanted: Wanted = ALL) -> None:
+    async def start(self, wanted: WatchOptions = ALL) -> None:
         """Watch; return when everything has been read."""
         source = ApiServer(self.connect, wanted, settle=lambda: None)
         source.reject = self._reject

@@ -39,10 +39,6 @@ class RejectedObjects:
         self._known: dict[ObjectKey, frozenset[Reason]] = {}
         self._is_full = False
 
-    def __len__(self) -> int:
-        """The number of objects that are remembered."""
-        return len(self._known)
-
     def add(self, reason: Reason, sentence: str) -> None:
         """Record a fault of the object that is being read; finish() names that object."""
         self._found.setdefault(reason, sentence)

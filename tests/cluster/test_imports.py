@@ -127,7 +127,7 @@ def test_a_slice_of_an_import_alone_is_no_fault_and_leads_to_no_name_backwards()
     assert scripted.sentences == []
 
 
-def test_without_the_option_nothing_is_kept() -> None:
+def test_without_the_option_nothing_is_stored() -> None:
     store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.apply(upserts(WEB, EAST))
     assert store.imports.values == {}
@@ -142,7 +142,7 @@ def test_the_selector_of_namespaces_chooses_imports() -> None:
     assert set(scripted.store.imports.values) == {(b"ns", b"in")}
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_faults_are_reported() -> None:
     scripted = ScriptedStore(endpoints=False)
     scripted.after(
         *upserts(

@@ -15,7 +15,7 @@ PART = PackedSlice(
 VALUE = ServiceValue(HEADLESS, "1", slices=(PART,))
 
 
-def test_a_node_is_made_once_in_lower_case_and_kept_in_the_value() -> None:
+def test_a_node_is_made_once_in_lower_case_and_cached_in_the_value() -> None:
     value = ServiceValue(HEADLESS, "1", slices=(PART,))
     node = find(value, ASKED, QNAME, 7)
     assert node is not None
@@ -28,7 +28,7 @@ def test_a_node_is_made_once_in_lower_case_and_kept_in_the_value() -> None:
     assert list(value.nodes) == [QNAME.lower]
 
 
-def test_names_that_do_not_exist_are_not_kept() -> None:
+def test_names_that_do_not_exist_are_not_cached() -> None:
     value = ServiceValue(HEADLESS, "1", slices=(PART,))
     assert (
         find(

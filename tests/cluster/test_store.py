@@ -139,7 +139,7 @@ def test_what_a_selector_no_longer_matches_is_gone() -> None:
     assert len(store.services.cluster_ips.addresses()) == 0
 
 
-def test_names_that_are_no_labels_are_left_out_and_told() -> None:
+def test_names_that_are_not_labels_are_skipped_and_reported() -> None:
     said: list[str] = []
     store = make_store(*upserts(service(f"ns/{'x' * 64}"), namespace("y" * 64)), said=said)
     assert store.services.values == {}
@@ -226,7 +226,7 @@ MANY = [host(None, f"10.{high}.0.{low}") for high in range(4) for low in range(2
         ),
     ],
 )  # fmt: skip
-def test_what_is_usable_is_served_and_the_rest_is_told_and_counted(
+def test_the_usable_parts_are_served_and_the_others_reported_and_counted(
     objects: list[Object], served: set[tuple[str, str]], told: list[str]
 ) -> None:
     said: list[str] = []
@@ -239,7 +239,7 @@ def test_what_is_usable_is_served_and_the_rest_is_told_and_counted(
     assert counter.values == {(kind, reason): 1 for reason in told}
     assert len(said) == len(told)
     store.apply(deletes(*objects))
-    assert (len(store.rejected), store.services.values, store.pods.by_address) == (0, {}, {})
+    assert (len(store.rejected._known), store.services.values, store.pods.by_address) == (0, {}, {})
     assert (
         len(store.services.endpoint_ips.addresses())
         == len(store.services.cluster_ips.addresses())
@@ -247,7 +247,7 @@ def test_what_is_usable_is_served_and_the_rest_is_told_and_counted(
     )
 
 
-def test_a_fault_is_told_once_until_it_was_right_again() -> None:
+def test_a_fault_is_logged_once_until_it_was_corrected() -> None:
     said: list[str] = []
     store = make_store(said=said)
     for version, address in enumerate(["x", "x", "x", "10.0.0.1", "x"]):
@@ -260,7 +260,7 @@ def test_a_fault_is_told_once_until_it_was_right_again() -> None:
 # --- restored snapshots ---
 
 
-def test_what_is_restored_is_served_until_the_source_has_delivered() -> None:
+def test_a_restored_state_is_served_until_the_source_has_delivered() -> None:
     store = make_store()
     assert not store.serves
     store.restore([service("ns/web"), FIRST, namespace("ns"), pod("ns/p", "10.0.0.9")], 900.0)
@@ -313,7 +313,7 @@ def test_what_was_restored_in_part_is_gone_when_it_is_synced() -> None:
     assert (store.serves, addresses(store)) == (True, set())
 
 
-def test_selectors_are_not_asked_about_what_is_restored() -> None:
+def test_selectors_are_not_applied_to_restored_objects() -> None:
     store = Store(StoreSettings(labels=Selector.from_text("app=web")), wall=Clock(), warn=print)
     store.restore([service("ns/web", "10.0.0.1")], 900.0)
     assert WEB in store.services.values

@@ -1,6 +1,6 @@
 """The Corefile of the benchmarks for hsdns and CoreDNS: kubeadm's, on free ports.
 
-Path: watch/subject.py and answering/servers.py fill it in.
+Path: watch/server.py and answering/servers.py fill it in.
 Rule 1: `loop` and `lameduck` are left out; names outside the cluster are forwarded to a closed port.
 """
 

@@ -1,6 +1,6 @@
 """Statistics: median, percentiles, and the ratio to the other server's value.
 
-Path: startup.py, latency.py, churn.py -> here -> report.py.
+Path: watch/startup.py, latency.py and churn.py, answering/results.py -> here -> the reports of both.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def ratio(ours: float | None, peers: float | None) -> float | None:
     return ours / peers
 
 
-def middle(values: Sequence[float | None]) -> float | None:
+def median_of_known(values: Sequence[float | None]) -> float | None:
     """The median of the values that are not None; None if there are none."""
-    there = [value for value in values if value is not None]
-    return median(there) if there else None
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

@@ -1,6 +1,6 @@
 """A process of the benchmark: its log, its CPU time and memory from /proc, and its termination.
 
-Path: real_api.py, fake_api.py, subject.py -> here.
+Path: watch/ and answering/ start their programs here.
 Rule 1: only processes that were started here are ended, by process ID.
 Rule 2: CPU time and memory include all descendants, so that no server hides them in a child process.
 Source: proc(5): stat fields 14 to 17, status VmRSS and VmHWM.
@@ -19,7 +19,7 @@ _GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class Failed(RuntimeError):
+class BenchmarkError(RuntimeError):
     """The benchmark cannot continue; the message is for the user."""
 
 
@@ -57,7 +57,7 @@ class Process:
                     start_new_session=True,
                 )
         except OSError as error:
-            raise Failed(f"{name}: cannot start {words[0]}: {error.strerror}") from None
+            raise BenchmarkError(f"{name}: cannot start {words[0]}: {error.strerror}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -76,10 +76,10 @@ class Process:
                 self._popen.wait()
 
     def check(self) -> None:
-        """Raise Failed, with its last output, if the process has ended by itself."""
+        """Raise BenchmarkError, with its last output, if the process has ended by itself."""
         status = self._popen.poll()
         if status is not None:
-            raise Failed(f"{self.name} ended with status {status}:\n{self.printed()}")
+            raise BenchmarkError(f"{self.name} ended with status {status}:\n{self.printed()}")
 
     def printed(self, lines: int = 15) -> str:
         """The last lines of its log."""
@@ -87,11 +87,11 @@ class Process:
         return "\n".join(text.splitlines()[-lines:])
 
     def cpu(self) -> float:
-        """CPU time in seconds, user and system, since the start; raise Failed if the process has ended."""
+        """CPU time in seconds, user and system, since the start; raise BenchmarkError if the process has ended."""
         return sum(_cpu_ticks(pid) for pid in self._family()) / _TICKS
 
     def memory(self) -> Memory:
-        """Resident memory of the process and its descendants; raise Failed if the process has ended."""
+        """Resident memory of the process and its descendants; raise BenchmarkError if the process has ended."""
         found = [_memory(pid) for pid in self._family()]
         return Memory(sum(one.now for one in found), sum(one.peak for one in found))
 

@@ -19,20 +19,20 @@ class Progress:
         self._out = out
         self._clock = clock
         self._start = clock()
-        self._spoken = self._start
+        self._logged = self._start
 
-    def say(self, sentence: str) -> None:
+    def log(self, sentence: str) -> None:
         """Write a line."""
-        self._spoken = self._clock()
-        print(f"[{self._spoken - self._start:7.1f} s] {sentence}", file=self._out, flush=True)
+        self._logged = self._clock()
+        print(f"[{self._logged - self._start:7.1f} s] {sentence}", file=self._out, flush=True)
 
-    def count(self, what: str, done: int, whole: int) -> None:
+    def count(self, what: str, done: int, total: int) -> None:
         """Write the progress of a long step, at most every two seconds."""
-        if self._clock() - self._spoken >= _EVERY:
-            self.say(f"{what}: {done:,} of {whole:,}")
+        if self._clock() - self._logged >= _EVERY:
+            self.log(f"{what}: {done:,} of {total:,}")
 
     def pause(self, seconds: float, why: str) -> None:
         """Write the reason, and wait."""
         if seconds >= _EVERY:
-            self.say(f"{why}: {seconds:.0f} s")
+            self.log(f"{why}: {seconds:.0f} s")
         time.sleep(max(0.0, seconds))

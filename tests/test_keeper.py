@@ -108,7 +108,7 @@ def test_listener_keeps_where_any_block_does(twin: ModuleType) -> None:
     assert memory_server.keeper.keeps
     assert memory_server.stores("web.default.svc.cluster.local.")
     assert not memory_server.stores("example.org.")
-    assert not MemoryServer(block("whoami"), twin).keeper.keeps
+    assert not MemoryServer(block("whoami"), twin).has_table
 
 
 # --- in which zones names that do not exist have no entry ---

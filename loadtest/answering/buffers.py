@@ -16,17 +16,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-ROOM: Final = 4 << 20  # octets
+BUFFER_SIZE: Final = 4 << 20  # octets
 _SYS_PIDFD_GETFD = 438  # the same on every architecture
 _SO_RCVBUFFORCE = 33
 
 
-def widen(pid: int, port: int) -> int:
+def enlarge_buffers(pid: int, port: int) -> int:
     """Enlarge the buffers of a process's UDP sockets on a port; return how many sockets now have the size."""
     count = 0
     for sock in _sockets(pid):
         with sock:
-            if sock.type == socket.SOCK_DGRAM and _port(sock) == port and _has_room(sock):
+            if sock.type == socket.SOCK_DGRAM and _port(sock) == port and _enlarge(sock):
                 count += 1
     return count
 
@@ -58,13 +58,13 @@ def _port(sock: socket.socket) -> int | None:
     return name[1] if isinstance(name, tuple) else None
 
 
-def _has_room(sock: socket.socket) -> bool:
+def _enlarge(sock: socket.socket) -> bool:
     for option in (socket.SO_RCVBUF, _SO_RCVBUFFORCE):
         # The kernel doubles what is asked for, and says the double.
-        if sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= ROOM:
+        if sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= BUFFER_SIZE:
             break
         try:
-            sock.setsockopt(socket.SOL_SOCKET, option, ROOM)
+            sock.setsockopt(socket.SOL_SOCKET, option, BUFFER_SIZE)
         except OSError:
             continue
-    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= ROOM
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= BUFFER_SIZE

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import Question
-from loadtest.answering.usage import Measured, on_core
+from loadtest.answering.usage import MeasuredProcess, on_core
 from loadtest.figures import percentile
-from loadtest.process import Failed
+from loadtest.process import BenchmarkError
 
 CLIENTS: Final = 20
 UNDER_WAY: Final = 100
@@ -62,7 +62,7 @@ class Dnsperf:
 
     def run(
         self,
-        process: Measured,
+        process: MeasuredProcess,
         port: int,
         questions: Path,
         seconds: float,
@@ -99,21 +99,21 @@ class Dnsperf:
                     words, capture_output=True, text=True, timeout=seconds + _GRACE, check=True
                 )
             except subprocess.CalledProcessError as error:
-                raise Failed(
+                raise BenchmarkError(
                     f"dnsperf ended with status {error.returncode}: {error.stderr[-300:]}"
                 ) from None
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise Failed(f"dnsperf does not work: {error}") from None
+                raise BenchmarkError(f"dnsperf does not work: {error}") from None
         return done.stdout
 
 
 def counted(text: str) -> Counted:
-    """Read dnsperf's statistics; raise Failed if there are none."""
+    """Read dnsperf's statistics; raise BenchmarkError if there are none."""
     found = {}
     for name, pattern in _COUNTS.items():
         match = pattern.search(text)
         if match is None:
-            raise Failed(f'dnsperf does not say "{pattern.pattern}": {text[-300:]}')
+            raise BenchmarkError(f'dnsperf does not say "{pattern.pattern}": {text[-300:]}')
         found[name] = match[1]
     return Counted(int(found["sent"]), int(found["completed"]), float(found["seconds"]))
 

@@ -23,7 +23,7 @@ CLUSTER_QUESTIONS = 50_000
 FRESH_FIRST: Final = 2_000  # questions of a fresh mix that warm a server up
 EXTERNAL = 100  # names that are not of the cluster and go through the search path
 MOST_PODS = 100_000
-POD_NAMESPACE = "ns-0"  # where the pod stands that searches
+POD_NAMESPACE = "ns-0"  # the Namespace of the Pod whose search path is used
 DRAIN: Final = "drain"
 DNSPERF: Final = "dnsperf"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -35,7 +35,7 @@ _SHARES = (("service", 0.30), ("pod", 0.20), ("port", 0.10), ("none6", 0.25))
 class Mix(NamedTuple):
     """A kind of traffic.
 
-    `fresh`: each round has different names.  `spoilt`: each query has its own cookie and case.  `changes`: cluster
+    `fresh`: each round has different names.  `randomized`: each query has its own cookie and case.  `changes`: cluster
     events per second during the run.  `ports`: the number of ports from which drain sends, in turn.
     """
 
@@ -44,7 +44,7 @@ class Mix(NamedTuple):
     questions: Callable[[Cluster, Random], list[Question]]
     edns: bool = False
     fresh: bool = False
-    spoilt: bool = False
+    randomized: bool = False
     tcp: bool = False
     changes: int = 0
     ports: int = FEW_PORTS
@@ -53,18 +53,18 @@ class Mix(NamedTuple):
     @property
     def repeats(self) -> bool:
         """Whether queries repeat octet for octet, so that a dict of complete queries can answer them."""
-        return not self.fresh and not self.spoilt
+        return not self.fresh and not self.randomized
 
 
 def _hot(cluster: Cluster, _: Random) -> list[Question]:
     return [Question(cluster.service(each), "A") for each in range(min(HOT, cluster.services))]
 
 
-def _whole(cluster: Cluster, random: Random) -> list[Question]:
-    return [_one_of_all(cluster, random) for _ in range(CLUSTER_QUESTIONS)]
+def _all_names(cluster: Cluster, random: Random) -> list[Question]:
+    return [_any_question(cluster, random) for _ in range(CLUSTER_QUESTIONS)]
 
 
-def _one_of_all(cluster: Cluster, random: Random) -> Question:
+def _any_question(cluster: Cluster, random: Random) -> Question:
     service = random.randrange(cluster.services)
     kind, at = "absent", random.random()
     for name, share in _SHARES:
@@ -109,8 +109,8 @@ def _random_names(_: Cluster, random: Random) -> list[Question]:
 
 def _pods(most: int) -> Callable[[Cluster, Random], list[Question]]:
     def choose(cluster: Cluster, random: Random) -> list[Question]:
-        whole = cluster.services * cluster.endpoints
-        chosen = random.sample(range(whole), min(most, whole))
+        total = cluster.services * cluster.endpoints
+        chosen = random.sample(range(total), min(most, total))
         return [Question(cluster.pod(*divmod(each, cluster.endpoints)), "A") for each in chosen]
 
     return choose
@@ -123,7 +123,7 @@ def _label(random: Random, length: int) -> str:
 MIXES: Final = (
     Mix("hot", "1,000 headless Services, A records of 10 endpoints", _hot),
     Mix("ports", "the 1,000 names, queried from 900 ports instead of 20", _hot, ports=MANY_PORTS, methods=(DRAIN,)),
-    Mix("cluster", "the whole cluster: A, A of a Pod, SRV, AAAA, and names that do not exist", _whole, edns=True),
+    Mix("cluster", "the whole cluster: A, A of a Pod, SRV, AAAA, and names that do not exist", _all_names, edns=True),
     Mix("search", "the search path of a Pod with ndots:5, A and AAAA, names that do not exist", _search_path),
     Mix("random", "random names that do not exist, each queried once", _random_names, fresh=True),
     Mix(
@@ -131,7 +131,7 @@ MIXES: Final = (
         "the 1,000 names, each query with its own cookie and case",
         _hot,
         edns=True,
-        spoilt=True,
+        randomized=True,
         methods=(DRAIN,),
     ),
     Mix("names-1k", "A of 1,000 pods", _pods(HOT)),

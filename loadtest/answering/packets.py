@@ -22,7 +22,7 @@ _COOKIE = 10
 _TYPES = {"A": RRType.A, "AAAA": RRType.AAAA, "SRV": RRType.SRV}
 
 
-class Gist(NamedTuple):
+class ReplySummary(NamedTuple):
     """The fields in which two servers must agree."""
 
     rcode: int
@@ -43,7 +43,7 @@ def query_of(question: Question, *, edns: bool) -> bytes:
     )
 
 
-def spoil(query: bytes, random: Random) -> bytes:
+def randomize(query: bytes, random: Random) -> bytes:
     """Add a random cookie and random case to a query that ends with an OPT record without options."""
     end = query.index(0, 12)
     name = bytes(
@@ -57,9 +57,9 @@ def spoil(query: bytes, random: Random) -> bytes:
 def queries(mix: Mix, questions: list[Question], random: Random) -> list[bytes]:
     """Write the questions of a mix."""
     written = [query_of(each, edns=mix.edns) for each in questions]
-    return [spoil(each, random) for each in written] if mix.spoilt else written
+    return [randomize(each, random) for each in written] if mix.randomized else written
 
 
-def gist(reply: bytes) -> Gist:
+def summarize(reply: bytes) -> ReplySummary:
     """Read a reply's header."""
-    return Gist(reply[3] & 15, int.from_bytes(reply[6:8], "big"))
+    return ReplySummary(reply[3] & 15, int.from_bytes(reply[6:8], "big"))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from loadtest.answering.cluster import ZONE
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a server runs.  `backend` is the port of the server behind a proxy."""
 
     folder: Path
@@ -94,16 +94,16 @@ getPool(""):setCache(newPacketCache(200000, {{maxTTL=3600}}))
 """
 
 
-def write(template: str, place: Place) -> Path:
+def write(template: str, location: Location) -> Path:
     """Fill in a template, write it into the folder of the server, and return its path."""
-    path = place.folder / "configuration"
+    path = location.folder / "configuration"
     path.write_text(
         template.format(
-            folder=place.folder,
-            port=place.port,
+            folder=location.folder,
+            port=location.port,
             zone=ZONE,
-            zone_file=place.zone_file,
-            backend=place.backend,
+            zone_file=location.zone_file,
+            backend=location.backend,
         )
     )
     return path

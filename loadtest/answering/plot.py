@@ -112,7 +112,7 @@ def png(results: Results, mixes: Sequence[Mix]) -> bytes:
     pen = ImageDraw.Draw(image)
     for bar in drawn.bars:
         corners = (_LABELS, bar.y, _LABELS + bar.width, bar.y + _BAR)
-        pen.rectangle([place * _ZOOM for place in corners], fill=bar.colour)
+        pen.rectangle([corner * _ZOOM for corner in corners], fill=bar.colour)
     for text in drawn.texts:
         pen.text(
             (text.x * _ZOOM, text.y * _ZOOM),

@@ -14,7 +14,7 @@ from loadtest.answering.goals import Verdict
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix
 from loadtest.answering.programs import ECHO, TITLES
 from loadtest.answering.results import Results
-from loadtest.process import Failed
+from loadtest.process import BenchmarkError
 
 BEGIN: Final = "<!-- bench: begin -->"
 END: Final = "<!-- bench: end -->"
@@ -56,27 +56,27 @@ def _row(results: Results, mix: Mix, key: str) -> list[str] | None:
     loaded = results.figures(mix.key, key, DNSPERF)
     if drained is None and loaded is None:
         return None
-    reach = results.reach(mix.key, key)
+    warm_up = results.warm_up(mix.key, key)
     remarks = []
     if drained is not None and drained.lost > 0.01:
         remarks.append(f"drain: kept {1 - drained.lost:.0%}")
     if loaded is not None and loaded.lost > 0.001:
         remarks.append(f"dnsperf: lost {loaded.lost:.1%}")
-    if reach is not None and reach.different:
-        remarks.append(f"{reach.different / reach.asked:.1%} answered differently")
-    if reach is not None and reach.unanswered:
-        remarks.append(f"{reach.unanswered / reach.asked:.1%} unanswered")
+    if warm_up is not None and warm_up.different:
+        remarks.append(f"{warm_up.different / warm_up.asked:.1%} answered differently")
+    if warm_up is not None and warm_up.unanswered:
+        remarks.append(f"{warm_up.unanswered / warm_up.asked:.1%} unanswered")
     return [
         TITLES[key],
         _number(drained and drained.cpu_us),
-        _number(drained and drained.least_us),
+        _number(drained and drained.min_us),
         _number(results.ratio((mix.key, key), (mix.key, ECHO), DRAIN)),
         _number(loaded and loaded.cpu_us),
         _number(results.ratio((mix.key, key), (mix.key, ECHO), DNSPERF)),
-        _whole(loaded and loaded.rate),
-        _whole(loaded and loaded.p50_us),
-        _whole(loaded and loaded.p99_us),
-        _whole(reach and reach.octets),
+        _integer(loaded and loaded.rate),
+        _integer(loaded and loaded.p50_us),
+        _integer(loaded and loaded.p99_us),
+        _integer(warm_up and warm_up.octets),
         "; ".join(remarks),
     ]
 
@@ -106,7 +106,7 @@ def _number(value: float | None) -> str:
     return f"{value:.3f}" if value < 0.1 else f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
-def _whole(value: float | None) -> str:
+def _integer(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
@@ -166,8 +166,10 @@ def _titled(title: str, results: Results, mix: Mix, render: Render) -> str:
 
 
 def replaced(page: str, written: str) -> str:
-    """Replace the section between the marks of a page; raise Failed unless each occurs once, in order."""
+    """Replace the section between the marks of a page; raise BenchmarkError unless each occurs once, in order."""
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise Failed(f"the page must have the lines {BEGIN} and {END} once each, in this order")
+        raise BenchmarkError(
+            f"the page must have the lines {BEGIN} and {END} once each, in this order"
+        )
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n\n{written}\n\n{END}{rest.partition(END)[2]}"

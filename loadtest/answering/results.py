@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from loadtest.answering.mixes import DNSPERF, DRAIN
-from loadtest.figures import middle
+from loadtest.figures import median_of_known
 
 
 class Sample(NamedTuple):
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
     p99_us: float | None = None
 
 
-class Reach(NamedTuple):
+class WarmUp(NamedTuple):
     """The answers of a server during its warm-up, compared with those of the first server."""
 
     mix: str
@@ -44,7 +44,7 @@ class Figures(NamedTuple):
     """One server in one mix by one method; see Sample for the units."""
 
     cpu_us: float
-    least_us: float
+    min_us: float
     lost: float
     rounds: int
     rate: float | None
@@ -56,7 +56,7 @@ class Results(NamedTuple):
     """A whole run."""
 
     samples: Sequence[Sample]
-    reaches: Sequence[Reach]
+    warm_ups: Sequence[WarmUp]
 
     def figures(self, mix: str, server: str, method: str) -> Figures | None:
         """Summarize; None if nothing was measured."""
@@ -68,9 +68,9 @@ class Results(NamedTuple):
             min(each.cpu_us for each in chosen),
             median(each.lost for each in chosen),
             len(chosen),
-            middle([each.rate for each in chosen]),
-            middle([each.p50_us for each in chosen]),
-            middle([each.p99_us for each in chosen]),
+            median_of_known([each.rate for each in chosen]),
+            median_of_known([each.p50_us for each in chosen]),
+            median_of_known([each.p99_us for each in chosen]),
         )
 
     def ratio(self, ours: tuple[str, str], others: tuple[str, str], method: str) -> float | None:
@@ -93,15 +93,15 @@ class Results(NamedTuple):
                 return found, method
         return None
 
-    def reach(self, mix: str, server: str) -> Reach | None:
+    def warm_up(self, mix: str, server: str) -> WarmUp | None:
         """The answers of a server during its warm-up, if there was one."""
-        return next((r for r in self.reaches if (r.mix, r.server) == (mix, server)), None)
+        return next((r for r in self.warm_ups if (r.mix, r.server) == (mix, server)), None)
 
     def to_json(self) -> dict[str, Any]:
         """All measurements, as JSON."""
         return {
             "samples": [each._asdict() for each in self.samples],
-            "reaches": [each._asdict() for each in self.reaches],
+            "reaches": [each._asdict() for each in self.warm_ups],
         }
 
     def _chosen(self, mix: str, server: str, method: str) -> list[Sample]:

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from loadtest.process import Failed, Process, cpu_ticks_of, family
+from loadtest.process import BenchmarkError, Process, cpu_ticks_of, family
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-_PATIENCE = 5.0  # seconds
+_TIMEOUT = 5.0  # seconds
 _PAUSE = 0.0005
 
 
@@ -34,7 +34,7 @@ def on_core(core: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-class Measured(Process):
+class MeasuredProcess(Process):
     """A process on one core whose CPU time is read in nanoseconds; a context manager that ends it."""
 
     def __init__(
@@ -52,11 +52,11 @@ class Measured(Process):
 
     def end(self) -> None:
         """Continue and end it."""
-        self.go_on()
+        self.resume()
         super().end()
 
     def cpu_ns(self) -> int:
-        """CPU time in nanoseconds since the start; raise Failed if the process has ended."""
+        """CPU time in nanoseconds since the start; raise BenchmarkError if the process has ended."""
         self.check()
         return sum(_cpu_ns(pid) for pid in self.pids())
 
@@ -70,13 +70,13 @@ class Measured(Process):
         self._stopped = self.pids()
         for pid in self._stopped:
             os.kill(pid, signal.SIGSTOP)
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while not all(state in "TZX" for pid in self._stopped for state in _states(pid)):
             if time.monotonic() > deadline:
-                raise Failed(f"{self.name} does not stop")
+                raise BenchmarkError(f"{self.name} does not stop")
             time.sleep(_PAUSE)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue it if it was stopped."""
         for pid in self._stopped:
             try:

@@ -22,7 +22,7 @@ server adds, a slice of 5 endpoints is about 2.7 KB of JSON.
     POST /_control/do       {"what": WORD}                      drop, cut, compact, expire or bookmark (the watches)
 
 Rule 1: a change is one MODIFIED event of one slice with one address replaced, the first of it in turn; the new address
-        stands nowhere else and never did.
+        is used nowhere else, and never was.
 Rule 2: TIME is CLOCK_MONOTONIC in seconds, so that another process can subtract it, taken when the change is in the
         history and before any watch or reply is written.
 """
@@ -61,7 +61,7 @@ class Changed(NamedTuple):
     new: str
 
 
-class Load:
+class LoadedCluster:
     """The cluster of the benchmark, and what changes in it."""
 
     def __init__(self, cluster: FakeCluster) -> None:
@@ -98,7 +98,7 @@ class Load:
         ]
         old, new = addresses.pop(0), objects.changed_address(number)
         addresses.append(new)
-        stored = self.cluster.collections["EndpointSlice"].objects[key]
+        stored = self.cluster.caches["EndpointSlice"].objects[key]
         data = stored.data.replace(b'"%b"' % old.encode(), b'"%b"' % new.encode(), 1)
         was = b'"resourceVersion":"%d"' % stored.version
         self.cluster.put_encoded(
@@ -113,7 +113,7 @@ class Load:
         metadata: dict[str, Any] = manifest["metadata"]
         metadata["creationTimestamp"] = "2026-01-01T00:00:00Z"
         metadata["generation"] = 1
-        metadata["managedFields"] = [_managed(manifest)]
+        metadata["managedFields"] = [_managed_fields(manifest)]
         key = metadata.get("namespace", "default"), name
 
         def encode(version: int) -> bytes:
@@ -125,11 +125,11 @@ class Load:
         return key
 
 
-class Stream:
+class ChangeStream:
     """Changes at a rate; one at a time."""
 
-    def __init__(self, load: Load) -> None:
-        self._load = load
+    def __init__(self, loaded: LoadedCluster) -> None:
+        self._loaded = loaded
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -140,7 +140,7 @@ class Stream:
     async def start(self, rate: float, seconds: float) -> None:
         """Begin anew."""
         await self.stop()
-        self._load.changes = []
+        self._loaded.changes = []
         self._task = asyncio.create_task(self._run(rate, seconds))
 
     async def stop(self) -> None:
@@ -152,26 +152,26 @@ class Stream:
                 await task
 
     async def _run(self, rate: float, seconds: float) -> None:
-        load, began, total = self._load, time.monotonic(), round(rate * seconds)
-        collection = load.cluster.collections["EndpointSlice"]
+        loaded, began, total = self._loaded, time.monotonic(), round(rate * seconds)
+        cache = loaded.cluster.caches["EndpointSlice"]
         made = 0
         while not total or made < total:
             due = int((time.monotonic() - began) * rate) + 1
             due = min(due, total) if total else due
             while made < due:
-                load.changes.append(load.change())
+                loaded.changes.append(loaded.change())
                 made += 1
-            load.cluster.wake(collection)
+            loaded.cluster.wake(cache)
             await asyncio.sleep(max(began + made / rate - time.monotonic(), TICK))
 
 
 class Control:
     """What `/_control/` answers."""
 
-    def __init__(self, api: FakeApi, load: Load) -> None:
+    def __init__(self, api: FakeApi, loaded: LoadedCluster) -> None:
         self._api = api
-        self._load = load
-        self._stream = Stream(load)
+        self._loaded = loaded
+        self._stream = ChangeStream(loaded)
 
     @property
     def routes(self) -> list[web.RouteDef]:
@@ -192,17 +192,17 @@ class Control:
 
     async def _add(self, request: web.Request) -> web.Response:
         asked = await request.json()
-        self._load.add(asked["services"], asked["endpoints"])
+        self._loaded.add(asked["services"], asked["endpoints"])
         return _json(
             {
-                "services": self._load.service_count,
+                "services": self._loaded.service_count,
                 "resource_version": self._api.resource_version,
             }
         )
 
     async def _start(self, request: web.Request) -> web.Response:
         asked = await request.json()
-        if not self._load.service_count:
+        if not self._loaded.service_count:
             return web.Response(status=409, text="no Services are loaded\n")
         if not asked["rate"] > 0:
             return web.Response(status=400, text="rate must be above 0\n")
@@ -211,10 +211,10 @@ class Control:
 
     async def _stop(self, request: web.Request) -> web.Response:
         await self._stream.stop()
-        return _json({"count": len(self._load.changes)})
+        return _json({"count": len(self._loaded.changes)})
 
     async def _list(self, request: web.Request) -> web.Response:
-        changes = self._load.changes
+        changes = self._loaded.changes
         return _json(
             {
                 "running": self._stream.is_running,
@@ -224,21 +224,21 @@ class Control:
         )
 
     async def _change(self, request: web.Request) -> web.Response:
-        if not self._load.service_count:
+        if not self._loaded.service_count:
             return web.Response(status=409, text="no Services are loaded\n")
-        changed = self._load.change((await request.json()).get("index"))
-        self._load.cluster.wake()
+        changed = self._loaded.change((await request.json()).get("index"))
+        self._loaded.cluster.wake()
         return _json(changed._asdict())
 
     async def _state(self, request: web.Request) -> web.Response:
-        cluster = self._load.cluster
+        cluster = self._loaded.cluster
         slices = {
             "/".join(key): [
                 address
                 for endpoint in stored.manifest["endpoints"]
                 for address in endpoint["addresses"]
             ]
-            for key, stored in cluster.collections["EndpointSlice"].objects.items()
+            for key, stored in cluster.caches["EndpointSlice"].objects.items()
         }
         return _json(
             {
@@ -250,7 +250,7 @@ class Control:
         )
 
     async def _do(self, request: web.Request) -> web.Response:
-        api, cluster = self._api, self._load.cluster
+        api, cluster = self._api, self._loaded.cluster
         words = {
             "drop": cluster.drop_watches,
             "cut": api.cut_connections,
@@ -273,9 +273,9 @@ async def serve(options: argparse.Namespace) -> None:
         tls.load_cert_chain(options.certificate, options.key)
     words: dict[str, bool | str] = {"yes": True, "no": False, "ignored": "ignored"}
     cluster = FakeCluster(streaming=words[options.streaming], history=options.history)
-    api, load = FakeApi(cluster, tls=tls, port=options.port), Load(cluster)
-    control = Control(api, load)
-    load.add(options.services, options.endpoints)
+    api, loaded = FakeApi(cluster, tls=tls, port=options.port), LoadedCluster(cluster)
+    control = Control(api, loaded)
+    loaded.add(options.services, options.endpoints)
     over = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
@@ -302,7 +302,7 @@ def main(args: Sequence[str] | None = None) -> None:
     uvloop.run(serve(parser.parse_args(args)))
 
 
-def _managed(manifest: dict[str, Any]) -> dict[str, Any]:
+def _managed_fields(manifest: dict[str, Any]) -> dict[str, Any]:
     """What server-side bookkeeping adds to an object that a controller writes."""
     fields: dict[str, Any] = {
         f"f:{name}": {} for name in manifest if name not in ("metadata", "kind", "apiVersion")

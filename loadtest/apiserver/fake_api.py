@@ -137,7 +137,7 @@ class FakeApi:
 
     async def _send(self, request: web.Request, response: Response) -> web.StreamResponse:
         answer = web.StreamResponse(status=response.status, headers=response.headers)
-        body, fault, spoiler = response.body, response.fault, FaultInjector(response.fault)
+        body, fault, injector = response.body, response.fault, FaultInjector(response.fault)
         if fault.refused:
             _abort(request)
             return answer
@@ -151,14 +151,14 @@ class FakeApi:
             while True:
                 changed.clear()
                 data = b"".join(body.take(TOGETHER)) if isinstance(body, Watch) else body
-                for piece in spoiler.feed(data) if data and not spoiler.outcome else ():
+                for piece in injector.feed(data) if data and not injector.outcome else ():
                     await answer.write(piece)
-                if spoiler.outcome == "cut":
+                if injector.outcome == "cut":
                     _end(request)
                     return answer
-                if spoiler.outcome == "silent":
+                if injector.outcome == "silent":
                     await asyncio.Event().wait()  # until the client leaves
-                if spoiler.outcome == "ended" or not isinstance(body, Watch):
+                if injector.outcome == "ended" or not isinstance(body, Watch):
                     break
                 if body.ended and not data:
                     break

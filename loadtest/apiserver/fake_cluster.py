@@ -53,7 +53,7 @@ class FakeCluster:
         self.requests: list[str] = []  # "PATH?QUERY" of each request, in order
         self.token: str | None = None  # what a bearer must show; None: nothing
         self.held = False
-        self.collections = {kind.name: WatchCache(kind, history) for kind in KINDS}
+        self.caches = {kind.name: WatchCache(kind, history) for kind in KINDS}
         self._version = 0
         self._watches: dict[Watch, None] = {}
         self._faults: list[tuple[Fault, str, bool | None]] = []
@@ -65,33 +65,33 @@ class FakeCluster:
 
     def apply(self, manifest: Mapping[str, Any]) -> Manifest:
         """Add the object, or replace the one of its kind, namespace and name."""
-        collection = self.collections[manifest["kind"]]
-        stamped = collection.put(manifest, self._next_version())
-        self.wake(collection)
+        cache = self.caches[manifest["kind"]]
+        stamped = cache.put(manifest, self._next_version())
+        self.wake(cache)
         return stamped
 
     def delete(self, manifest: Mapping[str, Any]) -> None:
         """Delete the object of this kind, namespace and name; KeyError if there is none."""
-        collection = self.collections[manifest["kind"]]
-        collection.remove(key_of(manifest), self._next_version())
-        self.wake(collection)
+        cache = self.caches[manifest["kind"]]
+        cache.remove(key_of(manifest), self._next_version())
+        self.wake(cache)
 
     def put_encoded(self, kind: str, key: Key, encode: Callable[[int], bytes]) -> int:
         """Add or replace an object whose JSON depends on its version, which is returned; the caller calls wake()."""
         version = self._next_version()
-        self.collections[kind].put_encoded(key, encode(version), version)
+        self.caches[kind].put_encoded(key, encode(version), version)
         return version
 
-    def wake(self, collection: WatchCache | None = None) -> None:
+    def wake(self, cache: WatchCache | None = None) -> None:
         """Let the watches of a kind, or all, look again."""
         for watch in list(self._watches):
-            if collection is None or watch.collection is collection:
+            if cache is None or watch.cache is cache:
                 watch.wake()
 
     def objects(self, kind: str) -> list[Manifest]:
         """All objects of a kind as they are now, in order."""
-        collection = self.collections[kind]
-        return [stored.manifest for _, stored in collection.snapshot(self._version)]
+        cache = self.caches[kind]
+        return [stored.manifest for _, stored in cache.snapshot(self._version)]
 
     @property
     def resource_version(self) -> str:
@@ -111,7 +111,7 @@ class FakeCluster:
         """Let the next requests meet a fault: those whose path holds a text; watches, or lists, or both (None)."""
         self._faults += [(fault, path, watch)] * times
 
-    def heal(self) -> None:
+    def clear_faults(self) -> None:
         """Take back the faults that no request has met."""
         self._faults.clear()
 
@@ -122,8 +122,8 @@ class FakeCluster:
 
     def compact(self) -> None:
         """Forget the history: a watch or page from an older resourceVersion is answered with 410."""
-        for collection in self.collections.values():
-            collection.compact(self._version)
+        for cache in self.caches.values():
+            cache.compact(self._version)
 
     def expire_watches(self) -> None:
         """Send a 410 as ERROR event down every watch, after what is due, and end it."""
@@ -136,21 +136,21 @@ class FakeCluster:
         """Send a bookmark down every watch that allows them, after what is due."""
         for watch in self.watches:
             if watch.bookmarks:
-                watch.add(bookmark_line(watch.collection.kind, self._version))
+                watch.add(bookmark_line(watch.cache.kind, self._version))
 
     def repeat(self, count: int = 1) -> None:
         """Send the last changes again down every watch that sees them, after what is due."""
         for watch in self.watches:
-            collection = watch.collection
-            for place in range(max(collection.begin, collection.end - count), collection.end):
-                line = watch.seen(collection.change(place))
+            cache = watch.cache
+            for position in range(max(cache.begin, cache.end - count), cache.end):
+                line = watch.seen(cache.change(position))
                 if line is not None:
                     watch.add(line)
 
     def send_line(self, line: bytes, kind: str | None = None) -> None:
         """Send any octets down every watch of a kind, or all, after what is due."""
         for watch in self.watches:
-            if kind in (None, watch.collection.kind.name):
+            if kind in (None, watch.cache.kind.name):
                 watch.add(line)
 
     def end_watches(self) -> None:
@@ -161,8 +161,8 @@ class FakeCluster:
     def rewind(self, version: int) -> None:
         """Be as at an older version that is still known: a backup of etcd was put back.  Ends all watches."""
         self.drop_watches()
-        for collection in self.collections.values():
-            collection.rewind(version)
+        for cache in self.caches.values():
+            cache.rewind(version)
         self._version = version
 
     def hold_sync(self) -> None:
@@ -198,18 +198,18 @@ class FakeCluster:
         found = self._resolve(path)
         if found is None:
             return Response(404, {"Content-Type": "text/plain"}, b"404 page not found\n")
-        collection, namespace = found
+        cache, namespace = found
         try:
             selection = Selection(
                 namespace, query.get("labelSelector", ""), query.get("fieldSelector", "")
             )
         except ValueError as error:
             return _refusal(400, "BadRequest", str(error))
-        refusal = self._forbidden(collection, selection, "watch" if is_watch else "list")
+        refusal = self._forbidden(cache, selection, "watch" if is_watch else "list")
         if refusal is not None:
             return refusal
         answer = self._watch if is_watch else self._list
-        return answer(collection, selection, query)._replace(fault=fault)
+        return answer(cache, selection, query)._replace(fault=fault)
 
     def list_body(
         self, path: str, query: Mapping[str, str]
@@ -226,15 +226,13 @@ class FakeCluster:
         response = self.answer(path, {**query, "watch": "true"})
         return response.status, response.headers, response.body
 
-    def _list(
-        self, collection: WatchCache, selection: Selection, query: Mapping[str, str]
-    ) -> Response:
+    def _list(self, cache: WatchCache, selection: Selection, query: Mapping[str, str]) -> Response:
         asked, limit = query.get("resourceVersion", ""), int(query.get("limit") or 0)
         version, after = self._version, None
         if query.get("continue"):
             version, after = _read_token(query["continue"])
             version = version if version >= 0 else self._version
-            if version < collection.oldest:
+            if version < cache.oldest:
                 return self._expired_page(query["continue"])
         elif asked == "0":
             limit = 0  # served from the watch cache, which knows no pages
@@ -243,12 +241,12 @@ class FakeCluster:
                 return _refusal_too_large(int(asked), self._version)
             if query.get("resourceVersionMatch") == "Exact":
                 version = int(asked)
-                if version < collection.oldest:
+                if version < cache.oldest:
                     return _refusal(410, "Expired", f"too old resource version: {asked}")
         page: list[bytes] = []
         more, last = 0, None
         plain = selection.is_all
-        for key, stored in collection.snapshot(version, after):
+        for key, stored in cache.snapshot(version, after):
             if not selection.matches(key, stored):
                 continue
             if limit and len(page) == limit:
@@ -263,15 +261,13 @@ class FakeCluster:
             metadata["continue"] = _make_token(version, last)
             if plain:
                 metadata["remainingItemCount"] = more
-        kind = collection.kind
+        kind = cache.kind
         head = json.dumps(
             {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata}
         )
         return Response(200, JSON, b'%b,"items":[%b]}\n' % (head[:-1].encode(), b",".join(page)))
 
-    def _watch(
-        self, collection: WatchCache, selection: Selection, query: Mapping[str, str]
-    ) -> Response:
+    def _watch(self, cache: WatchCache, selection: Selection, query: Mapping[str, str]) -> Response:
         wants_initial = query.get("sendInitialEvents")
         match = query.get("resourceVersionMatch", "")
         if self.streaming == "ignored":
@@ -293,9 +289,9 @@ class FakeCluster:
             body = _refusal_too_large(since, self._version).body
             assert isinstance(body, bytes)
             return Response(200, JSON, b'{"type":"ERROR","object":%b}\n' % body)
-        if since and since < collection.oldest and not streaming:
+        if since and since < cache.oldest and not streaming:
             refusal = _refusal(
-                410, "Expired", f"too old resource version: {since} ({collection.oldest})"
+                410, "Expired", f"too old resource version: {since} ({cache.oldest})"
             )
             if not self.expired_as_event:
                 return refusal
@@ -304,12 +300,12 @@ class FakeCluster:
         initial: Iterator[bytes] = iter(())
         if streaming or (not since and wants_initial is None):
             since = self._version
-            initial = _initial(collection, selection, since)
+            initial = _initial(cache, selection, since)
         end = None
         if streaming and bookmarks:
-            end = bookmark_line(collection.kind, since, ends_initial=True)
+            end = bookmark_line(cache.kind, since, ends_initial=True)
         watch = Watch(
-            collection,
+            cache,
             selection,
             since,
             bookmarks=bookmarks,
@@ -321,10 +317,8 @@ class FakeCluster:
         self._watches[watch] = None
         return Response(200, JSON, watch)
 
-    def _forbidden(
-        self, collection: WatchCache, selection: Selection, verb: str
-    ) -> Response | None:
-        kind = collection.kind
+    def _forbidden(self, cache: WatchCache, selection: Selection, verb: str) -> Response | None:
+        kind = cache.kind
         granted = self._grants[verb, kind.plural]
         wanted = selection.namespace if kind.namespaced else selection.name
         if EVERYWHERE in granted or (wanted is not None and wanted in granted):
@@ -345,13 +339,13 @@ class FakeCluster:
 
     def _resolve(self, path: str) -> tuple[WatchCache, str | None] | None:
         """Find the collection that a path names, and the namespace in it."""
-        for collection in self.collections.values():
-            kind = collection.kind
+        for cache in self.caches.values():
+            kind = cache.kind
             if path == f"{kind.prefix}/{kind.plural}":
-                return collection, None
+                return cache, None
             head, tail = f"{kind.prefix}/namespaces/", f"/{kind.plural}"
             if kind.namespaced and path.startswith(head) and path.endswith(tail):
-                return collection, path[len(head) : -len(tail)]
+                return cache, path[len(head) : -len(tail)]
         return None
 
     def _fault(self, path: str, is_watch: bool) -> Fault:
@@ -374,8 +368,8 @@ class FakeCluster:
         return self._version
 
 
-def _initial(collection: WatchCache, selection: Selection, version: int) -> Iterator[bytes]:
-    snapshot: Iterator[tuple[Key, Stored]] = collection.snapshot(version)
+def _initial(cache: WatchCache, selection: Selection, version: int) -> Iterator[bytes]:
+    snapshot: Iterator[tuple[Key, Stored]] = cache.snapshot(version)
     return (
         event_line(b"ADDED", stored.data)
         for key, stored in snapshot

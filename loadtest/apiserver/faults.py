@@ -1,7 +1,7 @@
 """What goes wrong between an API server and its clients: one row each, for one request each.
 
 Path: a test -> FakeCluster.fail(fault) -> Response.fault -> the face that sends the body (Spoiler cuts it up).
-Rule 1: a fault that has a status stands in for the answer; one that has none lets the true answer begin.
+Rule 1: a fault with a status replaces the response; one without lets the true response begin.
 Source: Kubernetes API concepts, and what proxies and load balancers in front of an API server send.
 """
 

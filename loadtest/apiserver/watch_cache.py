@@ -25,13 +25,13 @@ HISTORY: Final = (
 
 
 class Kind(NamedTuple):
-    """Where a kind of object is served; `bare` is what a bookmark of the kind holds beside its metadata."""
+    """Where a kind of object is served; `bookmark_fields` are in a bookmark of the kind beside its metadata."""
 
     name: str
     api_version: str
     plural: str
     namespaced: bool = True
-    bare: Mapping[str, Any] = {}
+    bookmark_fields: Mapping[str, Any] = {}
 
     @property
     def prefix(self) -> str:
@@ -45,14 +45,20 @@ class Kind(NamedTuple):
 
 
 KINDS: Final = (
-    Kind("Service", "v1", "services", bare={"spec": {}, "status": {"loadBalancer": {}}}),
-    Kind("Namespace", "v1", "namespaces", namespaced=False, bare={"spec": {}, "status": {}}),
-    Kind("Pod", "v1", "pods", bare={"spec": {"containers": None}, "status": {}}),
+    Kind("Service", "v1", "services", bookmark_fields={"spec": {}, "status": {"loadBalancer": {}}}),
+    Kind(
+        "Namespace",
+        "v1",
+        "namespaces",
+        namespaced=False,
+        bookmark_fields={"spec": {}, "status": {}},
+    ),
+    Kind("Pod", "v1", "pods", bookmark_fields={"spec": {"containers": None}, "status": {}}),
     Kind(
         "EndpointSlice",
         "discovery.k8s.io/v1",
         "endpointslices",
-        bare={"addressType": "", "endpoints": None, "ports": None},
+        bookmark_fields={"addressType": "", "endpoints": None, "ports": None},
     ),
     Kind("ServiceImport", "multicluster.x-k8s.io/v1alpha1", "serviceimports"),
 )
@@ -87,14 +93,14 @@ class WatchCache:
         self.kind = kind
         self.objects: dict[Key, Stored] = {}
         self.oldest = 0  # a watch from before this version is told 410
-        self.begin = 0  # the place of the oldest change that is kept, counted from the first ever
+        self.begin = 0  # the position of the oldest change in the history; that of the first change ever is 0
         self._changes: list[Change] = []
         self._limit = history
         self._sorted: list[Key] | None = None
 
     @property
     def end(self) -> int:
-        """The place of the next change."""
+        """The position of the next change."""
         return self.begin + len(self._changes)
 
     def put(self, manifest: Mapping[str, Any], version: int) -> Manifest:
@@ -130,7 +136,7 @@ class WatchCache:
     def compact(self, version: int) -> None:
         """Forget the history up to a version."""
         self.oldest = max(self.oldest, version)
-        self._forget(self.place_after(version) - self.begin)
+        self._forget(self.position_after(version) - self.begin)
 
     def rewind(self, version: int) -> None:
         """Be as at a version that is still known, with no history: what a backup that is put back leaves."""
@@ -139,21 +145,21 @@ class WatchCache:
         self._forget(len(self._changes))
         self.oldest = version
 
-    def change(self, place: int) -> Change:
-        """The change at a place from `begin` to before `end`."""
-        return self._changes[place - self.begin]
+    def change(self, position: int) -> Change:
+        """The change at a position from `begin` to before `end`."""
+        return self._changes[position - self.begin]
 
-    def place_after(self, version: int) -> int:
-        """The place of the first change after a version."""
+    def position_after(self, version: int) -> int:
+        """The position of the first change after a version."""
         return self.begin + bisect_right(self._changes, version, key=lambda change: change.version)
 
     def snapshot(self, version: int, after: Key | None = None) -> Iterator[tuple[Key, Stored]]:
         """Yield the objects as they were at a version (`oldest` or newer), in order, beginning after a key."""
         objects, keys = self.objects, self._keys()
-        place = self.place_after(version)
-        if place < self.end:
+        position = self.position_after(version)
+        if position < self.end:
             objects = dict(objects)
-            for change in reversed(self._changes[place - self.begin :]):
+            for change in reversed(self._changes[position - self.begin :]):
                 if change.before is None:
                     objects.pop(change.key, None)
                 else:

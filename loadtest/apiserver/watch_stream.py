@@ -1,7 +1,7 @@
 """One open watch of the fake API server: which lines are due.
 
 Path: FakeCluster.answer -> Watch -> the face that sends its lines.
-Rule 1: what is due is worked out when it is taken; a watch holds a place in the history, not events.
+Rule 1: the lines that are due are computed when they are taken; a watch has a position in the history, no queue.
 Rule 2: a watch that has fallen behind the history that is kept is told 410 as ERROR event, and ends.
 """
 
@@ -25,7 +25,7 @@ class Watch:
 
     def __init__(
         self,
-        collection: WatchCache,
+        cache: WatchCache,
         selection: Selection,
         since: int,
         *,
@@ -35,16 +35,18 @@ class Watch:
         is_held: Callable[[], bool] = lambda: False,
         forget: Callable[[Watch], object] = lambda watch: None,
     ) -> None:
-        self.collection = collection
+        self.cache = cache
         self.bookmarks = bookmarks
         self.ended = False
-        self.wake: Callable[[], None] = _nobody
+        self.wake: Callable[[], None] = _no_wake
         self._selection = selection
         self._since = (
             since  # nothing up to this version is sent, not even when the counter has gone back
         )
-        self._place = collection.place_after(since)
-        self._added: deque[tuple[int, bytes | None]] = deque()  # place and line; None ends
+        self._position = cache.position_after(since)
+        self._added: deque[tuple[int, bytes | None]] = (
+            deque()
+        )  # position and line; None ends the watch
         self._initial_end = initial_end
         self._is_held = is_held
         self._forget = forget
@@ -66,7 +68,7 @@ class Watch:
 
     def add(self, line: bytes | None) -> None:
         """Send these octets after all that is due by now; None ends the watch there."""
-        self._added.append((self.collection.end, line))
+        self._added.append((self.cache.end, line))
         self.wake()
 
     def close(self) -> None:
@@ -94,20 +96,20 @@ class Watch:
             yield None
         if self._initial_end is not None:
             yield self._initial_end
-        collection = self.collection
+        cache = self.cache
         while True:
-            stop = self._added[0][0] if self._added else collection.end
-            if self._place < min(stop, collection.begin):
-                message = f"too old resource version ({collection.oldest})"
+            stop = self._added[0][0] if self._added else cache.end
+            if self._position < min(stop, cache.begin):
+                message = f"too old resource version ({cache.oldest})"
                 yield error_line(status_body(410, "Expired", message))
                 return
-            while self._place < stop:
-                change = collection.change(self._place)
-                self._place += 1
+            while self._position < stop:
+                change = cache.change(self._position)
+                self._position += 1
                 line = self.seen(change) if change.version > self._since else None
                 if line is not None:
                     yield line
-                    if self._place < collection.begin:
+                    if self._position < cache.begin:
                         break  # history was cut while the line was under way
             else:
                 if self._added:
@@ -115,7 +117,7 @@ class Watch:
                     if added is None:
                         return
                     yield added
-                elif self._place >= collection.end:
+                elif self._position >= cache.end:
                     yield None
 
 
@@ -129,8 +131,13 @@ def bookmark_line(kind: Kind, version: int, *, ends_initial: bool = False) -> by
     metadata: dict[str, object] = {"resourceVersion": str(version), "creationTimestamp": None}
     if ends_initial:
         metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-    bare = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": metadata, **kind.bare}
-    return event_line(b"BOOKMARK", msgspec.json.encode(bare))
+    bookmark = {
+        "kind": kind.name,
+        "apiVersion": kind.api_version,
+        "metadata": metadata,
+        **kind.bookmark_fields,
+    }
+    return event_line(b"BOOKMARK", msgspec.json.encode(bookmark))
 
 
 def _last_state(before: Stored, version: int) -> bytes:
@@ -140,5 +147,5 @@ def _last_state(before: Stored, version: int) -> bytes:
     return msgspec.json.encode(last)
 
 
-def _nobody() -> None:
+def _no_wake() -> None:
     pass

@@ -23,12 +23,13 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from loadtest.answering.dnsperf import counted
-from loadtest.process import Failed
+from loadtest.ports import free_port
+from loadtest.process import BenchmarkError
 
 RELOADS: Final = 20
 PAUSE: Final = 0.5  # seconds between reloads
@@ -36,7 +37,6 @@ RATE: Final = 5000  # queries a second over UDP
 TCP_RATE: Final = 1000
 CONNECTIONS: Final = 50
 LAMEDUCK: Final = 6
-PORTS: Final = (18053, 18054, 18055, 18056)
 QUESTIONS: Final = """\
 frontend.default.svc.cluster.local A
 nope.default.svc.cluster.local A
@@ -85,10 +85,10 @@ class Outcome(NamedTuple):
 class Probes:
     """Probes /ready and /health continuously and counts refusals; a context manager."""
 
-    def __init__(self, ports: Sequence[int]) -> None:
+    def __init__(self, pages: Mapping[str, int]) -> None:
         self.refused = 0
         self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(port,)) for port in ports]
+        self._threads = [threading.Thread(target=self._ask, args=page) for page in pages.items()]
 
     def __enter__(self) -> Probes:
         for thread in self._threads:
@@ -104,8 +104,7 @@ class Probes:
         for thread in self._threads:
             thread.join()
 
-    def _ask(self, port: int) -> None:
-        path = "health" if port == PORTS[2] else "ready"
+    def _ask(self, path: str, port: int) -> None:
         while not self._over.wait(0.02):
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=2).close()
@@ -116,10 +115,10 @@ class Probes:
 
 
 def measure(dnsperf: str, folder: Path) -> Outcome:
-    """Run the benchmark once; raise Failed."""
+    """Run the benchmark once; raise BenchmarkError."""
     corefile, questions, log = folder / "Corefile", folder / "questions", folder / "log"
     questions.write_text(QUESTIONS)
-    port, upstream, health, ready = PORTS
+    port, upstream, health, ready = (free_port() for _ in range(4))
     demo = Path(__file__).resolve().parents[2] / "hsdns" / "demo"
 
     def write(turn: int) -> None:
@@ -148,7 +147,7 @@ def measure(dnsperf: str, folder: Path) -> Outcome:
             _begin([*words, "-m", "udp", "-Q", str(RATE), "-c", "20"]),
             _begin([*words, "-m", "tcp", "-Q", str(TCP_RATE), "-c", str(CONNECTIONS)]),
         ]
-        with Probes((health, ready)) as probes:
+        with Probes({"health": health, "ready": ready}) as probes:
             for turn in range(RELOADS):
                 time.sleep(PAUSE)
                 if turn == RELOADS // 2:
@@ -184,8 +183,8 @@ def _kill(process: subprocess.Popen[Any]) -> None:
 
 def reconnections(text: str) -> int:
     """The number of connections that dnsperf reopened, and its messages about closed connections."""
-    counted_by_itself = sum(map(int, re.findall(r"Reconnections:\s+(\d+)", text)))
-    return counted_by_itself + len(re.findall(r"reset by peer|broken pipe", text, re.IGNORECASE))
+    reported = sum(map(int, re.findall(r"Reconnections:\s+(\d+)", text)))
+    return reported + len(re.findall(r"reset by peer|broken pipe", text, re.IGNORECASE))
 
 
 def _wait_ready(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
@@ -197,7 +196,7 @@ def _wait_ready(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
         ):
             return
         time.sleep(0.05)
-    raise Failed(f"the server does not come up: {log.read_text()[-500:]}")
+    raise BenchmarkError(f"the server does not come up: {log.read_text()[-500:]}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -213,7 +212,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="reload-") as folder:
         try:
             found = measure(options.dnsperf, Path(folder))
-        except Failed as error:
+        except BenchmarkError as error:
             print(error, file=sys.stderr)
             return 1
     print(

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from loadtest.process import Failed
+from loadtest.process import BenchmarkError
 
 PAGE = 500  # objects in one answer to a list
-PATIENCE = 120.0  # seconds for one answer
+TIMEOUT = 120.0  # seconds for one answer
 
 
 class Certificates(NamedTuple):
@@ -56,7 +56,7 @@ class Access(NamedTuple):
 
     def connect(self) -> socket.socket:
         """Open a connection, TLS included; raise OSError."""
-        sock = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+        sock = socket.create_connection(("127.0.0.1", self.port), TIMEOUT)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.certificates is None:
             return sock
@@ -64,13 +64,13 @@ class Access(NamedTuple):
 
     def _connection(self) -> http.client.HTTPConnection:
         if self.certificates is None:
-            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
         return http.client.HTTPSConnection(
-            "127.0.0.1", self.port, timeout=PATIENCE, context=self.certificates.context()
+            "127.0.0.1", self.port, timeout=TIMEOUT, context=self.certificates.context()
         )
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Send one request and read its JSON; raise OSError, or Failed for another status than 2xx."""
+        """Send one request and read its JSON; raise OSError, or BenchmarkError for another status than 2xx."""
         return _asked(self._connection(), method, path, body)
 
     def items(self, path: str, most: int | None = None) -> Iterator[dict[str, Any]]:
@@ -105,8 +105,8 @@ def _asked(
         response = connection.getresponse()
         text = response.read()
     except http.client.HTTPException as error:
-        raise Failed(f"{method} {path}: no sense in the answer: {error!r}") from None
+        raise BenchmarkError(f"{method} {path}: no sense in the answer: {error!r}") from None
     if response.status // 100 != 2:
         said = text[:200].decode(errors="replace")
-        raise Failed(f"{method} {path}: status {response.status}: {said}")
+        raise BenchmarkError(f"{method} {path}: status {response.status}: {said}")
     return json.loads(text) if text.lstrip()[:1] in (b"{", b"[") else None

@@ -1,6 +1,6 @@
 """Part 3: many changes per second from the in-test API server: the delay of answers, and memory and errors at the end.
 
-Path: plan.py -> here -> fake_api.FakeApi, subject.Subject, queries.py.
+Path: plan.py -> here -> fake_api_process.py, server.py, queries.py.
 Rule 1: changes go from Service to Service in order, so the next one is known: the prober observes one Service until
         it changes, then the next one that is due.  It sends one query per millisecond, so as not to load the server.
 Rule 2: a delay is measured from the time when the API server could send the event to the first reply that shows it;
@@ -24,7 +24,7 @@ from loadtest.apiserver.objects import namespace_of
 from loadtest.figures import Spread
 from loadtest.process import Process
 from loadtest.progress import Progress
-from loadtest.watch.dns import TcpClient, addresses, question, service_name, shows
+from loadtest.watch.dns import TcpClient, a_record_of, addresses, question, service_name
 from loadtest.watch.fake_api_process import ROOT, Change, FakeApiProcess
 from loadtest.watch.server import Program, ServerUnderTest
 from loadtest.watch.watched_slice import slices
@@ -34,8 +34,8 @@ SAMPLES = 200
 MEMORY_EVERY = 10.0  # seconds
 _LEAD = 0.03  # seconds before a change is due in which its Service is asked for already
 _TAIL = 0.2  # seconds before the end in which no more change is watched for
-_SETTLE = 60.0  # seconds until the last change must be answered
-_PATIENCE = 2.0  # seconds for which one change is watched for
+_SETTLE_TIMEOUT = 60.0  # seconds until the last change must be answered
+_TIMEOUT = 2.0  # seconds for which one change is watched for
 
 
 class Load(NamedTuple):
@@ -77,13 +77,13 @@ def measure(
     """Change the cluster for each server in turn."""
     measured = []
     for program in programs:
-        with ServerUnderTest(program, api.access) as subject:
-            subject.wait_answering()
-            with _queries(subject.port, load):
-                found = _one(subject, api, load, progress)
+        with ServerUnderTest(program, api.access) as server:
+            server.wait_answering()
+            with _queries(server.port, load):
+                found = _measure_one(server, api, load, progress)
         measured.append(found)
         delay = f"p99 {found.delay.p99 * 1e3:.1f} ms, " if found.delay else ""
-        progress.say(
+        progress.log(
             f"{program.name}, {found.reached:,.0f} changes a second: {delay}"
             f"{found.memory[0] / 1e6:.0f} to {found.memory[-1] / 1e6:.0f} MB, "
             f"{found.wrong_names} names wrong at the end"
@@ -106,41 +106,43 @@ def _queries(port: int, load: Load) -> Iterator[None]:
         process.check()
 
 
-def _one(subject: ServerUnderTest, api: FakeApiProcess, load: Load, progress: Progress) -> Churn:
-    memory, cpu = [subject.memory().now], subject.cpu()
+def _measure_one(
+    server: ServerUnderTest, api: FakeApiProcess, load: Load, progress: Progress
+) -> Churn:
+    memory, cpu = [server.memory().now], server.cpu()
     samples: list[Sample] = []
-    with Watcher(subject.port) as watcher:
+    with Watcher(server.port) as watcher:
         began = time.monotonic()
         api.start_changes(load.rate, load.seconds)
         next_memory = began + MEMORY_EVERY
         while (now := time.monotonic()) < began + load.seconds:
             is_due = now - began > len(samples) * load.seconds / SAMPLES
             if load.queries and is_due and now < began + load.seconds - _TAIL:
-                samples.append(watcher.watch(_due_next(api, load), _LEAD + _PATIENCE))
+                samples.append(watcher.watch(_due_next(api, load), _LEAD + _TIMEOUT))
             else:
                 time.sleep(min(0.01, began + load.seconds - now))
             if now >= next_memory:
-                memory.append(subject.memory().now)
+                memory.append(server.memory().now)
                 next_memory += MEMORY_EVERY
-                progress.say(f"{subject.name}: {memory[-1] / 1e6:.0f} MB after {now - began:.0f} s")
+                progress.log(f"{server.name}: {memory[-1] / 1e6:.0f} MB after {now - began:.0f} s")
         while api.is_changing():
             time.sleep(0.02)
         last = api.last_change()
-        shown = watcher.wait_for(last, _SETTLE)
+        shown = watcher.wait_for(last, _SETTLE_TIMEOUT)
     changes = api.changes()
-    cpu = subject.cpu() - cpu
-    memory.append(subject.memory().now)
+    cpu = server.cpu() - cpu
+    memory.append(server.memory().now)
     delays = match(changes, samples)
     made = len(changes) - 1
     return Churn(
-        subject.name,
+        server.name,
         load,
         made / (changes[-1].time - changes[0].time) if made else 0.0,
         Spread.of(delays) if delays else None,
         tuple(memory),
         cpu,
         None if shown is None else max(0.0, shown - last.time),
-        wrong_names(subject.port, api),
+        wrong_names(server.port, api),
     )
 
 
@@ -183,13 +185,13 @@ class Watcher:
     def __exit__(self, *error: object) -> None:
         self._sock.close()
 
-    def watch(self, service: str, patience: float) -> Sample:
+    def watch(self, service: str, timeout: float) -> Sample:
         """Query a Service until its addresses change."""
         name = service_name(namespace_of(int(service.removeprefix("web-"))), service)
         query = question(name)
         began = time.monotonic()
         first: frozenset[str] | None = None
-        for reply in self._replies(query, patience):
+        for reply in self._replies(query, timeout):
             found = addresses(name, reply)
             if first is not None and found != first:
                 return Sample(service, began, time.monotonic(), reply)
@@ -197,19 +199,19 @@ class Watcher:
                 first, began = found, time.monotonic()
         return Sample(service, began, time.monotonic(), None)
 
-    def wait_for(self, change: Change, patience: float) -> float | None:
+    def wait_for(self, change: Change, timeout: float) -> float | None:
         """Query until a change appears; return the time, or None."""
-        wanted = shows(change.new)
+        wanted = a_record_of(change.new)
         for reply in self._replies(
-            question(service_name(change.namespace, change.service)), patience
+            question(service_name(change.namespace, change.service)), timeout
         ):
             if wanted in reply:
                 return time.monotonic()
         return None
 
-    def _replies(self, query: bytes, patience: float) -> Iterator[bytes]:
+    def _replies(self, query: bytes, timeout: float) -> Iterator[bytes]:
         begin = time.monotonic()
-        while (now := time.monotonic()) < begin + patience:
+        while (now := time.monotonic()) < begin + timeout:
             self._id = (self._id + 1) & 0xFFFF
             number = self._id.to_bytes(2, "big")
             self._sock.send(number + query)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from loadtest.process import Failed
+from loadtest.process import BenchmarkError
 from loadtest.progress import Progress
 from loadtest.watch.fake_api_process import ROOT
 from loadtest.watch.plan import PARTS, Plan, run
@@ -38,7 +38,7 @@ def main(words: Sequence[str]) -> int:
             command,
             progress,
         )
-    except (Failed, OSError) as error:
+    except (BenchmarkError, OSError) as error:
         print(f"bench-watch: {error}", file=sys.stderr)
         return 1
     print(section(results))

@@ -28,7 +28,7 @@ def question(name: str) -> bytes:
     return encode_query(Query.ask(Name.from_text(name), RRType.A), 0)[2:]
 
 
-def shows(address: str) -> bytes:
+def a_record_of(address: str) -> bytes:
     """The octets of an A record with this address in a reply: RDLENGTH and RDATA."""
     return b"\0\4" + IPv4Address(address).packed
 
@@ -45,10 +45,10 @@ def addresses(name: str, reply: bytes) -> frozenset[str]:
 class TcpClient:
     """A TCP connection for one query at a time; a context manager."""
 
-    def __init__(self, port: int, patience: float = 10.0) -> None:
+    def __init__(self, port: int, timeout: float = 10.0) -> None:
         self._address = ("127.0.0.1", port)
-        self._patience = patience
-        self._sock = socket.create_connection(self._address, patience)
+        self._timeout = timeout
+        self._sock = socket.create_connection(self._address, timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +63,7 @@ class TcpClient:
             reply = self._exchange(message)
         except (EOFError, ConnectionError):
             self._sock.close()
-            self._sock = socket.create_connection(self._address, self._patience)
+            self._sock = socket.create_connection(self._address, self._timeout)
             reply = self._exchange(message)
         return addresses(name, reply)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from loadtest.apiserver.objects import SERVICES_PER_NAMESPACE
 from loadtest.ports import free_port
-from loadtest.process import Failed, Process
+from loadtest.process import BenchmarkError, Process
 from loadtest.progress import Progress
 from loadtest.watch.access import Access
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 START_DEADLINE = 60.0
 _BATCH = 50 * SERVICES_PER_NAMESPACE  # Services in one request to load more
 _PAUSE = 0.05
-_NONE = 1 << 40  # more changes than there ever are
+_NO_CHANGE = 1 << 40  # more changes than there ever are
 
 
 class Change(NamedTuple):
@@ -70,14 +70,13 @@ class FakeApiProcess:
         """CPU time in seconds since the start."""
         return self._process.cpu()
 
-    def grow(self, services: int, progress: Progress) -> None:
+    def create_up_to(self, services: int, progress: Progress) -> None:
         """Ensure that there are at least this many Services, each with its slice."""
-        whole = services
         while self.services < services:
             more = min(_BATCH, services - self.services)
             self._ask("POST", "load", {"services": more, "endpoints": self._endpoints})
             self.services += more
-            progress.count("Services loaded", self.services, whole)
+            progress.count("Services loaded", self.services, services)
 
     def start_changes(self, rate: float, seconds: float = 0) -> None:
         """Start a stream of changes, each to the next Service; 0 seconds means without end."""
@@ -90,7 +89,7 @@ class FakeApiProcess:
 
     def is_changing(self) -> bool:
         """Whether the stream is running."""
-        return bool(self._ask("GET", f"changes?from={_NONE}")["running"])
+        return bool(self._ask("GET", f"changes?from={_NO_CHANGE}")["running"])
 
     def changes(self) -> list[Change]:
         """All changes of the last stream."""
@@ -99,7 +98,7 @@ class FakeApiProcess:
     def last_change(self) -> Change:
         """The latest change of the stream; waits for the first one."""
         # Only the end of a long list need come.
-        self._seen = max(self._seen, self._ask("GET", f"changes?from={_NONE}")["count"] - 1)
+        self._seen = max(self._seen, self._ask("GET", f"changes?from={_NO_CHANGE}")["count"] - 1)
         while True:
             found = self._ask("GET", f"changes?from={self._seen}")["changes"]
             if found:
@@ -120,7 +119,7 @@ class FakeApiProcess:
                 return
             except OSError:
                 if time.monotonic() > deadline:
-                    raise Failed(
+                    raise BenchmarkError(
                         f"the in-test API server is not up:\n{self._process.printed()}"
                     ) from None
             time.sleep(_PAUSE)

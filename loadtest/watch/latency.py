@@ -17,16 +17,16 @@ from typing import NamedTuple, Protocol, Self
 
 from loadtest.apiserver.objects import changed_address
 from loadtest.figures import Spread
-from loadtest.process import Failed
+from loadtest.process import BenchmarkError
 from loadtest.progress import Progress
 from loadtest.watch.access import Access
-from loadtest.watch.dns import question, shows
+from loadtest.watch.dns import a_record_of, question
 from loadtest.watch.server import Program, ServerUnderTest
 from loadtest.watch.startup import Api
 from loadtest.watch.watched_slice import WatchedSlice, slices
 
-PATIENCE = 20.0  # seconds until a change that no answer shows is a failure
-_REPLY_WAIT = 1.0  # seconds until a question is asked again
+TIMEOUT = 20.0  # seconds until a change that no answer shows is a failure
+_REPLY_TIMEOUT = 1.0  # seconds until a question is asked again
 _TARGETS = 50  # slices that are changed in turn
 
 
@@ -53,7 +53,7 @@ class Writer(Protocol):
         """Read available octets; return False if none of the response has arrived."""
 
     def finish(self) -> None:
-        """Read the rest of the response; raise Failed if it is an error."""
+        """Read the rest of the response; raise BenchmarkError if it is an error."""
 
 
 class Patcher:
@@ -89,7 +89,7 @@ class Patcher:
             f"Content-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n"
         )
         self._data = b""
-        self._sock.settimeout(PATIENCE)
+        self._sock.settimeout(TIMEOUT)
         self._sock.sendall(head.encode() + content)
         self._sock.setblocking(False)
 
@@ -103,20 +103,24 @@ class Patcher:
                 return False
             raise
         if not piece:
-            raise Failed("the API server ended the writer's connection")
+            raise BenchmarkError("the API server ended the writer's connection")
         self._data += piece
         return True
 
     def finish(self) -> None:
         """Read the rest."""
-        self._sock.settimeout(PATIENCE)
-        while not is_whole(self._data):
+        self._sock.settimeout(TIMEOUT)
+        while not is_complete(self._data):
             piece = self._sock.recv(65536)
             if not piece:
-                raise Failed("the API server ended the writer's connection within an answer")
+                raise BenchmarkError(
+                    "the API server ended the writer's connection within an answer"
+                )
             self._data += piece
         if self._data[9:10] != b"2":
-            raise Failed(f"a change was refused: {self._data[:300].decode(errors='replace')}")
+            raise BenchmarkError(
+                f"a change was refused: {self._data[:300].decode(errors='replace')}"
+            )
 
 
 class ControlPatcher(Patcher):
@@ -129,7 +133,7 @@ class ControlPatcher(Patcher):
         self._request("POST /_control/change", "application/json", {"index": index})
 
 
-def is_whole(data: bytes) -> bool:
+def is_complete(data: bytes) -> bool:
     """Whether an HTTP/1.1 response is complete, with Content-Length or chunked."""
     head, separator, body = data.partition(b"\r\n\r\n")
     if not separator:
@@ -155,15 +159,15 @@ def measure(
     make = ControlPatcher if controlled else Patcher
     measured, first = [], 0
     for program in programs:
-        with ServerUnderTest(program, api.access) as subject, make(api.access) as writer:
-            subject.wait_answering()
-            found = _changes(subject, writer, targets, range(first, first + changes), rate)
+        with ServerUnderTest(program, api.access) as server, make(api.access) as writer:
+            server.wait_answering()
+            found = _changes(server, writer, targets, range(first, first + changes), rate)
             first += changes
         delays, lost = found
         spread = Spread.of(delays)
         early = sum(delay < 0 for delay in delays)
         measured.append(Latency(program.name, services, spread, early, lost))
-        progress.say(
+        progress.log(
             f"{program.name}, {changes} changes: median {spread.median * 1e3:.2f} ms, "
             f"p99 {spread.p99 * 1e3:.2f} ms"
         )
@@ -171,7 +175,7 @@ def measure(
 
 
 def _changes(
-    subject: ServerUnderTest,
+    server: ServerUnderTest,
     writer: Writer,
     targets: list[WatchedSlice],
     numbers: range,
@@ -179,7 +183,7 @@ def _changes(
 ) -> tuple[list[float], int]:
     delays, lost = [], 0
     due = time.monotonic()
-    with Prober(subject.port) as prober:
+    with Prober(server.port) as prober:
         for number in numbers:
             target = targets[number % len(targets)]
             position = number // len(targets) % len(target.addresses)
@@ -209,8 +213,8 @@ class Prober:
     def follow(
         self, writer: Writer, target: WatchedSlice, position: int, address: str
     ) -> tuple[float, int]:
-        """Write, and query until the change appears; return the delay and the lost replies; raise Failed."""
-        query, wanted = question(target.dns_name), shows(address)
+        """Write, and query until the change appears; return the delay and the lost replies; raise BenchmarkError."""
+        query, wanted = question(target.dns_name), a_record_of(address)
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         poll.register(writer.fileno(), select.POLLIN)
@@ -218,13 +222,15 @@ class Prober:
         seen: float | None = None
         lost = 0
         writer.send(target, position, address)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         asked = self._ask(query)
         while answered is None or seen is None:
-            ready = poll.poll(1000 * _REPLY_WAIT)
+            ready = poll.poll(1000 * _REPLY_TIMEOUT)
             now = time.monotonic()
             if now > deadline:
-                raise Failed(f"{target.dns_name} does not show {address} after {PATIENCE:.0f} s")
+                raise BenchmarkError(
+                    f"{target.dns_name} does not show {address} after {TIMEOUT:.0f} s"
+                )
             for descriptor, _ in ready:
                 if descriptor != self._sock.fileno():
                     if writer.answer():
@@ -239,7 +245,7 @@ class Prober:
                     poll.unregister(self._sock)
                 else:
                     asked = self._ask(query)
-            if seen is None and now - asked > _REPLY_WAIT:
+            if seen is None and now - asked > _REPLY_TIMEOUT:
                 lost += 1
                 asked = self._ask(query)
         writer.finish()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from loadtest.ports import free_port
-from loadtest.process import Failed, Process
+from loadtest.process import BenchmarkError, Process
 from loadtest.watch.access import Access, Certificates
 
 START_DEADLINE = 60.0  # seconds; a start takes five on an idle machine
@@ -26,11 +26,11 @@ _DAYS = ("-days", "2")
 
 
 def programs(assets: str) -> tuple[Path, Path]:
-    """Find etcd and kube-apiserver in a folder; raise Failed."""
+    """Find etcd and kube-apiserver in a folder; raise BenchmarkError."""
     found = Path(assets, "etcd"), Path(assets, "kube-apiserver")
     for path in found:
         if not path.is_file():
-            raise Failed(f"KUBEBUILDER_ASSETS is {assets}, where {path.name} is missing")
+            raise BenchmarkError(f"KUBEBUILDER_ASSETS is {assets}, where {path.name} is missing")
     return found
 
 
@@ -105,9 +105,9 @@ class RealApi:
             try:
                 self.access.ask("GET", "/readyz")
                 return
-            except (OSError, Failed) as error:
+            except (OSError, BenchmarkError) as error:
                 if time.monotonic() > deadline:
-                    raise Failed(
+                    raise BenchmarkError(
                         f"kube-apiserver is not ready after {START_DEADLINE:.0f} s ({error}):\n"
                         f"{self._server.printed()}"
                     ) from None
@@ -145,8 +145,8 @@ def _openssl(*words: str) -> None:
     try:
         done = subprocess.run(["openssl", *words], capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise Failed(
+        raise BenchmarkError(
             "the openssl command is missing; it makes the certificates of the API server"
         ) from None
     if done.returncode:
-        raise Failed(f"openssl {words[0]} failed: {done.stderr.strip()[-300:]}")
+        raise BenchmarkError(f"openssl {words[0]} failed: {done.stderr.strip()[-300:]}")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loadtest.figures import middle, ratio
-from loadtest.process import Failed
+from loadtest.figures import median_of_known, ratio
+from loadtest.process import BenchmarkError
 from loadtest.watch.churn import MEMORY_EVERY, Churn
 from loadtest.watch.latency import Latency
 from loadtest.watch.server import HSDNS, PEER
@@ -73,7 +73,7 @@ def _startup(measured: Sequence[Startup]) -> list[Row]:
     for services in sorted({one.services for one in measured}):
         for what, of, digits in figures:
             ours, peers = (
-                middle(
+                median_of_known(
                     [of(one) for one in measured if (one.server, one.services) == (name, services)]
                 )
                 for name in (HSDNS, PEER)
@@ -181,9 +181,11 @@ def as_json(results: Results) -> str:
 
 
 def replace_section(page: str, text: str) -> str:
-    """Replace the section between the markers of a page; raise Failed unless each occurs once, in order."""
+    """Replace the section between the markers of a page; raise BenchmarkError unless each occurs once, in order."""
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise Failed(f"the page must have the lines {BEGIN} and {END} once each, in this order")
+        raise BenchmarkError(
+            f"the page must have the lines {BEGIN} and {END} once each, in this order"
+        )
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n\n{text}\n{END}{rest.partition(END)[2]}"
 

@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 
 from loadtest.corefile import COREFILE
 from loadtest.ports import free_port
-from loadtest.process import Failed, Memory, Process
+from loadtest.process import BenchmarkError, Memory, Process
 from loadtest.watch.access import Access
 from loadtest.watch.dns import ZONE, question
 
@@ -40,7 +40,7 @@ class Program(NamedTuple):
 
 
 def programs(hsdns: str | None) -> list[Program]:
-    """hsdns, and CoreDNS if it is found: HSDNS_PEER, otherwise coredns on PATH; raise Failed."""
+    """hsdns, and CoreDNS if it is found: HSDNS_PEER, otherwise coredns on PATH; raise BenchmarkError."""
     beside = Path(sys.executable).with_name("hsdns")
     if hsdns is not None:
         words: tuple[str, ...] = (hsdns,)
@@ -52,7 +52,7 @@ def programs(hsdns: str | None) -> list[Program]:
     named = os.environ.get("HSDNS_PEER")
     peer = shutil.which(named) if named else shutil.which("coredns")
     if named and peer is None:
-        raise Failed(f"HSDNS_PEER is {named}, which is no program")
+        raise BenchmarkError(f"HSDNS_PEER is {named}, which is no program")
     if peer is not None:
         found.append(Program(PEER, (peer,), _version((peer,))))
     return found
@@ -64,7 +64,7 @@ def _version(words: tuple[str, ...]) -> str:
             [*words, "-version"], capture_output=True, text=True, timeout=30, check=True
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise Failed(f"{' '.join(words)} -version does not work: {error}") from None
+        raise BenchmarkError(f"{' '.join(words)} -version does not work: {error}") from None
     return ", ".join(line.strip(" ,") for line in done.stdout.strip().splitlines()[:2])
 
 
@@ -102,7 +102,7 @@ class ServerUnderTest:
         while not _says_200(self._ready_port, question):
             self._process.check()
             if time.monotonic() > self.started + START_DEADLINE:
-                raise Failed(
+                raise BenchmarkError(
                     f"{self.name} is not ready after {START_DEADLINE:.0f} s:\n"
                     f"{self._process.printed()}"
                 )
@@ -116,7 +116,7 @@ class ServerUnderTest:
         while not _answers(self.port):
             self._process.check()
             if time.monotonic() > deadline:
-                raise Failed(
+                raise BenchmarkError(
                     f"{self.name} is ready but does not answer:\n{self._process.printed()}"
                 )
             time.sleep(POLL)

@@ -78,7 +78,7 @@ class Connection:
         self.store = store
         self.reflector = Reflector(scope, self.take, Observer(), random)
         self.answer: Response | None = None
-        self.spoiler = FaultInjector(Fault())
+        self.injector = FaultInjector(Fault())
         self.now = 0.0
 
     def take(self, events: Sequence[Event]) -> None:
@@ -88,15 +88,15 @@ class Connection:
         """Send a request, or receive some lines; return whether anything happened."""
         if self.answer is None:
             return self._ask()
-        body, spoiler = self.answer.body, self.spoiler
+        body, injector = self.answer.body, self.injector
         data = b"".join(body.take(lines)) if isinstance(body, Watch) else body
-        pieces = spoiler.feed(data) if data and not spoiler.outcome else []
+        pieces = injector.feed(data) if data and not injector.outcome else []
         for piece in pieces:
             if not self.reflector.receive_data(piece):
                 self.close()
                 return True
-        if spoiler.outcome:
-            self.close({"cut": "it was cut", "silent": "it fell silent"}.get(spoiler.outcome, ""))
+        if injector.outcome:
+            self.close({"cut": "it was cut", "silent": "it fell silent"}.get(injector.outcome, ""))
         elif not isinstance(body, Watch) or body.ended:
             self.close()
         else:
@@ -122,7 +122,7 @@ class Connection:
             text = response.body.decode() if isinstance(response.body, bytes) else ""
             self.reflector.refuse(response.status, text)
         else:
-            self.answer, self.spoiler = response, FaultInjector(response.fault)
+            self.answer, self.injector = response, FaultInjector(response.fault)
             self.reflector.open(self.now)
         return True
 
@@ -288,7 +288,7 @@ class Histories(RuleBasedStateMachine):
 
     def quiet(self) -> None:
         """Let all requests succeed until nothing changes; then the store must equal the cluster."""
-        self.cluster.heal()
+        self.cluster.clear_faults()
         self.cluster.expired_as_event = False
         if self.cluster.streaming == "ignored":
             # Such a server is left by its silence.

@@ -146,7 +146,7 @@ class TestRotation:
         for _ in range(3):
             assert contexts.context_for(access(str(path))) is before
         assert warnings == [
-            f"the CA file {path} holds no certificate in PEM form; still using the previous files"
+            f"the CA file {path} contains no PEM certificate; still using the previous files"
         ]
         shutil.copy(CA, path)
         assert contexts.context_for(access(str(path))) is before

@@ -121,7 +121,7 @@ def test_what_deliver_raises_means_the_state_anew(caplog: pytest.LogCaptureFixtu
         observed.faulty = 1
         await observed.until_known()
         assert observed.names == ["web"]
-        assert "services: an event could not be handled" in caplog.text
+        assert "services: cannot handle an event" in caplog.text
 
     asyncio.run(run())
 

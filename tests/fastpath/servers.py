@@ -18,7 +18,7 @@ from tests.fastpath.twins import BOTH, TableUnderTest
 
 PORTABLE: Final = "portable"
 KINDS: Final = [*BOTH, pytest.param(PORTABLE, id=PORTABLE)]
-DEADLINE: Final = 5.0  # seconds
+DEADLINE: Final = 30.0  # seconds
 
 
 class Server:

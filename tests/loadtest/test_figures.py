@@ -1,6 +1,6 @@
 import pytest
 
-from loadtest.figures import Spread, middle, percentile, ratio
+from loadtest.figures import Spread, median_of_known, percentile, ratio
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_ratio(ours: float | None, peers: float | None, expected: float | None) 
     ids=["some", "none there", "none"],
 )
 def test_middle(values: list[float | None], expected: float | None) -> None:
-    assert middle(values) == expected
+    assert median_of_known(values) == expected

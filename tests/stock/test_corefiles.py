@@ -383,7 +383,7 @@ def test_starts_and_answers(node: Node, stock: Stock, program: str) -> None:
         if not re.search(line, printed, re.MULTILINE)
     ]
     if program == "hsdns":
-        is_kept = f".:{stock.port}: answers are kept in the table" in printed
+        is_kept = f".:{stock.port}: answers are cached in the answer table" in printed
         found += [f"keeps answers: {is_kept}"] if is_kept is not stock.keeps else []
     found += [line for line in printed.splitlines() if line.startswith(("[ERROR]", "[FATAL]"))]
     assert not found, "\n".join(found)

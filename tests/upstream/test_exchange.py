@@ -20,6 +20,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import CD, RD, Query, Reply
 from hsdns.wire.name import Name
+from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
 from tests.support.plugins.requests import section
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.upstreams.certificate import Certificate, make_certificate
@@ -355,9 +356,12 @@ def test_probe_without_reply() -> None:
 # --- errors say how often and since when ---
 
 
-def test_failures_in_a_row() -> None:
+def test_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    script_timeouts(monkeypatch)
+    none = silence_until_timeout(SHORT)
+
     async def run() -> None:
-        runtime, script = FakeRuntime(), [silence, silence, FOUND, silence]
+        runtime, script = FakeRuntime(), [none, none, FOUND, none]
         async with serve(lambda wire: script.pop(0)(wire)) as server:
             upstream = upstream_of(runtime, server.port, read_timeout=SHORT)
             sentences = []

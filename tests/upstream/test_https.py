@@ -16,8 +16,9 @@ from hsdns.upstream.target import Target
 from hsdns.upstream.tls import HTTP2
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import LOOPS
+from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
 from tests.support.upstreams.certificate import Certificate, make_certificate
-from tests.support.upstreams.dns_upstream import Answer, answer, silence
+from tests.support.upstreams.dns_upstream import Answer, answer
 from tests.support.upstreams.doh_upstream import Asked, DohUpstream, serve_doh
 
 NAME = "dns.example.net"
@@ -224,9 +225,13 @@ def test_a_server_that_always_closes(certificate: Certificate) -> None:
     asyncio.run(run())
 
 
-def test_after_a_timeout_another_connection_is_used(certificate: Certificate) -> None:
+def test_after_a_timeout_another_connection_is_used(
+    certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script_timeouts(monkeypatch)
+
     async def run() -> None:
-        script = [silence, FOUND]
+        script = [silence_until_timeout(0.5), FOUND]
 
         async with line_to(certificate, lambda wire: script.pop(0)(wire)) as line:
             with pytest.raises(TimeoutError):

@@ -4,8 +4,8 @@ from loadtest.answering import report
 from loadtest.answering.cli import PAGE
 from loadtest.answering.goals import judge
 from loadtest.answering.mixes import BY_KEY, DNSPERF, DRAIN, MIXES
-from loadtest.answering.results import Reach, Results, Sample
-from loadtest.process import Failed
+from loadtest.answering.results import Results, Sample, WarmUp
+from loadtest.process import BenchmarkError
 
 RESULTS = Results(
     [
@@ -14,7 +14,7 @@ RESULTS = Results(
         Sample("hot", "hsdns", DNSPERF, 0, 6.25, 0.02, 120_000.0, 60.4, 900.0),
         Sample("hot", "knot", DRAIN, 0, 8.0, 0.87),
     ],
-    [Reach("hot", "knot", 1000, 10, 5, 208.4)],
+    [WarmUp("hot", "knot", 1000, 10, 5, 208.4)],
 )
 SETTING = report.Setting(
     "make bench",
@@ -82,7 +82,7 @@ def test_only_what_stands_between_the_marks_is_replaced() -> None:
     ids=["none", "open", "turned", "twice"],
 )
 def test_a_page_without_its_marks_is_refused(page: str) -> None:
-    with pytest.raises(Failed, match="once each"):
+    with pytest.raises(BenchmarkError, match="once each"):
         report.replaced(page, "new")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from loadtest.apiserver.control import Load
+from loadtest.apiserver.control import LoadedCluster
 from loadtest.apiserver.fake_cluster import FakeCluster
 
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
@@ -101,15 +101,15 @@ def test_changes_are_seen_and_told_alike() -> None:
 
 def test_a_slice_is_as_large_as_a_real_one() -> None:
     cluster = FakeCluster()
-    Load(cluster).add(1, 5)
-    (stored,) = cluster.collections["EndpointSlice"].objects.values()
+    LoadedCluster(cluster).add(1, 5)
+    (stored,) = cluster.caches["EndpointSlice"].objects.values()
     assert 2400 <= len(stored.data) <= 3000
     assert stored.manifest["metadata"]["resourceVersion"] == str(stored.version)
 
 
 def test_a_change_replaces_one_address_and_the_version() -> None:
     cluster = FakeCluster()
-    load = Load(cluster)
+    load = LoadedCluster(cluster)
     load.add(2, 3)
     before = [each["endpoints"] for each in cluster.objects("EndpointSlice")]
     seen = set()

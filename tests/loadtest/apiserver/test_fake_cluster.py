@@ -17,8 +17,8 @@ STREAM = {
 }
 
 
-def service(name: str, place: str = "one", **labels: str) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": place, "labels": labels}
+def service(name: str, position: str = "one", **labels: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": position, "labels": labels}
     return {"kind": "Service", "metadata": metadata}
 
 
@@ -222,10 +222,10 @@ def test_a_watch_is_woken_by_its_own_kind() -> None:
 
 def test_history_is_bounded() -> None:
     cluster = cluster_of(*"abcdefghijk", history=4)
-    collection = cluster.collections["Service"]
-    assert 4 <= collection.end - collection.begin <= 8
-    assert told(opened(cluster, {"resourceVersion": str(collection.oldest)}))[-1] == "ADDED k 11"
-    status, _, _ = cluster.open_watch(SERVICES, {"resourceVersion": str(collection.oldest - 1)})
+    cache = cluster.caches["Service"]
+    assert 4 <= cache.end - cache.begin <= 8
+    assert told(opened(cluster, {"resourceVersion": str(cache.oldest)}))[-1] == "ADDED k 11"
+    status, _, _ = cluster.open_watch(SERVICES, {"resourceVersion": str(cache.oldest - 1)})
     assert status == 410
 
 

@@ -13,10 +13,11 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
+from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
 from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import directives, make_block, set_up, setup_error
-from tests.support.upstreams.dns_upstream import Answer, answer, serve, silence
+from tests.support.upstreams.dns_upstream import Answer, answer, serve
 
 FOUND = Reply()
 
@@ -145,15 +146,12 @@ class FakeSleep:
         self.runtime.time += seconds
 
 
-async def probe(
-    script: Answer, monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> tuple[FakeSleep, list[bytes]]:
+async def probe(script: Answer, monkeypatch: pytest.MonkeyPatch) -> tuple[FakeSleep, list[bytes]]:
     async with serve(script) as server:
         plugin, runtime = set_up(Loop, "loop"), FakeRuntime()
         plugin.target = Target("dns", "127.0.0.1", server.port)
         slept = FakeSleep(runtime, plugin)
         monkeypatch.setattr(loop, "sleep", slept)
-        monkeypatch.setattr(loop, "REPLY_TIMEOUT", seconds)
         await plugin.start(runtime)
         await runtime.tasks["loop: probe"]
         assert not plugin.is_watching
@@ -166,13 +164,14 @@ async def probe(
 def test_the_detection_ends_two_seconds_after_a_reply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    slept, seen = asyncio.run(probe(answer(rcode=3), monkeypatch, 5.0))
+    slept, seen = asyncio.run(probe(answer(rcode=3), monkeypatch))
     assert len(seen) == 1
     assert (slept.seconds, slept.watching) == ([2.0], [True])
 
 
 def test_probes_are_sent_for_half_a_minute_without_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept, seen = asyncio.run(probe(silence, monkeypatch, 0.002))
+    script_timeouts(monkeypatch)
+    slept, seen = asyncio.run(probe(silence_until_timeout(loop.REPLY_TIMEOUT), monkeypatch))
     assert len(seen) == 30
     assert slept.seconds == [1.0] * 30
 

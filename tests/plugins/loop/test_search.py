@@ -18,12 +18,14 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
+from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
 from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
 from tests.support.upstreams.dns_upstream import answer, serve
 
 REFUSED = answer(rcode=Rcode.REFUSED)
+SILENCE = silence_until_timeout(search_module.REPLY_TIMEOUT)
 
 
 class SearchSetup:
@@ -46,7 +48,6 @@ class SearchSetup:
 
     async def __aenter__(self) -> Self:
         stack = self._stack
-        await stack.enter_async_context(asyncio.timeout(10))
         servers = [
             await stack.enter_async_context(serve(self._script(place)))
             for place in range(len(self.modes))
@@ -54,9 +55,6 @@ class SearchSetup:
         self.ports = [server.port for server in servers]
         text = self._forward_text.format(" ".join(f"127.0.0.1:{port}" for port in self.ports))
         self.forward = set_up(Forward, text)
-        self.forward.routes[0].settings = self.forward.routes[0].settings._replace(
-            read_timeout=0.05
-        )
         self.plugin.meet([self.plugin, self.forward])
         await self.forward.start(self.runtime)
         stack.push_async_callback(self.runtime.stop_tasks)
@@ -100,7 +98,7 @@ class SearchSetup:
             qname = dns.message.from_wire(wire).question[0].name.to_text()
             self.qnames.append(qname)
             if self.modes[place] == "silent":
-                return []
+                return SILENCE(wire)
             if self.modes[place] == "loops":
                 self.replies.append(self.receive(qname))
             return REFUSED(wire)
@@ -114,6 +112,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError(f"unscripted sleep of {seconds} s")
 
     monkeypatch.setattr(search_module, "sleep", unscripted)
+    script_timeouts(monkeypatch)
 
 
 def test_probe_names() -> None:
@@ -179,7 +178,6 @@ def test_a_silent_upstream_is_queried_for_half_a_minute(
     async def run() -> None:
         async with SearchSetup(["silent"]) as setup:
             monkeypatch.setattr(search_module, "sleep", setup.sleep)
-            monkeypatch.setattr(search_module, "REPLY_TIMEOUT", 0.001)
             await setup.search()
             assert setup.slept == [RETRY_AFTER] * 30
             assert setup.disabled == [False]

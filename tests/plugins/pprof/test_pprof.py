@@ -33,7 +33,7 @@ def test_setup(text: str, address: str) -> None:
     [
         pytest.param("pprof a b", 'Corefile:2:9: "pprof" takes at most 1 argument, found 2', id="two"),
         pytest.param("pprof 6060", 'Corefile:2:7: "6060" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"', id="port"),
-        pytest.param("pprof\npprof", 'Corefile:3:1: "pprof" may stand only once in a server block; merge it with the first', id="twice"),
+        pytest.param("pprof\npprof", 'Corefile:3:1: "pprof" may occur only once in a server block; merge it with the first', id="twice"),
         pytest.param("pprof {\nblock 1\n}", 'Corefile:3:1: property "block" of pprof is not supported: Python does not record which threads wait; remove it', id="block"),
         pytest.param("pprof {\nmutex\n}", 'Corefile:3:1: unknown property "mutex" of pprof', id="unknown"),
     ],

@@ -1,8 +1,8 @@
-"""An API server that contract tests run on: the fake one, or a real one, behind the same few words.
+"""The API server of contract tests: the fake one or a real one, behind one interface.
 
 Path: tests/apiserver/test_contract.py -> ApiUnderTest -> FakeApi or RealApi.
-Rule 1: what a test puts into it is taken out again at the end, so that a real one serves many tests.
-Rule 2: a real one is called in threads: the loop of the client under test goes on meanwhile.
+Rule 1: objects that a test makes are deleted at its end, so that one real API server is enough for many tests.
+Rule 2: a real one is called in threads: the event loop of the client under test goes on meanwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The fake API server without sockets, as a Transport: for tests of what stands above the connection.
+"""The fake API server without sockets, as a Transport: for tests of the code above the connection.
 
 Path: hsdns/apiserver/watcher.py -> MemoryApi -> FakeCluster.
-Rule 1: no clock: a peer that falls silent is found out at once, and a healthy watch waits for the next change for ever.
-Rule 2: what is due comes in one chunk, or as the fault of the request cuts it.
+Rule 1: no clock: a silent peer is noticed at once, and a healthy watch waits for the next change without a limit.
+Rule 2: the lines that are due come in one chunk, or as the fault of the request cuts them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class MemoryAnswer:
         self.headers: Mapping[str, str] = _AnyCase(response.headers)
         self.is_waiting = False
         self._body = response.body
-        self._spoiler = FaultInjector(response.fault)
+        self._injector = FaultInjector(response.fault)
         self._cut = False
         self._changed = asyncio.Event()
         if isinstance(self._body, Watch):
@@ -82,19 +82,19 @@ class MemoryAnswer:
 
     async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
         """Yield what is due, then wait; `read_timeout()` is only quoted in the error."""
-        spoiler, body = self._spoiler, self._body
+        injector, body = self._injector, self._body
         while not self._is_cut():
             self._changed.clear()
             data = b"".join(body.take()) if isinstance(body, Watch) else body
-            for piece in spoiler.feed(data) if data and not spoiler.outcome else ():
+            for piece in injector.feed(data) if data and not injector.outcome else ():
                 yield piece
                 if self._is_cut():
                     break
-            if self._is_cut() or spoiler.outcome == "cut":
+            if self._is_cut() or injector.outcome == "cut":
                 break
-            if spoiler.outcome == "silent":
+            if injector.outcome == "silent":
                 raise Unreachable(f"{SERVER}: nothing came for {read_timeout():g} s")
-            if spoiler.outcome == "ended" or not isinstance(body, Watch) or body.ended:
+            if injector.outcome == "ended" or not isinstance(body, Watch) or body.ended:
                 return
             self.is_waiting = not self._changed.is_set()
             await self._changed.wait()

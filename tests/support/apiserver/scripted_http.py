@@ -1,7 +1,7 @@
-"""An HTTP server that says, octet by octet, what a test wants it to say; over TLS where asked.
+"""An HTTP server that sends what a test scripts, octet by octet; over TLS where asked.
 
-Path: our client -> ScriptedServer -> the test's answer for that request.
-Rule 1: it understands nothing but where a request ends, so that it can break every rule of HTTP.
+Path: our client -> ScriptedServer -> the test's answer to that request.
+Rule 1: of HTTP it understands only where a request ends, so that a test can break every other rule.
 """
 
 from __future__ import annotations

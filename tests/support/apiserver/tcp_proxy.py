@@ -1,7 +1,7 @@
-"""A door between a client and a server, on loopback: shut it, and the two cannot reach each other.
+"""A TCP proxy on loopback that a test can disable: then client and server cannot reach each other.
 
-Path: the client -> Gate -> the server, byte for byte, TLS or not.
-Rule 1: the port stays the same; while the gate is shut, connections are accepted and cut at once.
+Path: the client -> TcpProxy -> the server, octet for octet, TLS or not.
+Rule 1: the port stays the same; while the proxy is disabled, it accepts connections and resets them at once.
 """
 
 from __future__ import annotations

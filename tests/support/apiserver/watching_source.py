@@ -1,7 +1,7 @@
 """A source that watches an API server, and the store that it fills.
 
-Path: tests/apiserver/test_contract.py -> Rig -> Gate -> the API server under test.
-Rule 1: nothing is waited for by the clock: a condition is looked at again when events or lines of the log have come.
+Path: tests/apiserver/test_contract.py -> WatchingSource -> TcpProxy -> the API server under test.
+Rule 1: nothing is waited for by the clock: a condition is checked again after every event and every log line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What tests of the edges share: both event loops, conditions with a deadline, a processor from one function, clients.
-
-A client here speaks bytes; dnspython makes and reads them.
-"""
+"""Queries made and replies read with dnspython, which shares no code with the server under test."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What tests of the edges share: both event loops, conditions with a deadline, a processor from one function, clients.
+"""DNS clients for tests with an event loop of their own: one UDP socket, one TCP connection.
 
-A client here speaks bytes; dnspython makes and reads them.
+Path: a test -> UdpClient or TcpClient -> a server in the same event loop.  They send and receive octets.
 """
 
 from __future__ import annotations

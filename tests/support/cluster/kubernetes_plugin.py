@@ -1,4 +1,4 @@
-"""Kubernetes objects in one line each, and a kubernetes plugin that serves them."""
+"""A kubernetes plugin that serves the objects of a test, asked without sockets."""
 
 from __future__ import annotations
 

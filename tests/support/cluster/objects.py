@@ -1,4 +1,4 @@
-"""Kubernetes objects in one line each, and a kubernetes plugin that serves them."""
+"""Kubernetes objects for tests, made in one line each."""
 
 from __future__ import annotations
 

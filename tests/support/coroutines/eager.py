@@ -1,6 +1,6 @@
-"""Step a coroutine without an event loop, and fail where it waits.
+"""Run a coroutine without an event loop, and fail where it waits.
 
-A handler's test that uses finish() proves that the handler does no I/O.
+A test of a handler that uses finish() proves that the handler does no I/O.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The objects that deploy/ makes, field by field: what an API server with strict validation would accept of them.
+"""The Kubernetes objects of deploy/, field by field, as an API server with strict validation accepts them.
 
 Path: tests/deploy -> check().
-Rule 1: a field that is not here is a fault, and so is a missing one without a default; a new field in deploy/ is added
-        here after a look at the API's reference (Kubernetes 1.29, the first with native sidecars by default).
+Rule 1: an unknown field is an error, and so is a missing field without a default; a new field in deploy/ is added here
+        after a look at the API reference (Kubernetes 1.29, the first with native sidecars by default).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The node of site_process.py, as a test uses it.
+"""The client side of node_process.py: a node of a cluster, with a server under test on it, in namespaces of its own.
 
-Path: a test's fixture -> Site -> a process in namespaces of its own.
+Path: a test's fixture -> Node -> a process of node_process.py.
 """
 
 from __future__ import annotations

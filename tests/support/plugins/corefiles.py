@@ -1,4 +1,4 @@
-"""Corefiles that distributions ship, as files under tests/data."""
+"""Corefiles of distributions, read from tests/data."""
 
 from __future__ import annotations
 

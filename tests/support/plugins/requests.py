@@ -1,4 +1,4 @@
-"""Requests, records, replies and a runtime for tests of handlers, from text."""
+"""Requests, records and replies for tests of handlers, made from text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests, records, replies and a runtime for tests of handlers, from text."""
+"""A chain.Runtime for tests of handlers: scripted time, seeded chance, a record of every call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins from a few lines of a Corefile."""
+"""Plugins set up from a few lines of a Corefile."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""hsdns as the subject of a scenario: in memory with a scripted clock, or on real sockets.
+"""hsdns as a scenario asks it: in memory with a scripted clock, or on real sockets.
 
-Path: tests/test_scenarios.py -> Memory (query.py and the plugins) or Sockets (all of the server).
-Rule 1: the cluster comes from FedSource, which delivers what the scenario lists and, at an event, what has changed.
-Rule 2: Memory's time moves only when the scenario says so.
+Path: tests/test_scenarios.py -> MemoryDriver (query.py and the plugins) or SocketDriver (all of the server).
+Rule 1: the cluster comes from a ScriptedSource, which delivers what the scenario lists and, at an event, what changes.
+Rule 2: the time of MemoryDriver moves only when the scenario says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A whole server on loopback whose cluster is told what happens, and four ways to ask it.
-
-Path: tests only.
-"""
+"""A whole server on loopback, a cluster whose events a test applies, and a blocking client."""
 
 from __future__ import annotations
 

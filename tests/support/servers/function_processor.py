@@ -1,7 +1,4 @@
-"""What tests of the edges share: both event loops, conditions with a deadline, a processor from one function, clients.
-
-A client here speaks bytes; dnspython makes and reads them.
-"""
+"""A query processor whose whole chain is one function of the test."""
 
 from __future__ import annotations
 

@@ -1,35 +1,30 @@
-"""A listener with an answer table, in memory: a Corefile, a cluster that is told what happens, a scripted clock.
+"""A server with one listener and its answer table, in memory: a Corefile, a cluster and a scripted clock.
 
-Path: tests only.
-Rule 1: the table and all that belongs to it are of one twin; without a twin there is no table.
-Rule 2: nothing waits: what a plugin would do beside the queries is not done.
+Path: a test -> MemoryServer.from_table (the table alone) or from_chain (the handlers, whose replies are stored).
+Rule 1: the table and all that belongs to it are of one twin of the fast path; without a twin there is no table.
+Rule 2: nothing waits: tasks that plugins start are dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from itertools import pairwise
+from copy import copy
 from types import ModuleType
 from typing import Any
-from unittest.mock import patch
 
-from hsdns import keeper as keeper_module
 from hsdns.assemble import Configuration, assemble
-from hsdns.chain import Endpoint, fold
+from hsdns.chain import Endpoint
 from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta, Synced, Upserted
 from hsdns.corefile.parser import parse
-from hsdns.keeper import Keeper, Policy
+from hsdns.keeper import Keeper
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.plugins.prometheus import Prometheus, QueryCounts
-from hsdns.query import QueryProcessor
 from hsdns.server.datagram import socket_address
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import MAX_TCP_LEN, MIN_UDP_LEN, encode_query, udp_limit
 from hsdns.wire.iana import type_from_text
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name
-from hsdns.zones import Zones
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import Spawned
 from tests.support.servers.scripted_runtime import ScriptedRuntime
@@ -42,50 +37,23 @@ KUBERNETES = "kubernetes cluster.local in-addr.arpa ip6.arpa {\npods insecure\n}
 
 
 class MemoryRuntime(ScriptedRuntime):
-    """A runtime whose processors have tables of one twin; plain() are the same chains without."""
+    """A runtime without tasks; `without_tables` are processors of the same chains that have no answer table."""
 
     def __init__(self, configuration: Configuration, twin: ModuleType | None) -> None:
-        super().__init__(configuration)
-        self.counts = QueryCounts(self.metrics)
-        self._twin = twin
-        if twin is not None:
-            self.counters = twin.Versions()
-        self.plain: dict[str, QueryProcessor] = {}
-        self.keepers: dict[str, Keeper] = {}
+        super().__init__(configuration, twin)
         self.metrics.before_collect(self._fold)
 
-    def make(self) -> None:
-        """Make chains and tables, as the server does once the plugins have started."""
-        chains = {}
-        for block in self._configuration.blocks:
-            handlers = block.handlers
-            for handler, following in pairwise(handlers):
-                if isinstance(handler, Prometheus):
-                    handler.following = following.name
-            chains[id(block)] = fold(handlers, self._task) if handlers else None
-        for listener in self._configuration.listeners:
-            server = listener.listen.server
-            zones = {zone: chains[id(block)] for zone, block in listener.zones.items()}
-            found: Keeper | None = None
-            if self._twin is not None:
-                policies = {zone: Policy(block.handlers) for zone, block in listener.zones.items()}
-                versions: Any = self.counters  # the twin's
-                with patch.object(keeper_module, "AnswerTable", self._twin.AnswerTable):
-                    found = Keeper(server, policies, versions, self.counts)
-                self.keepers[server] = found
-            options: dict[str, Any] = {
-                "any_class": listener.any_class,
-                "entrances": listener.entrances(chains),
-                "on_refused": lambda request, reply: self.counts.count_dropped(
-                    request, reply, self.now - request.now
-                ),
-            }
-            self.processors[server] = QueryProcessor(server, Zones(zones), keeper=found, **options)
-            self.plain[server] = QueryProcessor(server, Zones(zones), **options)
+    def make_processors(self) -> None:
+        """Make the processors, and those without answer tables."""
+        super().make_processors()
+        self.without_tables = {server: copy(each) for server, each in self.processors.items()}
+        for processor in self.without_tables.values():
+            processor.keeper = None
 
     def _fold(self) -> None:
-        for each in self.keepers.values():
-            each.fold()
+        for processor in self.processors.values():
+            if processor.keeper is not None:
+                processor.keeper.fold()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
         """Drop it."""
@@ -95,10 +63,6 @@ class MemoryRuntime(ScriptedRuntime):
         """Drop it."""
         coro.close()
         return Spawned(coro)
-
-    def names_answered_first_changed(self) -> None:
-        """Make the tables anew."""
-        self.make()
 
 
 class MemoryServer:
@@ -125,16 +89,23 @@ class MemoryServer:
             for each in self.configuration.plugins:
                 if each.name == name:
                     finish(each.start(self.runtime))
-        self.runtime.make()
+        self.runtime.make_processors()
         (self.server,) = (each.listen.server for each in self.configuration.listeners)
         self.apply(*(Upserted(found) for found in objects))
         if synced:
             self.apply(Synced())
 
     @property
+    def has_table(self) -> bool:
+        """Whether any block may have an answer table."""
+        return self.runtime.processors[self.server].keeper is not None
+
+    @property
     def keeper(self) -> Keeper:
-        """What is kept now."""
-        return self.runtime.keepers[self.server]
+        """The writer of the answer table."""
+        found = self.runtime.processors[self.server].keeper
+        assert found is not None, "no block of this Corefile may have an answer table"
+        return found
 
     def apply(self, *events: Event) -> None:
         """Let something happen in the cluster, one step."""
@@ -156,7 +127,7 @@ class MemoryServer:
     ) -> bytes | None:
         """What the chain says; its answer is learned, or not."""
         runtime = self.runtime
-        processor = (runtime.processors if stores else runtime.plain)[self.server]
+        processor = (runtime.processors if stores else runtime.without_tables)[self.server]
         known = processor.keeper
         if known is not None:
             processor.keeper = _StoringOnly(known)  # type: ignore[assignment]  # it stands in for one

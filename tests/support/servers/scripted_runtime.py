@@ -1,87 +1,66 @@
-"""hsdns as the subject of a scenario: in memory with a scripted clock, or on real sockets.
+"""The runtime of a configuration in memory: a clock that a test moves, seeded chance, no sockets and no reloads.
 
-Path: tests/test_scenarios.py -> Memory (query.py and the plugins) or Sockets (all of the server).
-Rule 1: the cluster comes from FedSource, which delivers what the scenario lists and, at an event, what has changed.
-Rule 2: Memory's time moves only when the scenario says so.
+Path: a test -> ScriptedRuntime -> make_processors() of hsdns/server/processors.py -> QueryProcessor.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
+from contextlib import nullcontext
 from random import Random
+from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
+from hsdns import keeper
 from hsdns.assemble import Configuration
-from hsdns.chain import Endpoint, HttpHandler, Readiness, Request, fold
-from hsdns.cluster.freshness import Counters, NoCounters
+from hsdns.chain import Endpoint, HttpHandler
+from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
-from hsdns.query import QueryProcessor
-from hsdns.server.interfaces import own_addresses
-from hsdns.wire.message import Reply
-from hsdns.zones import Zones
+from hsdns.plugins.prometheus import QueryCounts
+from hsdns.server.processors import make_processors
+from hsdns.server.runtime import ServerRuntime
 
 
-class ScriptedRuntime:
-    """chain.Runtime with a clock that stands still, seeded chance, and no way to the outside."""
+class ScriptedRuntime(ServerRuntime):
+    """What the plugins of a configuration get; `now` is what clock() answers.
 
-    def __init__(self, configuration: Configuration) -> None:
-        self.random = Random(1)
-        self.metrics = Registry()
-        self.counters: Counters = NoCounters()
-        self.stopping = False
+    The processors have answer tables of the twin of the fast path that is named, and none without one.
+    """
+
+    def __init__(self, configuration: Configuration, twin: ModuleType | None = None) -> None:
         self.now = 1000.0
-        self._configuration = configuration
-        self._tasks: set[asyncio.Task[Any]] = set()
-        chains = {
-            id(block): fold(block.handlers, self._task) if block.handlers else None
-            for block in configuration.blocks
-        }
-        self.processors = {
-            listener.listen.server: QueryProcessor(
-                listener.listen.server,
-                Zones({zone: chains[id(block)] for zone, block in listener.zones.items()}),
-                any_class=listener.any_class,
-                entrances=listener.entrances(chains),
-            )
-            for listener in configuration.listeners
-        }
+        versions: Any = Versions() if twin is None else twin.Versions()
+        super().__init__(Registry(), versions, reload_if_changed=_reload, fail=_fail)
+        self.random = Random(1)
+        self.configuration = configuration
+        self.counts = QueryCounts(self.metrics)
+        self._versions = versions
+        self._twin = twin
+        self.make_processors()
 
-    def clock(self) -> float:
+    def make_processors(self) -> None:
+        """Make the processors, as the server does once the plugins have started."""
+        assert self.configuration is not None
+        twin, configuration = self._twin, self.configuration
+        tables = patch.object(keeper, "AnswerTable", twin.AnswerTable) if twin else nullcontext()
+        with tables:
+            made = make_processors(configuration, self, self._versions, self.counts, _fail)
+        if twin is None:
+            for processor in made.values():
+                processor.keeper = None
+        self.processors = made
+
+    def clock(self) -> float:  # type: ignore[override]  # static there, for what outlives a configuration
         """Monotonic seconds, as scripted."""
         return self.now
 
-    def wall(self) -> float:
+    def wall(self) -> float:  # type: ignore[override]  # as clock()
         """Seconds since the epoch, as scripted."""
         return 1_700_000_000.0 + self.now
 
-    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run a task that ends with the scenario."""
-        return self._task(coro)
-
-    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run a task that ends with the scenario."""
-        return self._task(coro)
-
-    async def resolve(self, request: Request) -> Reply:
-        """Ask the same listener."""
-        return await self.processors[request.server].resolve(request)
-
     def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
         """Serve no pages."""
-
-    def readiness(self) -> Readiness:
-        """Ask the plugins."""
-        return Readiness.of(self._configuration.plugins)
-
-    def local_addresses(self, servers: Sequence[str]) -> list[str]:
-        """The bound addresses, or this host's."""
-        hosts = [
-            listener.listen.host
-            for listener in self._configuration.listeners
-            if listener.listen.server in servers
-        ]
-        return list(dict.fromkeys(hosts)) if all(hosts) else own_addresses()
 
     def local_address(self, server: str) -> Endpoint:
         """Refuse: there is no socket to ask."""
@@ -92,23 +71,18 @@ class ScriptedRuntime:
         return condition()
 
     def names_answered_first_changed(self) -> None:
-        """Nothing is kept here that would have to change."""
-
-    def fail(self, reason: str) -> None:
-        """Refuse."""
-        raise AssertionError(reason)
-
-    async def reload_if_changed(self) -> None:
-        """Do nothing: a scenario's Corefile does not change."""
+        """Make the answer tables anew."""
+        self.make_processors()
 
     async def cancel(self) -> None:
         """End all tasks."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.queries.cancel()
+        await self.tasks.cancel()
 
-    def _task(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(coro)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+
+async def _reload() -> None:
+    """Do nothing: the Corefile does not change."""
+
+
+def _fail(reason: str) -> None:
+    raise AssertionError(reason)

@@ -1,8 +1,6 @@
-"""hsdns as the subject of a scenario: in memory with a scripted clock, or on real sockets.
+"""A source of the cluster that delivers what a test tells it to, when the test tells it to.
 
-Path: tests/test_scenarios.py -> Memory (query.py and the plugins) or Sockets (all of the server).
-Rule 1: the cluster comes from FedSource, which delivers what the scenario lists and, at an event, what has changed.
-Rule 2: Memory's time moves only when the scenario says so.
+Path: scenarios/drivers.py, cluster_server.py and memory_server.py put it in the place of a kubernetes block's source.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Both kinds of UDP listener, for tests that run on each: on the loop with the pure fast path, and with workers.
-
-Path: tests only.
-"""
+"""Both kinds of UDP listener, for tests that run on each: on the event loop (pure Python), and workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripted DNS servers on loopback for tests of what asks them, in the test's own event loop."""
+"""Certificates for servers that speak TLS, made for one test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripted DNS servers on loopback for tests of what asks them, in the test's own event loop."""
+"""Scripted DNS servers on loopback, as upstreams of what is under test, in the event loop of the test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple, cast
 
 import dns.flags
@@ -14,6 +14,7 @@ import dns.message
 import dns.rrset
 
 from hsdns.wire.framing import FrameBuffer, frame
+from loadtest.ports import open_both
 
 # An address of this host that is not the one a socket gets by itself; macOS has only one on loopback.
 OTHER_LOOPBACK = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
@@ -96,19 +97,24 @@ async def serve(
 ) -> AsyncIterator[Upstream]:
     """Run a server on one port for UDP and TCP, of loopback if not told otherwise; `closes` ends a connection after its first reply."""
     loop = asyncio.get_running_loop()
-    upstream = Upstream(0, [], [], [])
-    listener = await loop.create_server(
-        lambda: _Tcp(tcp, upstream.tcp, upstream.connections, closes), host, port, ssl=tls
-    )
-    port = listener.sockets[0].getsockname()[1]
-    transport, _ = await loop.create_datagram_endpoint(
-        lambda: _Udp(udp, upstream.udp), local_addr=(host, port)
-    )
-    try:
-        yield upstream._replace(port=port)
-    finally:
-        transport.close()
-        listener.close()
-        for connection in upstream.connections:
-            connection.abort()
-        await listener.wait_closed()
+    udp_sock, tcp_sock = open_both(host, port)
+    upstream = Upstream(udp_sock.getsockname()[1], [], [], [])
+    async with AsyncExitStack() as stack:
+        for sock in (udp_sock, tcp_sock):
+            stack.callback(sock.close)
+        listener = await loop.create_server(
+            lambda: _Tcp(tcp, upstream.tcp, upstream.connections, closes), sock=tcp_sock, ssl=tls
+        )
+        stack.push_async_callback(listener.wait_closed)
+        stack.callback(_abort, upstream.connections)
+        stack.callback(listener.close)
+        transport, _ = await loop.create_datagram_endpoint(
+            lambda: _Udp(udp, upstream.udp), sock=udp_sock
+        )
+        stack.callback(transport.close)
+        yield upstream
+
+
+def _abort(connections: list[asyncio.Transport]) -> None:
+    for connection in connections:
+        connection.abort()

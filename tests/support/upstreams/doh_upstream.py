@@ -1,6 +1,6 @@
-"""A scripted server for DNS over HTTPS on loopback, for tests of what asks it.
+"""A scripted server for DNS over HTTPS on loopback, as an upstream of what is under test.
 
-It speaks HTTP/2 through h2's server side, the other half of what hsdns/upstream/doh.py uses.
+It speaks HTTP/2 through h2's server side, the counterpart of what hsdns/upstream/doh.py uses.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import h2.connection
 import h2.events
 import h2.settings
 
+from loadtest.ports import free_port
 from tests.support.upstreams.certificate import Certificate
 from tests.support.upstreams.dns_upstream import Answer
 
@@ -118,7 +119,7 @@ async def serve_doh(
     context: ssl.SSLContext = certificate.server_context()
     context.set_alpn_protocols([alpn])
     listener = await asyncio.get_running_loop().create_server(
-        lambda: _Http2(upstream), "127.0.0.1", 0, ssl=context
+        lambda: _Http2(upstream), "127.0.0.1", free_port(), ssl=context
     )
     upstream.port = listener.sockets[0].getsockname()[1]
     try:

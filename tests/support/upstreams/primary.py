@@ -1,4 +1,4 @@
-"""A primary that gives zones over TCP as a test scripts them."""
+"""A primary server that transfers zones over TCP as a test scripts it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from loadtest.answering.bar import Bar, line
+from loadtest.answering.progress_bar import ProgressBar, line
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 def test_a_file_gets_a_line_each_ten_seconds() -> None:
     out, now = io.StringIO(), iter(range(0, 100, 4))
-    bar = Bar(out, lambda: float(next(now)))
+    bar = ProgressBar(out, lambda: float(next(now)))
     bar.begin(10)
     for number in range(6):
         bar.step(f"step {number}")
@@ -35,11 +35,11 @@ def test_a_file_gets_a_line_each_ten_seconds() -> None:
 
 def test_a_terminal_gets_one_line_that_is_removed_before_a_sentence() -> None:
     out, now = Terminal(), iter(range(100))
-    bar = Bar(out, lambda: float(next(now)))
+    bar = ProgressBar(out, lambda: float(next(now)))
     bar.begin(2)
     bar.step("a long step")
     bar.step("short")
-    bar.say("missing: NSD")
+    bar.log("missing: NSD")
     drawn = out.getvalue().split("\r")
     assert drawn[1].endswith("a long step")
     assert drawn[2].rstrip().endswith("short")

@@ -13,22 +13,22 @@ _WIDTH: Final = 24
 _EVERY: Final = {True: 0.1, False: 10.0}  # seconds between two lines, on a terminal and elsewhere
 
 
-class Bar:
+class ProgressBar:
     """Counts weighted steps; `clock` gives seconds."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._out = out
         self._clock = clock
         self._terminal = out.isatty()
-        self._whole = 1.0
+        self._total = 1.0
         self._done = 0.0
         self._start = clock()
         self._written = float("-inf")
-        self._length = 0  # of the line that stands there
+        self._length = 0  # of the line on the terminal
 
-    def begin(self, whole: float) -> None:
-        """Start to count up to `whole`."""
-        self._whole = max(whole, 1e-9)
+    def begin(self, total: float) -> None:
+        """Start to count up to `total`."""
+        self._total = max(total, 1e-9)
         self._done = 0.0
         self._start = self._clock()
 
@@ -37,10 +37,10 @@ class Bar:
         now = self._clock()
         if now - self._written >= _EVERY[self._terminal]:
             self._written = now
-            self._write(line(self._done / self._whole, now - self._start, what))
+            self._write(line(self._done / self._total, now - self._start, what))
         self._done += weight
 
-    def say(self, sentence: str) -> None:
+    def log(self, sentence: str) -> None:
         """Write a permanent line."""
         self._clear()
         print(sentence, file=self._out, flush=True)

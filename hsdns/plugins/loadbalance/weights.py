@@ -22,7 +22,7 @@ from random import Random
 from typing import Final
 
 from hsdns.chain import Runtime
-from hsdns.cluster.pack import pack_address
+from hsdns.cluster.address import pack_address
 from hsdns.corefile.tree import CorefileError, Position
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name

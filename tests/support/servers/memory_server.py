@@ -82,9 +82,9 @@ class MemoryServer:
         self.runtime = MemoryRuntime(self.configuration, twin)
         self.plugins = [each for each in self.configuration.plugins if isinstance(each, Kubernetes)]
         for plugin in self.plugins:
-            plugin.source, plugin._startup_timeout = ScriptedSource([], synced=False), 0.0
+            plugin.watch.source, plugin._startup_timeout = ScriptedSource([], synced=False), 0.0
             if twin is not None:
-                plugin.names = twin.ClusterNames()
+                plugin.watch.names = twin.ClusterNames()
         for name in ORDER:
             for each in self.configuration.plugins:
                 if each.name == name:

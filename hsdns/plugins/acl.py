@@ -17,11 +17,12 @@ from enum import Enum
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
 from hsdns.metrics import Counter
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import OptCode, Rcode, type_from_text
 from hsdns.wire.message import Query, Reply
@@ -146,7 +147,7 @@ def _bad_network(token: Token) -> CorefileError:
     )
 
 
-class Acl(Handler):
+class Acl(Plugin):
     """Passes on the allowed queries and answers or drops the others."""
 
     name: ClassVar[str] = "acl"

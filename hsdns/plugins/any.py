@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.rdata import txt
@@ -22,7 +23,7 @@ TTL: Final = 8482  # seconds, as in CoreDNS: the number of the RFC
 _HINFO: Final = txt(b"ANY obsoleted", b"See RFC 8482")  # two strings: CPU and OS (RFC 1035 3.3.2)
 
 
-class Any(Handler):
+class Any(Plugin):
     """Answers ANY queries with a HINFO record."""
 
     name: ClassVar[str] = "any"

@@ -18,13 +18,14 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.authority.answering import answer, longest
 from hsdns.authority.file_zone import FileZone, describe
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.authority.template import OriginTemplate
 from hsdns.authority.zone import ZoneError
-from hsdns.chain import Block, Handler, Next, Request, Runtime
-from hsdns.chain import Transfer as Outgoing
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, duration, one, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.transfer import Transfer
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Reply, unwritten
@@ -55,7 +56,7 @@ def read_folder(line: Line) -> Folder:
         raise CorefileError(line.args[1].position, str(error)) from None
 
 
-class Auto(Handler):
+class Auto(Plugin):
     """Answers from the zones of a directory."""
 
     name: ClassVar[str] = "auto"
@@ -105,8 +106,8 @@ class Auto(Handler):
         origins = zones_from_args(directives[-1].args) or block.zones
         return cls(origins, path, folder.template, options["reload"])
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
-        """Find `transfer`, and who stands behind."""
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find `transfer`, and whether another handler follows."""
         self._is_last = handlers[-1] is self
         self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
 
@@ -172,12 +173,12 @@ class Auto(Handler):
         if self._transfer is not None:
             self._transfer.notify(zone)
 
-    def transfer(self, zone: Name) -> Outgoing | None:
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All of a zone."""
         found = self.zones.get(zone)
         if found is None or found.current is None:
             return None
-        return Outgoing(found.current.soa, found.current.records())
+        return ZoneTransfer(found.current.soa, found.current.records())
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the longest zone that contains the name."""

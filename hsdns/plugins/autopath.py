@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Protocol, Self, runtime_checkable
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import no_body, only_once
 from hsdns.corefile.tree import CorefileError, Directive, Token
 from hsdns.metrics import Counter
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.upstream.resolv_conf import search_list
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
@@ -34,7 +35,7 @@ class SearchPaths(Protocol):
         """The search list of the client, the root last; None if its names are not completed."""
 
 
-class Autopath(Handler):
+class Autopath(Plugin):
     """Completes names with a search list."""
 
     name: ClassVar[str] = "autopath"
@@ -64,7 +65,7 @@ class Autopath(Handler):
         search = None if origin.text.startswith("@") else (*_read(origin), ROOT)
         return cls(zones_from_args(tuple(zones)) or block.zones, origin, search, block)
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
         """Find the plugin that knows the clients; without it nothing is walked, as in CoreDNS, but not unsaid."""
         if self._search is not None:
             return

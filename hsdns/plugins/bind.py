@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar, NamedTuple, Self
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.properties import Property, many, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Token, did_you_mean
+from hsdns.plugin import Block, Plugin
 
 Address = IPv4Address | IPv6Address
 Interfaces = Mapping[str, Sequence[str]]  # name -> its addresses as text

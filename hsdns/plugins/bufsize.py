@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.arguments import optional_argument
 from hsdns.corefile.properties import integer, no_body, one_of
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.encode import MIN_UDP_LEN
 from hsdns.wire.message import Reply
 
@@ -23,7 +24,7 @@ DEFAULT_SIZE: Final = 1232  # an IPv6 packet of 1,280 octets less its headers
 MAX_SIZE: Final = 4096  # RFC 6891 section 6.2.5
 
 
-class Bufsize(Handler):
+class Bufsize(Plugin):
     """Limits the EDNS payload size of queries."""
 
     name: ClassVar[str] = "bufsize"

@@ -14,17 +14,18 @@ from asyncio import timeout
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.arguments import optional_argument
 from hsdns.corefile.properties import duration, duration_to_text, no_body, one_of
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 
 DEFAULT_TIMEOUT: Final = 5.001  # seconds; clients wait for five
 
 
-class Cancel(Handler):
+class Cancel(Plugin):
     """Cancels queries after `seconds`."""
 
     name: ClassVar[str] = "cancel"

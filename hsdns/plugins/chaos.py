@@ -16,9 +16,10 @@ from random import Random
 from typing import ClassVar, Final, Self
 
 from hsdns import __version__
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_body, one_of
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import RRClass, RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
@@ -33,7 +34,7 @@ _VERSIONS: Final = (Name.from_text("version.bind."), Name.from_text("version.ser
 _HOSTS: Final = (Name.from_text("hostname.bind."), Name.from_text("id.server."))
 
 
-class Chaos(Handler):
+class Chaos(Plugin):
     """Answers questions about the server itself."""
 
     name: ClassVar[str] = "chaos"

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.properties import no_arguments, no_body
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 
 
 class Debug(Plugin):
     """Marks a configuration for debugging; one in any block is enough for the process."""
 
     name: ClassVar[str] = "debug"
+    debug_mode = True
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from ipaddress import IPv6Network
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, flag, one, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Token
 from hsdns.metrics import Counter, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, RRClass, RRType
-from hsdns.wire.message import RR, Query, Reply
+from hsdns.wire.message import RR, Reply
 
 WELL_KNOWN: Final = IPv6Network("64:ff9b::/96")  # RFC 6052 section 2.1
 MAX_TTL: Final = 600  # seconds, if the AAAA reply has no SOA record (RFC 6147 section 5.1.7)
@@ -42,7 +43,7 @@ def read_prefix(token: Token) -> IPv6Network:
     return prefix
 
 
-class Dns64(Handler):
+class Dns64(Plugin):
     """Synthesizes AAAA records."""
 
     name: ClassVar[str] = "dns64"
@@ -97,16 +98,7 @@ class Dns64(Handler):
             return reply
         if not reply.written or reply.dropped or not self._needs_synthesis(reply):
             return reply
-        if request.dependencies is not None:
-            request.dependencies.mark_uncacheable()  # the A question may be answered by another block
-        asked = Query.ask(
-            query.qname.lowered(),
-            RRType.A,
-            query_id=query.id,
-            flags=query.flags,
-            edns=query.edns,
-        )
-        found = await self._runtime.resolve(request.replace(query=asked, depth=request.depth + 1))
+        found = await self._runtime.resolve(request.nested(query.qname.lowered(), RRType.A))
         self._translated.inc((request.server,))
         return self._synthesize(reply, found)
 

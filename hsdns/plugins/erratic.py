@@ -13,7 +13,7 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import (
     Property,
     duration,
@@ -24,6 +24,7 @@ from hsdns.corefile.properties import (
     read_properties,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Line
+from hsdns.plugin import Block, Plugin
 from hsdns.wire import rdata
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
@@ -70,7 +71,7 @@ def read_delay(line: Line) -> Delay:
 _NO_DELAY: Final = Delay(0)
 
 
-class Erratic(Handler):
+class Erratic(Plugin):
     """Answers queries, with the configured faults."""
 
     name: ClassVar[str] = "erratic"

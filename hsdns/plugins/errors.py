@@ -16,7 +16,7 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.arguments import optional_argument
 from hsdns.corefile.pattern import Pattern, read_pattern
 from hsdns.corefile.properties import (
@@ -28,6 +28,7 @@ from hsdns.corefile.properties import (
     read_properties,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Line, did_you_mean
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.message import Reply
 
@@ -81,7 +82,7 @@ def read_consolidation(line: Line) -> Consolidation:
     return Consolidation(period, pattern, logging.ERROR if level is None else level, show_first)
 
 
-class Errors(Handler):
+class Errors(Plugin):
     """Logs the errors of the handlers after it."""
 
     name: ClassVar[str] = "errors"

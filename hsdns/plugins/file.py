@@ -17,12 +17,13 @@ from typing import Any, ClassVar, Final, Self
 
 from hsdns.authority.answering import answer, longest
 from hsdns.authority.file_zone import FileZone, describe
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.authority.zone import ZoneError
-from hsdns.chain import Block, Handler, Next, Request, Runtime
-from hsdns.chain import Transfer as Outgoing
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, duration, flag, one, read_properties
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.hosts import read_fallthrough
 from hsdns.plugins.transfer import Transfer
 from hsdns.wire.iana import Rcode, RRType
@@ -33,7 +34,7 @@ DEFAULT_RELOAD: Final = 60.0  # seconds
 log = logging.getLogger("hsdns.plugin.file")
 
 
-class File(Handler):
+class File(Plugin):
     """Answers from the zones of master files."""
 
     name: ClassVar[str] = "file"
@@ -77,8 +78,8 @@ class File(Handler):
             )
         return cls(zones, options["fallthrough"])
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
-        """Find `transfer`, and who stands behind."""
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find `transfer`, and whether another handler follows."""
         self._is_last = handlers[-1] is self
         self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
 
@@ -94,7 +95,7 @@ class File(Handler):
         if self._transfer is not None:
             self._transfer.notify(zone)
 
-    def transfer(self, zone: Name) -> Outgoing | None:
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All of a zone."""
         found = self.zones.get(zone)
         if found is None:
@@ -102,7 +103,7 @@ class File(Handler):
         current = found[0].current
         if current is None:
             raise LookupError(f"zone {zone.to_text()} has not been read yet")
-        return Outgoing(current.soa, current.records())
+        return ZoneTransfer(current.soa, current.records())
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the longest zone that contains the name."""

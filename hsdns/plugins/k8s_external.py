@@ -16,7 +16,8 @@ from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Transfer
+from hsdns.authority.outgoing import ZoneTransfer
+from hsdns.chain import Handler, Next, Request
 from hsdns.cluster.external import ExternalNames, srv_records, target_name
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.cluster.lookup import NoSuchName
@@ -35,6 +36,7 @@ from hsdns.corefile.properties import (
     read_properties,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Position, Token
+from hsdns.plugin import Block, Plugin
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply, nodata, nxdomain
@@ -57,7 +59,7 @@ def read_apex(token: Token) -> Name:
     return apex
 
 
-class K8sExternal(Handler):
+class K8sExternal(Plugin):
     """Answers A, AAAA, SRV and PTR for external addresses of Services."""
 
     name: ClassVar[str] = "k8s_external"
@@ -75,7 +77,7 @@ class K8sExternal(Handler):
         self, zones: tuple[Name, ...], options: dict[str, Any], position: Position
     ) -> None:
         self.zones = zones
-        self.kubernetes: Kubernetes  # meet() finds it
+        self.kubernetes: Kubernetes  # find_handlers() finds it
         self._apex: Name = options["apex"]
         self._ttl: int = options["ttl"]
         self._headless: bool = options["headless"]
@@ -97,7 +99,7 @@ class K8sExternal(Handler):
                 )
         return cls(zones, options, directive.name.position)
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
         """Find the cluster."""
         for handler in handlers:
             if isinstance(handler, Kubernetes):
@@ -139,7 +141,7 @@ class K8sExternal(Handler):
             return reply.held(partial(self._is_missing, request, zone))
         return self._finish(request, nxdomain(self._soa(zone)))
 
-    def transfer(self, zone: Name) -> Transfer | None:
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All of one of its forward zones; LookupError before the cluster has been read."""
         if zone not in self.zones or not has_records(zone):
             return None
@@ -148,7 +150,7 @@ class K8sExternal(Handler):
         zone = zone.lowered()
         servers, glue = self._servers(zone)
         named = self._names.records(zone, self._ttl, self.kubernetes.answers.ttl)
-        return Transfer(self._soa(zone), chain(servers, glue, named))
+        return ZoneTransfer(self._soa(zone), chain(servers, glue, named))
 
     def _at_apex(self, request: Request, zone: Name) -> Reply:
         qtype = request.query.qtype

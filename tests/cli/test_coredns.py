@@ -151,7 +151,7 @@ def test_number_of_workers_that_cannot_be(
         ),
         pytest.param(
             "quic://. {\n    whoami\n}", 1, "",
-            'Corefile:1:1: "quic://.": hsdns has no quic:// listener, since Python has no well-kept QUIC that shares its TLS; it has dns://, tls://, https://\n',
+            'Corefile:1:1: "quic://.": hsdns has no quic:// listener, since Python has no maintained QUIC library that works with its ssl module; it has dns://, tls://, https://\n',
             id="scheme",
         ),
         pytest.param(

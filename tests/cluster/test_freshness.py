@@ -121,7 +121,7 @@ def outside(plugin: Kubernetes) -> K8sExternal:
     """The same cluster as it is shown outside."""
     values = read_properties([], K8sExternal.PROPERTIES) | {"headless": True}
     found = K8sExternal(plugin.zones, values, Position("", 0, 0))
-    found.meet([plugin])
+    found.find_handlers([plugin])
     return found
 
 

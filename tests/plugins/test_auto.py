@@ -28,7 +28,7 @@ def write(path: Path, serial: int = 1) -> None:
 def run(plugin: Auto, script: Callable[[], Awaitable[None]], *, last: bool = False) -> None:
     async def main() -> None:
         runtime = FakeRuntime()
-        plugin.meet([plugin] if last else [plugin, Whoami()])
+        plugin.find_handlers([plugin] if last else [plugin, Whoami()])
         await plugin.start(runtime)
         await script()
         await runtime.stop_tasks()
@@ -159,7 +159,7 @@ def test_secondaries_hear_of_changes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     async def main() -> None:
         runtime = FakeRuntime()
         monkeypatch.setattr(auto, "sleep", sleep)
-        plugin.meet([Transfer(()), plugin])
+        plugin.find_handlers([Transfer(()), plugin])
         await plugin.start(runtime)
         with pytest.raises(asyncio.CancelledError):
             await runtime.tasks["auto"]

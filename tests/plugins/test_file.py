@@ -37,7 +37,7 @@ def db(tmp_path: Path) -> Path:
 def started(text: str, *, last: bool = False) -> File:
     plugin, runtime = set_up(File, text, ["example.org."]), FakeRuntime()
     runtime.resolver = lambda request: reply([f"{request.query.qname.to_text()} 5 IN A 192.0.2.77"])
-    plugin.meet([plugin] if last else [plugin, Whoami()])
+    plugin.find_handlers([plugin] if last else [plugin, Whoami()])
     finish(plugin.start(runtime))
     for coro in runtime.spawned.values():
         coro.close()
@@ -151,7 +151,7 @@ def test_secondaries_hear_of_changes(db: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Transfer, "notify", lambda self, zone: heard.append(zone.to_text()))
     plugin = set_up(File, f"file {db} example.org example.net {{\n reload 9s\n}}")
     transfer, runtime = Transfer(()), FakeRuntime()
-    plugin.meet([transfer, plugin])
+    plugin.find_handlers([transfer, plugin])
     finish(plugin.start(runtime))
     assert heard == ["example.org.", "example.net."]
     assert sorted(runtime.spawned) == ["file example.net.", "file example.org."]

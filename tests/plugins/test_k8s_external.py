@@ -54,7 +54,7 @@ class Outside:
     def __init__(self, text: str = "k8s_external example.org", *objects: Object, **options: Any):
         self.cluster = Cluster(*objects, **options)
         self.plugin = set_up(K8sExternal, text)
-        self.plugin.meet([Whoami(), self.plugin, self.cluster.plugin])
+        self.plugin.find_handlers([Whoami(), self.plugin, self.cluster.plugin])
 
     def ask(self, question: str, below: Reply | None = None, **fields: Any) -> Reply:
         """The reply to `QNAME [QTYPE]`."""
@@ -116,7 +116,7 @@ def test_a_zone_needs_room_for_the_names_of_its_servers() -> None:
 def test_without_kubernetes_there_is_nothing_to_show() -> None:
     plugin = set_up(K8sExternal, "k8s_external example.org")
     with pytest.raises(CorefileError) as caught:
-        plugin.meet([Whoami(), plugin])
+        plugin.find_handlers([Whoami(), plugin])
     assert str(caught.value) == (
         "Corefile:2:1: k8s_external needs a kubernetes plugin in the same server block; add it"
     )

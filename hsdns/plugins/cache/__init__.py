@@ -20,10 +20,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.cache.counts import Counts
 from hsdns.plugins.cache.half import Half, Judgement, judge, ttls
 from hsdns.plugins.cache.options import (
@@ -49,7 +50,7 @@ DEFAULT_CAPACITY: Final = 10_000
 WILDCARD: Final = "zone/wildcard"  # metadata of a plugin that answers from a wildcard
 
 
-class Cache(Handler):
+class Cache(Plugin):
     """Answers from stored replies and stores new ones."""
 
     name: ClassVar[str] = "cache"
@@ -131,13 +132,22 @@ class Cache(Handler):
         judgement = judge(query, reply, self._runtime.wall)
         return self._half(judgement).mark(query, reply, judgement.kind)
 
-    def is_disabled(self, kind: str, zone: Name) -> bool:
-        """Whether nothing of a kind is kept for a zone and all below it."""
-        return (self.denial if kind == DENIAL else self.success).is_disabled(zone)
+    def denial_kind(self, zone: Name) -> str | None:
+        """The kind as which it counts names of a zone that do not exist; None where it does not see that zone."""
+        return DENIAL if self._covers(zone) else None
 
-    def fold(self, server: str, kind: str, hits: int, misses: int) -> None:
-        """Add what the fast path has counted."""
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
+        """Names in a zone that it counts one by one: all where it stores denials of the zone."""
+        if self._covers(zone):
+            return () if self.denial.is_disabled(zone) else None
+        return tuple(own for own in self.zones if own.is_at_or_below(zone))
+
+    def count_cache_hits(self, server: str, kind: str, hits: int, misses: int) -> None:
+        """Add what the answer table has counted."""
         self._counts.add(server, kind, hits, misses)
+
+    def _covers(self, name: Name) -> bool:
+        return self._all_zones or any(name.is_at_or_below(zone) for zone in self.zones)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the store, or pass on and store the reply."""

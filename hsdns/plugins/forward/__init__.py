@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import Directive
 from hsdns.metrics import Counter
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.forward.route import PROPERTIES, Route, read_route
 from hsdns.upstream.exchange import Upstream, UpstreamError
 from hsdns.upstream.lookup import find_targets
@@ -37,7 +38,7 @@ BUDGET: Final = 5.0  # seconds; plugin/forward defaultTimeout
 ROUND_PAUSE: Final = 0.05
 
 
-class Forward(Handler):
+class Forward(Plugin):
     """Forwards queries, with one route for each `forward` of the block."""
 
     name: ClassVar[str] = "forward"

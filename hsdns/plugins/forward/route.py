@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Final
 
-from hsdns.chain import Block
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import (
     Property,
@@ -26,6 +25,7 @@ from hsdns.corefile.properties import (
     text,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
+from hsdns.plugin import Block
 from hsdns.upstream.exchange import EXPIRE, READ_TIMEOUT, Upstream, UpstreamSettings
 from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.policy import POLICIES, Policy

@@ -20,7 +20,7 @@ from asyncio import sleep
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.cluster.freshness import plugin_counter
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import (
@@ -34,6 +34,7 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import CorefileError, Directive, Line, did_you_mean
 from hsdns.metrics import Gauge, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.hosts.table import HostsTable, parse_address, reverse_to_packed
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
@@ -56,7 +57,7 @@ class Version(NamedTuple):
     size: int
 
 
-class Hosts(Handler):
+class Hosts(Plugin):
     """Answers A, AAAA and PTR for the names of a hosts file."""
 
     name: ClassVar[str] = "hosts"

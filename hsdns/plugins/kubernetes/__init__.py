@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Plugin, Request, Runtime, Transfer
+from hsdns.authority.outgoing import ZoneTransfer
+from hsdns.chain import Next, Request
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.reverse import is_reverse
@@ -40,6 +41,7 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import CorefileError, Directive, Position
 from hsdns.fastpath import ClusterNames
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.kubernetes.metadata import client_values, question_values
 from hsdns.plugins.kubernetes.options import (
     IGNORABLE,
@@ -68,7 +70,7 @@ NO_CLUSTER: Final = (
 _SVC: Final = Name.from_text("svc.")
 
 
-class Kubernetes(Handler):
+class Kubernetes(Plugin):
     """Answers from the store of a cluster; `watch` keeps it up to date, start() makes `answers`."""
 
     name = "kubernetes"
@@ -250,24 +252,21 @@ class Kubernetes(Handler):
             return Reply(rcode=Rcode.SERVFAIL, authority=(soa,), aa=True, fresh=True)
         return nxdomain(soa).replace(fresh=True)
 
-    def falls_through(self, zone: Name) -> bool:
-        """Whether missing names of a zone, or of a part of it, go to the next plugin."""
-        return any(
+    def tells_absence(self, zone: Name) -> bool:
+        """Whether the answer table may deny names of a zone other than those of namespaces and Services."""
+        falls_through = any(
             zone.is_at_or_below(through) or through.is_at_or_below(zone)
             for through in self._fallthrough
         )
+        return not falls_through and not self.answers.lookup.is_multicluster(zone)
 
-    def tells_absence(self, zone: Name) -> bool:
-        """Whether the answer table may deny names of a zone other than those of namespaces and Services."""
-        return not self.falls_through(zone) and not self.answers.lookup.is_multicluster(zone)
-
-    def transfer(self, zone: Name) -> Transfer | None:
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All records of a forward zone at this moment."""
         if zone not in self.zones or not has_records(zone):
             return None
         if not self.store.serves:
             raise LookupError(f"zone {zone.to_text()}: the cluster has not been read yet")
-        return Transfer(self.answers.soa(zone), zone_records(self.answers, zone))
+        return ZoneTransfer(self.answers.soa(zone), zone_records(self.answers, zone))
 
     def search_path(self, request: Request) -> tuple[Name, ...] | None:
         """The search list of the client's pod, for `autopath`; None if the pod or its namespace is not known."""
@@ -304,11 +303,7 @@ class Kubernetes(Handler):
     async def look_up(self, request: Request, qname: Name, qtype: int) -> Reply:
         """Resolve a name outside the zone through this server, with the EDNS options of the client."""
         assert self._runtime is not None, "started"
-        query = request.query
-        if request.dependencies is not None:
-            request.dependencies.mark_uncacheable()  # names outside the zone have no counters
-        asked = Query.ask(qname, qtype, query_id=query.id, flags=query.flags, edns=query.edns)
-        return await self._runtime.resolve(request.replace(query=asked, depth=request.depth + 1))
+        return await self._runtime.resolve(request.nested(qname, qtype))
 
     def _make_answers(self, local_addresses: Sequence[str]) -> ClusterAnswers:
         options = self._options

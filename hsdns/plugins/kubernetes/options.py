@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from hsdns.chain import Block
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.source import Source
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token
+from hsdns.plugin import Block
 from hsdns.sources import source_from
 from hsdns.sources.api_access import ApiAccess, ConnectionOptions
 from hsdns.sources.api_server import ApiServer, WatchOptions

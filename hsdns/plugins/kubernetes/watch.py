@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from hsdns.chain import Running, Runtime
 from hsdns.cluster.objects import Event
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import ClusterNames
 from hsdns.metrics import Registry
+from hsdns.plugin import Running, Runtime
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.snapshot_file import SnapshotFile, show_serving
 from hsdns.sources.store_check import check_interval, check_store

@@ -259,7 +259,8 @@ class Kubernetes(Handler):
 
     def tells_absence(self, zone: Name) -> bool:
         """Whether the answer table may deny names of a zone other than those of namespaces and Services."""
-        return not self.falls_through(zone) and not self.answers.lookup.is_multicluster(zone)
+        shared = any(zone.is_at_or_below(each) for each in self._options["multicluster"])
+        return not shared and not self.falls_through(zone)
 
     def transfer(self, zone: Name) -> Transfer | None:
         """All records of a forward zone at this moment."""

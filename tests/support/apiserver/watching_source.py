@@ -21,14 +21,14 @@ from hsdns.apiserver.in_cluster import HOST, PORT, InCluster
 from hsdns.apiserver.reflector import Key
 from hsdns.apiserver.token_file import TokenFile
 from hsdns.apiserver.transport import Transport
-from hsdns.cluster.consistency import differences
 from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta
 from hsdns.cluster.source import Report, Surroundings
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.metrics import Registry
 from hsdns.sources.api_server import ApiServer, WatchOptions
 from tests.support.apiserver.api_under_test import ApiUnderTest, objects_of
 from tests.support.apiserver.tcp_proxy import TcpProxy
+from tests.support.cluster.differences import differences
 
 DEADLINE: Final = 60.0  # seconds until a state is reached; the longest pause of the source is 30
 ALL: Final = WatchOptions(pods=True)
@@ -111,7 +111,7 @@ class WatchingSource:
         self.proxy = proxy
         self.log: list[str] = []
         self.rejected: list[str] = []
-        self.store = Store(time.time, self.log.append)
+        self.store = Store(StoreSettings(), wall=time.time, warn=self.log.append)
         self.connect = Connect(api, proxy.port, folder)
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -174,7 +174,7 @@ class WatchingSource:
 
     def has(self, name: str) -> bool:
         """Whether a Service of namespace `one` is served."""
-        return (b"one", name.encode()) in self.store.services
+        return (b"one", name.encode()) in self.store.services.values
 
     def _deliver(self, events: Sequence[Event]) -> None:
         self.store.apply(events)

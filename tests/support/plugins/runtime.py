@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
 
-from hsdns.chain import HttpHandler, Readiness, Request, Running, Runtime
+from hsdns.chain import Request
 from hsdns.cluster.freshness import Counters, NoCounters
 from hsdns.metrics import Registry
+from hsdns.plugin import HttpHandler, Running, Runtime
+from hsdns.readiness import Readiness
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 

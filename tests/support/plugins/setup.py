@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.plugins import ORDER
 from hsdns.wire.name import Name
 

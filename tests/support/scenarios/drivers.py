@@ -109,7 +109,7 @@ def _assemble(
     sources = []
     for plugin in configuration.plugins:
         if isinstance(plugin, Kubernetes):
-            plugin.source = source = ScriptedSource(
+            plugin.watch.source = source = ScriptedSource(
                 scenario.objects, synced="unsynced" not in scenario.needs
             )
             sources.append(source)

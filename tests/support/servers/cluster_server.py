@@ -87,7 +87,7 @@ class ClusterServer:
         self._sources = []
         for plugin in found.plugins:
             if isinstance(plugin, Kubernetes):
-                plugin.source = source = ScriptedSource([], synced=True)
+                plugin.watch.source = source = ScriptedSource([], synced=True)
                 source._events = [Upserted(each) for each in self.objects]
                 self._sources.append(source)
         return found

@@ -13,8 +13,9 @@ from unittest.mock import patch
 
 import pytest
 
-from hsdns import eager, keeper
-from hsdns.plugins.kubernetes import following
+from hsdns import eager
+from hsdns.answer_table import writer
+from hsdns.plugins.kubernetes import watch
 from hsdns.query import QueryProcessor
 from hsdns.server import answer_tables, lifecycle, listeners, udp
 from hsdns.server.udp import UdpListener, UdpServer
@@ -63,7 +64,7 @@ def serving_with(kind: str) -> Iterator[None]:
     implementation = "python" if kind == "loop" else "rust"
     with ExitStack() as patches:
         for where, name in (
-            (lifecycle, "Versions"), (keeper, "AnswerTable"), (following, "ClusterNames"), (udp, "Batch"),
+            (lifecycle, "Versions"), (writer, "AnswerTable"), (watch, "ClusterNames"), (udp, "Batch"),
         ):  # fmt: skip
             patches.enter_context(patch.object(where, name, getattr(twin, name)))
         for where in (listeners, answer_tables, udp):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import Configuration, ListenAddress, assemble, plugin_class
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.plugin import Block, Plugin
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
@@ -278,9 +278,9 @@ def test_source_of_the_command_line_replaces_the_blocks_own(tmp_path: Path) -> N
                 id=scheme,
             )
             for scheme, why in (
-                ("quic", "Python has no well-kept QUIC that shares its TLS"),
-                ("https3", "it stands on QUIC"),
-                ("grpc", "nothing but CoreDNS itself asks over it"),
+                ("quic", "Python has no maintained QUIC library that works with its ssl module"),
+                ("https3", "it needs QUIC"),
+                ("grpc", "only CoreDNS itself sends queries over it"),
             )
         ),
         pytest.param(
@@ -343,7 +343,7 @@ def test_faults_come_in_the_order_of_setup() -> None:
         ),
         pytest.param(
             ". {\nhosts none.hosts\n}",
-            ["Corefile:2:7: hosts file none.hosts does not exist; it is read once it does"],
+            ["Corefile:2:7: hosts file none.hosts does not exist yet; it is read when it does"],
             id="no-hosts-file",
         ),
         pytest.param(

@@ -1,6 +1,7 @@
 """The tree itself: where files are, and that code, tests and documentation name the same things."""
 
 import ast
+import importlib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.assemble import plugin_class
-from hsdns.chain import Handler
+from hsdns.plugin import Plugin
 from hsdns.plugins import NOT_YET, ORDER
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -319,10 +320,33 @@ def test_layers_are_those_of_the_import_contract() -> None:
 
 def test_methods_of_a_plugin_exist() -> None:
     section = sections_of(DOCS / "architecture.md")["Plugins"]
-    rows = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
+    rows = re.findall(r"^\| (`[^|]+`) \| [^`]", section, re.MULTILINE)
     methods = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert methods
-    assert [name for name in methods if not callable(getattr(Handler, name, None))] == []
+    assert [name for name in methods if not callable(getattr(Plugin, name, None))] == []
+
+
+def test_capabilities_of_a_plugin_exist() -> None:
+    section = sections_of(DOCS / "architecture.md")["Plugins"]
+    rows = re.findall(r"^\| `([\w.]+)\.(\w+)` \| `(\w+)` \|", section, re.MULTILINE)
+    assert rows
+    for module, protocol, method in rows:
+        found = getattr(importlib.import_module(f"hsdns.{module}"), protocol)
+        assert callable(vars(found).get(method)), f"{module}.{protocol} has no method {method}"
+
+
+def test_docstring_of_plugin_names_every_capability() -> None:
+    doc = ast.get_docstring(tree_of(PACKAGE / "plugin.py"))
+    declared = {
+        node.name
+        for path in MODULES
+        for node in tree_of(path).body
+        if isinstance(node, ast.ClassDef)
+        and any(ast.unparse(each) == "runtime_checkable" for each in node.decorator_list)
+        and path.name != "capabilities.py"
+    }
+    assert doc is not None
+    assert {name for name in declared if not re.search(rf"\b{name}\b", doc)} == set()
 
 
 # --- metrics ---

@@ -240,7 +240,7 @@ def compare(
         for is_second in (False, True):
             seen.questions += 1
             if protocol == "udp":
-                fast = datagrams.ask(memory_server.keeper.table, wire)
+                fast = datagrams.ask(memory_server.writer.table, wire)
             else:
                 fast = memory_server.from_table(wire, protocol)
             if fast is not None:

@@ -151,7 +151,7 @@ class Doors:
                 reply = finish(processor.answer(asked.wire, asked.client, self.local, "tcp", now))
         else:
             self.client.send(asked.wire)
-            for wire, address, control in self.batch.serve(self.memory_server.keeper.table):
+            for wire, address, control in self.batch.serve(self.memory_server.writer.table):
                 client, local = client_endpoint(address), asked_endpoint(control, self.local)
                 answer = finish(processor.answer(wire, client, local, "udp", now))
                 if answer is not None:
@@ -160,7 +160,7 @@ class Doors:
                 reply = self.client.recv(65535)
             except BlockingIOError:
                 reply = None
-        self.memory_server.keeper.flush()
+        self.memory_server.writer.flush()
         return reply
 
     def close(self) -> None:
@@ -246,7 +246,7 @@ def test_same_text_with_and_without_table(twin: ModuleType, corefile: str, count
         doors.close()
     assert silent["table"] == silent["plain"]
     assert shown(memory_server) == shown(plain)
-    statistics = memory_server.keeper.table.statistics()
+    statistics = memory_server.writer.table.statistics()
     assert (statistics.hits + statistics.negative_hits) * 4 > count, "the table answered much of it"
 
 
@@ -277,7 +277,7 @@ def test_marks_of_cache_run_out_as_in_the_chain(lines: str) -> None:
             if memory_server.from_table(wire, "tcp") is None:
                 memory_server.from_chain(wire, "tcp")
     assert shown(memory_server) == shown(plain)
-    assert memory_server.keeper.table.statistics().hits > 1_000
+    assert memory_server.writer.table.statistics().hits > 1_000
 
 
 # --- through the life of a server ---

@@ -140,7 +140,10 @@ def test_event_between_computing_and_writing(twin: ModuleType) -> None:
 
     def encode(*arguments: Any) -> bytes:
         if (
-            memory_server.plugins[0].store.services[b"default", b"db"].slices[0].resource_version
+            memory_server.plugins[0]
+            .store.services.values[b"default", b"db"]
+            .slices[0]
+            .resource_version
             == "1"
         ):
             memory_server.apply(Upserted(whole_set(1)))
@@ -151,8 +154,8 @@ def test_event_between_computing_and_writing(twin: ModuleType) -> None:
     assert old is not None
     assert version_of(old) == 0  # it was asked for before the event
     assert memory_server.from_table(wire) is None
-    assert memory_server.keeper.table.statistics()[:1] == (0,)
-    assert memory_server.keeper.table.statistics().refused == 1
+    assert memory_server.writer.table.statistics()[:1] == (0,)
+    assert memory_server.writer.table.statistics().refused == 1
     new = memory_server.from_chain(wire)
     assert new is not None
     assert version_of(new) == 1
@@ -258,7 +261,7 @@ def test_events_of_others_leave_entries_alone(twin: ModuleType) -> None:
     for number in range(50):
         memory_server.apply(Upserted(service(f"default/other-{number}", f"10.96.1.{number}")))
     assert memory_server.from_table(ask(WEB)) == memory_server.from_chain(ask(WEB), stores=False)
-    assert memory_server.keeper.table.statistics().stale == 0
+    assert memory_server.writer.table.statistics().stale == 0
 
 
 def test_events_in_one_step_are_seen_together(twin: ModuleType) -> None:

@@ -15,7 +15,7 @@ from hsdns.authority.lookup import Result, find
 from hsdns.authority.zone import Zone
 from hsdns.chain import Request
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Query, Reply, unwritten
+from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 
 Resolve = Callable[[Request], Awaitable[Reply]]  # Runtime.resolve
@@ -35,12 +35,7 @@ async def answer(zone: Zone, request: Request, resolve: Resolve) -> tuple[Reply,
     found = find(zone, query.qname, query.qtype, query.do)
     outside: Reply | None = None
     if found.target is not None:
-        if request.dependencies is not None:
-            request.dependencies.mark_uncacheable()  # changes of the zone do not invalidate stored replies
-        asked = Query.ask(
-            found.target, query.qtype, query_id=query.id, flags=query.flags, edns=query.edns
-        )
-        outside = await resolve(request.replace(query=asked, depth=request.depth + 1))
+        outside = await resolve(request.nested(found.target, query.qtype))
         found = found.with_target(zone, outside, query.do)
     if request.metadata is not None and found.wildcard is not None:
         wildcard = found.wildcard.to_text()

@@ -7,9 +7,8 @@ Rule 1: batches are limited by their uncompressed length, so that every message 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from hsdns.chain import Transfer
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Query
 from hsdns.wire.name import after_name
@@ -20,11 +19,18 @@ MAX_RECORD_LEN: Final = 65_535 - 12 - 259 - 1024
 _FIXED_LEN: Final = 10  # type, class, TTL, length
 
 
+class ZoneTransfer(NamedTuple):
+    """All of a zone at one moment: its SOA record, and the records between that and its repetition at the end."""
+
+    soa: RR
+    records: Iterator[RR]
+
+
 class TooLong(Exception):
     """A record that does not fit into a message."""
 
 
-def batches(transfer: Transfer) -> Iterator[tuple[RR, ...]]:
+def batches(transfer: ZoneTransfer) -> Iterator[tuple[RR, ...]]:
     """Yield the answer sections of a full transfer: the SOA record, all other records, and the SOA record again."""
     batch, length = [transfer.soa], _length(transfer.soa)
     for record in transfer.records:

@@ -220,12 +220,12 @@ def fast_path_line(workers: int) -> str:
 
 def table_lines(configuration: Configuration) -> list[str]:
     """Return a line for each server block: whether its answers are cached in the answer table, and why not."""
-    from hsdns.keeper import Policy
+    from hsdns.answer_table.policy import BlockPolicy
 
     lines = []
     for block in configuration.blocks:
         keys = " ".join(key.token.text for key in block.keys)
-        reason = Policy(block.handlers).reason
+        reason = BlockPolicy(block.handlers).reason
         result = f"are not cached, {reason}" if reason else "are cached in the answer table"
         lines.append(f"{keys}: answers {result}")
     return lines

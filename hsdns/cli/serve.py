@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Final
 
 from hsdns.assemble import Configuration
-from hsdns.chain import Endpoint
+from hsdns.chain import Endpoint, Request
 from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.corefile.tree import Position, Token
@@ -117,12 +117,11 @@ def examples(configuration: Configuration, *, is_demo: bool) -> str:
     for plugin in configuration.plugins:
         if isinstance(plugin, Kubernetes):
             store = plugin.store
-            endpoints = sum(
-                part.host_count for value in store.services.values() for part in value.slices
-            )
+            services = store.services.values
+            endpoints = sum(part.host_count for value in services.values() for part in value.slices)
             zones = " ".join(zone.to_text() for zone in plugin.zones)
             lines.append(
-                f"kubernetes {zones}: {_count(len(store.services), 'Service')}, "
+                f"kubernetes {zones}: {_count(len(services), 'Service')}, "
                 f"{_count(endpoints, 'endpoint address', 'es')}, "
                 f"{_count(len(store.namespaces), 'namespace')}"
             )
@@ -137,7 +136,6 @@ def examples(configuration: Configuration, *, is_demo: bool) -> str:
 
 def _ask(configuration: Configuration, qname: str, qtype: str) -> list[str]:
     """Return the answer of the demo's kubernetes block, sorted, as `dig +short` prints it."""
-    from hsdns.chain import Request
     from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.wire.iana import type_from_text
     from hsdns.wire.message import Query, Reply, unwritten

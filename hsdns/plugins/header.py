@@ -5,7 +5,7 @@ Source: CoreDNS 1.14.7 plugin/header.
 Rule 1: rules are applied in file order, so the last rule for a flag takes effect.
 Rule 2: the RD flag of a reply is that of the query as modified by the rules.  Response rules are applied after that,
         and only to replies that a handler has generated.
-Cacheable: unless a rule is for RD, which the fast path copies from each query; AA and RA are stored with the reply.
+Cacheable: unless a rule is for RD, which the answer table copies from each query; AA and RA are stored with the reply.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, no_arguments, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.message import AA, RA, RD, Reply, is_notify
 
 _ACTIONS: Final = ("set", "clear")
@@ -58,7 +59,7 @@ def _one_of(token: Token, known: Iterable[str]) -> str:
     return word
 
 
-class Header(Handler):
+class Header(Plugin):
     """Changes the flags of queries and replies."""
 
     name: ClassVar[str] = "header"

@@ -15,11 +15,11 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin, Runtime
 from hsdns.corefile.arguments import HostPort, listen_address, optional_argument, split_host_port
 from hsdns.corefile.properties import Property, duration, duration_to_text, one, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.metrics import SLIM_TIME_BUCKETS
+from hsdns.plugin import Block, Plugin, Runtime
 
 DEFAULT_ADDRESS: Final = ":8080"
 CHECK_PERIOD: Final = 1.0  # seconds, as are all here; CoreDNS plugin/health overloaded.go

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.properties import (
     Property,
     integer,
@@ -19,6 +18,7 @@ from hsdns.corefile.properties import (
     read_properties,
 )
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 
 DEFAULT_CONNECTIONS: Final = 200  # CoreDNS core/dnsserver server_https.go
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import (
     Property,
     choice,
@@ -21,6 +21,7 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import Directive
 from hsdns.metrics import Counter, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire import rdata
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply
@@ -37,7 +38,7 @@ _ADDRESSES: Final = {
 }
 
 
-class Local(Handler):
+class Local(Plugin):
     """Answers queries for localhost and its reverse zones."""
 
     name: ClassVar[str] = "local"

@@ -15,9 +15,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, choice, many, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.fastpath import LogRecord
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.encode import MAX_TCP_LEN, udp_limit
 from hsdns.wire.iana import Rcode, class_to_text, rcode_to_text, type_to_text
 from hsdns.wire.message import AA, AD, CD, RA, RD, TC, Reply, copied_flags
@@ -55,24 +57,16 @@ _TYPES: Final = {
 }
 
 
-class Kept(NamedTuple):
-    """What the fast path tells of a reply: its header's flags as sent, its length as log counts it, its answers."""
-
-    flags: int
-    size: int
-    answers: int
-
-
 class Exchange(NamedTuple):
     """A query and its reply, `seconds` later; `reply` is None if none is sent.
 
-    `kept` is there instead of a reply where the fast path sent one.
+    Where the answer table has sent the reply, it is `hit` that tells about it.
     """
 
     request: Request
     reply: Reply | None
     seconds: float
-    kept: Kept | None = None
+    hit: LogRecord | None = None
 
 
 class Rule(NamedTuple):
@@ -81,10 +75,10 @@ class Rule(NamedTuple):
     zone: Name
     outcomes: frozenset[Outcome]
     line: Callable[[Exchange], str]
-    cacheable: bool = True  # whether the fast path tells all that the line shows
+    cacheable: bool = True  # whether a hit of the answer table has all that the line shows
 
 
-class Log(Handler):
+class Log(Plugin):
     """Logs queries."""
 
     name: ClassVar[str] = "log"
@@ -108,7 +102,7 @@ class Log(Handler):
             outcomes = frozenset().union(*(_CLASSES[word] for word in words))
             names, form = _names_and_format(directive, block)
             line = compile_format(form)
-            # What was asked over which address is not told by the fast path, and nothing about the client.
+            # What was asked over which address is not told by the answer table, and nothing about the client.
             cacheable = "{local}" not in form and (
                 "{/" not in form or "metadata" not in block.plugins
             )
@@ -136,16 +130,16 @@ class Log(Handler):
             _log.info(rule.line(Exchange(request, sent, self._clock() - request.now)))
         return reply
 
-    def write_kept(self, request: Request, kept: Kept, seconds: float) -> None:
-        """Write the line about a query that the fast path has answered."""
+    def log_hit(self, request: Request, hit: LogRecord) -> None:
+        """Write the line about a query that the answer table has answered."""
         rule = self._rule_of(request)
         if rule is None or not _log.isEnabledFor(logging.INFO):
             return
-        found = Outcome.NXDOMAIN if kept.flags & 15 == Rcode.NXDOMAIN else Outcome.NODATA
-        if kept.answers:
+        found = Outcome.NXDOMAIN if hit.flags & 15 == Rcode.NXDOMAIN else Outcome.NODATA
+        if hit.answers:
             found = Outcome.POSITIVE
         if found in rule.outcomes:
-            _log.info(rule.line(Exchange(request, None, seconds, kept)))
+            _log.info(rule.line(Exchange(request, None, hit.seconds, hit)))
 
     def _rule_of(self, request: Request) -> Rule | None:
         qname = request.query.qname
@@ -217,15 +211,15 @@ def _bufsize(exchange: Exchange) -> str:
 
 
 def _rcode(exchange: Exchange) -> str:
-    if exchange.kept is not None:
-        return rcode_to_text(exchange.kept.flags & 15)
+    if exchange.hit is not None:
+        return rcode_to_text(exchange.hit.flags & 15)
     reply = exchange.reply
     return EMPTY if reply is None else rcode_to_text(reply.rcode).removeprefix("RCODE")
 
 
 def _rflags(exchange: Exchange) -> str:
-    if exchange.kept is not None:
-        flags = exchange.kept.flags
+    if exchange.hit is not None:
+        flags = exchange.hit.flags
         return ",".join(["qr", *(word for bit, word in _FLAGS if flags & bit)])
     reply, request = exchange.reply, exchange.request
     if reply is None:
@@ -249,8 +243,8 @@ def _rflags(exchange: Exchange) -> str:
 
 
 def _rsize(exchange: Exchange) -> str:
-    if exchange.kept is not None:
-        return str(exchange.kept.size)
+    if exchange.hit is not None:
+        return str(exchange.hit.size)
     reply = exchange.reply
     return "0" if reply is None else str(reply_size(exchange.request.query, reply))
 

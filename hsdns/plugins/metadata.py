@@ -8,27 +8,35 @@ Cacheable: yes, because it changes neither queries nor replies; plugins that rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import no_body, only_once
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 
 
-class Metadata(Handler):
+@runtime_checkable
+class MetadataProvider(Protocol):
+    """A plugin that knows something of queries (CoreDNS: Provider)."""
+
+    def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
+        """Labels `PLUGIN/NAME` and functions for their values; called for every query."""
+
+
+class Metadata(Plugin):
     """Collects values before a query enters the chain."""
 
     name: ClassVar[str] = "metadata"
-    guards: ClassVar[bool] = True
     cacheable = True
 
     def __init__(self, zones: Sequence[Name]) -> None:
         self.zones = tuple(zones)
-        self._sources: tuple[Handler, ...] = ()
+        self._providers: tuple[MetadataProvider, ...] = ()
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -37,18 +45,16 @@ class Metadata(Handler):
         no_body(directive)
         return cls(zones_from_args(directive.args) or block.zones)
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
         """Find the plugins of the chain that provide metadata."""
-        self._sources = tuple(
-            each for each in handlers if type(each).metadata is not Handler.metadata
-        )
+        self._providers = tuple(each for each in handlers if isinstance(each, MetadataProvider))
 
-    def enter(self, request: Request) -> Request:
+    def filter_request(self, request: Request) -> Request:
         """Add the metadata to the request; for a name outside the zones it is empty."""
         found: dict[str, Callable[[], str]] = {}
         if any(request.query.qname.is_at_or_below(zone) for zone in self.zones):
-            for source in self._sources:
-                found.update(source.metadata(request))
+            for provider in self._providers:
+                found.update(provider.metadata(request))
         return request.replace(metadata=found)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface

@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.message import Reply
 from hsdns.wire.outcome import Outcome, outcome
 
 
-class Minimal(Handler):
+class Minimal(Plugin):
     """Removes records from positive replies."""
 
     name: ClassVar[str] = "minimal"

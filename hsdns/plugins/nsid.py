@@ -5,7 +5,7 @@ Source: CoreDNS 1.14.7 plugin/nsid; RFC 5001.
 Rule 1: only replies to a query with an NSID option contain one.  If the server itself replies REFUSED, the option is
         returned as received.
 Rule 2: as in CoreDNS, a reply without an OPT record of its own gets one with the DO bit set and no other option.
-Cacheable: no, because the fast path returns the option as received.
+Cacheable: no, because the answer table returns the option as received.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_body, only_once
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.iana import OptCode
 from hsdns.wire.message import Reply
 
 MAX_DATA_LEN: Final = 4096  # octets; a reply is sent without options if they do not fit
 
 
-class Nsid(Handler):
+class Nsid(Plugin):
     """Adds the NSID option."""
 
     name: ClassVar[str] = "nsid"

@@ -14,10 +14,11 @@ import logging
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin, Readiness, Runtime
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, choice, one, only_once, read_properties
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.readiness import Readiness
 
 DEFAULT_ADDRESS: Final = ":8181"
 _TEXT: Final = "text/plain; charset=utf-8"

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin, Runtime
 from hsdns.corefile.properties import duration, no_body, one_of
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.metrics import Counter, Gauge, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 
 DEFAULT_INTERVAL: Final = 30.0  # seconds, as are all here; CoreDNS plugin/reload setup.go
 DEFAULT_JITTER: Final = 15.0

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.rewriting.draft import Draft, InvalidName, ReplyRule, rewrite
 from hsdns.rewriting.option import RewriteOption, reverted
 from hsdns.rewriting.rule import Rule
@@ -29,7 +30,7 @@ from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import Name
 
 
-class Rewrite(Handler):
+class Rewrite(Plugin):
     """Applies the rules."""
 
     name: ClassVar[str] = "rewrite"
@@ -118,11 +119,7 @@ class Rewrite(Handler):
 
     async def _lookup(self, below: Request, qname: Name) -> Reply | None:
         """Resolve the new target of a CNAME through this server, with the client's EDNS."""
-        query = below.query
-        if below.dependencies is not None:
-            below.dependencies.mark_uncacheable()  # changes of the target are not tracked
-        asked = Query.ask(qname, query.qtype, query_id=query.id, flags=query.flags, edns=query.edns)
-        found = await self._runtime.resolve(below.replace(query=asked, depth=below.depth + 1))
+        found = await self._runtime.resolve(below.nested(qname, below.query.qtype))
         return None if found.dropped else found
 
 

@@ -10,9 +10,9 @@ import os
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.properties import no_body
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin
 
 
 class Root(Plugin):
@@ -20,8 +20,8 @@ class Root(Plugin):
 
     name: ClassVar[str] = "root"
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, root_folder: str) -> None:
+        self.root_folder = root_folder
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:

@@ -18,12 +18,13 @@ from hsdns.authority.address import is_from, read_endpoint
 from hsdns.authority.answering import answer, longest
 from hsdns.authority.catalog import CatalogError, Member, read_catalog
 from hsdns.authority.incoming import TransferError
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.authority.secondary_zone import SecondaryZone
-from hsdns.chain import Block, Endpoint, Handler, Next, Plugin, Request, Runtime
-from hsdns.chain import Transfer as Outgoing
+from hsdns.chain import Endpoint, Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Line
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.hosts import read_fallthrough
 from hsdns.plugins.transfer import Transfer
 from hsdns.wire.iana import Rcode, RRType
@@ -56,7 +57,7 @@ class Dynamic(NamedTuple):
     task: Awaitable[Any]
 
 
-class Secondary(Handler):
+class Secondary(Plugin):
     """Answers from transferred zones."""
 
     name: ClassVar[str] = "secondary"
@@ -102,7 +103,7 @@ class Secondary(Handler):
         options = read_properties(directives, cls.PROPERTIES)
         return cls(tuple(wanted.values()), options["fallthrough"])
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
         """Find `transfer`, and whether this is the last handler."""
         self._is_last = handlers[-1] is self
         self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
@@ -135,14 +136,14 @@ class Secondary(Handler):
         if self._transfer is not None:
             self._transfer.notify(zone)
 
-    def transfer(self, zone: Name) -> Outgoing | None:
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
         """Return all records of a zone; raise LookupError before its first transfer."""
         found = self.zones.get(zone)
         if found is None:
             return None
         if found.current is None:
             raise LookupError(f"zone {zone.to_text()} has not been transferred yet")
-        return Outgoing(found.current.soa, found.current.records())
+        return ZoneTransfer(found.current.soa, found.current.records())
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the longest zone that contains the name."""

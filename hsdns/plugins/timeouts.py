@@ -11,10 +11,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.properties import Property, integer, no_arguments, one, read_properties
 from hsdns.corefile.properties import duration as go_duration
 from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.plugin import Block, Plugin
 
 SHORTEST: Final = 1.0  # seconds
 LONGEST: Final = 24 * 3600.0

@@ -12,12 +12,12 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Plugin, Runtime
 from hsdns.corefile.properties import Property, one, read_properties, text
 from hsdns.corefile.tree import CorefileError, Directive, Position, Token, did_you_mean
+from hsdns.plugin import Block, Plugin, Runtime
 
 CLIENT_AUTH: Final = {
     "nocert": ssl.CERT_NONE,
@@ -88,6 +88,15 @@ class Tls(Plugin):
         files = Files(cert, key, "".join(ca), options["client_auth"], keylog)
         return cls(files, directive.args[0].position)
 
+    def agree_with(self, other: Self) -> None:
+        """Raise CorefileError where another block of the same address has other files."""
+        if self.files != other.files:
+            raise CorefileError(
+                self.position,
+                f"another block of this address has other TLS files, at {other.position}; "
+                "an address has one certificate; use the same files or another port",
+            )
+
     async def start(self, runtime: Runtime) -> None:
         """Open the key log, if configured."""
         path = self.files.keylog
@@ -102,21 +111,6 @@ class Tls(Plugin):
                 self.position, f'cannot write TLS keys to "{path}": {error.strerror}'
             ) from error
         _log.warning('plugin/tls: Writing TLS Key Log to "%s"', path)
-
-
-def only_one(plugins: Iterable[Plugin]) -> ssl.SSLContext | None:
-    """Return the SSL context of a listener's blocks, None without TLS; raise CorefileError if they differ."""
-    found: Tls | None = None
-    for plugin in plugins:
-        if isinstance(plugin, Tls):
-            if found is not None and found.files != plugin.files:
-                raise CorefileError(
-                    plugin.position,
-                    f"another block of this address has other TLS files, at {found.position}; "
-                    "an address has one certificate; use the same files or another port",
-                )
-            found = found or plugin
-    return found.context if found is not None else None
 
 
 def _refuse_acme(directive: Directive) -> None:

@@ -1,6 +1,6 @@
 """Serves zone transfers and sends NOTIFY messages to secondaries.
 
-Path: step 5, before the plugins whose zones it transfers: `kubernetes`, `file`, `auto`, `secondary` (Handler.transfer).
+Path: step 5, before the plugins whose zones it transfers: `kubernetes`, `file`, `auto`, `secondary` (Transferer).
 Source: CoreDNS 1.14.7 plugin/transfer; RFC 5936, RFC 1995 section 4, RFC 1996.
 Rule 1: transfers are available only over TCP and only to the addresses of `to`; all other clients get REFUSED.
 Rule 2: IXFR with the current serial is answered with the SOA record, with any other serial like AXFR.
@@ -13,17 +13,17 @@ import logging
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.authority.address import endpoint_to_text, is_from, read_endpoint
 from hsdns.authority.notify import send_notify
-from hsdns.authority.outgoing import batches, client_serial
+from hsdns.authority.outgoing import ZoneTransfer, batches, client_serial
 from hsdns.authority.zone import serial_of
-from hsdns.chain import Block, Endpoint, Handler, Next, Request, Runtime
-from hsdns.chain import Transfer as Outgoing
+from hsdns.chain import Endpoint, Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, many, one, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
@@ -60,7 +60,15 @@ class Secondaries(NamedTuple):
         return ANYBODY in self.to or is_from(client, [each.address for each in self.to])
 
 
-class Transfer(Handler):
+@runtime_checkable
+class Transferer(Protocol):
+    """A plugin whose zones can be transferred (CoreDNS: Transferer)."""
+
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
+        """All of a zone; None where it has no such zone, LookupError where it has not read it yet."""
+
+
+class Transfer(Plugin):
     """Answers AXFR and IXFR."""
 
     name: ClassVar[str] = "transfer"
@@ -72,7 +80,7 @@ class Transfer(Handler):
 
     def __init__(self, secondaries: Sequence[Secondaries]) -> None:
         self._secondaries = tuple(secondaries)
-        self._handlers: Sequence[Handler] = ()
+        self._transferers: tuple[Transferer, ...] = ()
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -90,9 +98,9 @@ class Transfer(Handler):
             found.append(Secondaries(zones, to, options["source"]))
         return cls(found)
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
-        """Store the handlers that may have zones."""
-        self._handlers = tuple(handler for handler in handlers if handler is not self)
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find the handlers that have zones."""
+        self._transferers = tuple(each for each in handlers if isinstance(each, Transferer))
 
     async def start(self, runtime: Runtime) -> None:
         """Keep the runtime; the plugins that have zones call notify()."""
@@ -163,15 +171,15 @@ class Transfer(Handler):
                     chosen, length = secondaries, len(zone.lower)
         return chosen
 
-    def _find(self, zone: Name) -> Outgoing | None:
-        for handler in self._handlers:
-            found = handler.transfer(zone)
+    def _find(self, zone: Name) -> ZoneTransfer | None:
+        for transferer in self._transferers:
+            found = transferer.transfer(zone)
             if found is not None:
                 return found
         return None
 
     @staticmethod
-    def _logged_batches(outgoing: Outgoing, request: Request) -> Iterator[tuple[RR, ...]]:
+    def _logged_batches(outgoing: ZoneTransfer, request: Request) -> Iterator[tuple[RR, ...]]:
         """Yield the batches of a transfer, and log it after the last one."""
         count = 0
         for batch in batches(outgoing):

@@ -16,10 +16,11 @@ from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, many, one, only_once, read_properties, text
 from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token, did_you_mean
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, type_from_text, type_to_text
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
@@ -99,7 +100,7 @@ def _read_opcode(token: Token) -> int:
     return number
 
 
-class Tsig(Handler):
+class Tsig(Plugin):
     """Verifies queries and signs replies."""
 
     name: ClassVar[str] = "tsig"

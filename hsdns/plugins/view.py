@@ -12,23 +12,23 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.expression.corefile import read_expression
 from hsdns.expression.evaluate import Program
 from hsdns.expression.fault import ExpressionError
 from hsdns.expression.queries import NAMES, functions_of
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.message import Reply
 
 _log = logging.getLogger("hsdns.plugin.view")
 
 
-class View(Handler):
+class View(Plugin):
     """Evaluates its expressions for each query."""
 
     name: ClassVar[str] = "view"
-    guards: ClassVar[bool] = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "expr": Property(
             lambda line: read_expression(line, line.args, NAMES),
@@ -55,7 +55,7 @@ class View(Handler):
             raise CorefileError(name.position, "the name of a view cannot be empty")
         return cls(name.text, read_properties([directive], cls.PROPERTIES)["expr"])
 
-    def enter(self, request: Request) -> Request | None:
+    def filter_request(self, request: Request) -> Request | None:
         """Accept the query if all expressions are true."""
         values = functions_of(request)
         for program in self._programs:

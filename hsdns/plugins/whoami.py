@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire import rdata
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
 
 
-class Whoami(Handler):
+class Whoami(Plugin):
     """Answers with the client's address, and an SRV record with its port, in the additional section."""
 
     name: ClassVar[str] = "whoami"

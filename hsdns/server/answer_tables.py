@@ -13,22 +13,22 @@ from asyncio import sleep
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from hsdns.answer_table.policy import BlockPolicy
+from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.assemble import ListenAddress
 from hsdns.fastpath import IMPLEMENTATION, Versions
-from hsdns.keeper import Keeper, Policy
 from hsdns.metrics import Registry
-from hsdns.plugins.prometheus import QueryCounts
 from hsdns.server.datagram import client_endpoint
 from hsdns.server.udp import UdpListener
 from hsdns.wire.name import Name
 
 
-def make_keeper(
-    server: str, blocks: Mapping[Name, Policy], versions: Versions, counts: QueryCounts
-) -> Keeper | None:
-    """The table of a listener, None where no block of it may have one."""
-    keeper = Keeper(server, blocks, versions, counts)
-    return keeper if keeper.keeps else None
+def make_writer(
+    server: str, blocks: Mapping[Name, BlockPolicy], versions: Versions
+) -> AnswerTableWriter | None:
+    """The answer table of a listener with its writer; None where no reply of its blocks may be stored."""
+    writer = AnswerTableWriter(server, blocks, versions)
+    return writer if writer.is_needed else None
 
 
 LOG_INTERVAL: Final = 0.05  # seconds between looks at what is to be logged
@@ -41,9 +41,9 @@ class AnswerTables:
     """All tables of the process, and what the UDP sockets have counted."""
 
     def __init__(self, metrics: Registry) -> None:
-        self._keepers: list[Keeper] = []
-        self._old: list[Keeper] = []
-        self._leaving: list[Keeper] = []
+        self._keepers: list[AnswerTableWriter] = []
+        self._old: list[AnswerTableWriter] = []
+        self._leaving: list[AnswerTableWriter] = []
         self._leaving_udp: list[UdpListener] = []
         self._udp: Mapping[ListenAddress, UdpListener] = {}
         self._seen: dict[tuple[str, object], dict[str, float]] = {}  # what was counted, and by whom
@@ -81,9 +81,9 @@ class AnswerTables:
 
     def use(
         self,
-        keepers: Mapping[ListenAddress, Keeper | None],
+        keepers: Mapping[ListenAddress, AnswerTableWriter | None],
         udp: Mapping[ListenAddress, UdpListener],
-        leaving: Sequence[Keeper] = (),
+        leaving: Sequence[AnswerTableWriter] = (),
         leaving_udp: Sequence[UdpListener] = (),
     ) -> None:
         """Count these from now on, and until let_go() those of listeners that are `leaving`."""
@@ -100,7 +100,9 @@ class AnswerTables:
         self._udp = udp
         self._forget()
 
-    def let_go(self, left: Sequence[Keeper], left_udp: Sequence[UdpListener] = ()) -> None:
+    def let_go(
+        self, left: Sequence[AnswerTableWriter], left_udp: Sequence[UdpListener] = ()
+    ) -> None:
         """Count those of listeners that have closed once more; each was `leaving`."""
         self._write_logs(MAX_LOG_LINES)
         self.fold()
@@ -127,7 +129,7 @@ class AnswerTables:
     def fold(self) -> None:
         """Add to the metrics what has been counted beside them."""
         for keeper in self._all():
-            keeper.fold()
+            keeper.hits.count()
             self._fold_log(keeper)
         if self._old:
             old = set(self._old)
@@ -145,7 +147,7 @@ class AnswerTables:
                 elif amount:
                     self._lost.inc((name,), amount)
 
-    def _fold_log(self, keeper: Keeper) -> None:
+    def _fold_log(self, keeper: AnswerTableWriter) -> None:
         found = {"dropped": float(keeper.table.log_drops)}
         for amount in self._new("log", keeper, found).values():
             self._unlogged.inc((), amount)
@@ -154,7 +156,7 @@ class AnswerTables:
         """Write the lines about what the tables have answered, and let go of old tables, until cancelled."""
         while True:
             # A server that logs nothing is not woken for it.
-            logs = any(keeper.logs for keeper in (*self._leaving, *self._keepers))
+            logs = any(keeper.hit_log.is_wanted for keeper in (*self._leaving, *self._keepers))
             aged = self._old
             await sleep(LOG_INTERVAL if logs else IDLE_INTERVAL)
             self._write_logs(LOG_LINES)
@@ -163,16 +165,16 @@ class AnswerTables:
 
     def _write_logs(self, most: int) -> None:
         for keeper in self._all():
-            if keeper.logs:
-                keeper.write_log(keeper.table.take_log(most), client_endpoint)
+            if keeper.hit_log.is_wanted:
+                keeper.hit_log.write(keeper.table.take_log(most), client_endpoint)
 
-    def _all(self) -> tuple[Keeper, ...]:
+    def _all(self) -> tuple[AnswerTableWriter, ...]:
         return (*self._old, *self._leaving, *self._keepers)
 
     def _listeners(self) -> tuple[UdpListener, ...]:
         return (*self._leaving_udp, *self._udp.values())
 
-    def _fold_statistics(self, keeper: Keeper) -> None:
+    def _fold_statistics(self, keeper: AnswerTableWriter) -> None:
         found = keeper.table.statistics()
         server = keeper.server
         self._entries.set(found.entries, (server,))

@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from hsdns.chain import HttpHandler
 from hsdns.corefile.arguments import split_host_port
+from hsdns.plugin import HttpHandler
 from hsdns.server.tls import TlsConnection
 
 if TYPE_CHECKING:

@@ -16,12 +16,13 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.assemble import AssembledBlock, Configuration, ListenAddress, ServedAddress
-from hsdns.chain import Endpoint, Plugin, hand_over
+from hsdns.chain import Endpoint
 from hsdns.corefile.tree import Corefile, CorefileError
 from hsdns.fastpath import Versions
-from hsdns.keeper import Keeper
 from hsdns.metrics import Registry
+from hsdns.plugin import Plugin, inherit_plugins
 from hsdns.plugins import ORDER
 from hsdns.plugins.health import Health
 from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable
@@ -230,7 +231,7 @@ class Server:
         )
         runtime.configuration = configuration
         if not first:
-            hand_over(self.configuration.plugins, configuration.plugins)
+            inherit_plugins(self.configuration.plugins, configuration.plugins)
         old = self._runtime
         opened: dict[ListenAddress, BoundSockets] = {}
         started: list[Plugin] = []
@@ -308,7 +309,7 @@ class Server:
     ) -> None:
         """Count the tables of a configuration from now on, and those of what it has left until that closes."""
         keepers = {
-            listener.listen: runtime.processors[listener.listen.server].keeper
+            listener.listen: runtime.processors[listener.listen.server].writer
             for listener in configuration.listeners
         }
         self._keepers.use(keepers, self.listeners.udp, _keepers_of(left), _udp_of(left))
@@ -390,9 +391,9 @@ def _is_first(block: AssembledBlock, listener: ServedAddress, zone: Name) -> boo
     return (key.zone, key.port, key.scheme) == (zone, listener.listen.port, listener.listen.scheme)
 
 
-def _keepers_of(left: Sequence[Leaving]) -> list[Keeper]:
+def _keepers_of(left: Sequence[Leaving]) -> list[AnswerTableWriter]:
     """What keeps the tables of these listeners, which nobody exchanges any more."""
-    return [each.processor.keeper for each in left if each.processor.keeper is not None]
+    return [each.processor.writer for each in left if each.processor.writer is not None]
 
 
 def _udp_of(left: Sequence[Leaving]) -> list[UdpListener]:

@@ -11,11 +11,10 @@ import ssl
 from typing import Final, NamedTuple
 
 from hsdns.assemble import ServedAddress
-from hsdns.chain import Plugin
+from hsdns.plugin import Plugin
 from hsdns.plugins.https import DEFAULT_CONNECTIONS, Https
 from hsdns.plugins.multisocket import Multisocket
 from hsdns.plugins.timeouts import UNLIMITED, Timeouts
-from hsdns.plugins.tls import only_one
 from hsdns.server.cpus import usable_cpus
 
 
@@ -51,9 +50,10 @@ def settings_of(listener: ServedAddress) -> Settings:
     for plugin in blocks[0]:
         if isinstance(plugin, Multisocket):
             workers = plugin.sockets or usable_cpus()
+    tls = listener.find_tls() if listener.listen.scheme != "dns" else None
     return Settings(
         _limits(plugins),
-        only_one(plugins) if listener.listen.scheme != "dns" else None,
+        tls.context if tls is not None else None,
         workers,
         _max_connections(blocks[0]) if listener.listen.scheme == "https" else 0,
     )

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.authority.outgoing import BATCH_LEN, TooLong, batches, client_serial
-from hsdns.chain import Transfer
+from hsdns.authority.outgoing import BATCH_LEN, TooLong, ZoneTransfer, batches, client_serial
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import RRType
@@ -19,7 +18,7 @@ ORIGIN = SOA.owner
 @given(st.lists(st.integers(0, 40_000), max_size=20))
 def test_everything_is_sent_once_and_every_message_fits(sizes: list[int]) -> None:
     records = [RR(ORIGIN, 65280, index, bytes(size)) for index, size in enumerate(sizes)]
-    made = list(batches(Transfer(SOA, iter(records))))
+    made = list(batches(ZoneTransfer(SOA, iter(records))))
     assert [record for batch in made for record in batch] == [SOA, *records, SOA]
     query = Query.ask(ORIGIN, RRType.AXFR)
     for batch in made:
@@ -33,7 +32,7 @@ def test_batches_are_small() -> None:
     assert (
         max(
             sum(len(record.rdata) + 23 for record in batch)
-            for batch in batches(Transfer(SOA, iter(records)))
+            for batch in batches(ZoneTransfer(SOA, iter(records)))
         )
         <= BATCH_LEN + 60
     )
@@ -42,7 +41,7 @@ def test_batches_are_small() -> None:
 def test_a_record_that_fits_no_message() -> None:
     records = iter([RR(ORIGIN, 65280, 1, bytes(65_500))])
     with pytest.raises(TooLong, match=r"a record of example\.org\. has 65523 octets"):
-        list(batches(Transfer(SOA, records)))
+        list(batches(ZoneTransfer(SOA, records)))
 
 
 HEADER = bytes.fromhex("0001 0000 0001 0000 0001 0000")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.chain import Transfer
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.transfer import has_records
 from hsdns.wire.name import Name
@@ -15,7 +15,7 @@ from tests.support.plugins.requests import section
 ZONE = Name.from_text("cluster.local.")
 
 
-def taken(cluster: Cluster, zone: str = "cluster.local.") -> Transfer:
+def taken(cluster: Cluster, zone: str = "cluster.local.") -> ZoneTransfer:
     found = cluster.plugin.transfer(Name.from_text(zone))
     assert found is not None
     return found

@@ -75,7 +75,7 @@ def test_a_handler_gives_no_more_than_the_client_takes() -> None:
 
 
 def test_block_keeps_its_answer_table() -> None:
-    """tests/test_keeper.py shows that the table lowers sizes as the chain does."""
+    """tests/answer_table/test_writer.py shows that the table lowers sizes as the chain does."""
     assert Bufsize.cacheable
     assert set_up(Bufsize, "bufsize 600").max_payload == 600
 

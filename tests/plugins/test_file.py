@@ -37,7 +37,7 @@ def db(tmp_path: Path) -> Path:
 def started(text: str, *, last: bool = False) -> File:
     plugin, runtime = set_up(File, text, ["example.org."]), FakeRuntime()
     runtime.resolver = lambda request: reply([f"{request.query.qname.to_text()} 5 IN A 192.0.2.77"])
-    plugin.meet([plugin] if last else [plugin, Whoami()])
+    plugin.find_handlers([plugin] if last else [plugin, Whoami()])
     finish(plugin.start(runtime))
     for coro in runtime.spawned.values():
         coro.close()
@@ -115,7 +115,7 @@ def test_a_file_that_comes_later(tmp_path: Path) -> None:
     path = tmp_path / "later"
     plugin = set_up(File, f"file {path}", ["example.org."], warnings)
     assert warnings == [
-        f"Corefile:2:6: cannot read {path}: No such file or directory; it is looked for every 60s"
+        f"Corefile:2:6: cannot read {path}: No such file or directory; trying again every 60s"
     ]
 
     async def run() -> None:
@@ -151,7 +151,7 @@ def test_secondaries_hear_of_changes(db: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Transfer, "notify", lambda self, zone: heard.append(zone.to_text()))
     plugin = set_up(File, f"file {db} example.org example.net {{\n reload 9s\n}}")
     transfer, runtime = Transfer(()), FakeRuntime()
-    plugin.meet([transfer, plugin])
+    plugin.find_handlers([transfer, plugin])
     finish(plugin.start(runtime))
     assert heard == ["example.org.", "example.net."]
     assert sorted(runtime.spawned) == ["file example.net.", "file example.org."]
@@ -200,12 +200,12 @@ def test_a_file_with_a_fault_stops_the_start(db: Path) -> None:
         ),
         pytest.param(
             "file /none {\n reload 0\n}",
-            "Corefile:2:6: cannot read /none: No such file or directory; with reload 0 it is never looked for again",
+            "Corefile:2:6: cannot read /none: No such file or directory; with reload 0 it would never be read",
             id="never-looked-for",
         ),
         pytest.param(
             "file /",
-            "Corefile:2:6: cannot read /: Is a directory; name a file, or use auto for a folder",
+            "Corefile:2:6: cannot read /: Is a directory; name a file, or use auto for a directory",
             id="folder",
         ),
         pytest.param(

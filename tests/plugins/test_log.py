@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from hsdns.plugins.log import Exchange, Kept, Log, compile_format
+from hsdns.fastpath import LogRecord
+from hsdns.plugins.log import Exchange, Log, compile_format
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import CD, RD, Reply, unwritten
@@ -281,7 +282,8 @@ def test_a_reply_from_the_table_is_logged_like_others(
     lines = logged(caplog, text, found)
     caplog.clear()
     plugin = set_up(Log, text)
-    plugin.write_kept(make_request("A.example.org."), Kept(flags, size, answers), 0.000123456)
+    hit = LogRecord(b"", b"", flags, size, answers, 0.000123456, False)  # type: ignore[call-arg, unused-ignore]
+    plugin.log_hit(make_request("A.example.org."), hit)
     assert [record.getMessage() for record in caplog.records] == lines
 
 

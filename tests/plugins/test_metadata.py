@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from hsdns.chain import Handler, Request
+from hsdns.chain import Handler, Next, Request
+from hsdns.plugin import Plugin
 from hsdns.plugins.metadata import Metadata
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.message import Reply
@@ -13,13 +14,17 @@ from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.setup import set_up, setup_error
 
 
-class Provider(Handler):
+class Provider(Plugin):
     """Provides given values, and the client's address."""
 
     name = "provider"
 
     def __init__(self, **values: str) -> None:
         self.values = values
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass everything on."""
+        return await next(request)
 
     def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
         """Return the values."""
@@ -33,8 +38,8 @@ class Provider(Handler):
 def collected(text: str, qname: str, *handlers: Handler) -> dict[str, str]:
     """Return the metadata of a query, with all values computed."""
     plugin = set_up(Metadata, text, ["example.org."])
-    plugin.meet([plugin, *handlers])
-    request = plugin.enter(make_request(qname))
+    plugin.find_handlers([plugin, *handlers])
+    request = plugin.filter_request(make_request(qname))
     assert request.metadata is not None
     return {label: value() for label, value in request.metadata.items()}
 
@@ -64,8 +69,11 @@ def test_collects(text: str, qname: str, expected: dict[str, str]) -> None:
 
 def test_values_belong_to_one_query() -> None:
     plugin = set_up(Metadata, "metadata")
-    plugin.meet([plugin, Provider(a="1")])
-    first, second = plugin.enter(make_request("a.")), plugin.enter(make_request("a."))
+    plugin.find_handlers([plugin, Provider(a="1")])
+    first, second = (
+        plugin.filter_request(make_request("a.")),
+        plugin.filter_request(make_request("a.")),
+    )
     assert first.metadata is not None
     first.metadata["provider/later"] = lambda: "x"
     assert second.metadata is not None

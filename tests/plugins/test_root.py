@@ -13,7 +13,7 @@ from tests.support.plugins.setup import set_up, setup_error
 
 
 def test_last_of_several_takes_effect() -> None:
-    assert set_up(Root, "root /etc\nroot /").path == "/"
+    assert set_up(Root, "root /etc\nroot /").root_folder == "/"
 
 
 def test_a_missing_directory_is_a_warning(tmp_path: Path) -> None:

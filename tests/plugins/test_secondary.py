@@ -83,7 +83,7 @@ def run(
 ) -> None:
     async def main() -> None:
         runtime = FakeRuntime()
-        plugin.meet([plugin, *others])
+        plugin.find_handlers([plugin, *others])
         for other in others:
             await other.start(runtime)
         await plugin.start(runtime)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.corefile.tree import CorefileError
-from hsdns.plugins.tls import Tls, only_one
-from hsdns.plugins.whoami import Whoami
+from hsdns.plugins.tls import Tls
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import directives, make_block, set_up, setup_error
@@ -103,7 +102,6 @@ def test_keylog_that_cannot_be_written(tmp_path: Path) -> None:
 def test_one_address_has_one_certificate() -> None:
     first, same = (set_up(Tls, f"tls {SERVER}") for _ in range(2))
     other = set_up(Tls, f"tls {SERVER} {DATA}/ca.pem")
-    assert only_one([Whoami()]) is None
-    assert only_one([Whoami(), first, same]) is first.context
+    same.agree_with(first)
     with pytest.raises(CorefileError, match="other TLS files, at Corefile:2:5"):
-        only_one([first, other])
+        other.agree_with(first)

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from hsdns.chain import Endpoint, Handler, Next, Request
-from hsdns.chain import Transfer as Outgoing
+from hsdns.authority.outgoing import ZoneTransfer
+from hsdns.chain import Endpoint, Next, Request
+from hsdns.plugin import Plugin
 from hsdns.plugins import transfer
 from hsdns.plugins.transfer import Transfer
 from hsdns.wire.iana import Rcode
@@ -21,7 +22,7 @@ BELOW = reply(["below. 1 IN A 192.0.2.1"])
 SOA = "example.org. 60 IN SOA ns. host. 7 1 2 3 4"
 
 
-class Holder(Handler):
+class Holder(Plugin):
     """Has one zone with `count` records besides its SOA."""
 
     def __init__(self, zone: str = "example.org.", count: int = 1, error: str = "") -> None:
@@ -33,12 +34,12 @@ class Holder(Handler):
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         return await next(request)
 
-    def transfer(self, zone: Name) -> Outgoing | None:
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
         if zone != self.zone:
             return None
         if self.error:
             raise LookupError(self.error)
-        return Outgoing(rr(SOA), self._records())
+        return ZoneTransfer(rr(SOA), self._records())
 
     def _records(self) -> Iterator[RR]:
         for index in range(self.count):
@@ -57,7 +58,7 @@ def ask(
     serial: int | None = None,
 ) -> Reply:
     plugin = set_up(Transfer, text, ["."])
-    plugin.meet([plugin, Holder("other."), holder or Holder()])
+    plugin.find_handlers([plugin, Holder("other."), holder or Holder()])
     finish(plugin.start(FakeRuntime()))
     request = make_request(qname, qtype, protocol=protocol, client=client)
     if serial is not None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from hsdns.answer_table.policy import BlockPolicy
 from hsdns.assemble import ListenAddress
 from hsdns.cluster.objects import Upserted
-from hsdns.keeper import Policy
 from hsdns.metrics import Registry
 from hsdns.server import answer_tables as keepers_module
-from hsdns.server.answer_tables import AnswerTables, make_keeper
+from hsdns.server.answer_tables import AnswerTables, make_writer
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import run
@@ -54,7 +54,7 @@ def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[st
 def test_lookups_and_changes_are_counted(kind: str) -> None:
     metrics, memory_server = Registry(), make_memory_server(kind)
     keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: memory_server.keeper}, {})
+    keepers.use({LISTEN: memory_server.writer}, {})
     unusual = WEB[:2] + b"\x29\x00" + WEB[4:]
     for wire in (WEB, WEB, unusual):
         memory_server.from_table(wire)
@@ -79,16 +79,16 @@ def test_lookups_and_changes_are_counted(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_stale_and_refused_are_counted(kind: str) -> None:
     metrics, memory_server = Registry(), make_memory_server(kind)
-    AnswerTables(metrics).use({LISTEN: memory_server.keeper}, {})
+    AnswerTables(metrics).use({LISTEN: memory_server.writer}, {})
     held: list[Any] = []
-    note = memory_server.keeper.enqueue
-    memory_server.keeper.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # stored later
+    note = memory_server.writer.enqueue
+    memory_server.writer.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # stored later
     memory_server.from_chain(WEB)
-    memory_server.keeper.enqueue = note  # type: ignore[method-assign]  # as it was
+    memory_server.writer.enqueue = note  # type: ignore[method-assign]  # as it was
     memory_server.from_chain(WEB)
     memory_server.apply(Upserted(service("default/web", "10.96.0.9", version="2")))
     note(*held[0])
-    memory_server.keeper.flush()
+    memory_server.writer.flush()
     assert memory_server.from_table(WEB) is None
     metrics.fold()
     changes = {
@@ -105,7 +105,7 @@ def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
     total = 0
     for turn in range(8):
         memory_server = make_memory_server(kind)
-        keepers.use({LISTEN: memory_server.keeper}, {})
+        keepers.use({LISTEN: memory_server.writer}, {})
         memory_server.from_chain(WEB)
         for _ in range(40 - turn):
             assert memory_server.from_table(WEB) is not None
@@ -123,9 +123,9 @@ def test_exchanged_table_is_counted_once_more(kind: str) -> None:
     keepers = AnswerTables(metrics)
     folded: list[str] = []
     for name, memory_server in (("old", old), ("new", new)):
-        memory_server.keeper.fold = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
-    keepers.use({LISTEN: old.keeper}, {})
-    keepers.use({LISTEN: new.keeper}, {})
+        memory_server.writer.hits.count = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
+    keepers.use({LISTEN: old.writer}, {})
+    keepers.use({LISTEN: new.writer}, {})
     assert folded == ["old"]
     for _ in range(2):
         metrics.fold()
@@ -170,14 +170,14 @@ def test_hits_are_logged_over_both_transports(
 def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:
     metrics, old, new = Registry(), make_memory_server("loop"), make_memory_server("loop")
     keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: old.keeper}, {})
-    old.keeper.table.log.dropped = 5
-    keepers.use({LISTEN: new.keeper}, {})
-    old.keeper.table.log.dropped = 6  # of a batch that a worker was amid
+    keepers.use({LISTEN: old.writer}, {})
+    old.writer.table.log.dropped = 5
+    keepers.use({LISTEN: new.writer}, {})
+    old.writer.table.log.dropped = 6  # of a batch that a worker was amid
     for _ in range(3):
         metrics.fold()
     assert values(metrics, "hsdns_log_drops_total") == {(): 6}
-    assert all(source is not old.keeper for _, source in keepers._seen)
+    assert all(source is not old.writer for _, source in keepers._seen)
 
 
 def test_what_sockets_counted_is_added_up() -> None:
@@ -212,16 +212,16 @@ def test_listener_that_is_opened_anew_counts_from_nothing() -> None:
 def test_what_a_leaving_listener_is_asked_is_counted_until_it_closes(kind: str) -> None:
     metrics, memory_server, listener = Registry(), make_memory_server(kind), Statistics()
     keepers, udp = AnswerTables(metrics), {LISTEN: listener}
-    keepers.use({LISTEN: memory_server.keeper}, udp)  # type: ignore[arg-type]  # only counters are asked
+    keepers.use({LISTEN: memory_server.writer}, udp)  # type: ignore[arg-type]  # only counters are asked
     memory_server.from_chain(WEB)
-    keepers.use({}, {}, [memory_server.keeper], [listener])  # type: ignore[list-item]  # as above
+    keepers.use({}, {}, [memory_server.writer], [listener])  # type: ignore[list-item]  # as above
     for _ in range(2):
         assert memory_server.from_table(WEB) is not None
         listener.dropped += 3
         listener.errors = {errno.EPERM: listener.dropped}
         metrics.fold()
     assert memory_server.from_table(WEB) is not None
-    keepers.let_go([memory_server.keeper], [listener])  # type: ignore[list-item]  # as above
+    keepers.let_go([memory_server.writer], [listener])  # type: ignore[list-item]  # as above
     metrics.fold()
     assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == 3
     assert values(metrics, "hsdns_table_entries", "gauge") == {}
@@ -233,7 +233,7 @@ def test_what_a_leaving_listener_is_asked_is_counted_until_it_closes(kind: str) 
 def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
     metrics, memory_server = Registry(), make_memory_server("loop")
     keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: memory_server.keeper}, {})
+    keepers.use({LISTEN: memory_server.writer}, {})
     metrics.fold()
     keepers.use({LISTEN: None}, {})
     metrics.fold()
@@ -242,13 +242,13 @@ def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
 
 
 @pytest.mark.parametrize(("text", "keeps"), [(KUBERNETES, True), ("whoami", False), (f"whoami\n{KUBERNETES}", False)])  # fmt: skip
-def test_make_keeper(text: str, keeps: bool) -> None:
+def test_make_writer(text: str, keeps: bool) -> None:
     memory_server = MemoryServer(f".:53 {{\n{text}\n}}\n", None)
     (listener,) = memory_server.configuration.listeners
-    policies = {zone: Policy(block.handlers) for zone, block in listener.zones.items()}
+    policies = {zone: BlockPolicy(block.handlers) for zone, block in listener.zones.items()}
     with serving_with("loop"):
         versions: Any = twin_of("loop").Versions()
-        found = make_keeper("dns://:53", policies, versions, memory_server.runtime.counts)
+        found = make_writer("dns://:53", policies, versions)
     assert (found is not None) is keeps
 
 
@@ -263,7 +263,7 @@ def test_implementation_is_shown(implementation: str, monkeypatch: pytest.Monkey
 def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
     memory_server = make_memory_server("loop")
     keepers = AnswerTables(Registry())
-    keepers.use({LISTEN: memory_server.keeper}, {})
+    keepers.use({LISTEN: memory_server.writer}, {})
     turns = 0
 
     async def sleep(seconds: float) -> None:
@@ -272,7 +272,7 @@ def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) ->
         if turns == 1:
             keepers.use({LISTEN: None}, {})  # a worker may still be amid a batch
         if turns == 2:
-            assert keepers._old == [memory_server.keeper]
+            assert keepers._old == [memory_server.writer]
         if turns == 3:
             raise asyncio.CancelledError
 
@@ -280,4 +280,4 @@ def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(keepers.write_logs())
     assert keepers._old == []
-    assert all(source is not memory_server.keeper for _, source in keepers._seen)
+    assert all(source is not memory_server.writer for _, source in keepers._seen)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hsdns.chain import HttpHandler
+from hsdns.plugin import HttpHandler
 from hsdns.server import http
 from hsdns.server.http import HttpError, HttpListeners, HttpPages
 from tests.support.coroutines import event_loops

@@ -21,10 +21,11 @@ from unittest.mock import patch
 import pytest
 
 from hsdns.assemble import ListenAddress, assemble
-from hsdns.chain import Handler, Next, Plugin, Request, Runtime
+from hsdns.chain import Handler, Next, Request
 from hsdns.cluster.objects import Upserted
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
+from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins import ORDER
 from hsdns.plugins.debug import Debug
 from hsdns.plugins.errors import Errors
@@ -344,7 +345,7 @@ def test_query_in_work_is_answered_by_the_old_plugins(
             return Reply(rcode=3)
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
             with UdpClient() as client:
                 client.sock.sendto(query().to_wire(), ("127.0.0.1", reloadable.port))
@@ -659,7 +660,7 @@ def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
         async with reloadable:
             assert reloadable.server._runtime is not None
             (processor,) = reloadable.server._runtime.processors.values()
-            keeper = weakref.ref(processor.keeper)
+            keeper = weakref.ref(processor.writer)
             del processor
             gc.disable()
             try:
@@ -909,7 +910,7 @@ def test_what_is_in_work_is_answered_before_the_end(
             return Reply(aa=True)
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         reloadable = ReloadableServer(tmp_path, WHOAMI)
         await reloadable.server.start()
         served = asyncio.create_task(reloadable.server.run())
@@ -942,7 +943,7 @@ def test_reload_cancels_what_never_ends(tmp_path: Path, monkeypatch: pytest.Monk
             return Reply()
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
             (listener,) = reloadable.server.listeners
             with UdpClient() as udp:
@@ -1025,7 +1026,7 @@ def test_what_never_ends_is_not_waited_for(
             return Reply()
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         reloadable = ReloadableServer(tmp_path, WHOAMI)
         with default_signals(reloadable.server):
             await reloadable.server.start()
@@ -1371,7 +1372,7 @@ def test_signal_ends_an_address_that_waits_for_its_last_answers(
         return Reply()
 
     monkeypatch.setattr(Whoami, "handle", wait)
-    monkeypatch.setattr(Whoami, "waits", True)
+    monkeypatch.setattr(Whoami, "waits", True, raising=False)
 
     async def test() -> None:
         other = free_port()
@@ -1433,7 +1434,7 @@ def test_claims_that_change_while_a_reload_opens_count_no_line_twice(tmp_path: P
         async with ClusterServer(tmp_path, text, OBJECTS) as reloadable:
             leaving = reloadable.server.listeners[
                 ListenAddress("127.0.0.1", other)
-            ].processor.keeper
+            ].processor.writer
             assert leaving is not None
             leaving.table.log.dropped = 5
             real = TcpServer.start
@@ -1542,7 +1543,7 @@ def test_another_number_of_workers_loses_no_query(
             return Reply(rcode=3)
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         async with running(ReloadableServer(tmp_path, text)) as reloadable:
             with ExitStack() as stack:
                 held, *others = [stack.enter_context(UdpClient()) for _ in range(33)]
@@ -1677,7 +1678,7 @@ def test_old_plugins_go_on_until_nobody_needs_them(
             stopped.append(self.name)
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
         monkeypatch.setattr(Whoami, "stop", stop)
         async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
             asking = [

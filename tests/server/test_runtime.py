@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import Configuration, assemble
-from hsdns.chain import Endpoint, Plugin, Request, Runtime
+from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
+from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins import ORDER
 from hsdns.server import runtime as module
 from hsdns.server.runtime import ServerRuntime, Tasks

@@ -90,7 +90,7 @@ async def large(request: Request) -> Reply:
 
 
 class Known:
-    """Stands in for a keeper: its table knows the queries with an even ID, and answers with `size` octets."""
+    """Stands in for a writer: its table knows the queries with an even ID, and answers with `size` octets."""
 
     def __init__(self, size: int = 20) -> None:
         self.table = self
@@ -117,7 +117,7 @@ def test_known_ones_are_answered_at_once_and_the_others_by_the_chain(host: str) 
     async def test() -> None:
         async with serving(host=host) as it, TcpClient(it.address) as client:
             known = Known()
-            it.server.processor.keeper = known  # type: ignore[assignment]  # it stands in for one
+            it.server.processor.writer = known  # type: ignore[assignment]  # it stands in for one
             client.send(*(query(number=number).to_wire() for number in range(1, 6)))
             replies = {wire[1]: wire for wire in [await client.receive() for _ in range(5)]}
             assert sorted(replies) == [1, 2, 3, 4, 5]
@@ -137,7 +137,7 @@ def test_a_flood_of_known_ones_is_answered_whole(size: int) -> None:
 
     async def test() -> None:
         async with serving() as it, TcpClient(it.address) as client:
-            it.server.processor.keeper = Known(size)  # type: ignore[assignment]  # as above
+            it.server.processor.writer = Known(size)  # type: ignore[assignment]  # as above
             client.send(*(query(number=2 * number).to_wire() for number in range(count)))
             for number in range(count):
                 wire = await client.receive()
@@ -151,7 +151,7 @@ def test_known_ones_are_not_written_for_a_client_that_does_not_read() -> None:
     async def test() -> None:
         async with serving() as it, TcpClient(it.address) as client:
             known = Known(65_535)
-            it.server.processor.keeper = known  # type: ignore[assignment]  # as above
+            it.server.processor.writer = known  # type: ignore[assignment]  # as above
             client.send(*(query(number=2 * number).to_wire() for number in range(1000)))
             connection = await it.connection()
             await until(lambda: connection.pending > 0 and len(known.asked) > 0, "a full buffer")

@@ -100,10 +100,10 @@ def test_threads_answer_what_was_learned(workers: ModuleType) -> None:
             ]
             assert [reply[1] for reply in replies] == [0, 1, 2]
             assert len({reply[2:] for reply in replies}) == 1
-            assert memory_server.keeper.table.statistics().hits == 2
+            assert memory_server.writer.table.statistics().hits == 2
 
     run(test())
-    memory_server.keeper.fold()
+    memory_server.writer.hits.count()
     requests = memory_server.runtime.metrics.counter("coredns_dns_requests_total", "").values
     assert requests == {("dns://:53", ".", "", "udp", "1", "A"): 3}
 
@@ -166,7 +166,7 @@ def test_table_is_exchanged_with_the_processor(workers: ModuleType) -> None:
 
     run(test())
     for memory_server in (first, second):
-        assert memory_server.keeper.table.statistics().hits == 2
+        assert memory_server.writer.table.statistics().hits == 2
 
 
 def test_queue_that_is_full_drops_and_counts(

@@ -8,8 +8,8 @@ Rule 2: with `weighted`, for queries of type A, AAAA and SRV, one address is sel
         with the first.
 Rule 3: only replies with rcode NOERROR are changed, zone transfers never.  Random numbers are the runtime's, so a run
         can be repeated with the same seed.
-Cacheable: yes, because the fast path rotates the addresses itself.  Not with `weighted` or `prefer`, which it does not
-        support.
+Cacheable: yes, because the answer table rotates the addresses itself.  Not with `weighted` or `prefer`, which it does
+        not support.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from random import Random
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import (
     Property,
     duration,
@@ -29,6 +29,7 @@ from hsdns.corefile.properties import (
     read_properties,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Token, did_you_mean
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.loadbalance.weights import Weights, WeightsFile
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply
@@ -66,12 +67,12 @@ class _Sorted(NamedTuple):
     exchanges: list[RR]
 
 
-class Loadbalance(Handler):
+class Loadbalance(Plugin):
     """Reorders the records of replies."""
 
     name: ClassVar[str] = "loadbalance"
     cacheable = True
-    rotates: ClassVar[bool] = True
+    rotates_addresses = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "reload": Property(one(duration()), default=30.0, syntax="DURATION"),
         "prefer": Property(many(read_network), repeat="collect", syntax="CIDR..."),

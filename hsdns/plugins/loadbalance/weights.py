@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from hsdns.chain import Runtime
-from hsdns.cluster.pack import pack_address
+from hsdns.cluster.address import pack_address
 from hsdns.corefile.tree import CorefileError, Position
+from hsdns.plugin import Runtime
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 

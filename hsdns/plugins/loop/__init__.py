@@ -18,10 +18,11 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.arguments import optional_argument
 from hsdns.corefile.properties import choice, no_body, only_once
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.loop.search import MAX_LABELS_LEN, LoopSearch, probe_name
 from hsdns.upstream.connection import UDP, connect
@@ -38,7 +39,7 @@ RETRY_AFTER: Final = 1.0
 WATCH_AFTER_REPLY: Final = 2.0
 
 
-class Loop(Handler):
+class Loop(Plugin):
     """Ends the process if forwarded queries come back, or with `keep` disables their upstreams."""
 
     name: ClassVar[str] = "loop"
@@ -69,7 +70,7 @@ class Loop(Handler):
         server = block.servers[0]
         return cls(zone, _own_address(server), server=server, keep=word is not None)
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
         """Find the `forward` plugins whose upstreams may loop."""
         if self.search is not None:
             self.search.forwards = tuple(each for each in handlers if isinstance(each, Forward))

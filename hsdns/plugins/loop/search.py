@@ -17,8 +17,9 @@ from asyncio import sleep
 from dataclasses import dataclass, field
 from typing import Final
 
-from hsdns.chain import Request, Runtime
+from hsdns.chain import Request
 from hsdns.metrics import Gauge
+from hsdns.plugin import Runtime
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.forward.route import Route
 from hsdns.upstream.exchange import Upstream, UpstreamError

@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import parse_qs
 
-from hsdns.chain import Block, Plugin, Runtime
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.pprof.profile import folded, sample, stack_of, to_pprof
 
 DEFAULT_ADDRESS: Final = "localhost:6053"

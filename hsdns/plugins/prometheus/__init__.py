@@ -5,7 +5,7 @@ QueryCounts for queries that never reach a chain (zone `dropped`).
 Source: CoreDNS 1.14.7 plugin/metrics, with the same names, labels and buckets, so existing dashboards and alerts work.
 Rule 1: label values are bounded: a record type that is not in TYPES is "other", a zone is one of the Corefile's.
 Rule 2: a query costs six dict updates; label tuples are created once and reused.
-Rule 3: cacheable: the fast path counts by itself, and fold() adds that up before the page is made.
+Rule 3: cacheable: the answer table counts its hits itself, and count_hits() adds them up before the page is made.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns import __version__
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.answer_table.capabilities import HitLabels
+from hsdns.answer_table.hit_counts import HitCounts
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, flag, one, only_once, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS, Counter, Labels, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.prometheus.runtime import show_runtime
 from hsdns.plugins.prometheus.web import TlsContext, read_web_config
 from hsdns.wire.edns import OPT_FIXED_LEN
@@ -49,16 +52,6 @@ class _Series(NamedTuple):
     request: Labels
     server: Labels
     protocol: Labels
-
-
-class Counted(NamedTuple):
-    """What queries that the fast path answers alike have in common, as labels."""
-
-    server: str
-    zone: str
-    rrtype: str
-    rcode: str
-    plugin: str
 
 
 class QueryCounts:
@@ -106,9 +99,7 @@ class QueryCounts:
 
         A reply that the server itself will write counts with size 0 and without a plugin.
         """
-        zone = self._zones.get(request.zone.lower)
-        if zone is None:
-            zone = self._zones[request.zone.lower] = Name(request.zone.lower).to_text()
+        zone = self._zone_text(request.zone)
         written = reply.written and not reply.dropped
         size = reply_size(request.query, reply) if written else 0
         rcode = 0 if reply.dropped else reply.rcode
@@ -142,18 +133,25 @@ class QueryCounts:
             self._do.inc(series.server)
         self._responses.inc((*series.server, rcode_to_text(rcode), plugin))
 
-    def fold(self, series: Counted, protocol: str, cells: Sequence[int]) -> None:
-        """Add what the fast path has counted: `cells` as hsdns/fastpath has them."""
-        labels = (series.server, series.zone, _NO_VIEW)
-        for family, count in (("1", cells[0]), ("2", cells[1])):
+    def add(self, hits: HitLabels, protocol: str, counts: HitCounts, plugin: str) -> None:
+        """Count the hits of the answer table in a block; `plugin` as in count()."""
+        labels = (hits.server, self._zone_text(hits.zone), _NO_VIEW)
+        rrtype = TYPES.get(hits.qtype, "other")
+        for family, count in (("1", counts.ipv4), ("2", counts.ipv6)):
             if count:
-                self._requests.inc((*labels, protocol, family, series.rrtype), count)
-        if cells[2]:
-            self._do.inc(labels, cells[2])
-        self._responses.inc((*labels, series.rcode, series.plugin), cells[0] + cells[1])
-        self._request_sizes.add(cells[3:19], (*labels, protocol))
-        self._response_sizes.add(cells[19:35], (*labels, protocol))
-        self._durations.add((*cells[35:52], cells[52] / 1e9), labels)
+                self._requests.inc((*labels, protocol, family, rrtype), count)
+        if counts.do:
+            self._do.inc(labels, counts.do)
+        self._responses.inc((*labels, rcode_to_text(hits.rcode), plugin), counts.queries)
+        self._request_sizes.add(counts.request_sizes, (*labels, protocol))
+        self._response_sizes.add(counts.response_sizes, (*labels, protocol))
+        self._durations.add(counts.durations, labels)
+
+    def _zone_text(self, zone: Name) -> str:
+        text = self._zones.get(zone.lower)
+        if text is None:
+            text = self._zones[zone.lower] = Name(zone.lower).to_text()
+        return text
 
     @staticmethod
     def _make_series(key: tuple[str, str, str, str, bool, int]) -> _Series:
@@ -169,12 +167,11 @@ def _token(token: Token) -> Token:
     return token
 
 
-class Prometheus(Handler):
+class Prometheus(Plugin):
     """Counts a block's queries and serves /metrics."""
 
     name: ClassVar[str] = "prometheus"
     cacheable = True
-    counts: ClassVar[bool] = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "runtime_metrics": Property(flag, default=False),
         "tls": Property(one(_token), syntax="FILE", repeat="once"),
@@ -190,7 +187,7 @@ class Prometheus(Handler):
         self.address = address
         self.runtime_metrics = runtime_metrics
         self.tls = tls
-        self.following = ""  # name of the next handler in the chain, set by whoever builds it
+        self._following = ""  # name of the next handler in the chain
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -203,6 +200,11 @@ class Prometheus(Handler):
             runtime_metrics=options["runtime_metrics"],
             tls=read_web_config(config, config.text) if config is not None else None,
         )
+
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find the next handler, which the metric of replies names."""
+        following = handlers[handlers.index(self) + 1 :]
+        self._following = following[0].name if following else ""
 
     async def start(self, runtime: Runtime) -> None:
         """Register the metrics, and serve /metrics."""
@@ -223,8 +225,12 @@ class Prometheus(Handler):
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass the query on, and count it with its reply."""
         reply = await next(request)
-        self._counts.count(request, reply, self._clock() - request.now, self.following)
+        self._counts.count(request, reply, self._clock() - request.now, self._following)
         return reply
+
+    def count_hits(self, labels: HitLabels, protocol: str, counts: HitCounts) -> None:
+        """Add what the answer table has counted."""
+        self._counts.add(labels, protocol, counts, self._following)
 
 
 class MetricsPage:

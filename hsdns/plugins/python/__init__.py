@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Self, cast
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token, did_you_mean
 from hsdns.metrics import Counter, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.python.module import describe, load
 from hsdns.wire.iana import Rcode, RRType, type_from_text, type_to_text
 from hsdns.wire.message import RR, Query, Reply, unwritten
@@ -105,7 +106,7 @@ def record(request: Request, ttl: int, rrtype: str, rdata: str) -> RR:
     return RR(request.query.qname, number, ttl, rdata_from_text(number, rdata))
 
 
-class Python(Handler):
+class Python(Plugin):
     """The handlers of a block's `python` directives, as one plugin of its chain."""
 
     name: ClassVar[str] = "python"

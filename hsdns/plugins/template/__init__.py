@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.pattern import Pattern, read_pattern
 from hsdns.corefile.properties import Property, integer, many, one, read_properties
@@ -29,6 +29,7 @@ from hsdns.expression.queries import NAMES
 from hsdns.gotemplate.evaluate import Template as Text
 from hsdns.gotemplate.fault import TemplateError
 from hsdns.metrics import Counter, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.template.rule import GROUP, Hit, Miss, Rule, zone_of
 from hsdns.wire.extended_error import with_extended_error
 from hsdns.wire.iana import Rcode, RRType, class_from_text, rcode_from_text, type_from_text
@@ -81,7 +82,7 @@ def _line(line: Line) -> Line:
     return line
 
 
-class Template(Handler):
+class Template(Plugin):
     """Answers with rendered templates."""
 
     name: ClassVar[str] = "template"
@@ -183,13 +184,7 @@ class Template(Handler):
 
     async def _lookup(self, request: Request, alias: RR) -> Reply:
         """Resolve the target of a CNAME record through this server, with the client's type, flags and EDNS."""
-        query = request.query
-        if request.dependencies is not None:
-            request.dependencies.mark_uncacheable()  # the target may be from another source
-        asked = Query.ask(
-            Name(alias.rdata), query.qtype, query_id=query.id, flags=query.flags, edns=query.edns
-        )
-        return await self._runtime.resolve(request.replace(query=asked, depth=request.depth + 1))
+        return await self._runtime.resolve(request.nested(Name(alias.rdata), request.query.qtype))
 
 
 def _wants_target(query: Query, record: RR) -> bool:

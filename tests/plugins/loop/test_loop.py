@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hsdns.chain import Block
+from hsdns.plugin import Block
 from hsdns.plugins import loop
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.loop import Loop
@@ -210,7 +210,7 @@ def test_keep_searches_after_a_reply_from_its_own_socket(monkeypatch: pytest.Mon
         async with serve(answer(rcode=5)) as own, serve(answer(rcode=3)) as server:
             plugin, runtime = set_up(Loop, "loop keep"), FakeRuntime()
             forward = set_up(Forward, f"forward . 127.0.0.1:{server.port}")
-            plugin.meet([plugin, forward])
+            plugin.find_handlers([plugin, forward])
             plugin.target = Target("dns", "127.0.0.1", own.port)
             slept = FakeSleep(runtime, plugin)
             monkeypatch.setattr(loop, "sleep", slept)
@@ -228,5 +228,5 @@ def test_keep_searches_after_a_reply_from_its_own_socket(monkeypatch: pytest.Mon
 
 def test_no_search_without_keep() -> None:
     plugin = set_up(Loop, "loop")
-    plugin.meet([plugin])
+    plugin.find_handlers([plugin])
     assert (plugin.search, plugin.remark()) == (None, "")

@@ -55,7 +55,7 @@ class SearchSetup:
         self.ports = [server.port for server in servers]
         text = self._forward_text.format(" ".join(f"127.0.0.1:{port}" for port in self.ports))
         self.forward = set_up(Forward, text)
-        self.plugin.meet([self.plugin, self.forward])
+        self.plugin.find_handlers([self.plugin, self.forward])
         await self.forward.start(self.runtime)
         stack.push_async_callback(self.runtime.stop_tasks)
         stack.push_async_callback(self.forward.stop)

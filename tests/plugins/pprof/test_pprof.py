@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hsdns.chain import HttpHandler
+from hsdns.plugin import HttpHandler
 from hsdns.plugins import pprof
 from hsdns.plugins.pprof import INDEX, Pprof, ProfilePage
 from tests.support.coroutines.eager import finish

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.answer_table.policy import BlockPolicy
 from hsdns.assemble import assemble
 from hsdns.chain import Request
 from hsdns.corefile.parser import parse
-from hsdns.keeper import Policy
 from hsdns.plugins import ORDER, python
 from hsdns.plugins.python import Python, module, record
 from hsdns.server.lifecycle import Server, StartError
@@ -598,7 +598,7 @@ def test_cacheable_only_if_all_classes_are(
     assert plugin.cacheable is cacheable
     assert plugin.names_answered_first(Name.from_text("example.org.")) == names
     # The reason is that there is no kubernetes plugin.
-    assert "python" not in Policy([plugin]).reason
+    assert "python" not in BlockPolicy([plugin]).reason
 
 
 def test_record_raises_value_error() -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from hsdns.block_choice import BlockChoice
 from hsdns.chain import Request
 from hsdns.query import QueryProcessor
 from hsdns.wire import rdata
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
-from hsdns.zones import Zones
 
 Answer = Callable[[Request], Awaitable[Reply]]
 
 
 def processor(answer: Answer, server: str = "dns://:53") -> QueryProcessor:
     """Make a processor whose root block is one function."""
-    return QueryProcessor(server, Zones({ROOT: answer}))
+    return QueryProcessor(server, BlockChoice.by_zone({ROOT: answer}))
 
 
 async def asked_address(request: Request) -> Reply:

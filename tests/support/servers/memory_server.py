@@ -12,11 +12,11 @@ from copy import copy
 from types import ModuleType
 from typing import Any
 
+from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint
 from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta, Synced, Upserted
 from hsdns.corefile.parser import parse
-from hsdns.keeper import Keeper
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.datagram import socket_address
@@ -48,12 +48,12 @@ class MemoryRuntime(ScriptedRuntime):
         super().make_processors()
         self.without_tables = {server: copy(each) for server, each in self.processors.items()}
         for processor in self.without_tables.values():
-            processor.keeper = None
+            processor.writer = None
 
     def _fold(self) -> None:
         for processor in self.processors.values():
-            if processor.keeper is not None:
-                processor.keeper.fold()
+            if processor.writer is not None:
+                processor.writer.hits.count()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
         """Drop it."""
@@ -66,7 +66,7 @@ class MemoryRuntime(ScriptedRuntime):
 
 
 class MemoryServer:
-    """One listener."""
+    """The server."""
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class MemoryServer:
         self.runtime = MemoryRuntime(self.configuration, twin)
         self.plugins = [each for each in self.configuration.plugins if isinstance(each, Kubernetes)]
         for plugin in self.plugins:
-            plugin.source, plugin._startup_timeout = ScriptedSource([], synced=False), 0.0
+            plugin.watch.source, plugin._startup_timeout = ScriptedSource([], synced=False), 0.0
             if twin is not None:
-                plugin.names = twin.ClusterNames()
+                plugin.watch.names = twin.ClusterNames()
         for name in ORDER:
             for each in self.configuration.plugins:
                 if each.name == name:
@@ -98,66 +98,66 @@ class MemoryServer:
     @property
     def has_table(self) -> bool:
         """Whether any block may have an answer table."""
-        return self.runtime.processors[self.server].keeper is not None
+        return self.runtime.processors[self.server].writer is not None
 
     @property
-    def keeper(self) -> Keeper:
+    def writer(self) -> AnswerTableWriter:
         """The writer of the answer table."""
-        found = self.runtime.processors[self.server].keeper
+        found = self.runtime.processors[self.server].writer
         assert found is not None, "no block of this Corefile may have an answer table"
         return found
 
     def apply(self, *events: Event) -> None:
-        """Let something happen in the cluster, one step."""
+        """Apply events to the cluster, in one batch."""
         for plugin in self.plugins:
             plugin.store.apply(events)
 
     def from_table(self, wire: bytes, protocol: str = "udp", *, v6: bool = False) -> bytes | None:
-        """What the table says; over UDP cut to the client's size.  Datagrams has the door for UDP itself."""
+        """The reply of the table; over UDP truncated to the client's size.  TableOverUdp asks it over a socket."""
         try:
             limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(decode(wire))
         except BadQuery:  # what cannot be decoded has no size of its own
             limit = MIN_UDP_LEN
-        table = self.keeper.table
+        table = self.writer.table
         client = socket_address(V6 if v6 else CLIENT)
         return table.lookup(wire, client=client, limit=limit, now=self.runtime.now)
 
     def from_chain(
         self, wire: bytes, protocol: str = "udp", *, stores: bool = True, client: Endpoint = CLIENT
     ) -> bytes | None:
-        """What the chain says; its answer is learned, or not."""
+        """The reply of the chain, which is stored in the answer table or not."""
         runtime = self.runtime
         processor = (runtime.processors if stores else runtime.without_tables)[self.server]
-        known = processor.keeper
+        known = processor.writer
         if known is not None:
-            processor.keeper = _StoringOnly(known)  # type: ignore[assignment]  # it stands in for one
+            processor.writer = _StoringOnly(known)  # type: ignore[assignment]  # it stands in for one
         try:
             reply = finish(processor.answer(wire, client, LOCAL, protocol, runtime.now))
         finally:
-            processor.keeper = known
+            processor.writer = known
         if known is not None:
             known.flush()
         return reply
 
     def stores(self, question: str, **options: Any) -> bool:
-        """Tell whether the table answers a question by itself, after the chain did so once or twice."""
+        """Whether the table answers a question after the chain has answered it twice."""
         wire = ask(question, **options)
         self.from_chain(wire)
-        self.from_chain(wire)  # the first NXDOMAIN of a region is its template
+        self.from_chain(wire)  # the first NXDOMAIN of a negative zone is its template
         return self.from_table(wire) is not None
 
 
 class _StoringOnly:
-    """A keeper whose table knows nothing, but learns."""
+    """A writer whose table stores replies, but finds none."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self.dependencies = keeper.dependencies
-        self.enqueue = keeper.enqueue
+    def __init__(self, writer: AnswerTableWriter) -> None:
+        self.dependencies = writer.dependencies
+        self.enqueue = writer.enqueue
         self.table = self
 
     @staticmethod
     def lookup(*_: object, **__: object) -> None:
-        """Know nothing."""
+        """Find nothing."""
 
 
 def ask(question: str, *, query_id: int = 7, flags: int = RD, **options: Any) -> bytes:
@@ -174,7 +174,7 @@ def ask(question: str, *, query_id: int = 7, flags: int = RD, **options: Any) ->
 
 
 def cluster_objects(*objects: Object, namespaces: Sequence[str] = ("default",)) -> list[Object]:
-    """Objects behind the namespaces that they are in."""
+    """The objects, after the namespaces that they are in."""
     return [
         *(Namespace(ObjectMeta(name=name, resource_version="1")) for name in namespaces),
         *objects,

@@ -12,11 +12,12 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from hsdns import keeper
+from hsdns.answer_table import writer
 from hsdns.assemble import Configuration
-from hsdns.chain import Endpoint, HttpHandler
+from hsdns.chain import Endpoint
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
+from hsdns.plugin import HttpHandler
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.server.processors import make_processors
 from hsdns.server.runtime import ServerRuntime
@@ -43,12 +44,12 @@ class ScriptedRuntime(ServerRuntime):
         """Make the processors, as the server does once the plugins have started."""
         assert self.configuration is not None
         twin, configuration = self._twin, self.configuration
-        tables = patch.object(keeper, "AnswerTable", twin.AnswerTable) if twin else nullcontext()
+        tables = patch.object(writer, "AnswerTable", twin.AnswerTable) if twin else nullcontext()
         with tables:
             made = make_processors(configuration, self, self._versions, self.counts, _fail)
         if twin is None:
             for processor in made.values():
-                processor.keeper = None
+                processor.writer = None
         self.processors = made
 
     def clock(self) -> float:  # type: ignore[override]  # static there, for what outlives a configuration

@@ -343,7 +343,7 @@ def test_faults_come_in_the_order_of_setup() -> None:
         ),
         pytest.param(
             ". {\nhosts none.hosts\n}",
-            ["Corefile:2:7: hosts file none.hosts does not exist; it is read once it does"],
+            ["Corefile:2:7: hosts file none.hosts does not exist yet; it is read when it does"],
             id="no-hosts-file",
         ),
         pytest.param(

@@ -140,7 +140,10 @@ def test_event_between_computing_and_writing(twin: ModuleType) -> None:
 
     def encode(*arguments: Any) -> bytes:
         if (
-            memory_server.plugins[0].store.services[b"default", b"db"].slices[0].resource_version
+            memory_server.plugins[0]
+            .store.services.values[b"default", b"db"]
+            .slices[0]
+            .resource_version
             == "1"
         ):
             memory_server.apply(Upserted(whole_set(1)))

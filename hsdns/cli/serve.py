@@ -117,12 +117,11 @@ def examples(configuration: Configuration, *, is_demo: bool) -> str:
     for plugin in configuration.plugins:
         if isinstance(plugin, Kubernetes):
             store = plugin.store
-            endpoints = sum(
-                part.host_count for value in store.services.values() for part in value.slices
-            )
+            services = store.services.values
+            endpoints = sum(part.host_count for value in services.values() for part in value.slices)
             zones = " ".join(zone.to_text() for zone in plugin.zones)
             lines.append(
-                f"kubernetes {zones}: {_count(len(store.services), 'Service')}, "
+                f"kubernetes {zones}: {_count(len(services), 'Service')}, "
                 f"{_count(endpoints, 'endpoint address', 'es')}, "
                 f"{_count(len(store.namespaces), 'namespace')}"
             )

@@ -1,12 +1,12 @@
-"""Serve zones from master files.
+"""Serves zones from master files.
 
-Path: step 5, below `kubernetes`; authority/ reads the files and finds the answers.
+Path: step 5, after `kubernetes`; authority/ reads the files and finds the answers.
 Source: CoreDNS 1.14.7 plugin/file.
-Rule 1: a file with a fault stops the start; one that is not there yet does not, unless `reload 0` says that nobody will
-        look for it again.  Until it has been read its zones are SERVFAIL.
+Rule 1: a faulty file prevents the start.  A missing one does not, unless `reload 0` means that it would never be read;
+        until it has been read, queries for its zones get SERVFAIL.
 Rule 2: only names without records fall through.
-Cacheable: yes, since it comes after `kubernetes`.  Its replies are not `fresh`, or uncacheable where an alias leads to
-        the cluster, so the answer table stores none of them.
+Cacheable: yes, since it comes after `kubernetes`.  Its own answers are not `fresh`, and an alias into the cluster is
+        marked as uncacheable, so neither is stored in the answer table.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class File(Plugin):
     def __init__(
         self, zones: dict[Name, tuple[FileZone, float]], through: tuple[Name, ...]
     ) -> None:
-        """Take each zone with the seconds between two looks at its file, 0 for never."""
+        """Take each zone with the seconds between two checks of its file, 0 for none."""
         self.zones = zones
         self._through = through
         self._is_last = False
@@ -57,7 +57,7 @@ class File(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read each `file DBFILE [ZONES...]`, and the files; options hold for the directives after them too."""
+        """Parse each `file DBFILE [ZONES...]` and read the files; options also apply to later directives."""
         zones: dict[Name, tuple[FileZone, float]] = {}
         for index, directive in enumerate(directives):
             options = read_properties(directives[: index + 1], cls.PROPERTIES)
@@ -84,7 +84,7 @@ class File(Plugin):
         self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
 
     async def start(self, runtime: Runtime) -> None:
-        """Tell secondaries, and begin to look whether files changed."""
+        """Notify secondaries and start to watch the files."""
         self._runtime = runtime
         for origin, (zone, seconds) in self.zones.items():
             self._notify(origin)
@@ -106,7 +106,7 @@ class File(Plugin):
         return ZoneTransfer(current.soa, current.records())
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer from the longest zone that holds the name."""
+        """Answer from the longest zone that contains the name."""
         query = request.query
         origin = longest(query.qname, self.zones)
         if origin is None:
@@ -137,11 +137,11 @@ def _load(zone: FileZone, directive: Directive, seconds: float, block: Block) ->
         raise CorefileError(token.position, f"cannot read the zone: {error}") from None
     except IsADirectoryError as error:
         raise CorefileError(
-            token.position, f"{describe(error)}; name a file, or use auto for a folder"
+            token.position, f"{describe(error)}; name a file, or use auto for a directory"
         ) from None
     except OSError as error:
         if not seconds:
             raise CorefileError(
-                token.position, f"{describe(error)}; with reload 0 it is never looked for again"
+                token.position, f"{describe(error)}; with reload 0 it would never be read"
             ) from None
-        block.warn(f"{token.position}: {describe(error)}; it is looked for every {seconds:g}s")
+        block.warn(f"{token.position}: {describe(error)}; trying again every {seconds:g}s")

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Final
 
 from hsdns.apiserver.transport import Unreachable
-from hsdns.cluster.consistency import Suspicion, inconsistencies_in
+from hsdns.cluster.consistency import ConsistencyCheck, inconsistencies_in
 from hsdns.cluster.source import Report, Surroundings
 from hsdns.cluster.store import Store
 from hsdns.sources.api_server import ApiServer
@@ -59,7 +59,7 @@ async def check_store(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Compare every `seconds`, until cancelled."""
-    suspicion, counter = Suspicion(), inconsistencies_in(around.metrics)
+    check, counter = ConsistencyCheck(), inconsistencies_in(around.metrics)
     report(logging.INFO, f"the store is compared with the API server every {seconds:g} s")
     while True:
         await sleep(seconds)
@@ -68,6 +68,6 @@ async def check_store(
         except Unreachable as fault:
             report(logging.WARNING, f"cannot check the store: {fault}")
             continue
-        for sentence in await _run_steps(suspicion.steps(store, objects)):
+        for sentence in await _run_steps(check.steps(store, objects)):
             counter.inc()
             report(logging.ERROR, f"the store and the API server differ: {sentence}")

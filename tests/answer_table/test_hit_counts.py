@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from hsdns.answer_table.hit_counts import HitCounts
-from hsdns.fastpath.tally import CELLS
+from hsdns.fastpath.hit_counts import CELLS
 from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS
 from hsdns.wire.edns import Edns
 from tests.answer_table.corefiles import OBJECTS, block

@@ -76,7 +76,7 @@ async def initial_state(source: WatchingSource) -> None:
 
 async def nothing_that_is_wanted(source: WatchingSource) -> None:
     await source.start(WatchOptions(labels="contract=none", pods=True))
-    assert not source.store.services
+    assert not source.store.services.values
     await source.api.apply(namespace("one"))
     await source.until(lambda: b"one" in source.store.namespaces, "namespace one")
 
@@ -272,7 +272,7 @@ async def object_of_a_wrong_form(source: WatchingSource) -> None:
         "EndpointSlice one/b-slice",
     }
     # What was known of the slice before it went wrong is still served.
-    assert source.store.services[b"one", b"b"].has_endpoints
+    assert source.store.services.values[b"one", b"b"].has_endpoints
     assert not source.has("odd")
 
 

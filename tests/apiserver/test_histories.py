@@ -16,12 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Scope
 from hsdns.cluster.objects import Event, Synced
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from loadtest.apiserver import faults
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import Fault, FaultInjector
 from loadtest.apiserver.watch_cache import Manifest
 from loadtest.apiserver.watch_stream import Watch
+from tests.support.cluster.reverse_index import owners_by_address
 
 HISTORIES = int(os.environ.get("HSDNS_HISTORIES", "150"))
 SCOPES = (Scope(SERVICES), Scope(ENDPOINT_SLICES), Scope(NAMESPACES), Scope(PODS))
@@ -132,7 +133,7 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = FakeCluster()
-        self.store = Store(lambda: 0.0, lambda sentence: None)
+        self.store = Store(StoreSettings(), wall=lambda: 0.0, warn=lambda sentence: None)
         self.connections = [
             Connection(self.cluster, self.store, scope, Random(7)) for scope in SCOPES
         ]
@@ -252,7 +253,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def every_slice_is_in_a_state_that_it_had(self) -> None:
         served = {}
-        for (namespace, owner), value in self.store.services.items():
+        for (namespace, owner), value in self.store.services.values.items():
             for part in value.slices:
                 key = "EndpointSlice", namespace.decode(), part.name
                 had_owner, addresses = self.states[key][part.resource_version]
@@ -273,7 +274,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def every_pod_address_is_one_that_it_had(self) -> None:
-        for address, keys in self.store.pods.items():
+        for address, keys in self.store.pods.by_address.items():
             for namespace, name in keys:
                 assert address[3] in self.states["Pod", namespace.decode(), name].values()
 
@@ -305,7 +306,7 @@ class Histories(RuleBasedStateMachine):
                 for connection in self.connections:
                     if connection.reflector.read_timeout < 100:
                         connection.close("it fell silent")
-        expected = Store(lambda: 0.0, lambda sentence: None)
+        expected = Store(StoreSettings(), wall=lambda: 0.0, warn=lambda sentence: None)
         for connection in self.connections:
             answer = connection.cluster.list_body(connection.reflector.scope.path, {})
             fresh = Reflector(connection.reflector.scope, expected.apply, Observer(), Random(0))
@@ -336,12 +337,12 @@ def visible(store: Store) -> dict[str, Any]:
     return {
         "services": {
             key: (value.kind, value.cluster_ips, value.ports, sorted(value.slices))
-            for key, value in store.services.items()
+            for key, value in store.services.values.items()
         },
         "namespaces": set(store.namespaces),
-        "pods": {address: sorted(keys) for address, keys in store.pods.items()},
-        "endpoint_ips": store.endpoint_ips.snapshot(),
-        "cluster_ips": store.cluster_ips.snapshot(),
+        "pods": {address: sorted(keys) for address, keys in store.pods.by_address.items()},
+        "endpoint_ips": owners_by_address(store.services.endpoint_ips),
+        "cluster_ips": owners_by_address(store.services.cluster_ips),
     }
 
 

@@ -131,7 +131,7 @@ def test_number_of_workers_that_cannot_be(
         pytest.param(
             ". {\nhosts none.hosts\nimport none*\n}", 0, "Corefile: valid, 1 server block\n",
             '[WARNING] Corefile:3:8: no file matches import pattern "none*" (looked for none*)\n'
-            "[WARNING] Corefile:2:7: hosts file none.hosts does not exist; it is read once it does\n",
+            "[WARNING] Corefile:2:7: hosts file none.hosts does not exist yet; it is read when it does\n",
             id="warnings",
         ),
         pytest.param(

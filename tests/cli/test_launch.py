@@ -319,7 +319,7 @@ def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]
 
     def greet(configuration: Configuration) -> str:
         counted.extend(
-            len(plugin.store.services)
+            len(plugin.store.services.values)
             for plugin in configuration.plugins
             if isinstance(plugin, Kubernetes)
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hsdns.cluster.objects import (
@@ -14,7 +16,7 @@ from hsdns.cluster.objects import (
     ServicePort,
 )
 from hsdns.cluster.selector import Selector
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import CLUSTER_IP, HEADLESS
 from tests.support.cluster.objects import deletes, endpoint_slice, meta, service, upserts
 
@@ -38,10 +40,14 @@ def shared_slice(path: str, owner: str, cluster: str, *endpoints: str, version: 
 class ScriptedStore:
     """A store with a clock."""
 
-    def __init__(self, **options: object) -> None:
+    def __init__(self, **options: Any) -> None:
         self.now = 100.0
         self.sentences: list[str] = []
-        self.store = Store(lambda: self.now, self.sentences.append, multicluster=True, **options)  # type: ignore[arg-type]  # options of any type
+        self.store = Store(
+            StoreSettings(multicluster=True, **options),
+            wall=lambda: self.now,
+            warn=self.sentences.append,
+        )
 
     def after(self, *events: object) -> tuple[int, int]:
         """The serials, the own and the shared one, after some events that come a second later."""
@@ -98,7 +104,7 @@ def test_a_slice_moves_between_imports_and_out_of_all() -> None:
     assert (len(values[KEY].slices), len(values[b"ns", b"web"].slices)) == (0, 1)
     scripted.after(*upserts(endpoint_slice("ns/db-east", "own", "172.1.0.1", version="3")))
     assert (len(values[KEY].slices), len(values[b"ns", b"web"].slices)) == (0, 0)
-    assert len(scripted.store.services[b"ns", b"own"].slices) == 1
+    assert len(scripted.store.services.values[b"ns", b"own"].slices) == 1
 
 
 def test_a_slice_of_both_counts_for_both() -> None:
@@ -106,7 +112,7 @@ def test_a_slice_of_both_counts_for_both() -> None:
     scripted.after(*upserts(DB, service("ns/own")))
     scripted.after(*upserts(shared_slice("ns/s", "db", "west", "172.1.0.1 host=a", own="own")))
     (shared,) = scripted.store.imports.values[KEY].slices
-    (own,) = scripted.store.services[b"ns", b"own"].slices
+    (own,) = scripted.store.services.values[b"ns", b"own"].slices
     assert (shared.cluster, own.cluster) == (b"west", b"")
     assert scripted.sentences == []
 
@@ -115,14 +121,14 @@ def test_a_slice_of_an_import_alone_is_no_fault_and_leads_to_no_name_backwards()
     scripted = ScriptedStore()
     scripted.after(*upserts(EAST))
     assert scripted.sentences == []
-    assert len(scripted.store.endpoint_ips) == 0
-    plain = Store(lambda: 0.0, scripted.sentences.append)
+    assert len(scripted.store.services.endpoint_ips.addresses()) == 0
+    plain = Store(StoreSettings(), wall=lambda: 0.0, warn=scripted.sentences.append)
     plain.apply(upserts(EAST))
     assert scripted.sentences == []
 
 
-def test_without_the_option_nothing_is_kept() -> None:
-    store = Store(lambda: 0.0, pytest.fail)
+def test_without_the_option_nothing_is_stored() -> None:
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.apply(upserts(WEB, EAST))
     assert store.imports.values == {}
     assert store.changes == 0
@@ -136,7 +142,7 @@ def test_the_selector_of_namespaces_chooses_imports() -> None:
     assert set(scripted.store.imports.values) == {(b"ns", b"in")}
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_faults_are_reported() -> None:
     scripted = ScriptedStore(endpoints=False)
     scripted.after(
         *upserts(
@@ -146,9 +152,9 @@ def test_what_is_wrong_is_told() -> None:
         )
     )
     assert scripted.sentences == [
-        f"ServiceImport ns/{'x' * 64}: its name is no DNS label; it is left out",
-        'ServiceImport ns/odd: IP "10.0.1" is no address; it is left out',
-        'EndpointSlice ns/s: "172.1.0" is no address; it is left out',
+        f"ServiceImport ns/{'x' * 64}: its name is not a DNS label; it is skipped",
+        'ServiceImport ns/odd: IP "10.0.1" is not an IP address; it is skipped',
+        'EndpointSlice ns/s: "172.1.0" is not an IP address; it is skipped',
     ]
 
 
@@ -170,5 +176,5 @@ def test_a_service_of_the_same_name_is_another_thing() -> None:
     scripted = ScriptedStore()
     own: Service = service("ns/db", "10.0.0.1")
     scripted.after(*upserts(DB, own, EAST))
-    assert scripted.store.services[KEY].slices == ()
-    assert scripted.store.services[KEY].kind == CLUSTER_IP
+    assert scripted.store.services.values[KEY].slices == ()
+    assert scripted.store.services.values[KEY].kind == CLUSTER_IP

@@ -1,4 +1,4 @@
-"""Tables behind real sockets on loopback, with every kind of batch.
+"""Answer tables with real sockets on loopback, with every kind of batch.
 
 Path: tests only.
 Rule 1: what a client sends over loopback has arrived when send returns, so one serve() answers all of it.
@@ -42,7 +42,7 @@ class Server:
         self.batch = self.kind(self.sock.fileno(), wildcard)
 
     def client(self, host: str = "127.0.0.1") -> socket.socket:
-        """A socket that takes datagrams from nowhere but this server under that address."""
+        """A socket that receives datagrams of this server from that address alone."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = self._open(family, "::1" if ":" in host else "127.0.0.1")
         sock.settimeout(DEADLINE)
@@ -57,7 +57,7 @@ class Server:
         ]
 
     def ask(self, client: socket.socket, query: bytes) -> bytes:
-        """Ask for what is known."""
+        """Send a query that is a hit, and return the reply."""
         client.send(query)
         assert self.serve() == []
         return client.recv(65535)

@@ -51,7 +51,7 @@ def serve_from_two_threads(module: str) -> None:
     thread = threading.Thread(target=worker.run)
     thread.start()
     client = server.client()
-    client.send(b"unusual")
+    client.send(b"not a query")
     select.select([queue.fileno()], [], [], DEADLINE)
     [(_, _, address, control)] = queue.take(1)
     for _ in range(400):
@@ -74,7 +74,7 @@ def main(module: str, batch: str) -> None:
         server.bind(host)
         forbid_fragments(server.sock)
         client = server.client("127.0.0.1")
-        client.send(b"unusual")
+        client.send(b"not a query")
         [(_, address, control)] = server.serve()
         server.batch.send([(reply, address, control) for reply in (*REPLIES, bytes(70_000))])
         came = [client.recv(65535) for _ in REPLIES]

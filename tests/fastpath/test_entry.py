@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hsdns.fastpath.entry import write
-from hsdns.fastpath.key import MAX_USUAL_LEN, read_query
+from hsdns.fastpath.key import MAX_PLAIN_LEN, read_query
 from hsdns.fastpath.records import read_outline
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
@@ -96,17 +96,17 @@ def test_a_hit_is_what_encode_makes(data: st.DataObject) -> None:
     for twin in modules():
         under_test = TableUnderTest(twin)
         under_test.names.serial = serial
-        usual = all(read_query(wire) is not None for wire in wires)
+        plain = all(read_query(wire) is not None for wire in wires)
         if not under_test.store(wires[0], reply, rotate=False):
-            assert not usual or len(to_wire(wires[0], reply)) > 16384
+            assert not plain or len(to_wire(wires[0], reply)) > 16384
             continue
         for limit in (*limits, udp_limit(other), 65535):
             expected = encode(decode(wires[1]), fresh(reply, serial), limit)
             found = under_test.lookup(wires[1], limit)
-            assert found == (expected if usual else None)
+            assert found == (expected if plain else None)
         # What rotates is cut like everything else; the orders are test_table.py's.
         assert under_test.store(wires[0], reply, rotate=rotate)
-        if usual:
+        if plain:
             found = under_test.lookup(wires[1], limits[0])
             assert found is not None
             assert len(found) <= limits[0]
@@ -135,7 +135,7 @@ def test_every_limit(twin: ModuleType, edns: Edns | None) -> None:
 
 
 @pytest.mark.parametrize("limit", [40, 60, 70, 80])
-def test_options_that_leave_no_room_stay_away(twin: ModuleType, limit: int) -> None:
+def test_options_without_room_are_left_out(twin: ModuleType, limit: int) -> None:
     query = ask(edns=BIG)
     under_test = TableUnderTest(twin)
     assert under_test.store(query, addresses(query))
@@ -159,7 +159,7 @@ def test_a_lowered_size_is_shown_over_tcp_too(
         )
 
 
-def test_serial_is_that_of_now_wherever_one_stands(twin: ModuleType) -> None:
+def test_every_serial_is_the_current_one(twin: ModuleType) -> None:
     query = ask("cluster.local.", RRType.SOA)
     reply = Reply(answer=(soa(1),), authority=(soa(2),), additional=(soa(3),), aa=True)
     under_test = TableUnderTest(twin)
@@ -180,16 +180,16 @@ def test_serial_of_another_store_is_another(twin: ModuleType) -> None:
         assert under_test.lookup(query) == to_wire(query, nodata(soa(serial)))
 
 
-def test_reply_of_the_longest_query_that_is_usual() -> None:
-    """Whatever options a usual query has, they go back whole: the smallest limit has room for them."""
-    room = MAX_USUAL_LEN - len(ask(edns=Edns(0))) - 4
+def test_reply_to_the_longest_plain_query() -> None:
+    """Whatever options a plain query has, they go back whole: the smallest limit has room for them."""
+    room = MAX_PLAIN_LEN - len(ask(edns=Edns(0))) - 4
     query = ask(edns=Edns(0, options=((12, bytes(room)),)))
-    usual = read_query(query)
-    assert usual is not None
-    outline = read_outline(query[12 : usual.end], to_wire(query, addresses(query)))
+    plain = read_query(query)
+    assert plain is not None
+    outline = read_outline(query[12 : plain.end], to_wire(query, addresses(query)))
     assert outline is not None
-    form = usual.form
+    form = plain.form
     found = write(
-        query, usual.end, form, form.limit, outline.flags, outline.counts, outline.records
+        query, plain.end, form, form.limit, outline.flags, outline.counts, outline.records
     )
     assert found == to_wire(query, addresses(query), 512)

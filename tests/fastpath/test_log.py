@@ -1,4 +1,4 @@
-"""Which hits are put into the log ring, and what the records say: the same from every kind of batch."""
+"""Which hits have a record in the log ring, and what it contains: the same from every kind of batch."""
 
 import socket
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hsdns.fastpath.control import write_address
+from hsdns.fastpath.hit_counts import TCP, kind_of
 from hsdns.fastpath.log import MAX_OCTETS, MAX_RECORDS, LogRing
-from hsdns.fastpath.tally import TCP, kind_of
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import AD, CD, RD, TC, Reply, nodata, nxdomain
@@ -21,12 +21,12 @@ sockets = pytest.mark.sockets
 COOKIE = Edns(1232, options=((10, b"12345678"),))
 
 
-def teach(under_test: TableUnderTest, log: bool = True) -> None:
-    """A cluster with a Service of three addresses, one of a hundred, one without IPv6, and a region."""
+def fill(under_test: TableUnderTest, log: bool = True) -> None:
+    """A cluster with a Service of three addresses, one of a hundred, one without IPv6, and a negative zone."""
     for query, reply in REPLIES:
         assert under_test.store(query, reply, rotate=True, log=log, mark_ttl=0)
-    under_test.region(log=log)
-    assert under_test.teach()
+    under_test.add_negative_zone(log=log)
+    assert under_test.set_template()
     under_test.names.add_namespace(b"default")
 
 
@@ -40,7 +40,7 @@ REPLIES = [
     (ask(SMALL, 28), nodata(soa())),
 ]  # fmt: skip
 ABSENT = nxdomain(soa(0))
-# Queries that are logged, what was learned for them, and the flags of the reply beside QR and AA.
+# Queries that are logged, the reply that is stored for them, and the flags of the reply beside QR and AA.
 ROWS: dict[str, tuple[bytes, Reply, int]] = {
     "A": (ask(SMALL), THREE, RD),
     "without RD": (ask(SMALL, flags=0), THREE, 0),
@@ -76,7 +76,7 @@ def taken(server: Server, most: int = 1 << 20) -> list[Any]:
 @pytest.mark.parametrize(("query", "reply", "flags"), ROWS.values(), ids=ROWS)
 def test_record(server: Server, query: bytes, reply: Reply, flags: int) -> None:
     server.bind()
-    teach(server.under_test)
+    fill(server.under_test)
     client = server.client()
     address = write_address(socket.AF_INET, client.getsockname())
     # More than once, so that the Python twin answers from what is prepared, too; one batch each.
@@ -103,7 +103,7 @@ def test_record(server: Server, query: bytes, reply: Reply, flags: int) -> None:
 @sockets
 def test_a_batch_in_its_order(server: Server) -> None:
     server.bind()
-    teach(server.under_test)
+    fill(server.under_test)
     client = server.client()
     queries = [
         number.to_bytes(2, "big") + query[2:]
@@ -123,7 +123,7 @@ def test_a_batch_in_its_order(server: Server) -> None:
 @sockets
 def test_the_oldest_are_taken_first(server: Server) -> None:
     server.bind()
-    teach(server.under_test)
+    fill(server.under_test)
     client = server.client()
     for number in range(3):
         serve(server, client, [ask(query_id=10 * number + each) for each in range(5)])
@@ -132,32 +132,32 @@ def test_the_oldest_are_taken_first(server: Server) -> None:
 
 
 @sockets
-def test_only_what_is_logged(server: Server) -> None:
-    """Entries and regions with and without, in one table; a miss is logged by whoever answers it."""
+def test_only_hits_of_logging_blocks(server: Server) -> None:
+    """Entries and negative zones with and without, in one table; misses are logged by the chain."""
     server.bind()
     under_test, client = server.under_test, server.client()
     logged, silent = ask("logged.org."), ask("silent.org.")
     under_test.store(logged, addresses(logged), log=True, group=3, mark_ttl=30)
     under_test.store(silent, addresses(silent), group=3, mark_ttl=30)
-    under_test.region("sub.cluster.local.")
+    under_test.add_negative_zone("sub.cluster.local.")
     for _ in range(4):
         serve(server, client, [silent, logged, silent])
         assert [record.query for record in taken(server)] == [logged]
     client.send(ask("unknown.org."))
-    client.send(b"unusual")
+    client.send(b"not a query")
     assert len(server.serve()) == 2
     assert taken(server) == []
     [cells] = under_test.cells().values()
     assert cells[0] == 12
     assert under_test.store(logged, addresses(logged), group=3)
     serve(server, client, [logged])
-    assert taken(server) == [], "learned anew, without"
+    assert taken(server) == [], "stored again, without"
 
 
 @sockets
 def test_ipv6(server: Server) -> None:
     server.bind("::1")
-    teach(server.under_test)
+    fill(server.under_test)
     client = server.client("::1")
     serve(server, client, [ask()] * 3)
     address = write_address(socket.AF_INET6, client.getsockname())
@@ -169,7 +169,7 @@ def full(twin: ModuleType) -> Iterator[tuple[Server, socket.socket]]:
     """A server whose ring is to be filled, which is the table's and so not tested with each kind of batch."""
     server = Server(twin, twin.Batch)
     server.bind()
-    teach(server.under_test)
+    fill(server.under_test)
     client = server.client()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     yield server, client
@@ -219,8 +219,8 @@ def test_record_over_tcp(
 ) -> None:
     """Nothing is cut there, and each hit is a batch of its own."""
     under_test, silent = TableUnderTest(twin), TableUnderTest(twin)
-    teach(under_test)
-    teach(silent, log=False)
+    fill(under_test)
+    fill(silent, log=False)
     for number in range(4):  # as over UDP
         asked = number.to_bytes(2, "big") + query[2:]
         found = under_test.lookup(asked, v6=v6)
@@ -247,7 +247,7 @@ def test_record_over_tcp(
 @sockets
 def test_records_of_both_doors_in_their_order(server: Server) -> None:
     server.bind()
-    teach(server.under_test)
+    fill(server.under_test)
     client = server.client()
     for number in range(6):
         asked = ask(query_id=number)
@@ -260,12 +260,12 @@ def test_records_of_both_doors_in_their_order(server: Server) -> None:
     ]
 
 
-def test_over_tcp_only_what_is_answered_and_logged(twin: ModuleType) -> None:
+def test_only_logged_hits_over_tcp(twin: ModuleType) -> None:
     under_test = TableUnderTest(twin)
     logged, silent = ask("logged.org."), ask("silent.org.")
-    assert under_test.store(logged, addresses(logged), pairs=[(1, 0)], log=True)
+    assert under_test.store(logged, addresses(logged), dependencies=[(1, 0)], log=True)
     assert under_test.store(silent, addresses(silent))
-    for query in (silent, logged, ask("unknown.org."), b"unusual", silent):
+    for query in (silent, logged, ask("unknown.org."), b"not a query", silent):
         under_test.lookup(query)
     assert under_test.lookup(logged, limit=len(logged) + 10) is not None
     whole, cut = under_test.table.take_log(100)
@@ -278,7 +278,7 @@ def test_over_tcp_only_what_is_answered_and_logged(twin: ModuleType) -> None:
 
 def test_the_ring_is_bounded_over_tcp(twin: ModuleType) -> None:
     under_test = TableUnderTest(twin)
-    teach(under_test)
+    fill(under_test)
     for _ in range(MAX_RECORDS + 3):
         assert under_test.lookup(ask()) is not None
     assert under_test.table.log_drops == 3

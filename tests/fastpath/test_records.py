@@ -46,7 +46,7 @@ def padded(length: int) -> bytes:
     )
 
 
-# Two names of one octet and 19 of the numbers' 20, of a type that nobody looks into.
+# Two names of one octet and 19 of the numbers' 20, of a type that is not examined.
 UNKNOWN = to_wire(QUERY, Reply(answer=(A._replace(rrtype=65280, rdata=bytes(21)),)))
 
 TAKEN: dict[str, tuple[bytes, bytes]] = {
@@ -61,7 +61,7 @@ TAKEN: dict[str, tuple[bytes, bytes]] = {
     "16,384 octets": (QUERY, padded(16384)),
 }
 REFUSED: dict[str, tuple[bytes, bytes]] = {
-    "an unusual query": (ask("."), to_wire(ask("."), Reply())),
+    "a query that is not plain": (ask("."), to_wire(ask("."), Reply())),
     "a query": (QUERY, QUERY),
     "nothing": (QUERY, b""),
     "a header": (QUERY, GOOD[:12]),
@@ -110,12 +110,12 @@ def test_reply(twin: ModuleType, query: bytes, reply: bytes, taken: bool) -> Non
 
 NINE = [(index, 0) for index in range(10, 19)]
 TERMS: dict[str, tuple[bytes, dict[str, Any], bool]] = {
-    "8 pairs": (GOOD, {"pairs": NINE[:8]}, True),
-    "9 pairs": (GOOD, {"pairs": NINE}, False),
-    "a pair of a moved counter": (GOOD, {"pairs": [(1, 0), (5, 0)]}, False),
-    "a pair of its new value": (GOOD, {"pairs": [(1, 0), (5, 1)]}, True),
-    "a pair of a later value": (GOOD, {"pairs": [(5, 2)]}, False),
-    "an index modulo": (GOOD, {"pairs": [(65536 + 5, 1)]}, True),
+    "8 dependencies": (GOOD, {"dependencies": NINE[:8]}, True),
+    "9 dependencies": (GOOD, {"dependencies": NINE}, False),
+    "a pair of a moved counter": (GOOD, {"dependencies": [(1, 0), (5, 0)]}, False),
+    "a pair of its new value": (GOOD, {"dependencies": [(1, 0), (5, 1)]}, True),
+    "a pair of a later value": (GOOD, {"dependencies": [(5, 2)]}, False),
+    "an index modulo": (GOOD, {"dependencies": [(65536 + 5, 1)]}, True),
     "no names and no SOA": (GOOD, {"names": None}, True),
     "no names and a SOA": (NEGATIVE, {"names": None}, False),
     "rotation of what cannot": (NEGATIVE, {"rotate": True}, True),
@@ -138,9 +138,9 @@ def test_any_reply(data: st.DataObject) -> None:
         additional=data.draw(strategies.sections),
     )
     wire = data.draw(strategies.damaged(to_wire(EDNS, reply)))
-    usual = read_query(EDNS)
-    assert usual is not None
-    outline = read_outline(EDNS[12 : usual.end], wire)
+    plain = read_query(EDNS)
+    assert plain is not None
+    outline = read_outline(EDNS[12 : plain.end], wire)
     if outline is not None:
         assert cut(outline.records, outline.counts, 65535) == (
             len(outline.records),
@@ -156,7 +156,7 @@ def test_any_reply(data: st.DataObject) -> None:
     [b"", b"\3ab", b"\xc0", b"\x40", b"\x3f" + bytes(62), b"\1a" * 127 + b"\1a\0"],
     ids=["nothing", "half a label", "half a pointer", "no label", "cut", "too long"],
 )
-def test_what_is_no_name(wire: bytes) -> None:
+def test_octets_that_are_no_name(wire: bytes) -> None:
     with pytest.raises(BadRecords):
         step_over_name(wire, 0)
     with pytest.raises(BadRecords):

@@ -1,4 +1,4 @@
-"""Entries: when they are hits, how they take turns, what they count as, and how much memory they may have."""
+"""Entries: when they are hits, how they rotate, what they count as, and how much memory they may use."""
 
 import gc
 import time
@@ -19,31 +19,31 @@ from tests.fastpath.twins import WEB, TableUnderTest, addresses, ask, soa, to_wi
 OFTEN = 5
 
 
-def test_an_entry_is_a_hit_only_while_its_counters_stand(twin: ModuleType) -> None:
+def test_an_entry_is_a_hit_only_while_its_counters_are_unchanged(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
-    pairs = [(1, 0), (65535, 0)]
+    dependencies = [(1, 0), (65535, 0)]
     for round_number in range(3):
-        assert under_test.store(query, addresses(query), pairs=pairs)
+        assert under_test.store(query, addresses(query), dependencies=dependencies)
         for _ in range(OFTEN):
             assert under_test.lookup(query) == to_wire(query, addresses(query))
         under_test.versions.bump(7)
         assert under_test.lookup(query) is not None, "a counter that it does not depend on"
-        under_test.versions.bump(pairs[round_number % 2][0])
+        under_test.versions.bump(dependencies[round_number % 2][0])
         for _ in range(2):
             assert under_test.lookup(query) is None
-        pairs = [(index, under_test.versions.read(index)) for index, _ in pairs]
+        dependencies = [(index, under_test.versions.read(index)) for index, _ in dependencies]
     statistics = under_test.table.statistics()
     assert (statistics.hits, statistics.misses) == (3 * (OFTEN + 1), 6)
     assert statistics.stale > 0
     assert (statistics.stored, statistics.refused) == (3, 0)
 
 
-def test_what_was_computed_before_an_event_is_not_learned_after_it(twin: ModuleType) -> None:
+def test_a_reply_computed_before_an_event_is_not_stored_after_it(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
-    pairs = [(4, under_test.versions.read(4))]
+    dependencies = [(4, under_test.versions.read(4))]
     reply = addresses(query)
     under_test.versions.bump(4)
-    assert not under_test.store(query, reply, pairs=pairs)
+    assert not under_test.store(query, reply, dependencies=dependencies)
     assert under_test.lookup(query) is None
     assert under_test.table.statistics().refused == 1
 
@@ -56,14 +56,14 @@ def test_an_event_reaches_all_entries_and_forms_at_once(twin: ModuleType) -> Non
         for edns in (None, Edns(512), Edns(1232), Edns(4096, do=True))
     ]
     for query in queries:
-        under_test.store(query, addresses(query), pairs=[(3, 0)])
+        under_test.store(query, addresses(query), dependencies=[(3, 0)])
     for _ in range(OFTEN):
         assert all(under_test.lookup(query) is not None for query in queries)
     under_test.versions.bump(3)
     assert all(under_test.lookup(query) is None for query in queries)
 
 
-def test_learning_again_replaces(twin: ModuleType) -> None:
+def test_storing_again_replaces(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
     for count in (1, 3, 2):
         assert under_test.store(query, addresses(query, count))
@@ -72,7 +72,7 @@ def test_learning_again_replaces(twin: ModuleType) -> None:
     assert under_test.table.statistics().entries == 1
 
 
-def test_forget_all(twin: ModuleType) -> None:
+def test_clear(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
     under_test.store(query, addresses(query))
     for _ in range(OFTEN):
@@ -90,21 +90,21 @@ def test_forget_all(twin: ModuleType) -> None:
 
 @pytest.mark.parametrize("rrtype", [RRType.A, RRType.AAAA])
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
-def test_addresses_take_turns(twin: ModuleType, rrtype: int, count: int) -> None:
+def test_addresses_rotate(twin: ModuleType, rrtype: int, count: int) -> None:
     under_test = TableUnderTest(twin)
     query = ask(qtype=rrtype)
     reply = addresses(query, count, rrtype).replace(authority=(soa(0),))
     assert under_test.store(query, reply, rotate=True)
-    for turn in range(3 * count):
-        at = turn % count
+    for step in range(3 * count):
+        at = step % count
         expected = reply.replace(answer=reply.answer[at:] + reply.answer[:at])
         # Another ID and limit each time, as from other clients.
-        asked = ask(qtype=rrtype, query_id=turn)
-        limit = (512, 65535, 100)[turn % 3]
+        asked = ask(qtype=rrtype, query_id=step)
+        limit = (512, 65535, 100)[step % 3]
         assert under_test.lookup(asked, limit) == to_wire(asked, expected, limit)
 
 
-def test_turns_go_on_when_the_same_is_learned_again(twin: ModuleType) -> None:
+def test_rotation_goes_on_when_a_reply_is_stored_again(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
     reply = addresses(query, 2)
     found = []
@@ -130,7 +130,7 @@ FIXED = {
 
 
 @pytest.mark.parametrize(("reply", "rotate"), FIXED.values(), ids=FIXED)
-def test_what_does_not_rotate(twin: ModuleType, reply: Reply, rotate: bool) -> None:
+def test_answers_that_do_not_rotate(twin: ModuleType, reply: Reply, rotate: bool) -> None:
     under_test, query = TableUnderTest(twin), ask()
     assert under_test.store(query, reply, rotate=rotate)
     for _ in range(OFTEN):
@@ -198,14 +198,12 @@ def test_numbers_have_32_bits(twin: ModuleType, number: int) -> None:
         (65536, OverflowError),
     ],
 )
-def test_sizes_to_which_none_is_lowered(
-    twin: ModuleType, size: int, error: type[Exception]
-) -> None:
+def test_refused_payload_sizes(twin: ModuleType, size: int, error: type[Exception]) -> None:
     under_test, query = TableUnderTest(twin), ask()
     with pytest.raises(error):
         under_test.store(query, addresses(query), max_payload=size)
     with pytest.raises(error):
-        under_test.region(max_payload=size)
+        under_test.add_negative_zone(max_payload=size)
     for taken in (512, 65507, 65535):
         assert under_test.store(query, addresses(query), max_payload=taken)
 
@@ -227,7 +225,7 @@ def test_cache(twin: ModuleType, mark_ttl: int, expected: list[int]) -> None:
     assert outcomes(under_test) == expected
 
 
-def test_a_mark_ends_and_is_set_anew(twin: ModuleType) -> None:
+def test_a_mark_ends_and_is_set_again(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
     assert under_test.store(query, addresses(query), mark_ttl=30)
     now = time.monotonic()
@@ -239,9 +237,9 @@ def test_a_mark_ends_and_is_set_anew(twin: ModuleType) -> None:
         assert outcomes(under_test) == expected, seconds
 
 
-def test_a_mark_that_lasts_goes_over_to_the_next_entry(twin: ModuleType) -> None:
+def test_a_mark_passes_to_the_next_entry(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
-    assert under_test.store(query, addresses(query), mark_ttl=30, pairs=[(1, 0)])
+    assert under_test.store(query, addresses(query), mark_ttl=30, dependencies=[(1, 0)])
     now = time.monotonic()
     under_test.versions.bump(1)
     assert under_test.lookup(query, now=now) is None
@@ -267,7 +265,7 @@ def test_statistics(twin: ModuleType) -> None:
     under_test.store(query, b"")
     under_test.lookup(query)
     under_test.lookup(ask("x.org."))
-    under_test.lookup(b"unusual")
+    under_test.lookup(b"not a query")
     statistics = under_test.table.statistics()
     assert statistics._asdict() == {
         "entries": 1, "octets": statistics.octets, "hits": 1, "misses": 1, "negative_hits": 0,
@@ -284,7 +282,7 @@ def test_memory_is_bounded(twin: ModuleType) -> None:
     under_test = TableUnderTest(twin, capacity)
     for number in range(3000):
         query = ask(f"n{number}.org.")
-        assert under_test.store(query, addresses(query, number % 20), pairs=[(1, 0)])
+        assert under_test.store(query, addresses(query, number % 20), dependencies=[(1, 0)])
         for _ in range(number % 4):
             assert under_test.lookup(query) is not None
         assert under_test.table.statistics().octets <= capacity
@@ -293,7 +291,7 @@ def test_memory_is_bounded(twin: ModuleType) -> None:
     assert statistics.entries > 20
 
 
-def test_what_is_larger_than_the_table_is_refused(twin: ModuleType) -> None:
+def test_a_reply_larger_than_the_table_is_refused(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin, 1000), ask()
     assert not under_test.store(query, addresses(query, 500))
     small = TableUnderTest(twin, 0)
@@ -302,8 +300,8 @@ def test_what_is_larger_than_the_table_is_refused(twin: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 30])
-def test_octets_are_those_that_python_takes(count: int) -> None:
-    """The estimate of the pure twin covers what the interpreter really allocates, prepared replies included."""
+def test_counted_octets_are_those_that_python_allocates(count: int) -> None:
+    """The estimate of the Python twin covers what the interpreter really allocates, prepared replies included."""
     from hsdns.fastpath import _python  # noqa: PLC0415 - imported before memory is traced
 
     under_test = TableUnderTest(_python, 1 << 26)
@@ -316,19 +314,21 @@ def test_octets_are_those_that_python_takes(count: int) -> None:
     tracemalloc.start()
     try:
         for index, (query, reply) in enumerate(zip(queries, replies, strict=True)):
-            under_test.store(query, reply, pairs=[(index + 300, 0), (index + 3000, 0)], rotate=True)
-        learned = tracemalloc.get_traced_memory()[0], under_test.table.statistics().octets
+            under_test.store(
+                query, reply, dependencies=[(index + 300, 0), (index + 3000, 0)], rotate=True
+            )
+        stored = tracemalloc.get_traced_memory()[0], under_test.table.statistics().octets
         for query in queries * 3:
             under_test.lookup(query)
         asked = tracemalloc.get_traced_memory()[0], under_test.table.statistics().octets
     finally:
         tracemalloc.stop()
-    for traced, counted in (learned, asked):
-        assert 0.5 * counted < traced < 1.1 * counted, (learned, asked)
+    for traced, counted in (stored, asked):
+        assert 0.5 * counted < traced < 1.1 * counted, (stored, asked)
 
 
-def test_what_was_prepared_of_old_answers_takes_no_memory() -> None:
-    """Whatever was dropped for lack of memory before, and learned anew since."""
+def test_prepared_replies_of_old_answers_take_no_memory() -> None:
+    """Also after replies were dropped for lack of memory and stored again."""
     from hsdns.fastpath import _python  # noqa: PLC0415 - as above
 
     number = 1500
@@ -343,7 +343,7 @@ def test_what_was_prepared_of_old_answers_takes_no_memory() -> None:
     try:
         for sizes in (range(6), range(6, 8), range(8, 10)):
             for index, (query, reply) in enumerate(zip(queries[0], replies, strict=True)):
-                under_test.store(query, reply, pairs=[(index + 300, 0)])
+                under_test.store(query, reply, dependencies=[(index + 300, 0)])
             for size in sizes:
                 for query in queries[size] + queries[size]:
                     under_test.lookup(query)
@@ -369,7 +369,7 @@ def test_a_flood_of_once_asked_names_keeps_the_hot_ones(twin: ModuleType) -> Non
         query = ask(f"once{number}.org.")
         under_test.store(query, addresses(query))
     assert under_test.table.statistics().evicted > 15_000
-    assert lost < 50, "each hot name may be lost once, while nothing is known of it"
+    assert lost < 50, "each hot name may be lost once, while it was not used yet"
 
 
 def test_an_old_serial_is_never_sent_after_an_eviction(twin: ModuleType) -> None:
@@ -391,7 +391,7 @@ def test_an_old_serial_is_never_sent_after_an_eviction(twin: ModuleType) -> None
 
 @pytest.mark.parametrize("flags", [0, RD])
 def test_forms_do_not_mix(twin: ModuleType, flags: int) -> None:
-    """Ten forms of one question in turns: more than are kept prepared, each answered as it asks."""
+    """Ten forms of one question, more than are prepared, each with its own reply."""
     under_test = TableUnderTest(twin)
     forms = [
         ask(query_id=number, flags=flags, edns=Edns(500 + 100 * number)) for number in range(10)

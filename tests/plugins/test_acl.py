@@ -169,9 +169,9 @@ def test_networks_are_those_of_the_standard_library(address: Any, other: Any, bi
     found = ip_network(network, strict=False)
     if other.version == 6 and other.ipv4_mapped is not None:
         return  # those stand for IPv4 networks
-    assert policy.fits(1, address) is (address in found)
-    assert policy.fits(1, found[0])
-    assert policy.fits(1, found[-1])
+    assert policy.matches(1, address) is (address in found)
+    assert policy.matches(1, found[0])
+    assert policy.matches(1, found[-1])
 
 
 @pytest.mark.parametrize(
@@ -179,17 +179,17 @@ def test_networks_are_those_of_the_standard_library(address: Any, other: Any, bi
     [
         ("refuse", 'Corefile:3:1: unknown property "refuse" of acl'),
         ("blok", 'Corefile:3:1: unknown property "blok" of acl; did you mean "block"?'),
-        ("block A", 'Corefile:3:7: "A" must stand behind "type" or "net"'),
-        ("block typ A", 'Corefile:3:7: "typ" must stand behind "type" or "net"; did you mean "type"?'),
-        ("block type", 'Corefile:3:7: "type" needs at least one word behind it; * means any'),
-        ("block type net 192.0.2.1", 'Corefile:3:7: "type" needs at least one word behind it; * means any'),
-        ("block type A net", 'Corefile:3:14: "net" needs at least one word behind it; * means any'),
-        ("block type A type", 'Corefile:3:14: "type" needs at least one word behind it; * means any'),
+        ("block A", 'Corefile:3:7: expected "type" or "net" before "A"'),
+        ("block typ A", 'Corefile:3:7: expected "type" or "net" before "typ"; did you mean "type"?'),
+        ("block type", 'Corefile:3:7: "type" needs at least one argument; * means any'),
+        ("block type net 192.0.2.1", 'Corefile:3:7: "type" needs at least one argument; * means any'),
+        ("block type A net", 'Corefile:3:14: "net" needs at least one argument; * means any'),
+        ("block type A type", 'Corefile:3:14: "type" needs at least one argument; * means any'),
         ("block type B", 'Corefile:3:12: "B" is not a record type'),
         *(
             (
                 f"block net {word}",
-                f'Corefile:3:11: "{word}" is no network; write it as 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *',
+                f'Corefile:3:11: "{word}" is not a network; write for example 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *',
             )
             for word in (
                 "x", "1.2.3", "1.2.3.4/33", "1.2.3.4/", "1.2.3.4/-1", "1.2.3.4/255.0.0.0", "::1/129", "fe80::1%eth0",

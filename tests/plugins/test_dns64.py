@@ -204,7 +204,7 @@ def test_an_embedded_address_is_16_octets_behind_its_prefix(length: int, address
     [
         (
             "dns64 64:ff9b::/96 x",
-            "Corefile:2:20: dns64 takes one prefix at most, found 2 arguments",
+            "Corefile:2:20: dns64 takes at most one prefix, found 2 arguments",
         ),
         (
             "dns64 10.0.0.0/8",

@@ -207,7 +207,7 @@ def test_setup(text: str) -> None:
     [
         pytest.param(
             "errors stderr",
-            'Corefile:2:8: cannot log errors to "stderr"; leave it out or say "stdout"',
+            'Corefile:2:8: cannot log errors to "stderr"; remove it or write "stdout"',
             id="elsewhere",
         ),
         pytest.param(
@@ -257,12 +257,12 @@ def test_setup(text: str) -> None:
         ),
         pytest.param(
             "errors {\n consolidate 1s x info debug\n}",
-            'Corefile:3:24: "debug" is a second level; give one',
+            'Corefile:3:24: "debug" is a second level; only one is allowed',
             id="two-levels",
         ),
         pytest.param(
             "errors {\n consolidate 1s x show_first info\n}",
-            'Corefile:3:30: level "info" must stand before "show_first"',
+            'Corefile:3:30: level "info" must precede "show_first"',
             id="level-last",
         ),
         pytest.param(

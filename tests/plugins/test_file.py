@@ -115,7 +115,7 @@ def test_a_file_that_comes_later(tmp_path: Path) -> None:
     path = tmp_path / "later"
     plugin = set_up(File, f"file {path}", ["example.org."], warnings)
     assert warnings == [
-        f"Corefile:2:6: cannot read {path}: No such file or directory; it is looked for every 60s"
+        f"Corefile:2:6: cannot read {path}: No such file or directory; trying again every 60s"
     ]
 
     async def run() -> None:
@@ -200,12 +200,12 @@ def test_a_file_with_a_fault_stops_the_start(db: Path) -> None:
         ),
         pytest.param(
             "file /none {\n reload 0\n}",
-            "Corefile:2:6: cannot read /none: No such file or directory; with reload 0 it is never looked for again",
+            "Corefile:2:6: cannot read /none: No such file or directory; with reload 0 it would never be read",
             id="never-looked-for",
         ),
         pytest.param(
             "file /",
-            "Corefile:2:6: cannot read /: Is a directory; name a file, or use auto for a folder",
+            "Corefile:2:6: cannot read /: Is a directory; name a file, or use auto for a directory",
             id="folder",
         ),
         pytest.param(

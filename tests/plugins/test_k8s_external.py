@@ -82,7 +82,7 @@ class Outside:
         ),
         pytest.param(
             "k8s_external {\napex a..b\n}",
-            "Corefile:3:6: \"a..b\" is no name: label b'' has 0 octets, allowed are 1 to 63",
+            "Corefile:3:6: \"a..b\" is not a name: label b'' has 0 octets, allowed are 1 to 63",
             id="apex that is no name",
         ),
         pytest.param(
@@ -108,7 +108,7 @@ def test_setup_errors(text: str, sentence: str) -> None:
 
 def test_a_zone_needs_room_for_the_names_of_its_servers() -> None:
     zone = ".".join(["x" * 60] * 4)
-    assert "is too long for names of its servers" in setup_error(
+    assert "is too long for the names of its name servers" in setup_error(
         K8sExternal, f"k8s_external {zone}"
     )
 
@@ -118,8 +118,7 @@ def test_without_kubernetes_there_is_nothing_to_show() -> None:
     with pytest.raises(CorefileError) as caught:
         plugin.find_handlers([Whoami(), plugin])
     assert str(caught.value) == (
-        "Corefile:2:1: k8s_external shows the cluster of a kubernetes plugin, and there is none in this server "
-        "block; add it"
+        "Corefile:2:1: k8s_external needs a kubernetes plugin in the same server block; add it"
     )
 
 

@@ -167,7 +167,7 @@ def test_documents(name: str, text: str, found: list[str]) -> None:
             "apiVersion: v1\nkind: Service\nmetadata:\n  namespace: shop\n",
             [
                 "a.yaml:4: Service: metadata.name: the name is missing; "
-                "give the object one (generateName is not enough here)"
+                "add one (generateName is not supported)"
             ],
             id="no name",
         ),

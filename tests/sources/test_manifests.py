@@ -178,7 +178,7 @@ def test_load_warns_once_of_two_definitions(tmp_path: Path) -> None:
     assert sentences == [
         (
             logging.WARNING,
-            f"{tmp_path}/b.yaml:1: Service default/a was defined before at {tmp_path}/a.yaml:1; "
+            f"{tmp_path}/b.yaml:1: Service default/a is already defined at {tmp_path}/a.yaml:1; "
             "this later one is used",
         )
     ]

@@ -15,7 +15,7 @@ import pytest
 import hsdns
 from hsdns.cluster.objects import Synced
 from hsdns.cluster.snapshot import pieces
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.sources import snapshot_file as module
 from hsdns.sources.snapshot_file import FIRST_SECONDS, PAUSE_SECONDS, SnapshotFile, show_serving
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
@@ -37,7 +37,7 @@ class Listener:
 
 def make_store(*, synced: bool = True) -> Store:
     """A store with contents."""
-    store = Store(lambda: 0.0, pytest.fail)
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.apply(upserts(namespace("ns"), service("ns/web", "10.96.0.1"), endpoint_slice("ns/web-1", "web", "10.0.0.1")))  # fmt: skip
     if synced:
         store.apply([Synced()])
@@ -98,10 +98,10 @@ def test_load(tmp_path: Path) -> None:
     write(path, labels="app=web")
     found = SnapshotFile(str(path), {"labels": "app=web"}).load(listener)
     assert found is not None
-    store = Store(lambda: 0.0, pytest.fail)
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.restore(*found)
     assert store.restored == SAVED
-    assert list(store.services) == [(b"ns", b"web")]
+    assert list(store.services.values) == [(b"ns", b"web")]
     assert listener.said == [
         ("INFO", f'snapshot "{path}": serving the state of 2023-11-14 22:13:20+00:00, saved by hsdns 9.9, until the cluster has been read')
     ]  # fmt: skip
@@ -143,7 +143,7 @@ def keep(
     script, listener, around = Script(*steps), Listener(), FakeRuntime()
 
     async def test() -> None:
-        file = SnapshotFile(str(path), store.settings, sleep=script)
+        file = SnapshotFile(str(path), store.settings.to_texts(), sleep=script)
         with pytest.raises(asyncio.CancelledError):
             await file.save_periodically(store, listener, around)
 
@@ -156,9 +156,9 @@ def names_in(path: Path) -> list[str]:
     found = SnapshotFile(str(path)).load(Listener())
     if found is None:
         return []
-    store = Store(lambda: 0.0, pytest.fail)
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.restore(*found)
-    return sorted(name.decode() for _, name in store.services)
+    return sorted(name.decode() for _, name in store.services.values)
 
 
 def nothing() -> None:
@@ -207,7 +207,10 @@ def test_it_is_saved_once_more_at_the_end_if_it_changed(tmp_path: Path) -> None:
 
 
 def test_what_was_only_restored_is_not_saved(tmp_path: Path) -> None:
-    path, store = tmp_path / "snapshot.json", Store(lambda: 0.0, pytest.fail)
+    path, store = (
+        tmp_path / "snapshot.json",
+        Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail),
+    )
     store.restore([service("ns/old")], 900.0)
     keep(path, store, nothing, nothing)
     assert not path.exists()
@@ -300,7 +303,7 @@ def test_pieces_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_serving_is_shown() -> None:
-    around, store = FakeRuntime(), Store(lambda: 0.0, pytest.fail)
+    around, store = FakeRuntime(), Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     gauge = around.metrics.gauge("hsdns_kubernetes_snapshot_serving", "", ("path",))
 
     def shown() -> Iterator[float]:

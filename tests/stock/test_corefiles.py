@@ -106,7 +106,7 @@ class Stock(NamedTuple):
     ready: str = f"http://{SERVER_ADDRESS}:8181/ready"
     metrics: str = f"http://{SERVER_ADDRESS}:9153/metrics"
     says: tuple[str, ...] = ()  # patterns of lines that it prints
-    keeps: bool = True  # whether hsdns has the answer table for the block of the cluster
+    caches: bool = True  # whether hsdns has the answer table for the block of the cluster
 
 
 # Each server has its own words for a pattern that no file matches.
@@ -321,7 +321,7 @@ which.example.org. 30 IN TXT "192.0.2.53 udp"
         health="http://169.254.20.10:8080/health",
         ready="",
         metrics=f"http://{SERVER_ADDRESS}:9253/metrics",
-        keeps=False,  # it asks the cluster's DNS for all
+        caches=False,  # it asks the cluster's DNS for all
     ),
 )  # fmt: skip
 
@@ -383,8 +383,8 @@ def test_starts_and_answers(node: Node, stock: Stock, program: str) -> None:
         if not re.search(line, printed, re.MULTILINE)
     ]
     if program == "hsdns":
-        is_kept = f".:{stock.port}: answers are cached in the answer table" in printed
-        found += [f"keeps answers: {is_kept}"] if is_kept is not stock.keeps else []
+        is_cached = f".:{stock.port}: answers are cached in the answer table" in printed
+        found += [f"caches answers: {is_cached}"] if is_cached is not stock.caches else []
     found += [line for line in printed.splitlines() if line.startswith(("[ERROR]", "[FATAL]"))]
     assert not found, "\n".join(found)
     assert status == 0

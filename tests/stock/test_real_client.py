@@ -97,7 +97,7 @@ def test_curl(node: Node, name: str) -> None:
     assert node.run("curl", "-sS", f"http://{name}/") == (0, f"served to {name}\n")
 
 
-def test_curl_of_a_name_that_is_not_there(node: Node) -> None:
+def test_curl_of_a_nonexistent_name(node: Node) -> None:
     if shutil.which("curl") is None:
         pytest.skip("there is no curl")
     status, printed = node.run("curl", "-sS", "http://nope/")

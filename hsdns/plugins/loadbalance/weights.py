@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from hsdns.cluster.pack import pack_address
+from hsdns.cluster.address import pack_address
 from hsdns.corefile.tree import CorefileError, Position
 from hsdns.plugin import Runtime
 from hsdns.wire.message import RR

@@ -336,7 +336,7 @@ def test_max_concurrent() -> None:
             assert await found.ask() == refused
             assert found.metric("coredns_forward_max_concurrent_rejects_total") == 1
             assert [(await task).rcode for task in waiting] == [Rcode.SERVFAIL] * 2
-            assert found.forward.routes[0].asked_now == 0
+            assert found.forward.routes[0].in_flight == 0
             assert (await found.ask()).rcode == Rcode.SERVFAIL
 
     asyncio.run(run())
@@ -435,7 +435,7 @@ def test_next(
         async with Forwarder(text, *served(*scripts), read_timeout=READ_TIMEOUT) as found:
             assert (await found.ask()).rcode == rcode
             assert found.asked() == asked
-            assert [route.asked_now for route in found.forward.routes] == [0, 0]
+            assert [route.in_flight for route in found.forward.routes] == [0, 0]
 
     asyncio.run(run())
 

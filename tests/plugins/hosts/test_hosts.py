@@ -225,7 +225,7 @@ def test_without_a_file_the_inline_lines_answer(tmp_path: Path) -> None:
         Hosts, f"hosts {missing} {{\n10.0.0.1 a.\n}}", warnings=warnings, validating=True
     )
     assert warnings == [
-        f"Corefile:2:7: hosts file {missing} does not exist; it is read once it does"
+        f"Corefile:2:7: hosts file {missing} does not exist yet; it is read when it does"
     ]
     runtime = FakeRuntime()
     finish(plugin.start(runtime))
@@ -342,7 +342,11 @@ def test_looks_after_each_period(hosts_file: Path, monkeypatch: pytest.MonkeyPat
             'Corefile:3:2: no name follows the address "10.0.0.1", the line is skipped',
             id="no-name",
         ),
-        pytest.param("hosts /", "Corefile:2:7: hosts file / is a folder; name a file", id="folder"),
+        pytest.param(
+            "hosts /",
+            "Corefile:2:7: hosts file / is a directory; write the path of a file",
+            id="folder",
+        ),
     ],
 )
 def test_warnings(text: str, warning: str) -> None:
@@ -379,7 +383,7 @@ def test_warnings(text: str, warning: str) -> None:
         ),
         pytest.param(
             "hosts {\n fallthrough_unsupported\n}",
-            'Corefile:2:1: property "fallthrough_unsupported" of hosts needs "fallthrough" beside it; add that line',
+            'Corefile:2:1: property "fallthrough_unsupported" of hosts has no effect without "fallthrough"; add it',
             id="unsupported-alone",
         ),
         pytest.param(

@@ -42,14 +42,14 @@ def line(text: str) -> Any:
             "zonal\nnoendpoints",
             {"zonal": True, "noendpoints": True},
             ZONES,
-            'Corefile:3:1: "zonal" needs the endpoints that "noendpoints" hides; remove one of the two',
+            'Corefile:3:1: "zonal" needs endpoints, but "noendpoints" disables them; remove one of the two',
             id="zonal without endpoints",
         ),
         pytest.param(
             "ttl 5\nmulticluster shared.local",
             {"multicluster": (Name.from_text("shared.local"),)},
             ZONES,
-            "Corefile:4:1: zone shared.local. of multicluster is none of the plugin's "
+            "Corefile:4:1: zone shared.local. of multicluster is not one of the plugin's zones "
             "(cluster.local. clusterset.local.); add it after the word kubernetes",
             id="multicluster elsewhere",
         ),
@@ -57,7 +57,7 @@ def line(text: str) -> Any:
             "ttl 5",
             {},
             (Name.from_text("10.in-addr.arpa"),),
-            "Corefile:2:1: kubernetes needs a zone that is not a reverse zone, for the names in PTR records; "
+            "Corefile:2:1: kubernetes needs a forward zone for the names in PTR records; "
             "add for example cluster.local",
             id="reverse zones alone",
         ),

@@ -32,7 +32,7 @@ class ApiUnderTest(Protocol):
 
     @property
     def token(self) -> str:
-        """The account's token as it is now."""
+        """The account's current token."""
 
     async def apply(self, *manifests: Manifest) -> None:
         """Add or replace objects."""
@@ -44,23 +44,23 @@ class ApiUnderTest(Protocol):
         """All objects of a kind, as JSON."""
 
     async def restart(self) -> None:
-        """Kill the server, and start it again on its port."""
+        """Kill the server and restart it on its port."""
 
     async def forget_history(self) -> None:
-        """Compact: a watch can no more go on from before."""
+        """Compact the history: a watch from an older resourceVersion is refused."""
 
     async def refuse_streams(self) -> None:
-        """Switch streaming lists off."""
+        """Disable streaming lists."""
 
     async def rotate_token(self) -> None:
-        """Give the account another token, and refuse the one before."""
+        """Give the account a new token; the old one is refused."""
 
     async def grant(self, plurals: Sequence[str], namespaces: Sequence[str] = ()) -> None:
-        """Let the account read these resources alone: everywhere, or in these namespaces."""
+        """Allow the account to read only these resources: everywhere, or in these namespaces."""
 
 
 class FakeUnderTest:
-    """The fake API server; a context."""
+    """The fake API server; a context manager."""
 
     authority = b""
 
@@ -81,7 +81,7 @@ class FakeUnderTest:
 
     @property
     def token(self) -> str:
-        """The account's token as it is now."""
+        """The account's current token."""
         return self.cluster.token or ""
 
     async def apply(self, *manifests: Manifest) -> None:
@@ -99,25 +99,25 @@ class FakeUnderTest:
         return self.cluster.objects(kind)
 
     async def restart(self) -> None:
-        """Kill the server, and start it again on its port."""
+        """Kill the server and restart it on its port."""
         await self._api.stop()
         await self._api.start()
 
     async def forget_history(self) -> None:
-        """Compact."""
+        """Compact the history."""
         self.cluster.compact()
 
     async def refuse_streams(self) -> None:
-        """Switch streaming lists off."""
+        """Disable streaming lists."""
         self.cluster.streaming = False
 
     async def rotate_token(self) -> None:
-        """Give the account another token."""
+        """Give the account a new token."""
         self.cluster.token = "second"
         self._api.cut_connections()
 
     async def grant(self, plurals: Sequence[str], namespaces: Sequence[str] = ()) -> None:
-        """Let the account read these resources alone."""
+        """Allow the account to read only these resources."""
         for resource in RESOURCES:
             self.cluster.revoke(resource.plural)
             if resource.plural in plurals:
@@ -125,7 +125,7 @@ class FakeUnderTest:
 
 
 class RealUnderTest:
-    """A real API server for one test; a context."""
+    """A real API server for one test; a context manager."""
 
     def __init__(self, api: RealApi) -> None:
         self._api = api
@@ -147,7 +147,7 @@ class RealUnderTest:
 
     @property
     def token(self) -> str:
-        """The account's token as it is now."""
+        """The account's current token."""
         return self._api.token
 
     async def apply(self, *manifests: Manifest) -> None:
@@ -167,34 +167,34 @@ class RealUnderTest:
         return await asyncio.to_thread(self._api.items, kind)
 
     async def restart(self) -> None:
-        """Kill the server, and start it again on its port."""
+        """Kill the server and restart it on its port."""
         await asyncio.to_thread(self._api.restart)
 
     async def restart_etcd(self) -> None:
-        """Kill etcd, and start it again."""
+        """Kill etcd and restart it."""
         await asyncio.to_thread(self._api.restart_etcd)
 
     async def forget_history(self) -> None:
-        """Compact."""
+        """Compact the history."""
         await asyncio.to_thread(self._api.compact)
 
     async def refuse_streams(self) -> None:
-        """Switch streaming lists off."""
+        """Disable streaming lists."""
         self._spoiled = True
         await asyncio.to_thread(self._api.refuse_streams, True)
 
     async def rotate_token(self) -> None:
-        """Give the account another token."""
+        """Give the account a new token."""
         await asyncio.to_thread(self._api.rotate_token)
 
     async def grant(self, plurals: Sequence[str], namespaces: Sequence[str] = ()) -> None:
-        """Let the account read these resources alone."""
+        """Allow the account to read only these resources."""
         self._spoiled = True
         await asyncio.to_thread(self._api.grant, plurals, namespaces)
 
 
 async def objects_of(api: ApiUnderTest) -> list[Object]:
-    """Read all objects that DNS is about; those that have not the form of their kind are left out."""
+    """Read all objects that matter for DNS; malformed ones are left out."""
     found: list[Object] = []
     for resource in RESOURCES:
         for item in await api.items(resource.kind):

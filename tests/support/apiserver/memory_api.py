@@ -20,7 +20,7 @@ SERVER = "https://192.0.2.1:6443"
 
 
 class MemoryApi:
-    """A Transport to a cluster.  `read_token` gives the token, anew after each 401; `up` False refuses connections."""
+    """A Transport to a cluster.  `read_token` reads the token, again after each 401; without `up` connections are refused."""
 
     def __init__(self, cluster: FakeCluster, read_token: Callable[[], str] | None = None) -> None:
         self.cluster = cluster
@@ -33,7 +33,7 @@ class MemoryApi:
 
     @asynccontextmanager
     async def get(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[MemoryAnswer]:
-        """Ask the cluster."""
+        """Send a request to the cluster."""
         if not self.up:
             raise Unreachable(f"{SERVER}: connection refused")
         if self._token is None and self._read_token is not None:
@@ -57,12 +57,12 @@ class MemoryApi:
         self.cut_connections()
 
     def cut_connections(self) -> None:
-        """Cut every answer that is under way."""
+        """Cut every response in progress."""
         for answer in list(self._answers):
             answer.cut()
 
     def is_idle(self) -> bool:
-        """Whether every answer that is under way waits for a change; what is due has been taken."""
+        """Whether every response in progress waits for a change, with no line due."""
         return all(answer.is_waiting for answer in self._answers)
 
 
@@ -110,12 +110,12 @@ class MemoryAnswer:
         return data[:limit].decode("utf-8", "replace")
 
     def cut(self) -> None:
-        """Cut the connection; what was not taken is lost."""
+        """Cut the connection; lines that were not taken are lost."""
         self._cut = True
         self._wake()
 
     def close(self) -> None:
-        """Leave the answer."""
+        """Close the response."""
         if isinstance(self._body, Watch):
             self._body.close()
 
@@ -128,7 +128,7 @@ class MemoryAnswer:
 
 
 class _AnyCase(dict[str, str]):
-    """Headers, looked up without regard to case."""
+    """Headers with case-insensitive names."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         super().__init__({name.lower(): text for name, text in headers.items()})

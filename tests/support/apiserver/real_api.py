@@ -1,4 +1,4 @@
-"""A real kube-apiserver with its etcd on loopback, for tests: started, killed, compacted, its rights taken away.
+"""A real kube-apiserver with its etcd on loopback, which tests start, kill and compact, and whose rights they change.
 
 Path: a test -> RealApi -> the programs in the folder that KUBEBUILDER_ASSETS names (the convention of envtest).
 Rule 1: nothing outlives the context; both processes are ended by the handles that started them.
@@ -30,16 +30,18 @@ USER: Final = "contract"
 DEADLINE: Final = 50.0  # seconds; a start takes five on an idle machine
 _PAUSE: Final = 0.05
 _ROLES: Final = "/apis/rbac.authorization.k8s.io/v1"
-_ANY_KEY: Final = {"key": "AA=="}  # one that is not there; the answer's header is what counts
+_ANY_KEY: Final = {
+    "key": "AA=="
+}  # one that does not exist; only the header of the response is used
 _READABLE: Final = tuple(kind for kind in KINDS if kind.name != "ServiceImport")
 
 
 class RealApiError(RuntimeError):
-    """The API server did not do what was asked; the message ends with what it said."""
+    """A request failed or a state was not reached; the message ends with the output."""
 
 
 def missing_assets() -> str:
-    """Say why there is no real API server to test on; "" where there is one."""
+    """Return why there is no real API server for tests; "" if there is one."""
     folder = os.environ.get(ASSETS)
     if not folder:
         return f"{ASSETS} names no folder with etcd and kube-apiserver"
@@ -48,7 +50,7 @@ def missing_assets() -> str:
 
 
 class RealApi:
-    """The API server; a context."""
+    """The API server; a context manager."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -79,7 +81,7 @@ class RealApi:
 
     @property
     def authority(self) -> bytes:
-        """The PEM that proves the server's certificate: it makes its own, with the authority behind it."""
+        """The CA in PEM that verifies the server's self-made certificate."""
         return (self._folder / "certs" / "apiserver.crt").read_bytes()
 
     # Objects.
@@ -93,7 +95,7 @@ class RealApi:
         status, found = self.ask("GET", path)
         if status == 404:
             return self._must("POST", collection, body)
-        # An address that the server has given out is kept where the manifest names none.
+        # An address that the server has assigned stays if the manifest names none.
         spec = dict(body.get("spec") or {})
         for field in ("clusterIP", "clusterIPs"):
             if kind.name == "Service" and field in (found.get("spec") or {}):
@@ -111,7 +113,7 @@ class RealApi:
         """Delete the object of this kind, namespace and name, a Namespace to the end."""
         path = _object_path(manifest)
         self._must("DELETE", path)
-        if manifest["kind"] == "Namespace":  # no controller empties it here
+        if manifest["kind"] == "Namespace":  # no controller finalizes it here
             found = self._must("GET", path)
             found["spec"]["finalizers"] = []
             self._must("PUT", f"{path}/finalize", found)
@@ -121,39 +123,39 @@ class RealApi:
         found: list[Manifest] = self._must("GET", _path(_kind_of({"kind": kind}), None))["items"]
         return found
 
-    # What happens to the cluster.
+    # Faults.
 
     def restart(self) -> None:
-        """Kill the API server (SIGKILL) and start it again on the same port."""
+        """Kill the API server (SIGKILL) and restart it on the same port."""
         self._kill("kube-apiserver")
         self._start_server()
 
     def restart_etcd(self) -> None:
-        """Kill etcd (SIGKILL) and start it again on its data; the API server goes on."""
+        """Kill etcd (SIGKILL) and restart it on its data; the API server keeps running."""
         self._kill("etcd")
         self._start_etcd()
         self._wait("the API server reaches etcd again", self._is_ready)
         self._wait("the API server reads from etcd again", lambda: bool(self.items("Namespace")))
 
     def compact(self) -> None:
-        """Make etcd forget its history, and the API server its own by a restart."""
+        """Compact the history of etcd, and clear that of the API server by a restart."""
         revision = self._etcd("/v3/kv/range", _ANY_KEY)["header"]["revision"]
         self._etcd("/v3/kv/compaction", {"revision": revision, "physical": True})
         self.restart()
 
     def refuse_streams(self, refused: bool) -> None:
-        """Switch streaming lists off, or on again, by a restart."""
+        """Disable streaming lists, or enable them again, by a restart."""
         self.streams = not refused
         self.restart()
 
     def rotate_token(self) -> None:
-        """Give USER another token; the one before is refused from now on (by a restart)."""
+        """Give USER a new token; the old one is refused, after a restart."""
         self.token = secrets.token_hex(16)
         self._write_tokens()
         self.restart()
 
     def grant(self, plurals: Sequence[str], namespaces: Sequence[str] = ()) -> None:
-        """Let USER list and watch these resources and no others: everywhere, or in these namespaces alone."""
+        """Allow USER to list and watch only these resources: everywhere, or in these namespaces."""
         everywhere = _rules(plurals if not namespaces else ())
         self._put_role(f"{_ROLES}/clusterroles", "ClusterRole", {"name": USER}, everywhere)
         for namespace in namespaces:
@@ -164,7 +166,7 @@ class RealApi:
             self._put_binding(f"{_ROLES}/namespaces/{namespace}/rolebindings", "Role", metadata)
         self._wait("the rights have changed", lambda: self._may_read(plurals, namespaces))
 
-    # How it is asked.
+    # Requests.
 
     def ask(self, method: str, path: str, body: Any = None, token: str = "") -> tuple[int, Any]:
         """Send one request, as the tests' own account unless a token is given."""
@@ -239,7 +241,7 @@ class RealApi:
             "--advertise-address=127.0.0.1",
             "--endpoint-reconciler-type=none",
             f"--cert-dir={certs}",
-            # It makes this key itself, before it looks for one to sign tokens with.
+            # It creates this key itself, before it reads the one for signing tokens.
             f"--service-account-key-file={certs / 'apiserver.key'}",
             f"--service-account-signing-key-file={certs / 'apiserver.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
@@ -266,7 +268,7 @@ class RealApi:
         return self.ask("GET", "/readyz")[0] == 200
 
     def _wait(self, what: str, is_so: Callable[[], bool]) -> None:
-        """Ask until it is so."""
+        """Poll until the condition holds; raise RealApiError."""
         deadline = time.monotonic() + DEADLINE
         while True:
             error = ""
@@ -281,7 +283,9 @@ class RealApi:
                     (self._folder / f"{name}.log").read_text(errors="replace")[-2000:]
                     for name in dead or PROGRAMS
                 ]
-                raise RealApiError("\n".join([f"waited in vain: {what}{error}", *printed]))
+                raise RealApiError(
+                    "\n".join([f"not within {DEADLINE:g} s: {what}{error}", *printed])
+                )
             time.sleep(_PAUSE)
 
     # Accounts and rights.
@@ -316,7 +320,7 @@ class RealApi:
             self._must("POST", path, binding)
 
     def _may_read(self, plurals: Sequence[str], namespaces: Sequence[str]) -> bool:
-        """Whether the rights are what was asked for, in the authorizer's own memory too."""
+        """Whether the rights have changed, also in the authorizer's cache."""
         for kind in _READABLE:
             wanted = kind.plural in plurals
             for namespace in namespaces if kind.namespaced else ():

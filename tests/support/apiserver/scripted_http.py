@@ -16,7 +16,7 @@ TLS_DATA = Path(__file__).parents[2] / "data" / "tls"
 
 
 class Said(NamedTuple):
-    """What is sent, and what becomes of the connection then."""
+    """Octets to send, and what happens to the connection then."""
 
     data: bytes
     then: Literal["keep", "close", "abort", "hang"] = "keep"
@@ -28,19 +28,19 @@ def said(
     then: Literal["keep", "close", "abort", "hang"] = "keep",
     *headers: str,
 ) -> Said:
-    """A complete answer."""
+    """A complete response."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
     return Said("\r\n".join(lines).encode() + body, then)
 
 
 def chunked(*chunks: bytes, then: Literal["keep", "close", "abort", "hang"] = "keep") -> Said:
-    """An answer in chunks; it ends after an empty one, and is cut short without."""
+    """A chunked response; it ends after an empty chunk, and is incomplete without one."""
     body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
     return Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body, then)
 
 
 def server_context(name: str = "server") -> ssl.SSLContext:
-    """The TLS side of a server: `server`, or `other-server` whose authority is another one."""
+    """The TLS context of a server: `server`, or `other-server` with another CA."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(TLS_DATA / f"{name}.pem", TLS_DATA / f"{name}.key")
     return context
@@ -120,13 +120,13 @@ class ScriptedServer:
             if answer.then in ("abort", "close"):
                 return
             if answer.then == "hang":
-                await reader.read()  # until the client leaves
+                await reader.read()  # until the client closes
                 return
 
     async def _tunnel(
         self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Be a proxy, if the test's answer to CONNECT says 200."""
+        """Act as a proxy if the test's response to CONNECT is 200."""
         answer = self._answer(head)
         writer.write(answer.data)
         await writer.drain()

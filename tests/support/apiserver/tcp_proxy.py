@@ -10,7 +10,7 @@ import asyncio
 
 
 class TcpProxy:
-    """Relays to a port of 127.0.0.1; a context."""
+    """Relays to a port of 127.0.0.1; a context manager."""
 
     def __init__(self, target: int) -> None:
         self.target = target
@@ -32,16 +32,16 @@ class TcpProxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def disable(self) -> None:
-        """Cut all connections, and each new one, until open()."""
+        """Reset all connections, and each new one, until enable()."""
         self.is_enabled = False
         self.cut_connections()
 
     def enable(self) -> None:
-        """Let connections through again."""
+        """Accept connections again."""
         self.is_enabled = True
 
     def cut_connections(self) -> None:
-        """Cut all connections."""
+        """Reset all connections."""
         for writer in list(self._writers):
             writer.transport.abort()
 
@@ -65,7 +65,7 @@ class TcpProxy:
         self._leave(there)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass on until one side ends; then end the other one too."""
+        """Relay until one side ends, then end the other."""
         try:
             while data := await reader.read(1 << 16):
                 writer.write(data)

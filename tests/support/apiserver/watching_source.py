@@ -21,21 +21,21 @@ from hsdns.apiserver.in_cluster import HOST, PORT, InCluster
 from hsdns.apiserver.reflector import Key
 from hsdns.apiserver.token_file import TokenFile
 from hsdns.apiserver.transport import Transport
-from hsdns.cluster.consistency import differences
 from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta
 from hsdns.cluster.source import Report, Surroundings
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.metrics import Registry
 from hsdns.sources.api_server import ApiServer, WatchOptions
 from tests.support.apiserver.api_under_test import ApiUnderTest, objects_of
 from tests.support.apiserver.tcp_proxy import TcpProxy
+from tests.support.cluster.differences import differences
 
 DEADLINE: Final = 60.0  # seconds until a state is reached; the longest pause of the source is 30
 ALL: Final = WatchOptions(pods=True)
 
 
 class Around:
-    """What a source is given of the world."""
+    """The surroundings of a source: clocks and metrics."""
 
     def __init__(self) -> None:
         self.random = Random(1)
@@ -51,14 +51,14 @@ class Around:
 
 
 class PlainAccess:
-    """The way to a server without TLS, with a token from a file."""
+    """Access to a server without TLS, with a token from a file."""
 
     def __init__(self, server: str, token: TokenFile) -> None:
         self.server = server
         self._token = token
 
     def check(self) -> list[str]:
-        """Miss nothing."""
+        """Report no problems."""
         return []
 
     async def current(self) -> Access:
@@ -66,12 +66,12 @@ class PlainAccess:
         return Access(self.server, authorization=self._token.authorization())
 
     def invalidate(self, access: Access) -> None:
-        """Read the token anew."""
+        """Read the token again."""
         self._token.invalidate()
 
 
 class Connect:
-    """The way to the server under test, as a pod has it where the server speaks TLS."""
+    """Access to the server under test, as in a pod if the server speaks TLS."""
 
     is_in_cluster = True
 
@@ -80,7 +80,7 @@ class Connect:
         self.write()
 
     def write(self) -> None:
-        """Put the files there that a pod would find."""
+        """Write the files of a pod's service account."""
         (self._folder / "token").write_text(self._api.token)
         if self._api.authority:
             (self._folder / "ca.crt").write_bytes(self._api.authority)
@@ -99,32 +99,32 @@ class Connect:
         return ApiClient(access, around.metrics, around.clock, warn)
 
     def check(self) -> list[str]:
-        """Miss nothing."""
+        """Report no problems."""
         return []
 
 
 class WatchingSource:
-    """A source that watches an API server through a gate, and the store that it fills."""
+    """A source that watches an API server through a proxy, and the store that it fills."""
 
     def __init__(self, api: ApiUnderTest, proxy: TcpProxy, folder: Path) -> None:
         self.api = api
         self.proxy = proxy
         self.log: list[str] = []
         self.rejected: list[str] = []
-        self.store = Store(time.time, self.log.append)
+        self.store = Store(StoreSettings(), wall=time.time, warn=self.log.append)
         self.connect = Connect(api, proxy.port, folder)
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, wanted: WatchOptions = ALL) -> None:
-        """Watch; return when everything has been read."""
+        """Start to watch; return when the store is synced."""
         source = ApiServer(self.connect, wanted, settle=lambda: None)
         source.reject = self._reject
         self._task = asyncio.create_task(source.watch(self._deliver, self._report, Around()))
         await self.until(lambda: self.store.synced, "the store is synced")
 
     async def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -137,7 +137,9 @@ class WatchingSource:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            raise AssertionError("\n".join([f"waited in vain: {what}", *self.log])) from None
+            raise AssertionError(
+                "\n".join([f"not within {DEADLINE:g} s: {what}", *self.log])
+            ) from None
 
     async def until_logged(self, pattern: str) -> str:
         """Wait for a line of the log."""
@@ -149,7 +151,7 @@ class WatchingSource:
         return found()[-1]
 
     async def until_equal(self, *, within: Sequence[str] = ()) -> None:
-        """Wait until the store is what the API server's objects make of an empty one."""
+        """Wait until the store equals a new one with the API server's objects."""
         objects = await objects_of(self.api)
         if within:
             objects = [each for each in objects if each.metadata.namespace in within]
@@ -157,7 +159,7 @@ class WatchingSource:
         await self.until_holds(objects)
 
     async def until_holds(self, objects: Sequence[Object]) -> None:
-        """Wait until the store is what these objects make of an empty one."""
+        """Wait until the store equals a new one with these objects."""
         assert objects, "nothing to compare with"
 
         def equal() -> bool:
@@ -172,7 +174,7 @@ class WatchingSource:
 
     def has(self, name: str) -> bool:
         """Whether a Service of namespace `one` is served."""
-        return (b"one", name.encode()) in self.store.services
+        return (b"one", name.encode()) in self.store.services.values
 
     def _deliver(self, events: Sequence[Event]) -> None:
         self.store.apply(events)

@@ -24,7 +24,7 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._received.put_nowait(exc)
 
     async def next(self) -> bytes:
-        """Wait for a datagram; raise what the kernel reports instead (a closed port)."""
+        """Wait for a datagram; raise the error that the kernel reports for a closed port."""
         received = await self._received.get()
         if isinstance(received, Exception):
             raise received
@@ -43,9 +43,9 @@ async def ask_udp(address: Address, wire: bytes) -> bytes:
 
 
 async def is_silent(address: Address, wire: bytes) -> bool:
-    """Send a datagram, then well-formed queries one after the other; tell whether only those are answered.
+    """Send a datagram, then well-formed queries in turn; return whether only those get replies.
 
-    That finds silence without waiting for a time: a server that answers at all answers nearly in order.
+    This needs no timeout: a server that replies at all does so nearly in order.
     """
     transport, datagrams = await _open(address)
     try:

@@ -13,7 +13,7 @@ from tests.support.coroutines.event_loops import DEADLINE, until
 
 
 class UdpClient:
-    """A UDP socket that waits without blocking the loop; a context."""
+    """A UDP socket that waits without blocking the loop; a context manager."""
 
     def __init__(self, family: socket.AddressFamily = socket.AF_INET) -> None:
         self.sock = socket.socket(family, socket.SOCK_DGRAM)
@@ -48,7 +48,7 @@ class UdpClient:
 
 
 class TcpClient:
-    """A TCP connection that sends and receives frames; an asynchronous context."""
+    """A TCP connection that sends and receives frames; an asynchronous context manager."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
@@ -71,7 +71,7 @@ class TcpClient:
             return await self.reader.readexactly(size)
 
     async def has_ended(self) -> bool:
-        """Whether the server has closed, with nothing more sent."""
+        """Whether the server closes the connection without sending more."""
         try:
             async with asyncio.timeout(DEADLINE):
                 return await self.reader.read(1) == b""

@@ -19,10 +19,11 @@ from tests.support.cluster.objects import namespace, upserts
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.runtime import FakeRuntime
+from tests.support.servers.scripted_source import ScriptedSource
 
 
 class Cluster:
-    """A kubernetes plugin over objects, asked without sockets; `existing` namespaces have an object."""
+    """A started kubernetes plugin over objects, asked without sockets; `existing` namespaces have an object."""
 
     def __init__(
         self,
@@ -34,12 +35,14 @@ class Cluster:
         **options: Any,
     ) -> None:
         values = read_properties([], Kubernetes.PROPERTIES) | options
+        values |= {"source": ScriptedSource([], synced=False), "startup_timeout": 0.0}
         names = tuple(map(Name.from_text, zones.split()))
         self.plugin = Kubernetes(names, values)
         self.runtime = FakeRuntime()
-        self.plugin._runtime = self.runtime
-        self.plugin._following.serve_for(self.runtime)
-        self.plugin.answers.serve_at(local)
+        self.runtime.addresses = list(local)
+        finish(self.plugin.start(self.runtime))
+        for coro in self.runtime.spawned.values():
+            coro.close()
         self.apply(*upserts(*map(namespace, existing)), *upserts(*objects))
         if synced:
             self.apply(Synced())

@@ -1,4 +1,4 @@
-"""Starts a program in a root of its own as a container's runtime does: its own network, a read-only root, few rights.
+"""Runs a program as a container runtime does: network namespace, read-only root, few capabilities.
 
 Path: tests/deploy -> run() -> unshare -> this file as a program -> the program in the root.
 Rule 1: the last steps are those of runc, in its order: bounding set, user, capabilities as permitted and effective,
@@ -39,18 +39,18 @@ _NOROOT: Final = 0b11  # the bit and its lock
 _CAPABILITY_VERSION_3: Final = 0x20080522
 
 
-class Ran(NamedTuple):
-    """What a program in the root did."""
+class Outcome(NamedTuple):
+    """The outcome of a program in the container."""
 
     status: int  # as subprocess has it
     output: str
-    replies: list[str]  # in hexadecimal, "" where none came
+    replies: list[str]  # in hexadecimal, "" without a reply
     pages: list[str]
     process: dict[str, str]  # lines of /proc/PID/status
 
 
-def refused() -> str:
-    """Say why namespaces cannot be made here; "" where they can."""
+def refusal() -> str:
+    """Return why namespaces cannot be created here; "" if they can."""
     if shutil.which("unshare") is None:
         return "unshare is not installed"
     found = subprocess.run(
@@ -68,8 +68,8 @@ def run(
     queries: Sequence[bytes] = (),
     port: int = 53,
     pages: Sequence[tuple[int, str]] = (),
-) -> Ran:
-    """Run a program of the root, which with `queries` is a server that is asked and then stopped.
+) -> Outcome:
+    """Run a program in the container; with `queries` it is a server that gets them and is then stopped.
 
     `may_bind`: whether the container was given NET_BIND_SERVICE.
     """
@@ -91,11 +91,11 @@ def run(
         cwd="/",
     )
     assert found.returncode == 0, found.stderr
-    return Ran(**json.loads(found.stdout))
+    return Outcome(**json.loads(found.stdout))
 
 
 def with_root_rights(words: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Run a program as a root who may set capabilities, if only in a namespace; raise AssertionError if it fails."""
+    """Run a program as root that may set capabilities, if only in a namespace; raise AssertionError if it fails."""
     inside = [] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user"]
     found = subprocess.run(
         [*inside, *words],
@@ -144,7 +144,7 @@ def _main(task: dict[str, Any]) -> None:
             for number in (1, 2):
                 os.dup2(theirs, number)
             _become(task)
-        except BaseException as error:  # of a forked child nothing may go on
+        except BaseException as error:  # a forked child must not return to the caller
             os.write(2, f"the container was not started: {error!r}\n".encode())
         os._exit(127)
     os.close(theirs)
@@ -181,12 +181,12 @@ def _become(task: dict[str, Any]) -> None:
 
 
 def _is_single_user() -> bool:
-    """Whether this namespace knows one user alone."""
+    """Whether this namespace has a single user."""
     return Path("/proc/self/uid_map").read_text().split()[2] == "1"
 
 
 def _watch(task: dict[str, Any], child: int, output: int) -> dict[str, Any]:
-    """Ask the child and stop it, or wait until it ends."""
+    """Query the child and stop it, or wait until it ends."""
     replies, pages, process = [], [], {}
     if task["queries"]:
         address = ("127.0.0.1", task["port"])
@@ -210,7 +210,7 @@ def _watch(task: dict[str, Any], child: int, output: int) -> dict[str, Any]:
 
 
 def _wait_listening(address: tuple[str, int], child: int) -> bool:
-    """Wait until the child takes connections; False if it ends, or does not in time (then it is killed)."""
+    """Wait until the child accepts connections; False if it ends, or after the deadline, when it is killed."""
     deadline = time.monotonic() + DEADLINE
     while time.monotonic() < deadline:
         if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:

@@ -25,14 +25,14 @@ NEEDED = ("unshare", "nsenter", "mount", "ip", "openssl")
 
 
 class NodeError(RuntimeError):
-    """What the process, or a server in it, says went wrong."""
+    """An error that the process, or a server in it, reports."""
 
 
 class Node:
-    """A process of namespaces; a context."""
+    """A process in its own namespaces; a context manager."""
 
     def __enter__(self) -> Self:
-        self._folder = tempfile.mkdtemp(prefix="hsdns-site-")
+        self._folder = tempfile.mkdtemp(prefix="hsdns-node-")
         spread = ("unshare", "--user", "--map-root-user", "--net", "--mount")
         self._process = subprocess.Popen(
             [*spread, sys.executable, "-m", "tests.support.namespaces.node_process", self._folder],
@@ -51,38 +51,38 @@ class Node:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._process.communicate()  # closes its input, with which it ends
-        os.rmdir(self._folder)  # never more than this: in the process's eyes it leads to /etc
+        self._process.communicate()  # closes its input, which ends it
+        os.rmdir(self._folder)  # never its content: in the process's namespace it leads to /etc
 
     def do(self, what: str, **words: Any) -> dict[str, Any]:
-        """Say a command and take its answer; raise SiteError."""
+        """Send a command and return its result; raise NodeError."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": what, **words}) + "\n")
         self._process.stdin.flush()
         return self._answer()
 
     def start(self, command: list[str], files: dict[str, str]) -> None:
-        """Start a server in place of the one before, with these files under /etc."""
+        """Replace the running server by a new one, with these files under /etc."""
         self.do("start", command=command, files=files)
 
     def ask(self, address: tuple[str, int], wire: bytes, protocol: str = "udp") -> bytes:
-        """Ask the server."""
+        """Query the server."""
         host, port = address
         found = self.do("ask", host=host, port=port, wire=wire.hex(), protocol=protocol)
         return bytes.fromhex(found["reply"])
 
     def get(self, url: str) -> tuple[int, str]:
-        """Status and body of a page of the server."""
+        """Return status and body of an HTTP page of the server."""
         found = self.do("get", url=url)
         return found["status"], found["body"]
 
     def run(self, *command: str) -> tuple[int, str]:
-        """Status and output of a program in a pod."""
+        """Run a program in a pod; return its status and output."""
         found = self.do("run", command=list(command))
         return found["status"], found["printed"]
 
     def stop(self) -> tuple[int, str]:
-        """End the server; its status, and what it printed."""
+        """End the server; return its status and output."""
         found = self.do("stop")
         return found["status"], found["printed"]
 
@@ -99,7 +99,7 @@ class Node:
 
 
 def open_node() -> Node:
-    """Open a site, for a fixture to close; where that is refused skip the test, or fail it where CI can."""
+    """Open a node, which the fixture closes; skip the test if namespaces are refused, or fail it if they are required."""
     reason = ""
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:

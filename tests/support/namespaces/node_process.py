@@ -1,6 +1,6 @@
-"""A node of a cluster in namespaces of its own: where a stock Corefile finds the paths and addresses that it names.
+"""A node of a cluster in its own namespaces, with the paths and addresses that stock Corefiles name.
 
-Path: site.py starts it -> an API server, upstreams and a web server here, on one side of a veth pair; the server under
+Path: node.py starts it -> an API server, upstreams and a web server here, on one side of a veth pair; the server under
 test and its clients on the other.
 
     unshare --user --map-root-user --net --mount python -m tests.support.site_process FOLDER
@@ -16,7 +16,7 @@ it failed; it ends with its input, and with it everything that it started.
 
 Rule 1: nothing outside of the namespaces is changed.  What is written is in a tmpfs on the empty FOLDER, which goes with
         the namespaces: nothing is removed, because the folder also holds the way to the real /etc.
-Rule 2: the server and the programs see the network of a pod: eth0 with NODE, and what is behind GATEWAY.
+Rule 2: the server and the programs see the network of a pod: eth0 with SERVER_ADDRESS, and the networks behind GATEWAY.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from loadtest.apiserver.fake_api import FakeApi
 from tests.support.clients.exchange import ask_tcp, ask_udp
 from tests.support.upstreams.dns_upstream import Answer, answer, serve
 
-SERVER_ADDRESS: Final = "10.244.0.2"  # where the server is
+SERVER_ADDRESS: Final = "10.244.0.2"  # of the server
 GATEWAY: Final = "10.244.0.1"  # this side
 CLUSTER_DNS: Final = ("10.96.0.10", "169.254.20.10")  # more addresses of the server's side
 API: Final = "10.96.0.1"
 WEB: Final = "10.96.0.80"  # the ClusterIP of `web`, as if kube-proxy led here
-# What answers at port 53 of this side: the node's own resolver, a stub domain's, the cluster's DNS behind NodeLocal's.
+# DNS servers on this side: the node's resolver, that of a stub domain, the cluster's DNS behind NodeLocal DNSCache.
 UPSTREAMS: Final = ("192.0.2.53", "10.150.0.1", "10.96.0.11")
 TLS_UPSTREAM: Final = "192.0.2.54"
 TLS_NAME: Final = "dns.example.org"
@@ -53,15 +53,15 @@ OWN: Final = (
     "coredns",
     "pki",
     "Corefile",
-)  # in /etc: what Corefiles name, beside what every program needs
-BANNER: Final = "CoreDNS-1.14.7"  # both servers print it once they serve
+)  # in /etc: the files that Corefiles name, beside those that every program needs
+BANNER: Final = "CoreDNS-1.14.7"  # both servers print it when they start to serve
 START_DEADLINE: Final = 20.0  # seconds; a start takes half a second on an idle machine
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 CLUSTER: Final = Path(__file__).resolve().parents[2] / "stock" / "cluster.yaml"
 
 
 class Node:
-    """The namespaces and what runs in them."""
+    """The namespaces and the servers in them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -73,14 +73,14 @@ class Node:
         self._stack = contextlib.AsyncExitStack()
 
     async def open(self) -> None:
-        """Make everything; raise RuntimeError where a program refuses."""
+        """Create everything; raise RuntimeError if a program fails."""
         self._mount()
         self._connect()
         self._certify()
         await self._serve()
 
     async def close(self) -> None:
-        """End what runs; the mounts and addresses go with the process."""
+        """End all servers; the mounts and addresses end with the process."""
         await self.stop()
         await self._stack.aclose()
         if self._holder is not None and self._holder.stdin is not None:
@@ -88,7 +88,7 @@ class Node:
             self._holder.wait()
 
     async def start(self, command: list[str], files: dict[str, str]) -> dict[str, Any]:
-        """Start a server with these files under /etc; wait until it says that it serves."""
+        """Start a server with these files under /etc; wait until it prints the banner."""
         await self.stop()
         for path in sorted((self._etc / "coredns").rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
@@ -118,12 +118,12 @@ class Node:
         return {}
 
     async def ask(self, host: str, port: int, wire: str, protocol: str) -> dict[str, Any]:
-        """Ask the server."""
+        """Query the server."""
         asker = ask_tcp if protocol == "tcp" else ask_udp
         return {"reply": (await asker((host, port), bytes.fromhex(wire))).hex()}
 
     async def get(self, url: str) -> dict[str, Any]:
-        """Ask one of its HTTP pages."""
+        """Get one of its HTTP pages."""
         async with aiohttp.ClientSession() as session, session.get(url) as response:
             return {"status": response.status, "body": await response.text()}
 
@@ -156,7 +156,7 @@ class Node:
         return (self._folder / "log").read_text()
 
     def _inside(self) -> tuple[str, ...]:
-        """What puts a command on the other side of the veth pair; it replaces itself, so signals reach the command."""
+        """The prefix that runs a command on the other side of the veth pair; nsenter execs it, so it gets the signals."""
         assert self._holder is not None
         return "nsenter", f"--net=/proc/{self._holder.pid}/ns/net"
 
@@ -182,7 +182,7 @@ class Node:
         _call("mount", "-t", "tmpfs", "none", str(Path("/var/run").resolve()))
 
     def _connect(self) -> None:
-        # It ends with its input, so nothing is left where this process is killed.
+        # It ends with its input, so nothing remains if this process is killed.
         self._holder = subprocess.Popen(
             ["unshare", "--net", "sh", "-c", "echo ready; cat"],
             stdin=subprocess.PIPE,
@@ -206,10 +206,10 @@ class Node:
             _ip("route", "add", f"{address}/32", "via", SERVER_ADDRESS)
 
     def _certify(self) -> None:
-        """Make the certificate of the API server and of the upstream that speaks TLS; it signs itself."""
+        """Create the self-signed certificate of the API server and of the upstream with TLS."""
         names = f"subjectAltName=IP:{API},DNS:{TLS_NAME}"
         command = (
-            *("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=site"),
+            *("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=node"),
             *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-addext", names),
             *("-keyout", str(self._folder / "key.pem"), "-out", str(self._certificate)),
         )
@@ -250,7 +250,7 @@ async def _welcome(request: web.Request) -> web.Response:
 
 
 def scripted(host: str, way: str) -> Answer:
-    """What an upstream says: a few names, and of any `which.` which one it is and how it was asked."""
+    """Make the script of an upstream: some names, and for `which.` its address and the protocol of the query."""
     known = {
         ("www.example.org.", 1): answer("www.example.org. 300 IN A 192.0.2.80"),
         ("9.2.0.192.in-addr.arpa.", 12): answer("9.2.0.192.in-addr.arpa. 300 IN PTR nine.example.org."),
@@ -278,7 +278,7 @@ def _ip(*words: str, inside: tuple[str, ...] = ()) -> None:
 
 
 def _call(*command: str) -> None:
-    """Run a program to its end; raise RuntimeError with what it printed."""
+    """Run a program to its end; raise RuntimeError with its output if it fails."""
     found = subprocess.run(command, capture_output=True, text=True, timeout=30)
     if found.returncode:
         raise RuntimeError(f"{' '.join(command)}: {found.stdout}{found.stderr}".strip())
@@ -294,10 +294,10 @@ async def main() -> None:
         sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()
 
-    site = Node(Path(sys.argv[1]))
+    node = Node(Path(sys.argv[1]))
     try:
         try:
-            await site.open()
+            await node.open()
         except Exception as error:
             say({"error": f"{type(error).__name__}: {error}"})
             return
@@ -305,11 +305,11 @@ async def main() -> None:
         while line := await reader.readline():
             asked = json.loads(line)
             try:
-                say(await getattr(site, asked.pop("do"))(**asked))
+                say(await getattr(node, asked.pop("do"))(**asked))
             except Exception as error:
                 say({"error": f"{type(error).__name__}: {error}"})
     finally:
-        await site.close()
+        await node.close()
 
 
 if __name__ == "__main__":

@@ -107,14 +107,14 @@ def reply(
 
 
 class Answers:
-    """A `next` that gives scripted replies, the last one again and again, and keeps what it was asked."""
+    """A `next` that returns scripted replies, the last one repeatedly, and records the requests."""
 
     def __init__(self, *replies: Reply) -> None:
         self.replies = list(replies)
         self.requests: list[Request] = []
 
     async def __call__(self, request: Request) -> Reply:
-        """Answer as a handler below would."""
+        """Return the next scripted reply."""
         self.requests.append(request)
         return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
 

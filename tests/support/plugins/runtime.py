@@ -17,7 +17,7 @@ from hsdns.wire.message import Reply
 
 
 class Spawned:
-    """A coroutine that waits to be stepped, as a task that can be cancelled."""
+    """A coroutine for the test to run, with the interface of a task that can be cancelled."""
 
     def __init__(self, coro: Coroutine[Any, Any, Any]) -> None:
         self.coro = coro
@@ -31,7 +31,7 @@ class FakeRuntime:
     """chain.Runtime with a scripted clock, seeded chance and a record of what was asked of it.
 
     `time` is what clock() answers and `wall_time` what wall() does; `http` maps addresses to their paths; `failures`
-    are the reasons given to fail(); `resolver` answers resolve().  spawn() makes a task where a loop runs (kept in
+    are the reasons passed to fail(); `resolver` answers resolve().  spawn() makes a task where a loop runs (kept in
     `tasks`), else it keeps the coroutine in `spawned` for the test to step or close.
     """
 
@@ -73,12 +73,12 @@ class FakeRuntime:
         return task
 
     def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
-        """Make a task, or keep the coroutine where no loop runs; whoever cancels that closes it."""
+        """Make a task, or keep the coroutine where no loop runs; its cancel() closes it."""
         made = self.spawn(coro, name)
         return made if isinstance(made, asyncio.Task) else Spawned(coro)
 
     def names_answered_first_changed(self) -> None:
-        """Count that a handler said so."""
+        """Count the call."""
         self.claim_changes += 1
 
     async def resolve(self, request: Request) -> Reply:
@@ -86,7 +86,7 @@ class FakeRuntime:
         return self.resolver(request)
 
     def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
-        """Keep what was asked to be served."""
+        """Record the pages."""
         self.http.setdefault(address, {}).update(paths)
 
     def local_addresses(self, servers: Sequence[str]) -> list[str]:
@@ -94,17 +94,17 @@ class FakeRuntime:
         return self.addresses
 
     async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Tell whether the condition holds; where it does not, let so many seconds of scripted time pass."""
+        """Return whether the condition holds; if not, advance the scripted time by `seconds`."""
         if not condition():
             self.time += seconds
         return condition()
 
     def readiness(self) -> Readiness:
-        """What plugins say, as scripted."""
+        """The scripted readiness of plugins."""
         return Readiness(self.unready, self.relapsed, self.remarks)
 
     def fail(self, reason: str) -> None:
-        """Keep the reason."""
+        """Record the reason."""
         self.failures.append(reason)
 
     async def reload_if_changed(self) -> None:
@@ -121,5 +121,5 @@ class FakeRuntime:
 
 
 def as_runtime(fake: FakeRuntime) -> Runtime:
-    """The fake as what it stands for; mypy checks here that it has every method."""
+    """Return the fake as a Runtime; here mypy checks that it has every method."""
     return fake

@@ -25,7 +25,7 @@ def directives(text: str) -> list[Directive]:
 def make_block(
     zones: Sequence[str] = (".",), warnings: list[str] | None = None, *, validating: bool = False
 ) -> Block:
-    """Make a server block's facts; `warnings` collects what a setup warns about."""
+    """Make the Block of a server block; `warnings` collects the warnings of a setup."""
     return Block(
         zones=tuple(Name.from_text(zone) for zone in zones),
         servers=("dns://:53",) * len(zones),
@@ -49,7 +49,7 @@ def set_up(
 
 
 def setup_error(plugin: type[Plugin], text: str) -> str:
-    """The sentence with which a setup refuses these lines; AssertionError where it takes them."""
+    """The error of a setup with these lines; AssertionError if it accepts them."""
     try:
         set_up(plugin, text)
     except CorefileError as error:

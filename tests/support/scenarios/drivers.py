@@ -23,7 +23,7 @@ CLIENT = Endpoint("127.0.0.1", 40000)
 
 
 class MemoryDriver:
-    """The message path without sockets; an asynchronous context."""
+    """The message path without sockets; an asynchronous context manager."""
 
     settles = False  # feed() returns when the store has taken the change
 
@@ -44,7 +44,7 @@ class MemoryDriver:
         await self._runtime.cancel()
 
     async def ask(self, wire: bytes, protocol: str) -> bytes:
-        """Ask; raise AssertionError on silence."""
+        """Send a query; raise AssertionError without a reply."""
         reply = await self._answer(wire, protocol)
         assert reply is not None, "the reply is silence"
         return reply
@@ -54,12 +54,12 @@ class MemoryDriver:
         return await self._answer(wire, "udp") is None
 
     async def apply(self, event: Event) -> None:
-        """Let the cluster change."""
+        """Change the cluster."""
         for source in self._sources:
             source.feed(event)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self._runtime.now += seconds
 
     async def _answer(self, wire: bytes, protocol: str) -> bytes | None:
@@ -68,7 +68,7 @@ class MemoryDriver:
 
 
 class SocketDriver:
-    """The whole server on loopback; an asynchronous context."""
+    """The whole server on loopback; an asynchronous context manager."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.address = ("127.0.0.1", free_port())
@@ -91,7 +91,7 @@ class SocketDriver:
         await self._server.close()
 
     async def apply(self, event: Event) -> None:
-        """Let the cluster change."""
+        """Change the cluster."""
         for source in self._sources:
             source.feed(event)
 
@@ -109,7 +109,7 @@ def _assemble(
     sources = []
     for plugin in configuration.plugins:
         if isinstance(plugin, Kubernetes):
-            plugin._following.source = source = ScriptedSource(
+            plugin.watch.source = source = ScriptedSource(
                 scenario.objects, synced="unsynced" not in scenario.needs
             )
             sources.append(source)

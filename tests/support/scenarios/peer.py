@@ -40,7 +40,7 @@ def prepare_corefile(
     bind: str | None,
     upstream_port: int,
 ) -> str:
-    """Put in what a run needs and a scenario leaves out.
+    """Add what a run needs and a scenario omits.
 
     `kubernetes` is a line for the body of each kubernetes directive, `http` the addresses of ready, health and
     prometheus where they stand without one; `ready` is added to the first block that has none.
@@ -74,7 +74,7 @@ def prepare_corefile(
 
 
 class Peer:
-    """CoreDNS, answering one scenario; an asynchronous context."""
+    """CoreDNS, for one scenario; an asynchronous context manager."""
 
     def __init__(self, binary: str, scenario: Scenario) -> None:
         self._binary = binary
@@ -108,7 +108,7 @@ class Peer:
         self._folder.cleanup()
 
     async def apply(self, event: Event) -> None:
-        """Let the cluster change."""
+        """Change the cluster."""
         for verb, manifest in event.changes:
             if verb == "delete":
                 self._api.delete(manifest)
@@ -157,7 +157,7 @@ class Peer:
                 await asyncio.sleep(_PAUSE)
 
     async def _wait_listening(self, deadline: float) -> None:
-        """Ask over TCP, then over UDP, until something answers: the two open one after the other."""
+        """Query over TCP, then over UDP, until each replies: CoreDNS opens one after the other."""
         for ask in (ask_tcp, ask_udp):
             while True:
                 self._check(deadline)

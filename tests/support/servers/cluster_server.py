@@ -19,11 +19,11 @@ from tests.support.coroutines.event_loops import DEADLINE
 from tests.support.servers.memory_server import ask
 from tests.support.servers.scripted_source import ScriptedSource
 
-WAYS = ("udp", "tcp", "unusual")  # the last one is a query that no table is asked for
+WAYS = ("udp", "tcp", "unusual")  # the last one is UDP with a query that bypasses the answer table
 
 
 class ClusterServer:
-    """The server of a Corefile; an asynchronous context.
+    """The server of a Corefile; an asynchronous context manager.
 
     In the Corefile PORT stands for the port, HTTP for a free one.  `objects` are in the cluster at every start.
     """
@@ -52,7 +52,7 @@ class ClusterServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it is asked."""
+        """Its address for queries."""
         return "127.0.0.1", self.port
 
     def write(self, text: str) -> None:
@@ -60,13 +60,13 @@ class ClusterServer:
         self.path.write_text(text.replace("PORT", str(self.port)).replace("HTTP", str(self.http)))
 
     def apply(self, *events: Event) -> None:
-        """Let something happen in the cluster, one step."""
+        """Apply events to the cluster, in one batch."""
         for source in self._sources:
             assert source._deliver is not None, "loaded"
             source._deliver(events)
 
     def value(self, name: str, kind: str = "counter") -> dict[tuple[str, ...], float]:
-        """What a metric says now."""
+        """The values of a metric by its labels."""
         self.server.metrics.fold()
         found: dict[tuple[str, ...], float] = getattr(self.server.metrics, kind)(
             name, "", ("",)
@@ -74,11 +74,11 @@ class ClusterServer:
         return dict(found)
 
     def total(self, name: str) -> float:
-        """What a counter says now, all labels together."""
+        """The sum of a counter over all labels."""
         return sum(self.value(name).values())
 
     def hits(self) -> float:
-        """How many questions tables have answered."""
+        """The number of queries answered from tables."""
         found = self.value("hsdns_table_lookups_total")
         return sum(count for labels, count in found.items() if labels[1] in ("hit", "region"))
 
@@ -87,14 +87,14 @@ class ClusterServer:
         self._sources = []
         for plugin in found.plugins:
             if isinstance(plugin, Kubernetes):
-                plugin._following.source = source = ScriptedSource([], synced=True)
+                plugin.watch.source = source = ScriptedSource([], synced=True)
                 source._events = [Upserted(each) for each in self.objects]
                 self._sources.append(source)
         return found
 
 
 class BlockingClient:
-    """Asks in one of WAYS and waits; to be used in a thread, so that it does not take turns with the server."""
+    """Sends queries in one of WAYS and blocks; for use in a thread, so that it does not block the server."""
 
     def __init__(self, address: tuple[str, int], way: str) -> None:
         self._way = way
@@ -115,7 +115,7 @@ class BlockingClient:
         self._number = (self._number + 1) % 65536
         wire = ask(question, query_id=self._number, **options)
         if self._way == "unusual":
-            wire = wire[:2] + bytes((wire[2] | 0x04,)) + wire[3:]  # AA means nothing in a query
+            wire = wire[:2] + bytes((wire[2] | 0x04,)) + wire[3:]  # AA has no meaning in a query
         if self._way != "tcp":
             self._sock.send(wire)
             reply = self._sock.recv(65535)

@@ -66,7 +66,7 @@ class MemoryRuntime(ScriptedRuntime):
 
 
 class MemoryServer:
-    """One listener."""
+    """The server."""
 
     def __init__(
         self,
@@ -82,12 +82,9 @@ class MemoryServer:
         self.runtime = MemoryRuntime(self.configuration, twin)
         self.plugins = [each for each in self.configuration.plugins if isinstance(each, Kubernetes)]
         for plugin in self.plugins:
-            plugin._following.source, plugin._startup_timeout = (
-                ScriptedSource([], synced=False),
-                0.0,
-            )
+            plugin.watch.source, plugin._startup_timeout = ScriptedSource([], synced=False), 0.0
             if twin is not None:
-                plugin._following.names = twin.ClusterNames()
+                plugin.watch.names = twin.ClusterNames()
         for name in ORDER:
             for each in self.configuration.plugins:
                 if each.name == name:
@@ -111,12 +108,12 @@ class MemoryServer:
         return found
 
     def apply(self, *events: Event) -> None:
-        """Let something happen in the cluster, one step."""
+        """Apply events to the cluster, in one batch."""
         for plugin in self.plugins:
             plugin.store.apply(events)
 
     def from_table(self, wire: bytes, protocol: str = "udp", *, v6: bool = False) -> bytes | None:
-        """What the table says; over UDP cut to the client's size.  Datagrams has the door for UDP itself."""
+        """The reply of the table; over UDP truncated to the client's size.  TableOverUdp asks it over a socket."""
         try:
             limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(decode(wire))
         except BadQuery:  # what cannot be decoded has no size of its own
@@ -128,7 +125,7 @@ class MemoryServer:
     def from_chain(
         self, wire: bytes, protocol: str = "udp", *, stores: bool = True, client: Endpoint = CLIENT
     ) -> bytes | None:
-        """What the chain says; its answer is learned, or not."""
+        """The reply of the chain, which is stored in the answer table or not."""
         runtime = self.runtime
         processor = (runtime.processors if stores else runtime.without_tables)[self.server]
         known = processor.writer
@@ -143,15 +140,15 @@ class MemoryServer:
         return reply
 
     def stores(self, question: str, **options: Any) -> bool:
-        """Tell whether the table answers a question by itself, after the chain did so once or twice."""
+        """Whether the table answers a question after the chain has answered it twice."""
         wire = ask(question, **options)
         self.from_chain(wire)
-        self.from_chain(wire)  # the first NXDOMAIN of a region is its template
+        self.from_chain(wire)  # the first NXDOMAIN of a negative zone is its template
         return self.from_table(wire) is not None
 
 
 class _StoringOnly:
-    """A writer whose table finds nothing, but stores."""
+    """A writer whose table stores replies, but finds none."""
 
     def __init__(self, writer: AnswerTableWriter) -> None:
         self.dependencies = writer.dependencies
@@ -160,7 +157,7 @@ class _StoringOnly:
 
     @staticmethod
     def lookup(*_: object, **__: object) -> None:
-        """Know nothing."""
+        """Find nothing."""
 
 
 def ask(question: str, *, query_id: int = 7, flags: int = RD, **options: Any) -> bytes:
@@ -177,7 +174,7 @@ def ask(question: str, *, query_id: int = 7, flags: int = RD, **options: Any) ->
 
 
 def cluster_objects(*objects: Object, namespaces: Sequence[str] = ("default",)) -> list[Object]:
-    """Objects behind the namespaces that they are in."""
+    """The objects, after the namespaces that they are in."""
     return [
         *(Namespace(ObjectMeta(name=name, resource_version="1")) for name in namespaces),
         *objects,

@@ -28,7 +28,7 @@ KINDS: dict[str, Any] = {
 
 
 class ScriptedSource:
-    """A cluster.source.Source that is told what happens; a copy of the cluster for each kubernetes block."""
+    """A cluster.source.Source with scripted events; each kubernetes block has its own."""
 
     def __init__(self, manifests: Sequence[Manifest], *, synced: bool) -> None:
         self._events: list[objects.Event] = [Upserted(_object(manifest)) for manifest in manifests]
@@ -41,24 +41,24 @@ class ScriptedSource:
         raise NotImplementedError
 
     def check(self) -> list[str]:
-        """Miss nothing."""
+        """Report no problems."""
         return []
 
     def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver the cluster, unless the scenario begins before that."""
+        """Deliver the objects, unless the scenario begins unsynced."""
         self._deliver = deliver
         if self._synced:
             deliver([*self._events, Synced()])
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
-        """Wait for nothing: feed() delivers."""
+        """Do nothing: feed() delivers."""
 
     def silence(self, now: float) -> float:
-        """Never unsure: the scenario is the cluster."""
+        """Always in contact: the scenario is the cluster."""
         return 0.0
 
     def feed(self, event: Event) -> None:
-        """Deliver what has changed, in one batch."""
+        """Deliver the changes of an event, in one batch."""
         assert self._deliver is not None, "loaded"
         if event.synced:
             self._deliver([*self._events, Synced()])

@@ -15,7 +15,7 @@ DEADLINE = 30.0  # seconds
 
 
 class TableOverUdp:
-    """A bound socket with a batch of a twin, and a client; a context."""
+    """A server socket with a batch of a twin, and a client socket; a context manager."""
 
     def __init__(self, twin: ModuleType) -> None:
         self._twin = twin
@@ -37,10 +37,10 @@ class TableOverUdp:
 
     @property
     def address(self) -> bytes:
-        """The client's, as the kernel writes it."""
+        """The client's address in the kernel's format."""
         return write_address(socket.AF_INET, self._client.getsockname())
 
     def ask(self, table: Any, wire: bytes) -> bytes | None:
-        """The reply; None where the table leaves the query to the chain."""
+        """The reply; None if the table has none."""
         self._client.send(wire)
         return None if self._batch.serve(table) else self._client.recv(65535)

@@ -15,7 +15,7 @@ import pytest
 
 from hsdns import eager
 from hsdns.answer_table import writer
-from hsdns.plugins.kubernetes import following
+from hsdns.plugins.kubernetes import watch
 from hsdns.query import QueryProcessor
 from hsdns.server import answer_tables, lifecycle, listeners, udp
 from hsdns.server.udp import UdpListener, UdpServer
@@ -37,7 +37,7 @@ PLACES: Final = [  # kind of listener, event loop
 
 
 def twin_of(kind: str) -> ModuleType:
-    """The twin of the fast path whose tables a kind of listener asks."""
+    """The twin of the fast path that a kind of listener uses."""
     return importlib.import_module(PYTHON if kind == "loop" else NATIVE)
 
 
@@ -48,7 +48,7 @@ def listen_udp(
     spawn: eager.Spawn,
     clock: Callable[[], float],
 ) -> UdpListener:
-    """Make a listener of one of the KINDS, not started; the one on the loop takes the first socket alone."""
+    """Make a listener of one of the KINDS, not started; the one on the loop uses only the first socket."""
     if kind == "loop":
         with patch.object(udp, "Batch", twin_of(kind).Batch):
             return UdpServer(sockets[0], processor, spawn, clock)
@@ -59,12 +59,12 @@ def listen_udp(
 
 @contextmanager
 def serving_with(kind: str) -> Iterator[None]:
-    """Have servers that start in here use one of the KINDS, and the twin that belongs to it."""
+    """Make servers that start in this context use one of the KINDS, and its twin."""
     twin = twin_of(kind)
     implementation = "python" if kind == "loop" else "rust"
     with ExitStack() as patches:
         for where, name in (
-            (lifecycle, "Versions"), (writer, "AnswerTable"), (following, "ClusterNames"), (udp, "Batch"),
+            (lifecycle, "Versions"), (writer, "AnswerTable"), (watch, "ClusterNames"), (udp, "Batch"),
         ):  # fmt: skip
             patches.enter_context(patch.object(where, name, getattr(twin, name)))
         for where in (listeners, answer_tables, udp):

@@ -39,7 +39,7 @@ def answer(*records: str, flags: int = dns.flags.RA, rcode: int = 0) -> Answer:
 
 
 def silence(wire: bytes) -> list[bytes]:
-    """Say nothing."""
+    """Send no reply."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""What is prepared, and how much of it; that it is the right reply stands in test_table.py and test_batch.py."""
+"""Which replies are prepared, and how many; that they are right is shown in test_table.py and test_batch.py."""
 
 from random import Random
 
@@ -6,24 +6,24 @@ import pytest
 from hypothesis import given
 
 from hsdns.fastpath import _python
-from hsdns.fastpath.plan import MAX_PLANS, PACE, PLAN_LEN
+from hsdns.fastpath.prepared_reply import MAX_FORMS_OF_ENTRY, MAX_ROUNDS, PACE, PREPARED_REPLY_LEN
 from hsdns.wire.edns import Edns
 from tests import strategies
 from tests.fastpath.twins import WEB, TableUnderTest, addresses, ask, to_wire
 
 
-def prepared(under_test: TableUnderTest) -> list[bytes]:
+def prepared_forms(under_test: TableUnderTest) -> list[bytes]:
     """The forms that have their reply prepared, oldest first."""
-    return list(under_test.table.plans.by_form)
+    return list(under_test.table.prepared_replies.by_form)
 
 
-def known(count: int, capacity: int = 1 << 22) -> tuple[TableUnderTest, list[bytes]]:
+def filled(count: int, capacity: int = 1 << 22) -> tuple[TableUnderTest, list[bytes]]:
     under_test, queries = (
         TableUnderTest(_python, capacity),
         [ask(f"n{each}.org.") for each in range(count)],
     )
     for query in queries:
-        assert under_test.store(query, addresses(query), pairs=[(1, 0)])
+        assert under_test.store(query, addresses(query), dependencies=[(1, 0)])
     return under_test, queries
 
 
@@ -37,7 +37,7 @@ def opt(size: int, *options: tuple[int, bytes], do: bool = False) -> Edns:
     return Edns(size, do=do, options=options)
 
 
-# What is asked, and for which query that is prepared.
+# A query, and the query in normalized form that is prepared for it.
 PREPARED: dict[str, tuple[bytes, bytes | None]] = {
     "plain": (ask(), ask()),
     "EDNS": (ask(edns=opt(1232)), ask(edns=opt(1232))),
@@ -65,13 +65,13 @@ def test_forms(query: bytes, form: bytes | None) -> None:
     under_test = TableUnderTest(_python)
     assert under_test.store(query, addresses(query))
     for _ in range(3):
-        assert prepared(under_test) == ([] if form is None else [form[2:]])
+        assert prepared_forms(under_test) == ([] if form is None else [form[2:]])
         assert under_test.lookup(query) == to_wire(query, addresses(query))
 
 
-def alike(under_test: TableUnderTest, query: bytes, now: float = 0.0) -> bytes | None:
-    """What is said to a query whose form is like one that is prepared."""
-    found = under_test.table.answer_alike(query[2:], now)
+def adapted(under_test: TableUnderTest, query: bytes, now: float = 0.0) -> bytes | None:
+    """The prepared reply to the normalized form of a query, adapted to the query."""
+    found = under_test.table.answer_normalized(query[2:], now)
     if found is None:
         return None
     parts, length, _ = found
@@ -80,39 +80,39 @@ def alike(under_test: TableUnderTest, query: bytes, now: float = 0.0) -> bytes |
     return reply
 
 
-ALIKE = {
+ADAPTED = {
     "mixed case": (ask(), ask(MIXED)),
     "lower case": (ask(), ask()),
     "upper case, EDNS": (ask(edns=opt(1232)), ask(UPPER, edns=opt(1232))),
     "a cookie": (ask(edns=opt(1232)), ask(edns=opt(1232, COOKIE))),
     "a cookie and mixed case": (ask(edns=opt(512, do=True)), ask(MIXED, edns=opt(512, COOKIE, do=True))),
-    "another cookie than it was learned with": (ask(UPPER, edns=opt(1232, (10, bytes(8)))), ask(MIXED, edns=opt(1232, COOKIE))),
-    "no cookie, learned with one": (ask(edns=opt(1232, COOKIE)), ask(UPPER, edns=opt(1232))),
+    "another cookie than it was stored with": (ask(UPPER, edns=opt(1232, (10, bytes(8)))), ask(MIXED, edns=opt(1232, COOKIE))),
+    "no cookie, stored with one": (ask(edns=opt(1232, COOKIE)), ask(UPPER, edns=opt(1232))),
     "a lowered size": (ask(edns=opt(4096)), ask(UPPER, edns=opt(4096, COOKIE))),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("rotate", [False, True], ids=["fixed", "rotating"])
-@pytest.mark.parametrize(("learned", "asked"), ALIKE.values(), ids=ALIKE)
-def test_a_form_that_is_alike_has_the_reply(learned: bytes, asked: bytes, rotate: bool) -> None:
-    """With what it counts as, and in its turn: the same as when nothing is prepared."""
+@pytest.mark.parametrize(("stored", "asked"), ADAPTED.values(), ids=ADAPTED)
+def test_adapted_replies(stored: bytes, asked: bytes, rotate: bool) -> None:
+    """Reply, kind and rotation are those without prepared replies."""
     one, other = TableUnderTest(_python), TableUnderTest(_python)
     for under_test in (one, other):
-        assert under_test.store(learned, addresses(learned, 3), rotate=rotate, max_payload=1232, group=3, mark_ttl=9)  # fmt: skip
+        assert under_test.store(stored, addresses(stored, 3), rotate=rotate, max_payload=1232, group=3, mark_ttl=9)  # fmt: skip
     for _ in range(4):
         found = other.table.answer(asked, None, 0.0)
         assert found is not None
         reply, kind = found
-        assert alike(one, asked) == reply
-        parts = one.table.answer_alike(asked[2:], 0.0)
+        assert adapted(one, asked) == reply
+        parts = one.table.answer_normalized(asked[2:], 0.0)
         assert parts is not None
         assert parts[2] == kind
         other.table.answer(asked, None, 0.0)
     other.versions.bump(1)  # another counter than those of the reply
-    assert alike(one, asked) == alike(other, asked) is not None
+    assert adapted(one, asked) == adapted(other, asked) is not None
 
 
-NOT_ALIKE = {
+OTHERS = {
     "another name": (ask(), ask("wec.default.svc.cluster.local.")),
     "a name of other octets": (ask("a[b.org."), ask("A{B.org.")),
     "no RD": (ask(), ask(UPPER, flags=0)),
@@ -134,41 +134,41 @@ NOT_ALIKE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("learned", "asked"), NOT_ALIKE.values(), ids=NOT_ALIKE)
-def test_what_is_not_alike(learned: bytes, asked: bytes) -> None:
+@pytest.mark.parametrize(("stored", "asked"), OTHERS.values(), ids=OTHERS)
+def test_queries_with_another_normalized_form(stored: bytes, asked: bytes) -> None:
     under_test = TableUnderTest(_python)
-    assert under_test.store(learned, addresses(learned))
-    assert prepared(under_test) == [learned[2:]]
-    assert alike(under_test, asked) is None
+    assert under_test.store(stored, addresses(stored))
+    assert prepared_forms(under_test) == [stored[2:]]
+    assert adapted(under_test, asked) is None
 
 
-def test_a_form_that_is_alike_is_no_hit_once_its_entry_is_not() -> None:
-    learned, asked = ask(edns=opt(1232)), ask(UPPER, edns=opt(1232, COOKIE))
+def test_adapted_replies_end_with_their_entry() -> None:
+    stored, asked = ask(edns=opt(1232)), ask(UPPER, edns=opt(1232, COOKIE))
     under_test = TableUnderTest(_python)
-    assert under_test.store(learned, addresses(learned), pairs=[(1, 0)], mark_ttl=9)
-    assert alike(under_test, asked) == to_wire(asked, addresses(asked))
-    assert alike(under_test, asked, now=float("inf")) is None  # to be marked anew
+    assert under_test.store(stored, addresses(stored), dependencies=[(1, 0)], mark_ttl=9)
+    assert adapted(under_test, asked) == to_wire(asked, addresses(asked))
+    assert adapted(under_test, asked, now=float("inf")) is None  # to be marked again
     under_test.versions.bump(1)
-    assert alike(under_test, asked) is None
+    assert adapted(under_test, asked) is None
 
 
-def test_where_a_cookie_does_not_fit_nothing_is_alike() -> None:
+def test_a_reply_without_room_for_a_cookie_is_not_adapted() -> None:
     """The reply fits into 512 octets as it is; with a cookie it goes on without its last record."""
-    under_test, learned = TableUnderTest(_python), ask("abcdef.org.", edns=opt(512))
-    assert under_test.store(learned, addresses(learned, 29))
-    [form] = prepared(under_test)
-    assert 512 - 12 < under_test.table.plans.by_form[form].length <= 512
+    under_test, stored = TableUnderTest(_python), ask("abcdef.org.", edns=opt(512))
+    assert under_test.store(stored, addresses(stored, 29))
+    [form] = prepared_forms(under_test)
+    assert 512 - 12 < under_test.table.prepared_replies.by_form[form].length <= 512
     for asked in (ask("ABCdef.org.", edns=opt(512, *options)) for options in ([COOKIE], [])):
-        assert alike(under_test, asked) is None
+        assert adapted(under_test, asked) is None
         found = under_test.table.answer(asked, None, 0.0)
         assert found is not None
         assert found[0] == to_wire(asked, addresses(asked, 29), 512)
-    assert prepared(under_test) == [form]
+    assert prepared_forms(under_test) == [form]
 
 
 @given(strategies.seeds)
-def test_octets_that_are_alike_are_answered_as_without(seed: int) -> None:
-    """Whatever is damaged: what is said is what the table says without it."""
+def test_any_octets_are_answered_as_without(seed: int) -> None:
+    """Damaged queries get the reply that the table gives without prepared replies."""
     chance, under_test = Random(seed), TableUnderTest(_python)
     sizes = (None, opt(1232), opt(0x0541), opt(1232, NOT_ECHOED))
     for edns in sizes:
@@ -181,7 +181,7 @@ def test_octets_that_are_alike_are_answered_as_without(seed: int) -> None:
         for _ in range(chance.randrange(3)):
             at = chance.randrange(2, len(asked))
             asked[at : at + chance.randrange(2)] = chance.choice([b"", b"\0", b"A", b"\x0a", chance.randbytes(1)])  # fmt: skip
-        found = alike(under_test, bytes(asked))
+        found = adapted(under_test, bytes(asked))
         if found is not None:
             reply = under_test.table.answer(bytes(asked), None, 0.0)
             assert reply is not None
@@ -192,16 +192,16 @@ def test_another_form_is_prepared_when_it_is_asked_for_again() -> None:
     under_test, first, other = TableUnderTest(_python), ask(), ask(flags=0)
     assert under_test.store(first, addresses(first))
     for wanted in ([first[2:]], [first[2:]], [first[2:], other[2:]]):
-        assert prepared(under_test) == wanted
+        assert prepared_forms(under_test) == wanted
         assert under_test.lookup(other) == to_wire(other, addresses(other))
 
 
-def test_what_is_cut_is_not_prepared() -> None:
+def test_a_reply_that_must_be_cut_is_not_prepared() -> None:
     under_test, query = TableUnderTest(_python), ask()
     assert under_test.store(query, addresses(query, 100))
     for _ in range(4):
         assert under_test.lookup(query, 512) == to_wire(query, addresses(query, 100), 512)
-    assert prepared(under_test) == []
+    assert prepared_forms(under_test) == []
 
 
 @pytest.mark.parametrize(("count", "is_prepared"), [(20, True), (60, False)])
@@ -210,96 +210,147 @@ def test_a_size_is_lowered_when_it_is_prepared(count: int, is_prepared: bool) ->
     under_test, query = TableUnderTest(_python), ask(edns=Edns(4096))
     assert under_test.store(query, addresses(query, count), max_payload=512)
     for _ in range(3):
-        assert prepared(under_test) == ([query[2:]] if is_prepared else [])
+        assert prepared_forms(under_test) == ([query[2:]] if is_prepared else [])
         assert under_test.lookup(query) == to_wire(ask(edns=Edns(512)), addresses(query, count))
     other = ask(edns=Edns(1232))
     assert under_test.lookup(other) == to_wire(ask(edns=Edns(512)), addresses(query, count))
-    assert (other[2:] in prepared(under_test)) is is_prepared
+    assert (other[2:] in prepared_forms(under_test)) is is_prepared
 
 
-def test_an_entry_has_few() -> None:
+def test_an_entry_has_few_prepared_replies() -> None:
     under_test = TableUnderTest(_python)
-    forms = [ask(edns=Edns(512 + each)) for each in range(3 * MAX_PLANS)]
+    forms = [ask(edns=Edns(512 + each)) for each in range(3 * MAX_FORMS_OF_ENTRY)]
     assert under_test.store(forms[0], addresses(forms[0]))
     for _ in range(3):
         for form in forms:
             assert under_test.lookup(form) == to_wire(form, addresses(form))
-        assert prepared(under_test) == [form[2:] for form in forms[-MAX_PLANS:]]
+        assert prepared_forms(under_test) == [form[2:] for form in forms[-MAX_FORMS_OF_ENTRY:]]
 
 
-def test_they_go_with_their_entry() -> None:
-    for end in ("event", "learned anew", "forgotten"):
-        under_test, queries = known(3)
+def test_prepared_replies_go_with_their_entry() -> None:
+    for end in ("event", "stored again", "cleared"):
+        under_test, queries = filled(3)
         for query in queries * 3:
             assert under_test.lookup(query) is not None
-        assert len(prepared(under_test)) == 3
-        before = under_test.table.plans.octets
-        assert before > 3 * PLAN_LEN
+        assert len(prepared_forms(under_test)) == 3
+        before = under_test.table.prepared_replies.octets
+        assert before > 3 * PREPARED_REPLY_LEN
         if end == "event":
             under_test.versions.bump(1)
             assert under_test.lookup(queries[1]) is None
-        elif end == "learned anew":
+        elif end == "stored again":
             assert under_test.store(queries[1], addresses(queries[1], 2))
         else:
             under_test.table.clear()
-        left = [] if end == "forgotten" else [queries[0][2:], queries[2][2:]]
-        if end == "learned anew":
+        left = [] if end == "cleared" else [queries[0][2:], queries[2][2:]]
+        if end == "stored again":
             left.append(queries[1][2:])
-            assert prepared(under_test) == left
+            assert prepared_forms(under_test) == left
             continue
-        assert prepared(under_test) == left
-        assert under_test.table.plans.octets == before // 3 * len(left)
+        assert prepared_forms(under_test) == left
+        assert under_test.table.prepared_replies.octets == before // 3 * len(left)
 
 
-def test_they_go_when_their_entry_is_evicted() -> None:
-    under_test, queries = known(3, 20_000)
+def test_prepared_replies_go_if_their_entry_is_evicted() -> None:
+    under_test, queries = filled(3, 20_000)
     for query in queries * 3:
         assert under_test.lookup(query) is not None
-    assert prepared(under_test)
+    assert prepared_forms(under_test)
     for number in range(200):
         other = ask(f"other{number}.org.")
         assert under_test.store(other, addresses(other, 30))
         for _ in range(3):
             assert under_test.lookup(other) is not None
     assert [query for query in queries if under_test.lookup(query)] == []
-    assert not {query[2:] for query in queries} & set(prepared(under_test))
+    assert not {query[2:] for query in queries} & set(prepared_forms(under_test))
 
 
-def test_their_room_is_bounded_and_then_few_are_made() -> None:
+def test_memory_is_bounded_and_then_few_are_prepared() -> None:
     """A working set that is larger than the room is answered all the same, and hot names get in."""
     capacity = 200_000
-    under_test, queries = known(500, capacity)
-    plans = under_test.table.plans
+    under_test, queries = filled(500, capacity)
+    prepared_replies = under_test.table.prepared_replies
     for query in queries * 3:
         assert under_test.lookup(query) is not None
-    full = prepared(under_test)
+    full = prepared_forms(under_test)
     octets = under_test.table.statistics().octets
     assert capacity - 2048 < octets <= capacity
     assert 0 < len(full) < len(queries)
-    last = next(query for query in queries if query[2:] not in plans.by_form)
+    last = next(query for query in queries if query[2:] not in prepared_replies.by_form)
     for number in range(2 * PACE):
         asked = number.to_bytes(2, "big") + last[2:]
         assert under_test.lookup(asked) == to_wire(asked, addresses(last))
-    assert prepared(under_test)[-1] == last[2:]
-    assert len(set(prepared(under_test)) - set(full)) < 5
+    assert prepared_forms(under_test)[-1] == last[2:]
+    assert len(set(prepared_forms(under_test)) - set(full)) < 5
     assert under_test.table.statistics().octets <= capacity
     assert under_test.table.statistics().evicted == 0
 
 
-def test_entries_take_their_room_back() -> None:
+def test_entries_take_back_their_memory() -> None:
     capacity = 200_000
-    under_test, queries = known(200, capacity)
-    assert len(prepared(under_test)) == 200
+    under_test, queries = filled(200, capacity)
+    assert len(prepared_forms(under_test)) == 200
     more = [ask(f"more{each}.org.") for each in range(200)]
     for query in more:
-        assert under_test.store(query, addresses(query), pairs=[(1, 0)])
+        assert under_test.store(query, addresses(query), dependencies=[(1, 0)])
         assert under_test.table.statistics().octets <= capacity
     assert under_test.table.statistics().evicted == 0
-    assert 0 < len(prepared(under_test)) < 400
+    assert 0 < len(prepared_forms(under_test)) < 400
     oldest_first = [
-        form for form in (query[2:] for query in queries + more) if form in prepared(under_test)
+        form
+        for form in (query[2:] for query in queries + more)
+        if form in prepared_forms(under_test)
     ]
-    assert prepared(under_test) == oldest_first
-    assert queries[0][2:] not in prepared(under_test)
+    assert prepared_forms(under_test) == oldest_first
+    assert queries[0][2:] not in prepared_forms(under_test)
     for query in queries + more:
         assert under_test.lookup(query) == to_wire(query, addresses(query))
+
+
+def test_a_flood_of_once_asked_names_leaves_the_hot_ones_prepared() -> None:
+    """Also where the entries of the flood need all memory but what is set aside for prepared replies."""
+    capacity = 1 << 20
+    under_test, hot = filled(50, capacity)
+    for query in hot * 3:
+        assert under_test.lookup(query) is not None
+    prepare = {query[2:] for query in hot}
+    for number in range(8000):
+        query = ask(f"once-{number}.org.")
+        assert under_test.store(query, addresses(query), dependencies=[(1, 0)])
+        if number % 5 == 0:  # a hot name is asked for once in 250 others
+            query = hot[number // 5 % len(hot)]
+            assert under_test.lookup(query) == to_wire(query, addresses(query))
+        assert under_test.table.statistics().octets <= capacity
+    assert under_test.table.statistics().evicted > 1000
+    assert prepare <= set(prepared_forms(under_test))
+
+
+def test_names_no_longer_asked_for_make_room() -> None:
+    """Names that were hot give way to those that are."""
+    capacity = 200_000
+    under_test, old = filled(100, capacity)
+    for query in old * 3:
+        assert under_test.lookup(query) is not None
+    new = [ask(f"new{number}.org.") for number in range(400)]
+    for query in new:
+        assert under_test.store(query, addresses(query), dependencies=[(1, 0)])
+    # The one that ended the rounds of the first eviction is gone.
+    assert len({query[2:] for query in old} - set(prepared_forms(under_test))) <= 1
+    hot = new[:100]
+    for _ in range(200):
+        for query in hot:
+            assert under_test.lookup(query) == to_wire(query, addresses(query))
+    found = set(prepared_forms(under_test))
+    assert len(found & {query[2:] for query in hot}) > 90
+    assert len(found & {query[2:] for query in old}) < 40
+    assert under_test.table.statistics().octets <= capacity
+
+
+def test_the_work_for_one_eviction_is_bounded() -> None:
+    under_test, queries = filled(3 * MAX_ROUNDS)
+    for query in queries * 3:
+        assert under_test.lookup(query) is not None
+    prepared_replies = under_test.table.prepared_replies
+    prepared_replies.shrink(prepared_replies.octets - 1)
+    left = queries[MAX_ROUNDS + 1 :] + queries[:MAX_ROUNDS]
+    assert prepared_forms(under_test) == [query[2:] for query in left]

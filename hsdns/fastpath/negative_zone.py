@@ -1,16 +1,17 @@
-"""Names that do not exist, answered without an entry for each: a zone of which all names are known.
+"""Negative zones: zones of which all names are known, so that others need no entry each.
 
-Path: step 2; table.py asks where it has no entry.  Pure twin of native/src/region.rs.
-Rule 1: only a name strictly below the zone, and not at or below a hole (what a handler before it might answer), is
-        looked at, only while absence can be told (ClusterNames.open), and only for the types that the region has.
-Rule 2: the forms are those of the Kubernetes DNS specification 1.1.0: SERVICE.NAMESPACE.svc.ZONE and below.  What is
-        not certainly absent is left to the chain: pod names, empty non-terminals, whatever stands below a Service.
-Rule 3: the reply is a template learned from one real run of the chain: the zone's SOA and nothing else.  Its owner
-        points at the zone's labels in the question, pointers within its RDATA move with the question's length, and
-        its serial is that of now.
-Rule 4: a name is walked once, from the left to the zone, and what is compared are labels with their lengths.  The walk
-        also tells a name from octets that only end like one: the question of a query that nobody has read yet may be
-        asked for.
+Path: step 2; table.py asks here if it has no entry.  Twin of native/src/negative_zone.rs.
+Rule 1: only a name strictly below the zone and not at or below an exclusion (a name that another handler may answer) is
+        judged, only while absence means NXDOMAIN (ClusterNames.open), and only for the types that the zone has a group
+        for.
+Rule 2: names have the forms of the Kubernetes DNS specification 1.1.0: SERVICE.NAMESPACE.svc.ZONE and below.  A name
+        that may exist is left to the chain: names of Pods, empty non-terminals, and whatever is below a Service.
+Rule 3: the reply is made from a template, which is one real reply of the chain: the zone's SOA and nothing else.  Its
+        owner points at the zone's labels in the question, pointers within its RDATA move with the question's length,
+        and its serial is the current one.
+Rule 4: a name is walked once, from the left to the zone, and labels are compared with their lengths.  The walk also
+        tells a name from octets that only end like one: the query may be one that has not been read (key.py,
+        cut_query()).
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from hsdns.fastpath.key import Usual
+from hsdns.fastpath.hit_counts import CACHE_MISS, SIZE_SHIFT, kind_of
+from hsdns.fastpath.key import PlainQuery
 from hsdns.fastpath.records import BadRecords, read_outline, soa_serial, step_over_name, walk
-from hsdns.fastpath.shape import heads_of
-from hsdns.fastpath.tally import CACHE_MISS, SIZE_SHIFT, kind_of
+from hsdns.fastpath.shared_header import heads_of
 from hsdns.fastpath.versions import ClusterNames
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.iana import Rcode, RRType
@@ -29,41 +30,47 @@ from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
 
 COUNTS: Final = (0, 1, 0)
 NOT_BELOW: Final = -1
-LEFT_TO_THE_CHAIN: Final = -2
+LEFT_TO_CHAIN: Final = -2
 
 _SERVICES: Final = b"\3svc"
-_NOT_CERTAIN: Final = frozenset({b"\3pod", b"\3dns", b"\x0bdns-version"})
-_FIRST_LABELS: Final = frozenset(label[1:] for label in (_SERVICES, *_NOT_CERTAIN))
+# Labels right below the zone whose subtrees are not listed in ClusterNames.
+_UNLISTED: Final = frozenset({b"\3pod", b"\3dns", b"\x0bdns-version"})
+_FIRST_LABELS: Final = frozenset(label[1:] for label in (_SERVICES, *_UNLISTED))
 _RCODE: Final = 0x000F
 _CLASS_IN: Final = b"\0\1"
 _POINTER: Final = 0xC000
-# Above 16,383 no pointer reaches, and a SOA record is not longer than two names and some numbers.
-_RECORD_AT_MOST: Final = 600
-# How far the next label is, by the octet that a label starts with: what is no length leads behind every name.
+# Two names and some numbers; pointers reach offsets up to 16,383.
+_MAX_RECORD_LEN: Final = 600
+# The distance to the next label, by the octet that a label starts with; beyond every name for what is no length.
 _STEPS: Final = [
     1 + length if 0 < length <= MAX_LABEL_LEN else MAX_NAME_LEN + 1 for length in range(256)
 ]
 
 
 class Template(NamedTuple):
-    """The SOA record after its owner; offsets count from there, the target of a pointer from the question's end."""
+    """The SOA record of a reply of the chain.
+
+    `body` is the record after its owner.  `serial` and the first number of each of `pointers` are offsets within it;
+    the second is where the pointer leads, counted from the end of the question.  `heads` are the header after the ID
+    for each variant of query (key.py).  `size` is the length of the reply without compression and without question.
+    """
 
     flags: int
-    heads: tuple[bytes, ...]  # the header after the ID for each variant of query
+    heads: tuple[bytes, ...]
     body: bytes
     serial: int
     pointers: tuple[tuple[int, int], ...]
-    size: int  # of the whole reply without the question
+    size: int
 
 
-class Region:
-    """One zone."""
+class NegativeZone:
+    """One negative zone; it answers nothing before it has a template."""
 
     def __init__(
         self,
         zone: bytes,
         names: ClusterNames,
-        holes: Iterable[bytes],
+        exclusions: Iterable[bytes],
         groups: Mapping[int, int],
         mark_ttl: int,
         log: bool,
@@ -79,15 +86,15 @@ class Region:
             for qtype, group in groups.items()
         }
         self._names = names
-        self._holes = frozenset(holes)
+        self._exclusions = frozenset(exclusions)
         self._serial = -1
-        # Where a question of this length ends -> the SOA record for it.
+        # Where a question ends -> the SOA record for it.
         self._records: dict[int, bytes] = {}
 
     def find(self, key: bytes) -> int:
         """Return what a hit counts as (but for length and DO of the query) if the name certainly does not exist.
 
-        Else NOT_BELOW, where it is not strictly below the zone or no name at all, or LEFT_TO_THE_CHAIN.
+        Return NOT_BELOW if it is no name or not strictly below the zone, LEFT_TO_CHAIN if it is left to the chain.
         """
         zone = self.zone
         end = len(key) - 3 - len(zone)
@@ -105,34 +112,36 @@ class Region:
             kind is None
             or template is None
             or not names.open
-            or (self._holes and self._is_in_hole(key[:-3]))
+            or (self._exclusions and self._is_excluded(key[:-3]))
         ):
-            return LEFT_TO_THE_CHAIN
+            return LEFT_TO_CHAIN
         label = key[first:end]
         if label != _SERVICES:
-            if label in _NOT_CERTAIN:
-                return LEFT_TO_THE_CHAIN
+            if label in _UNLISTED:
+                return LEFT_TO_CHAIN
         elif not first:
-            return LEFT_TO_THE_CHAIN
+            return LEFT_TO_CHAIN
         else:
             namespace = key[second + 1 : first]
             if namespace in names.namespaces and (
                 not second or key[third + 1 : second] in names.services.get(namespace, ())
             ):
-                return LEFT_TO_THE_CHAIN
+                return LEFT_TO_CHAIN
         return kind + (template.size + end + len(zone) + 4 << SIZE_SHIFT)
 
-    def others_below(self, parent: bytes) -> Collection[bytes]:
-        """The labels right below a name that find() leaves to the chain, until CHANGES moves.
+    def labels_left_to_chain(self, parent: bytes) -> Collection[bytes]:
+        """The labels right below a name that find() says LEFT_TO_CHAIN for, until CHANGES moves.
 
-        The name is the zone, or below it, and such that one right below it was found absent.
+        The name is at or below the zone, and find() has found a name right below it absent.
         """
         found = self._possible_below(parent)
-        holes = {hole[1 : 1 + hole[0]] for hole in self._holes if hole[1 + hole[0] :] == parent}
-        return holes.union(found) if holes else found
+        excluded = {
+            name[1 : 1 + name[0]] for name in self._exclusions if name[1 + name[0] :] == parent
+        }
+        return excluded.union(found) if excluded else found
 
     def record(self, end: int) -> bytes:
-        """The SOA record for a question that ends at an offset, with the serial of now."""
+        """The SOA record for a question that ends at this offset, with the current serial."""
         if self._names.serial != self._serial:
             self._serial = self._names.serial
             self._records.clear()
@@ -141,11 +150,11 @@ class Region:
             found = self._records[end] = self._make_record(end)
         return found
 
-    def teach(self, usual: Usual, query: bytes, reply: bytes, size: int) -> bool:
-        """Take the reply of one real run as template; False where it does not fit."""
-        if not self._is_above(usual.qname):
+    def set_template(self, plain: PlainQuery, query: bytes, reply: bytes, size: int) -> bool:
+        """Make a template of a reply of the chain; False if the reply cannot be one."""
+        if not self._is_above(plain.qname):
             return False
-        question = query[HEADER_LEN : usual.end]
+        question = query[HEADER_LEN : plain.end]
         outline = read_outline(question, reply)
         if (
             outline is None
@@ -154,7 +163,7 @@ class Region:
             or size < len(question)
         ):
             return False
-        end = usual.end
+        end = plain.end
         soa = next(walk(reply, end, 1))
         if (
             soa.rrtype != RRType.SOA
@@ -177,7 +186,7 @@ class Region:
         except BadRecords:
             return False
         serial = soa_serial(reply, soa)
-        if serial is None or soa.end - end > _RECORD_AT_MOST:
+        if serial is None or soa.end - end > _MAX_RECORD_LEN:
             return False
         self.template = Template(
             outline.flags,
@@ -192,7 +201,7 @@ class Region:
 
     def _make_record(self, end: int) -> bytes:
         template = self.template
-        assert template is not None, "a region without a template answers nothing"
+        assert template is not None, "a negative zone without template answers nothing"
         body = bytearray(template.body)
         body[template.serial : template.serial + 4] = self._serial.to_bytes(4, "big")
         for at, target in template.pointers:
@@ -222,9 +231,9 @@ class Region:
             at += _STEPS[qname[at]]
         return 0 < end == at and qname.endswith(self.zone)
 
-    def _is_in_hole(self, qname: bytes) -> bool:
+    def _is_excluded(self, qname: bytes) -> bool:
         at = 0
-        while qname[at:] not in self._holes:
+        while qname[at:] not in self._exclusions:
             if not qname[at]:
                 return False
             at += 1 + qname[at]

@@ -1,4 +1,4 @@
-"""What follows a cluster, shared by the instances of successive configurations."""
+"""The watch of a cluster, shared by the instances of successive configurations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 from hsdns.assemble import assemble
 from hsdns.cluster.objects import Event, Namespace, ObjectMeta, Synced, Upserted
 from hsdns.cluster.source import Deliver, Report, Surroundings
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import Key
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.plugins.kubernetes.following import Following
+from hsdns.plugins.kubernetes.watch import ClusterWatch
 from hsdns.plugins.whoami import Whoami
 from hsdns.server.lifecycle import Server
 from hsdns.sources.synthetic import Synthetic
@@ -59,30 +59,30 @@ class Watched(Synthetic):
 def plugin(text: str = "", zones: Sequence[str] = ("cluster.local",)) -> Kubernetes:
     """An instance that has a source of its own."""
     made = set_up(Kubernetes, f"kubernetes {{\nsource synthetic\n{text}\n}}", zones)
-    made._following.source = Watched()
+    made.watch.source = Watched()
     return made
 
 
-def calls(of: Kubernetes | Following) -> list[str]:
+def calls(of: Kubernetes | ClusterWatch) -> list[str]:
     """What was asked of the source."""
     assert isinstance(of.source, Watched)
     return of.source.calls
 
 
-def test_the_first_share_begins_and_the_last_one_ends() -> None:
+def test_the_first_user_starts_it_and_the_last_one_ends_it() -> None:
     async def test() -> None:
         runtime = FakeRuntime()
-        following = Following(Watched(), Store(lambda: 0.0, pytest.fail))
-        following.start(runtime)
-        following.start(runtime)
+        watch = ClusterWatch(Watched(), StoreSettings())
+        watch.start(runtime)
+        watch.start(runtime)
         await asyncio.sleep(0)
-        assert (calls(following), following.is_running) == (["load", "watch"], True)
-        following.stop()
+        assert (calls(watch), watch.is_running) == (["load", "watch"], True)
+        watch.stop()
         await asyncio.sleep(0)
-        assert (calls(following), following.is_running) == (["load", "watch"], True)
-        following.stop()
+        assert (calls(watch), watch.is_running) == (["load", "watch"], True)
+        watch.stop()
         await runtime.stop_tasks()
-        assert (calls(following), following.is_running) == (["load", "watch", "end"], False)
+        assert (calls(watch), watch.is_running) == (["load", "watch", "end"], False)
 
     run(test())
 
@@ -97,7 +97,7 @@ def test_the_first_share_begins_and_the_last_one_ends() -> None:
         pytest.param(("",), ("", ("other.local",)), False, id="other zones of the block"),
     ],
 )
-def test_a_block_inherits_from_one_that_says_the_same(
+def test_a_block_takes_over_the_watch_of_one_with_the_same_configuration(
     old: tuple[Any, ...], new: tuple[Any, ...], inherits: bool
 ) -> None:
     async def test() -> None:
@@ -148,14 +148,14 @@ def test_the_old_one_goes_on_where_the_new_configuration_does_not() -> None:
     run(test())
 
 
-def test_an_instance_that_has_not_been_started_gives_up_nothing() -> None:
+def test_an_instance_that_has_not_been_started_ends_no_watch() -> None:
     async def test() -> None:
         runtime = FakeRuntime()
         before, after = plugin(), plugin()
         await before.start(runtime)
         assert after.inherit(before)
         await after.stop()
-        assert before._following.is_running
+        assert before.watch.is_running
         await before.stop()
         await runtime.stop_tasks()
 
@@ -218,7 +218,7 @@ def service(name: str, address: str) -> dict[str, Any]:
 
 def is_known(store: Store, key: Key) -> bool:
     """Whether an event has arrived."""
-    return key in store.services
+    return key in store.services.values
 
 
 @pytest.mark.sockets
@@ -267,9 +267,12 @@ def test_a_reload_that_fails_ends_no_watch(tmp_path: Path) -> None:
 
 
 def test_events_reach_the_store() -> None:
-    following = Following(Watched(), Store(lambda: 0.0, pytest.fail))
-    following.serve_for(FakeRuntime())
+    runtime = FakeRuntime()
+    watch = ClusterWatch(Watched(), StoreSettings())
+    watch.start(runtime)
     events: list[Event] = [Upserted(Namespace(ObjectMeta(name="shop"))), Synced()]
-    following.deliver(events)
-    assert following.store.synced
-    assert b"shop" in following.store.namespaces
+    watch.deliver(events)
+    assert watch.store.synced
+    assert b"shop" in watch.store.namespaces
+    for coro in runtime.spawned.values():
+        coro.close()

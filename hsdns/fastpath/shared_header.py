@@ -1,10 +1,11 @@
-"""What many stored replies have in common, kept once: header, counts, what a hit counts as, the SOA records.
+"""Shared headers: what many stored replies have in common, stored once.
 
-Path: table.py takes a shape for each entry, which gives it back when it goes.  Replies of one block to names of one
-length mostly have one shape; negative ones have all of theirs in it.
-Rule 1: the SOA serial is that of now, wherever one stands: it moves with every event, the records do not.  They are
-        part of the shape, so that it is written once for all entries.
-Rule 2: a shape lives as long as an entry has it, and its memory is counted once.
+Path: table.py acquires one for each entry and releases it when the entry goes.  It holds the reply's header, its
+counts, what a hit counts as, and the SOA records.  Replies of one server block to names of one length mostly share one;
+negative replies also share all their records.
+Rule 1: the SOA serial is the current one wherever it occurs: it moves with every event, while the records stay.  So
+        they are part of the shared header, and the serial is written once for all entries.
+Rule 2: a shared header exists as long as an entry uses it, and its memory is counted once.
 """
 
 from __future__ import annotations
@@ -12,30 +13,30 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from hsdns.fastpath.hit_counts import CACHE_MISS, kind_of
 from hsdns.fastpath.key import VARIANT_EDNS, VARIANT_FLAGS
 from hsdns.fastpath.records import Outline
-from hsdns.fastpath.tally import CACHE_MISS, kind_of
 from hsdns.fastpath.versions import ClusterNames
 
-# What a shape costs beside its records: itself, eight headers, its place in the dictionary and the key there.
-SHAPE_LEN: Final = 1408
+# Memory beside the records: the object, eight headers, its place in the dictionary and the key there.
+SHARED_HEADER_LEN: Final = 1408
 _HEAD: Final = struct.Struct("!HHHHH")  # all of the header but the ID
 _NO_SERIAL: Final = bytes(4)
 
-# kind, flags, counts, step, mark_ttl, names, serials, records, max_payload: as in Shape.
+# kind, flags, counts, step, mark_ttl, names, serials, records, max_payload: as in SharedHeader.
 Key = tuple[
     int, int, tuple[int, int, int], int, int, ClusterNames | None, tuple[int, ...], bytes, int
 ]
 
 
-class Shape:
+class SharedHeader:
     """What entries with equal flags, counts, size and terms have in common.
 
     `heads` are the header after the ID for each variant of query (key.py).  `step` is the length of each record that
-    rotates (0: nothing does), `count` how many there are, `block` their octets.  `kind` is what a hit counts as but
-    for the query's length, DO, and the outcome of a mark.  `names` has the serial of `records`; where it is None,
-    each entry has records of its own.  `users` is how many entries have it.  `max_payload` is the largest size that a
-    reply says and, over UDP, has; larger ones of queries are lowered to it.
+    rotates (0: none does), `count` their number, `block` their octets.  `kind` is what a hit counts as (hit_counts.py)
+    but for the query's length, DO, and the outcome of a mark.  `names` has the serial of `records`; if it is None, each
+    entry has records of its own.  `users` is the number of entries with this shared header.  `max_payload` is the
+    largest payload size in a reply's OPT and of a reply over UDP; larger ones of queries are lowered to it.
     """
 
     __slots__ = (
@@ -53,16 +54,16 @@ class Shape:
         self.count = self.counts[0]
         self.block = self.step * self.count
         self.serial = 0
-        self.octets = SHAPE_LEN + 2 * len(self.records)
+        self.octets = SHARED_HEADER_LEN + 2 * len(self.records)
         self.users = 0
 
     @property
-    def is_dated(self) -> bool:
-        """Whether the serial in its records is an old one."""
+    def has_old_serial(self) -> bool:
+        """Whether the serial in its records is not the current one."""
         return self.names is not None and self.names.serial != self.serial
 
     def update_serial(self) -> None:
-        """Write the serial of now into its records."""
+        """Write the current serial into its records."""
         if self.names is None or self.names.serial == self.serial:
             return
         self.serial = self.names.serial
@@ -73,36 +74,36 @@ class Shape:
         self.records = bytes(records)
 
 
-class Shapes:
-    """The shapes of one table; `octets` is what they take."""
+class SharedHeaders:
+    """The shared headers of one table; `octets` is their memory."""
 
     def __init__(self) -> None:
         self.octets = 0
-        self._shapes: dict[Key, Shape] = {}
+        self._by_key: dict[Key, SharedHeader] = {}
 
-    def take(self, key: Key) -> Shape:
-        """Return the shape of a key, with one user more."""
-        found = self._shapes.get(key)
+    def acquire(self, key: Key) -> SharedHeader:
+        """Return the shared header of a key, with one user more."""
+        found = self._by_key.get(key)
         if found is None:
-            found = self._shapes[key] = Shape(key)
+            found = self._by_key[key] = SharedHeader(key)
             self.octets += found.octets
         found.users += 1
         return found
 
-    def give_back(self, shape: Shape) -> None:
-        """Note that a user is gone."""
-        shape.users -= 1
-        if not shape.users:
-            del self._shapes[shape.key]
-            self.octets -= shape.octets
+    def release(self, shared: SharedHeader) -> None:
+        """Count one user less; the last one removes it."""
+        shared.users -= 1
+        if not shared.users:
+            del self._by_key[shared.key]
+            self.octets -= shared.octets
 
     def clear(self) -> None:
-        """Forget all."""
-        self._shapes.clear()
+        """Remove all."""
+        self._by_key.clear()
         self.octets = 0
 
 
-def key_of(
+def make_key(
     outline: Outline,
     *,
     group: int,
@@ -113,7 +114,7 @@ def key_of(
     log: bool,
     max_payload: int,
 ) -> Key:
-    """Put together what makes a shape: what it is computed from but for the serial."""
+    """The key of a reply's shared header: all that this is computed from but the serial."""
     cache = CACHE_MISS if mark_ttl == 0 else 0
     return (
         kind_of(group, size, outline.counts[0] if log else None, cache),

@@ -1,12 +1,16 @@
-"""What hits count as: the cells from which `prometheus` and `cache` make their metrics.
+"""Hit counts: the cells from which `prometheus` and `cache` make their metrics for what the table answers.
 
-Path: table.py and batch.py add, plugins/prometheus.py drains at scrape time.  Pure twin of native/src/counters.rs.
-Rule 1: a hit is one number that says all that is counted of it: group << 48 | size << 16 | query length << 5 |
-        cache outcome << 3 | DO << 2 | IPv6 << 1 | TCP; where it is logged too (log.py), above that LOGGED and how many
-        records its answer has.  Equal numbers are counted together, so a batch costs one step for each kind of hit
-        that it had, and take_counts() does the rest.
-Rule 2: the kinds are bounded: above MAX_KINDS they are folded into the rows of their groups.
-Rule 3: durations are those of the batch, in nanoseconds; the rows are 64-bit counts as in the compiled twin.
+Path: table.py and batch.py add hits; the table's owner takes the counts at scrape time.  Twin of
+native/src/hit_counts.rs.
+Rule 1: a hit is one number, its kind, that holds all that is counted of it: group << 48 | size << 16 | query length <<
+        5 | cache outcome << 3 | DO << 2 | IPv6 << 1 | TCP.  If it is logged too (log.py), LOGGED and the number of
+        answer records are above these.  Equal kinds are counted together, so a batch costs one step for each kind in
+        it, and take_counts() does the rest.
+Rule 2: memory is bounded: above MAX_KINDS, kinds are folded into the rows of their groups.
+Rule 3: durations are those of batches, in nanoseconds; rows are 64-bit counts as in the compiled twin.
+Rule 4: a row has CELLS cells, named by the CELL_ constants: hits over IPv4 and IPv6, hits with DO, sizes of queries as
+        classes and sum, sizes of replies as classes and sum, durations as classes and sum, hits and misses of `cache`.
+        The classes are those of hsdns/metrics.py, with one more for what is above.
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ _SIZES: Final = len(SIZE_BUCKETS) + 1
 _TIMES: Final = len(TIME_BUCKETS) + 1
 _TIME_BOUNDS: Final = tuple(round(bound * 1_000_000_000) for bound in TIME_BUCKETS)
 
+# The index of each count in a row of cells, or of the first class of a histogram.
 CELL_IPV4: Final = 0
 CELL_IPV6: Final = 1
 CELL_DO: Final = 2
@@ -55,33 +60,37 @@ Row = tuple[int, bool, list[int]]
 
 
 def kind_of(group: int, size: int, answers: int | None = None, cache: int = 0) -> int:
-    """The number of a hit over UDP and IPv4 but for length and DO of the query; `answers`: logged, with so many."""
+    """The kind of a hit over UDP and IPv4 but for length and DO of the query.
+
+    `answers` is the number of answer records of a hit that is logged, None for others; `cache` is CACHE_HIT, CACHE_MISS
+    or 0.
+    """
     logged = 0 if answers is None else answers << ANSWERS_SHIFT | LOGGED
     return logged | group << _GROUP_SHIFT | size << SIZE_SHIFT | cache
 
 
 def size_of(kind: int) -> int:
-    """The size of the reply that a kind says."""
+    """The size of the reply in a kind: octets without compression and OPT."""
     return kind >> SIZE_SHIFT & _32_BITS
 
 
 def row_of(kind: int) -> int:
-    """What a hit is counted under: group << 1 | TCP."""
+    """The row that a kind is counted in: group << 1 | TCP."""
     return (kind >> _GROUP_SHIFT & _32_BITS) << 1 | kind & TCP
 
 
-class Tallies:
-    """Counts hits; a lock keeps a scrape in another thread from seeing half a batch."""
+class HitCounts:
+    """The hit counts of one table; a lock keeps a scrape in another thread from seeing half a batch."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._kinds: dict[int, dict[int, int]] = {}  # duration bucket -> kind -> hits
-        self._times: dict[int, int] = {}  # group << 1 | TCP -> nanoseconds
-        self._rows: dict[int, list[int]] = {}  # group << 1 | TCP -> cells
+        self._times: dict[int, int] = {}  # row -> nanoseconds
+        self._rows: dict[int, list[int]] = {}  # row -> cells
         self._count = 0
 
     def add(self, kinds: Sequence[int], nanoseconds: int) -> None:
-        """Count the hits of one batch, each of which took so long."""
+        """Count the hits of one batch, each with this duration."""
         bucket = bisect_left(_TIME_BOUNDS, nanoseconds)
         with self._lock:
             found = self._kinds.get(bucket)
@@ -115,7 +124,7 @@ class Tallies:
                 self._fold()
 
     def take_counts(self) -> list[Row]:
-        """Return a row of cells for each group and transport that was hit, and start anew."""
+        """Return a row of cells for each group and transport that had hits, and start again from 0."""
         with self._lock:
             self._fold()
             rows, self._rows = self._rows, {}

@@ -1,14 +1,15 @@
-//! What is counted of hits: first by each worker for itself, added up once a batch.
+//! Hit counts: each worker counts for itself, and adds its counts to the table's once a batch.
 //!
-//! Rule 1: a group is a row of counters; Python chooses what it stands for (server, zone, type, rcode ...).
-//! Rule 2: a hit costs plain additions to memory that one thread owns; the shared rows are locked once a batch.
-//! Rule 3: size and time classes are those of hsdns/metrics.py: a value belongs to the first bound not below it.
+//! Rule 1: a group is a row of cells; Python decides what it stands for (server, zone, type, rcode ...).
+//! Rule 2: a hit costs plain additions to memory of one thread; the shared rows are locked once a batch.
+//! Rule 3: size and time classes are those of hsdns/metrics.py: a value belongs to the first bound that is not below
+//!         it.
 
 use std::collections::BTreeMap;
 
-/// How many numbers a row has.
+/// How many cells a row has.
 pub const CELLS: usize = 55;
-/// The numbers of a group, in this order.
+/// The cells of a group, in this order (hsdns/fastpath/hit_counts.py names them too).
 pub type Cells = [u64; CELLS];
 
 const BY_IPV4: usize = 0;
@@ -29,33 +30,33 @@ const SIZE_BOUNDS: [u64; 14] = [
 const FIRST_TIME_BOUND: u64 = 250_000; // nanoseconds; each further bound is twice the one before
 const TIME_BOUNDS: usize = 16;
 
-/// What is known of a hit when it is counted.
+/// What is counted of a hit.
 #[derive(Clone, Copy)]
 pub struct Hit {
-    /// Which row.
+    /// The number of the row.
     pub group: u32,
-    /// Whether the client came by IPv6; an IPv4-mapped address is IPv4.
+    /// Whether the query came over IPv6; an IPv4-mapped address is IPv4.
     pub is_ipv6: bool,
-    /// Whether it set DO.
+    /// Whether the query has DO.
     pub dnssec_ok: bool,
     /// Octets of the query.
     pub request_size: usize,
     /// Octets of the reply without compression and OPT.
     pub reply_size: u64,
-    /// What it is to `cache`: a hit, a miss or nothing.
+    /// Whether it counts as hit or miss of `cache`; None: as neither.
     pub cache: Option<bool>,
 }
 
-/// Numbers that only grow.
+/// The outcomes of queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Queries answered by an entry.
     pub hits: u64,
-    /// Usual queries not answered.
+    /// Plain queries that were not answered.
     pub misses: u64,
-    /// Queries answered by a region.
+    /// Queries answered by a negative zone.
     pub negative_hits: u64,
-    /// Entries met whose versions had moved.
+    /// Entries found whose versions had moved.
     pub stale: u64,
     /// Queries that were not looked up.
     pub not_plain: u64,
@@ -63,14 +64,14 @@ pub struct Totals {
 
 /// The counts of one batch.
 #[derive(Default)]
-pub struct Tally {
-    /// What became of the queries.
+pub struct BatchCounts {
+    /// The outcomes of its queries.
     pub totals: Totals,
     rows: Vec<(u32, Cells)>,
 }
 
-impl Tally {
-    /// Count a hit, but for its duration.
+impl BatchCounts {
+    /// Count a hit without its duration.
     pub fn count(&mut self, hit: &Hit) {
         let index = self.rows.iter().position(|row| row.0 == hit.group);
         let index = index.unwrap_or_else(|| {
@@ -93,18 +94,18 @@ impl Tally {
     }
 }
 
-/// The counts of all batches since they were last drained.
+/// The counts of a table: outcomes since the start, rows since they were last taken.
 #[derive(Default)]
-pub struct Counters {
-    /// What became of all queries.
+pub struct HitCounts {
+    /// The outcomes of all queries.
     pub totals: Totals,
     rows: BTreeMap<(u32, bool), Box<Cells>>,
 }
 
-impl Counters {
-    /// Add a batch, each of whose hits took so many nanoseconds, and empty it.
-    pub fn absorb(&mut self, tally: &mut Tally, is_tcp: bool, nanoseconds: u64) {
-        let batch = std::mem::take(&mut tally.totals);
+impl HitCounts {
+    /// Add the counts of a batch, each of whose hits has this duration, and empty them.
+    pub fn absorb(&mut self, counts: &mut BatchCounts, is_tcp: bool, nanoseconds: u64) {
+        let batch = std::mem::take(&mut counts.totals);
         let totals = &mut self.totals;
         totals.hits += batch.hits;
         totals.misses += batch.misses;
@@ -112,7 +113,7 @@ impl Counters {
         totals.stale += batch.stale;
         totals.not_plain += batch.not_plain;
         let class = DURATIONS + time_class(nanoseconds);
-        for (group, cells) in tally.rows.drain(..) {
+        for (group, cells) in counts.rows.drain(..) {
             let row = self
                 .rows
                 .entry((group, is_tcp))
@@ -126,7 +127,7 @@ impl Counters {
         }
     }
 
-    /// Take out all rows: group, whether over TCP, numbers.
+    /// Take all rows: group, whether over TCP, cells.
     pub fn take_counts(&mut self) -> Vec<(u32, bool, Box<Cells>)> {
         std::mem::take(&mut self.rows)
             .into_iter()
@@ -170,8 +171,8 @@ mod tests {
 
     #[test]
     fn batches_add_up_and_drain_once() {
-        let mut tally = Tally::default();
-        let mut counters = Counters::default();
+        let mut counts = BatchCounts::default();
+        let mut counters = HitCounts::default();
         let hit = Hit {
             group: 4,
             is_ipv6: false,
@@ -181,17 +182,17 @@ mod tests {
             cache: Some(false),
         };
         for _ in 0..2 {
-            tally.count(&hit);
-            tally.count(&Hit {
+            counts.count(&hit);
+            counts.count(&Hit {
                 is_ipv6: true,
                 dnssec_ok: false,
                 cache: Some(true),
                 ..hit
             });
-            tally.totals.hits += 2;
-            counters.absorb(&mut tally, false, 300_000);
+            counts.totals.hits += 2;
+            counters.absorb(&mut counts, false, 300_000);
         }
-        counters.absorb(&mut tally, true, 1);
+        counters.absorb(&mut counts, true, 1);
         assert_eq!(counters.totals.hits, 4);
         let rows = counters.take_counts();
         assert_eq!(rows.len(), 1);

@@ -1,20 +1,20 @@
-//! Names that cannot exist, answered without an entry for each: random names and search paths push nothing out.
+//! Negative zones: zones of which all names are known, so that names that do not exist need no entry each.
 //!
-//! Rule 1: a region is the forward zone of a `kubernetes` block whose absent names nobody else answers; its template
-//!         is one real NXDOMAIN of that block.  Which holes it has (names of other handlers) is decided in Python.
-//! Rule 2: only a name strictly below the zone, of a type that has a group, while absence means something.
-//! Rule 3: judged by the labels left of the zone, from the right (Kubernetes DNS specification 1.1.0):
-//!         `svc` goes on, `pod`, `dns` and `dns-version` are for the chain, any other first label does not exist;
-//!         then a namespace that is not there does not exist, then a Service that is not there.  What could exist is
-//!         for the chain.
-//! Rule 4: the SOA's owner points at the zone within each question, and pointers inside its RDATA move with the
+//! Rule 1: a negative zone is a forward zone of a `kubernetes` block whose absent names no other plugin answers; its
+//!         template is one real NXDOMAIN reply of that block.  Python decides about its exclusions (names that other
+//!         handlers may answer).
+//! Rule 2: only a name strictly below the zone, of a type that has a group, is judged, while absence means NXDOMAIN.
+//! Rule 3: the labels left of the zone are judged from the right (Kubernetes DNS specification 1.1.0): `pod`, `dns` and
+//!         `dns-version` are left to the chain, and any other label but `svc` does not exist.  Below `svc`, a namespace
+//!         or Service that is not listed does not exist.  A name that may exist is left to the chain.
+//! Rule 4: the SOA's owner points at the zone within each question, and pointers within its RDATA move with the
 //!         question's length.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::key::{HEADER_LEN, Query, u16_at};
-use crate::log::Known;
+use crate::log::ReplySummary;
 use crate::names::ClusterNames;
 use crate::records::{NXDOMAIN, outline, read_name, read_record};
 use crate::reply::Draft;
@@ -22,59 +22,60 @@ use crate::reply::Draft;
 const SOA: u16 = 6;
 const RCODE: u16 = 0x000F;
 const POINTER: u16 = 0xC000;
-/// No SOA record is longer: owner pointer and fixed part, two names and five numbers.
+/// The longest SOA record: owner pointer and fixed part, two names and five numbers.
 const MAX_RECORD_LEN: usize = 600;
 const CLASS_IN: u16 = 1;
-const FOR_THE_CHAIN: [&[u8]; 3] = [b"\x03pod", b"\x03dns", b"\x0bdns-version"];
+/// Labels right below the zone whose subtrees are not listed in `ClusterNames`.
+const UNLISTED: [&[u8]; 3] = [b"\x03pod", b"\x03dns", b"\x0bdns-version"];
 
-/// A zone whose absent names are answered here.
-pub struct Region {
+/// One negative zone; it answers nothing before it has a template.
+pub struct NegativeZone {
     zone: Box<[u8]>,
     names: Arc<ClusterNames>,
-    holes: HashSet<Box<[u8]>>,
+    exclusions: HashSet<Box<[u8]>>,
     groups: HashMap<u16, u32>,
     cache: Option<bool>,
     log: bool,
-    /// The largest payload size of a query that its replies see.
+    /// Larger payload sizes of queries are lowered to this.
     pub max_payload: u16,
     template: Option<Template>,
 }
 
-/// The SOA record of a real reply, and what must be moved in it.
+/// The SOA record of a reply of the chain, and what is changed in it.
 struct Template {
     flags: u16,
     record: Box<[u8]>,
-    /// Where a pointer stands in the record, and how far behind the record's start it leads.
+    /// The offset of each pointer in the record, and of its target from the record's start.
     pointers: Box<[(usize, u16)]>,
     serial: u16,
     /// Octets of a reply without compression, without its question.
     size_beside_question: u32,
 }
 
-/// What a region's reply is counted as.
-pub struct Absence {
-    /// Which row of counters.
+/// What is counted of a reply of a negative zone.
+pub struct NegativeHit {
+    /// Which row of counters its hits go to.
     pub group: u32,
-    /// What is said of it.
-    pub known: Known,
-    /// What it is to `cache`.
+    /// What is counted and logged of the reply.
+    pub summary: ReplySummary,
+    /// Whether it counts as hit or miss of `cache`; None: as neither.
     pub cache: Option<bool>,
 }
 
-impl Region {
-    /// Declare a region; it answers nothing before it has a template.  `zone` and `holes` are in lower case.
+impl NegativeZone {
+    /// Make one without template.  `zone` and `exclusions` are lower-case wire names.
     #[must_use]
     pub fn new(
         zone: &[u8],
         names: Arc<ClusterNames>,
-        holes: impl IntoIterator<Item = Box<[u8]>>,
+        exclusions: impl IntoIterator<Item = Box<[u8]>>,
         groups: HashMap<u16, u32>,
         counts_as_miss: bool,
     ) -> Self {
         Self {
             zone: zone.into(),
             names,
-            holes: holes.into_iter().collect(),
+            exclusions: exclusions.into_iter().collect(),
             groups,
             cache: counts_as_miss.then_some(false),
             log: false,
@@ -83,7 +84,7 @@ impl Region {
         }
     }
 
-    /// Let its hits be logged, or not.
+    /// Set whether its hits are logged.
     #[must_use]
     pub fn logged(self, log: bool) -> Self {
         Self { log, ..self }
@@ -98,7 +99,7 @@ impl Region {
         }
     }
 
-    /// The labels of the zone, and so its precedence, if a query's name is strictly below it.
+    /// The number of labels of the zone, which is its precedence, if a query's name is strictly below it.
     #[must_use]
     pub fn labels_above(&self, query: &Query<'_>) -> Option<usize> {
         match query.labels_left_of(&self.zone)? {
@@ -107,8 +108,8 @@ impl Region {
         }
     }
 
-    /// Take the reply of one real run as template; tell whether it is one.
-    pub fn teach(&mut self, query: &Query<'_>, reply: &[u8], size: usize) -> bool {
+    /// Make a template of a reply of the chain; tell whether it is one.
+    pub fn set_template(&mut self, query: &Query<'_>, reply: &[u8], size: usize) -> bool {
         let template = self.template_of(query, reply, size);
         let is_taken = template.is_some();
         if is_taken {
@@ -120,7 +121,7 @@ impl Region {
     fn template_of(&self, query: &Query<'_>, reply: &[u8], size: usize) -> Option<Template> {
         let left = query.labels_left_of(&self.zone)?;
         if left == 0 || left == query.label_count() {
-            return None; // nothing in the question to point at for the root
+            return None; // the question has no label to point at for the root
         }
         let outline = outline(query, reply)?;
         let start = outline.start;
@@ -142,7 +143,7 @@ impl Region {
             let name = read_name(reply, at)?;
             if let Some(target) = name.pointer {
                 if !(start..at).contains(&target) {
-                    return None; // into the question, whose length and labels are another's next time
+                    return None; // into the question, whose length and labels vary
                 }
                 pointers.push((name.end - 2 - start, u16::try_from(target - start).ok()?));
             }
@@ -158,18 +159,23 @@ impl Region {
         })
     }
 
-    /// Append the NXDOMAIN to a query whose name is below the zone; None where it is for the chain.
-    pub fn answer(&self, query: &Query<'_>, limit: usize, out: &mut Vec<u8>) -> Option<Absence> {
+    /// Append the NXDOMAIN reply to a query whose name is below the zone; None if it is left to the chain.
+    pub fn answer(
+        &self,
+        query: &Query<'_>,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<NegativeHit> {
         let template = self.template.as_ref()?;
         let group = *self.groups.get(&query.qtype())?;
         let left = query.labels_left_of(&self.zone)?;
-        if !self.names.is_open() || !self.is_absent(query, left) || self.is_in_hole(query) {
+        if !self.names.is_open() || !self.is_absent(query, left) || self.is_excluded(query) {
             return None;
         }
         template.write(query, left, self.names.serial(), limit, out);
-        Some(Absence {
+        Some(NegativeHit {
             group,
-            known: Known {
+            summary: ReplySummary {
                 log: self.log,
                 size: template.size_beside_question + query.question().len() as u32, // below 512
                 answers: 0,
@@ -182,7 +188,7 @@ impl Region {
     fn is_absent(&self, query: &Query<'_>, left: usize) -> bool {
         let qname = query.qname();
         let first = &qname[query.label(left - 1)];
-        if FOR_THE_CHAIN.contains(&first) {
+        if UNLISTED.contains(&first) {
             return false;
         }
         if first != b"\x03svc" {
@@ -204,11 +210,11 @@ impl Region {
             .has_service_wire(&qname[service.start..namespace.end])
     }
 
-    fn is_in_hole(&self, query: &Query<'_>) -> bool {
-        !self.holes.is_empty()
+    fn is_excluded(&self, query: &Query<'_>) -> bool {
+        !self.exclusions.is_empty()
             && (0..=query.label_count())
                 .rev()
-                .any(|index| self.holes.contains(query.suffix(index)))
+                .any(|index| self.exclusions.contains(query.suffix(index)))
     }
 }
 
@@ -233,7 +239,7 @@ impl Template {
     }
 }
 
-/// Write a pointer; a question and a SOA end far below the 14 bits of an offset.
+/// Write a pointer; the offsets of a question and a SOA need fewer than 14 bits.
 fn point(record: &mut [u8], place: usize, target: usize) {
     let target = u16::try_from(target).unwrap_or(0);
     record[place..place + 2].copy_from_slice(&(POINTER | target).to_be_bytes());

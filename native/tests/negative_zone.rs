@@ -1,8 +1,8 @@
-//! Names that cannot exist: the rules of src/region.rs, row by row.
+//! Names that do not exist: the rules of src/negative_zone.rs, row by row.
 
 mod build;
 
-use build::{A, AAAA, ask, cluster_names, name, nxdomain, query, region, table, with_opt};
+use build::{A, AAAA, ask, cluster_names, name, negative_zone, nxdomain, query, table, with_opt};
 
 const ZONE: &str = "cluster.local";
 
@@ -10,11 +10,11 @@ const ZONE: &str = "cluster.local";
 fn each_rule() {
     let (_, table) = table();
     let names = cluster_names();
-    let number = table.add_negative_zone(region(ZONE, &names, &["hole.cluster.local"]));
-    let lesson = query("nope.svc.cluster.local", A);
-    assert!(ask(&table, &lesson).is_none(), "not taught");
+    let number = table.add_negative_zone(negative_zone(ZONE, &names, &["excluded.cluster.local"]));
+    let sample = query("nope.svc.cluster.local", A);
+    assert!(ask(&table, &sample).is_none(), "no template");
     assert_eq!(
-        table.set_template(number, &lesson, &nxdomain(&lesson, ZONE), 150),
+        table.set_template(number, &sample, &nxdomain(&sample, ZONE), 150),
         Some(true)
     );
     let rows = [
@@ -38,9 +38,9 @@ fn each_rule() {
         ("1-2-3-4.default.pod.cluster.local", false),
         ("ns.dns.cluster.local", false),
         ("dns-version.cluster.local", false),
-        ("hole.cluster.local", false),
-        ("a.hole.cluster.local", false),
-        ("xhole.cluster.local", true),
+        ("excluded.cluster.local", false),
+        ("a.excluded.cluster.local", false),
+        ("xexcluded.cluster.local", true),
         ("xcluster.local", false),
         ("local", false),
         ("example.org", false),
@@ -84,9 +84,9 @@ fn each_rule() {
 fn a_reply_is_counted() {
     let (_, table) = table();
     let names = cluster_names();
-    let number = table.add_negative_zone(region(ZONE, &names, &[]));
-    let lesson = query("x.cluster.local", A);
-    table.set_template(number, &lesson, &nxdomain(&lesson, ZONE), 150);
+    let number = table.add_negative_zone(negative_zone(ZONE, &names, &[]));
+    let sample = query("x.cluster.local", A);
+    table.set_template(number, &sample, &nxdomain(&sample, ZONE), 150);
     ask(&table, &query("twelve-octet.cluster.local", AAAA)).unwrap();
     let rows = table.take_counts();
     assert_eq!((rows[0].0, rows[0].1, rows.len()), (8, false, 1));
@@ -99,17 +99,17 @@ fn a_reply_is_counted() {
 fn the_longest_zone_decides() {
     let (_, table) = table();
     let names = cluster_names();
-    let outer = table.add_negative_zone(region("local", &names, &[]));
-    table.add_negative_zone(region(ZONE, &names, &[]));
-    let lesson = query("x.local", A);
+    let outer = table.add_negative_zone(negative_zone("local", &names, &[]));
+    table.add_negative_zone(negative_zone(ZONE, &names, &[]));
+    let sample = query("x.local", A);
     assert_eq!(
-        table.set_template(outer, &lesson, &nxdomain(&lesson, "local"), 90),
+        table.set_template(outer, &sample, &nxdomain(&sample, "local"), 90),
         Some(true)
     );
     assert!(ask(&table, &query("y.local", A)).is_some());
     assert!(
         ask(&table, &query("y.cluster.local", A)).is_none(),
-        "not taught"
+        "no template"
     );
 }
 
@@ -117,10 +117,10 @@ fn the_longest_zone_decides() {
 fn refusals() {
     let (_, table) = table();
     let names = cluster_names();
-    let number = table.add_negative_zone(region(ZONE, &names, &[]));
-    let lesson = query("x.cluster.local", A);
-    let good = nxdomain(&lesson, ZONE);
-    let end = lesson.len();
+    let number = table.add_negative_zone(negative_zone(ZONE, &names, &[]));
+    let sample = query("x.cluster.local", A);
+    let good = nxdomain(&sample, ZONE);
+    let end = sample.len();
     let with = |at: usize, octet: u8| {
         let mut reply = good.clone();
         reply[at] = octet;
@@ -150,18 +150,18 @@ fn refusals() {
     assert_eq!(good[rname_pointer] & 0xC0, 0xC0);
     for (what, reply) in rows {
         assert_eq!(
-            table.set_template(number, &lesson, &reply, 90),
+            table.set_template(number, &sample, &reply, 90),
             Some(false),
             "{what}"
         );
     }
     assert_eq!(
-        table.set_template(number, &lesson, &good, 3),
+        table.set_template(number, &sample, &good, 3),
         Some(false),
         "size"
     );
     assert_eq!(
-        table.set_template(number, &lesson[1..], &good, 90),
+        table.set_template(number, &sample[1..], &good, 90),
         Some(false)
     );
     let apex = query(ZONE, A);
@@ -169,6 +169,6 @@ fn refusals() {
         table.set_template(number, &apex, &nxdomain(&apex, ZONE), 90),
         Some(false)
     );
-    assert_eq!(table.set_template(1, &lesson, &good, 90), None);
-    assert_eq!(table.set_template(number, &lesson, &good, 90), Some(true));
+    assert_eq!(table.set_template(1, &sample, &good, 90), None);
+    assert_eq!(table.set_template(number, &sample, &good, 90), Some(true));
 }

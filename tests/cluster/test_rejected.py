@@ -1,20 +1,21 @@
-"""Told once, counted each time."""
+"""Each fault of an object is logged once and counted at every reading."""
 
 from __future__ import annotations
 
 import pytest
 
-from hsdns.cluster.complaints import Complaints, Reason, shown
+from hsdns.cluster.objects import ObjectMeta
+from hsdns.cluster.rejected import Reason, RejectedObjects, quoted
 from hsdns.metrics import Registry
 
-WEB = ("EndpointSlice", "ns", "web")
+WEB = ObjectMeta("web", "ns")
 
 
-def read(complaints: Complaints, name: str = "web", *reasons: Reason) -> None:
+def read(rejected: RejectedObjects, name: str = "web", *reasons: Reason) -> None:
     """Read an object with these faults."""
     for reason in reasons:
-        complaints.add(reason, f"bad {reason}")
-    complaints.settle("EndpointSlice", "ns", name)
+        rejected.add(reason, f"bad {reason}")
+    rejected.finish("EndpointSlice", ObjectMeta(name, "ns"), gone=False)
 
 
 def counted(metrics: Registry) -> dict[tuple[str, ...], float]:
@@ -35,72 +36,69 @@ def counted(metrics: Registry) -> dict[tuple[str, ...], float]:
         pytest.param([[]], [], id="good"),
     ],
 )  # fmt: skip
-def test_each_reason_is_told_once_and_counted_at_each_reading(
+def test_each_reason_is_logged_once_and_counted_at_every_reading(
     readings: list[list[Reason]], told: list[str]
 ) -> None:
     said: list[str] = []
     metrics = Registry()
-    complaints = Complaints(said.append)
-    complaints.count_in(metrics)
+    rejected = RejectedObjects(said.append, metrics)
     for reasons in readings:
-        read(complaints, "web", *reasons)
+        read(rejected, "web", *reasons)
     assert said == [f"EndpointSlice ns/web: bad {reason}" for reason in told]
     assert sum(counted(metrics).values()) == sum(len(set(reasons)) for reasons in readings)
-    assert complaints.wanted is bool(readings[-1])
+    assert len(rejected._known) == bool(readings[-1])
 
 
 def test_it_counts_by_kind_and_reason() -> None:
     metrics = Registry()
-    complaints = Complaints(lambda sentence: None)
-    complaints.count_in(metrics)
-    read(complaints, "web", "address")
-    read(complaints, "db", "address")
-    complaints.reject("Service", "ns", "x", "form", "ports is no list")
+    rejected = RejectedObjects(lambda sentence: None, metrics)
+    read(rejected, "web", "address")
+    read(rejected, "db", "address")
+    rejected.reject("Service", "ns", "x", "form", "ports is no list")
     assert counted(metrics) == {("EndpointSlice", "address"): 2, ("Service", "form"): 1}
 
 
-def test_what_is_gone_is_forgotten() -> None:
+def test_a_deleted_object_is_forgotten() -> None:
     said: list[str] = []
-    complaints = Complaints(said.append)
-    read(complaints, "web", "address")
-    complaints.add("name", "something of an object that is deleted")
-    complaints.forget(*WEB)
-    assert (len(complaints), complaints.wanted) == (0, False)
-    read(complaints, "web", "address")
+    rejected = RejectedObjects(said.append)
+    read(rejected, "web", "address")
+    rejected.add("name", "something of an object that is deleted")
+    rejected.finish("EndpointSlice", WEB, gone=True)
+    assert len(rejected._known) == 0
+    read(rejected, "web", "address")
     assert len(said) == 2
 
 
-def test_memory_is_bounded_and_that_is_told_once() -> None:
+def test_memory_is_bounded_and_that_is_logged_once() -> None:
     said: list[str] = []
     metrics = Registry()
-    complaints = Complaints(said.append, most=2)
-    complaints.count_in(metrics)
+    rejected = RejectedObjects(said.append, metrics, most=2)
     for number in range(10):
-        read(complaints, f"web-{number}", "address")
-    read(complaints, "web-0", "address", "hostname")
-    assert len(complaints) == 2
+        read(rejected, f"web-{number}", "address")
+    read(rejected, "web-0", "address", "hostname")
+    assert len(rejected._known) == 2
     assert [sentence.partition(":")[0] for sentence in said] == [
         "EndpointSlice ns/web-0",
         "EndpointSlice ns/web-1",
-        "more than 2 objects break the rules; what is wrong with further ones is counted in "
-        "hsdns_kubernetes_rejected_total and not told",
+        "more than 2 objects are invalid; further ones are counted in "
+        "hsdns_kubernetes_rejected_total but not logged",
         "EndpointSlice ns/web-0",
     ]
     assert counted(metrics) == {("EndpointSlice", "address"): 11, ("EndpointSlice", "hostname"): 1}
-    complaints.forget("EndpointSlice", "ns", "web-0")
-    read(complaints, "web-9", "address")
+    rejected.finish("EndpointSlice", ObjectMeta("web-0", "ns"), gone=True)
+    read(rejected, "web-9", "address")
     assert said[-1] == "EndpointSlice ns/web-9: bad address"
 
 
-def test_a_source_rejects_what_never_came_to_the_store() -> None:
+def test_a_source_rejects_what_it_cannot_deliver() -> None:
     said: list[str] = []
-    complaints = Complaints(said.append)
+    rejected = RejectedObjects(said.append)
     for _ in range(3):
-        complaints.reject("Service", "ns", "web", "form", "expected a list")
-    complaints.reject("Namespace", "", "shop", "form", "expected text")
+        rejected.reject("Service", "ns", "web", "form", "expected a list")
+    rejected.reject("Namespace", "", "shop", "form", "expected text")
     assert said == ["Service ns/web: expected a list", "Namespace shop: expected text"]
-    complaints.settle("Service", "ns", "web")
-    assert len(complaints) == 1
+    rejected.finish("Service", WEB, gone=False)
+    assert len(rejected._known) == 1
 
 
 @pytest.mark.parametrize(
@@ -114,5 +112,5 @@ def test_a_source_rejects_what_never_came_to_the_store() -> None:
     ],
     ids=["plain", "empty", "control", "hidden", "long"],
 )
-def test_shown(text: str, sentence: str) -> None:
-    assert shown(text) == sentence
+def test_quoted(text: str, sentence: str) -> None:
+    assert quoted(text) == sentence

@@ -1,4 +1,4 @@
-"""Names that cannot exist, answered from one template."""
+"""Names that do not exist, answered from one template."""
 
 from types import ModuleType
 from typing import Any
@@ -20,15 +20,15 @@ from tests.fastpath.twins import WEB, ZONE, TableUnderTest, addresses, ask, soa,
 NX = "nope.cluster.local."
 
 
-def subject_with_region(twin: ModuleType, **options: Any) -> TableUnderTest:
-    """A cluster with one Service, web in default, and a namespace without any, whose region is taught."""
+def table_with_zone(twin: ModuleType, **options: Any) -> TableUnderTest:
+    """A cluster with one Service, web in default, a namespace without any, and a negative zone with template."""
     under_test = TableUnderTest(twin)
-    assert under_test.region(**options) == 0
+    assert under_test.add_negative_zone(**options) == 0
     under_test.names.add_namespace(b"default")
     under_test.names.add_namespace(b"empty")
     under_test.names.add_service(b"default", b"web")
     under_test.names.serial = 1
-    assert under_test.teach()
+    assert under_test.set_template()
     return under_test
 
 
@@ -50,7 +50,7 @@ ABSENT = (
     "pod.pod.default.svc.cluster.local.",
     "dns.svc.cluster.local.",
 )
-FOR_THE_CHAIN = (
+LEFT_TO_CHAIN = (
     "cluster.local.",
     "local.",
     "xcluster.local.",
@@ -71,12 +71,12 @@ FOR_THE_CHAIN = (
     "a._http._tcp.web.default.svc.cluster.local.",
     "a.b.c.d.e.web.default.svc.cluster.local.",
 )
-ROWS = [(text, True) for text in ABSENT] + [(text, False) for text in FOR_THE_CHAIN]
+ROWS = [(text, True) for text in ABSENT] + [(text, False) for text in LEFT_TO_CHAIN]
 
 
-@pytest.mark.parametrize(("text", "absent"), ROWS, ids=[*ABSENT, *FOR_THE_CHAIN])
+@pytest.mark.parametrize(("text", "absent"), ROWS, ids=[*ABSENT, *LEFT_TO_CHAIN])
 def test_name(twin: ModuleType, text: str, absent: bool) -> None:
-    under_test = subject_with_region(twin)
+    under_test = table_with_zone(twin)
     query = ask(text)
     expected = to_wire(query, nxdomain(soa())) if absent else None
     assert under_test.lookup(query) == expected
@@ -85,8 +85,8 @@ def test_name(twin: ModuleType, text: str, absent: bool) -> None:
     assert (statistics.entries, statistics.octets, statistics.hits) == (0, 0, 0)
 
 
-def test_what_comes_and_goes(twin: ModuleType) -> None:
-    under_test = subject_with_region(twin)
+def test_names_come_and_go(twin: ModuleType) -> None:
+    under_test = table_with_zone(twin)
     new, absent = ask("new.default.svc.cluster.local."), nxdomain(soa())
     assert under_test.lookup(new) == to_wire(new, absent)
     under_test.names.add_service(b"default", b"new")
@@ -98,23 +98,23 @@ def test_what_comes_and_goes(twin: ModuleType) -> None:
     assert under_test.lookup(web) == to_wire(web, absent)
 
 
-def test_nothing_is_absent_before_it_can_be_told(twin: ModuleType) -> None:
-    under_test = subject_with_region(twin)
+def test_nothing_is_absent_before_all_was_listed(twin: ModuleType) -> None:
+    under_test = table_with_zone(twin)
     under_test.names.open = False
     assert under_test.lookup(ask(NX)) is None
     under_test.names.open = True
     assert under_test.lookup(ask(NX)) is not None
 
 
-def test_nothing_is_answered_before_it_is_taught(twin: ModuleType) -> None:
+def test_nothing_is_answered_without_template(twin: ModuleType) -> None:
     under_test = TableUnderTest(twin)
-    under_test.region()
+    under_test.add_negative_zone()
     assert under_test.lookup(ask(NX)) is None
 
 
 @pytest.mark.parametrize(("qtype", "group"), [(1, 4), (28, 5), (16, None), (255, None), (6, None)])
 def test_types_are_those_with_a_group(twin: ModuleType, qtype: int, group: int | None) -> None:
-    under_test = subject_with_region(twin)
+    under_test = table_with_zone(twin)
     assert (under_test.lookup(ask(NX, qtype)) is not None) is (group is not None)
     assert list(under_test.cells()) == ([] if group is None else [(group, True)])
 
@@ -122,48 +122,52 @@ def test_types_are_those_with_a_group(twin: ModuleType, qtype: int, group: int |
 @pytest.mark.parametrize(
     ("text", "absent"),
     [
-        ("hole.cluster.local.", False),
-        ("HOLE.cluster.local.", False),
-        ("below.hole.cluster.local.", False),
-        ("xhole.cluster.local.", True),
-        ("hole.x.cluster.local.", True),
+        ("excluded.cluster.local.", False),
+        ("EXCLUDED.cluster.local.", False),
+        ("below.excluded.cluster.local.", False),
+        ("xexcluded.cluster.local.", True),
+        ("excluded.x.cluster.local.", True),
         ("deep.gone.default.svc.cluster.local.", False),
         ("other.gone.default.svc.cluster.local.", True),
     ],
 )
-def test_holes(twin: ModuleType, text: str, absent: bool) -> None:
-    holes = ("hole.cluster.local.", "deep.gone.default.svc.cluster.local.", "elsewhere.org.")
-    under_test = subject_with_region(twin, holes=holes)
+def test_exclusions(twin: ModuleType, text: str, absent: bool) -> None:
+    exclusions = (
+        "excluded.cluster.local.",
+        "deep.gone.default.svc.cluster.local.",
+        "elsewhere.org.",
+    )
+    under_test = table_with_zone(twin, exclusions=exclusions)
     assert (under_test.lookup(ask(text)) is not None) is absent
 
 
-@pytest.mark.parametrize("hole", ["cluster.local.", "local.", "."])
-def test_a_hole_as_large_as_the_region(twin: ModuleType, hole: str) -> None:
-    under_test = subject_with_region(twin, holes=(hole,))
+@pytest.mark.parametrize("exclusion", ["cluster.local.", "local.", "."])
+def test_an_exclusion_as_large_as_the_zone(twin: ModuleType, exclusion: str) -> None:
+    under_test = table_with_zone(twin, exclusions=(exclusion,))
     assert under_test.lookup(ask(NX)) is None
 
 
 def test_the_longest_zone_decides(twin: ModuleType) -> None:
-    under_test = subject_with_region(twin)
-    # Not taught: what is below it goes to the chain, whatever the larger region would say.
-    assert under_test.region("sub.cluster.local.") == 1
+    under_test = table_with_zone(twin)
+    # Without template: names below it are left to the chain, whatever the larger zone says.
+    assert under_test.add_negative_zone("sub.cluster.local.") == 1
     assert under_test.lookup(ask("x.sub.cluster.local.")) is None
     assert under_test.lookup(ask("sub.cluster.local.")) is not None
     assert under_test.lookup(ask("x.cluster.local.")) is not None
 
 
-def test_an_entry_comes_before_a_region(twin: ModuleType) -> None:
-    under_test = subject_with_region(twin)
+def test_an_entry_takes_precedence(twin: ModuleType) -> None:
+    under_test = table_with_zone(twin)
     query = ask(NX)
-    assert under_test.store(query, addresses(query), pairs=[(9, 0)])
+    assert under_test.store(query, addresses(query), dependencies=[(9, 0)])
     assert under_test.lookup(query) == to_wire(query, addresses(query))
     under_test.versions.bump(9)
     assert under_test.lookup(query) == to_wire(query, nxdomain(soa()))
     assert under_test.table.statistics().stale == 1
 
 
-def test_entries_are_forgotten_but_not_regions(twin: ModuleType) -> None:
-    under_test = subject_with_region(twin)
+def test_clear_leaves_templates(twin: ModuleType) -> None:
+    under_test = table_with_zone(twin)
     assert under_test.store(ask(), addresses(ask()))
     under_test.table.clear()
     assert under_test.lookup(ask()) is None
@@ -192,7 +196,7 @@ def test_any_query_gets_what_encode_makes(data: st.DataObject) -> None:
     limit = data.draw(st.sampled_from([512, 100, 200, 65535]))
     serial = data.draw(st.integers(0, 2**32 - 1))
     for twin in modules():
-        under_test = subject_with_region(twin)
+        under_test = table_with_zone(twin)
         under_test.names.serial = serial
         expected = to_wire(query, nxdomain(soa(serial)), limit)
         assert under_test.lookup(query, limit) == (expected if read_query(query) else None)
@@ -202,18 +206,18 @@ def test_any_query_gets_what_encode_makes(data: st.DataObject) -> None:
     "text", [NX, "a.b.c.d.nope.cluster.local.", LONG], ids=["short", "deep", "long"]
 )
 @pytest.mark.parametrize("edns", [None, Edns(512, do=True)], ids=["plain", "DO"])
-def test_any_run_teaches_the_same(twin: ModuleType, text: str, edns: Edns | None) -> None:
+def test_any_reply_makes_the_same_template(twin: ModuleType, text: str, edns: Edns | None) -> None:
     under_test = TableUnderTest(twin)
-    under_test.region()
-    assert under_test.teach(text=text, edns=edns)
+    under_test.add_negative_zone()
+    assert under_test.set_template(text=text, edns=edns)
     for asked in (NX, "b.a.cluster.local.", LONG):
         assert under_test.lookup(ask(asked)) == to_wire(ask(asked), nxdomain(soa(0)))
 
 
-def test_mixed_case_teaches_no_case(twin: ModuleType) -> None:
+def test_a_template_has_no_case(twin: ModuleType) -> None:
     under_test = TableUnderTest(twin)
-    under_test.region()
-    assert under_test.teach(text="NOPE.CLUSTER.LOCAL.")
+    under_test.add_negative_zone()
+    assert under_test.set_template(text="NOPE.CLUSTER.LOCAL.")
     query = ask("x.cLuster.local.")
     assert under_test.lookup(query) == to_wire(query, nxdomain(soa(0)))
 
@@ -226,7 +230,7 @@ GOOD = to_wire(QUERY, nxdomain(soa()))
 INTO = soa_rdata(Name.from_text("ns."), Name.from_text("."), 1, 2, 3, 4, 5)
 _POINTING = INTO[:4] + b"\xc0\x11" + INTO[5:]
 REFUSED = {
-    "an unusual query": (ask("."), GOOD),
+    "a query that is not plain": (ask("."), GOOD),
     "a name outside": (ask("nope.org."), to_wire(ask("nope.org."), nxdomain(soa()))),
     "the apex": (ask("cluster.local."), to_wire(ask("cluster.local."), nxdomain(soa()))),
     "the reply to another question": (ask("other.cluster.local."), GOOD),
@@ -261,7 +265,7 @@ REFUSED = {
 @pytest.mark.parametrize(("query", "reply"), REFUSED.values(), ids=REFUSED)
 def test_template_is_refused(twin: ModuleType, query: bytes, reply: bytes) -> None:
     under_test = TableUnderTest(twin)
-    under_test.region()
+    under_test.add_negative_zone()
     assert not under_test.table.set_template(0, query, reply, 200)
     assert under_test.lookup(ask(NX)) is None
     assert under_test.table.set_template(0, QUERY, GOOD, 200)
@@ -271,22 +275,22 @@ def test_template_is_refused(twin: ModuleType, query: bytes, reply: bytes) -> No
 
 def test_size_is_not_smaller_than_the_question(twin: ModuleType) -> None:
     under_test = TableUnderTest(twin)
-    under_test.region()
+    under_test.add_negative_zone()
     assert not under_test.table.set_template(0, QUERY, GOOD, END - 13)
 
 
-def test_what_is_no_region(twin: ModuleType) -> None:
+def test_no_such_negative_zone(twin: ModuleType) -> None:
     under_test = TableUnderTest(twin)
     for number in (0, 1):
         with pytest.raises(IndexError):
             under_test.table.set_template(number, QUERY, GOOD, 200)
     with pytest.raises(ValueError, match="-1"):
-        under_test.region(mark_ttl=30)
+        under_test.add_negative_zone(mark_ttl=30)
 
 
 @pytest.mark.parametrize(("mark_ttl", "misses"), [(0, 1), (-1, 0)])
 def test_counting(twin: ModuleType, mark_ttl: int, misses: int) -> None:
-    under_test = subject_with_region(twin, mark_ttl=mark_ttl)
+    under_test = table_with_zone(twin, mark_ttl=mark_ttl)
     for text in (NX, LONG):
         query = ask(text, 28)
         assert under_test.lookup(query, v6=True) is not None
@@ -302,7 +306,7 @@ def test_counting(twin: ModuleType, mark_ttl: int, misses: int) -> None:
 
 
 def test_random_names_leave_nothing_behind(twin: ModuleType) -> None:
-    under_test = subject_with_region(twin)
+    under_test = table_with_zone(twin)
     for number in range(2000):
         assert under_test.lookup(ask(f"r{number}.cluster.local.")) is not None
     statistics = under_test.table.statistics()

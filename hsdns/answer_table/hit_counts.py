@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
-from hsdns.fastpath.hit_counts import (
-    CELL_CACHE_HITS,
-    CELL_CACHE_MISSES,
-    CELL_DO,
-    CELL_IPV4,
-    CELL_IPV6,
-    CELL_REPLY_SIZES,
-    CELL_REQUEST_SIZES,
-    CELL_TIME_SUM,
-    CELL_TIMES,
-)
+from hsdns.fastpath import hit_counts as layout
 
 
 class HitCounts(NamedTuple):
@@ -41,17 +31,17 @@ class HitCounts(NamedTuple):
     def from_cells(cls, cells: Sequence[int]) -> Self:
         """Name the numbers of one row of take_counts()."""
         return cls(
-            ipv4=cells[CELL_IPV4],
-            ipv6=cells[CELL_IPV6],
-            do=cells[CELL_DO],
-            request_sizes=cells[CELL_REQUEST_SIZES:CELL_REPLY_SIZES],
-            response_sizes=cells[CELL_REPLY_SIZES:CELL_TIMES],
+            ipv4=cells[layout.CELL_IPV4],
+            ipv6=cells[layout.CELL_IPV6],
+            do=cells[layout.CELL_DO],
+            request_sizes=cells[layout.CELL_REQUEST_SIZES : layout.CELL_REPLY_SIZES],
+            response_sizes=cells[layout.CELL_REPLY_SIZES : layout.CELL_TIMES],
             durations=(
-                *cells[CELL_TIMES:CELL_TIME_SUM],
-                cells[CELL_TIME_SUM] / 1e9,
+                *cells[layout.CELL_TIMES : layout.CELL_TIME_SUM],
+                cells[layout.CELL_TIME_SUM] / 1e9,
             ),
-            cache_hits=cells[CELL_CACHE_HITS],
-            cache_misses=cells[CELL_CACHE_MISSES],
+            cache_hits=cells[layout.CELL_CACHE_HITS],
+            cache_misses=cells[layout.CELL_CACHE_MISSES],
         )
 
     @property

@@ -1,4 +1,4 @@
-"""The fake API server as a process of its own, for loads that a kube-apiserver of a small machine cannot give.
+"""The fake API server as a separate process, for change rates that a kube-apiserver on a small machine cannot reach.
 
 Path: loadtest/ starts it -> FakeApi on loopback; `/_control/` beside the API says what changes.
 
@@ -62,7 +62,7 @@ class Changed(NamedTuple):
 
 
 class LoadedCluster:
-    """The cluster of the benchmark, and what changes in it."""
+    """The cluster of the benchmark, and its changes."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.cluster = cluster
@@ -72,7 +72,7 @@ class LoadedCluster:
 
     @property
     def service_count(self) -> int:
-        """How many Services there are."""
+        """The number of Services."""
         return len(self._slices)
 
     def add(self, services: int, endpoints: int) -> None:
@@ -91,7 +91,7 @@ class LoadedCluster:
         self.cluster.wake()
 
     def change(self, index: int | None = None) -> Changed:
-        """Replace an address of one slice; wake() is left to the caller."""
+        """Replace an address of one slice; the caller calls wake()."""
         number, self._changed = self._changed, self._changed + 1
         key, service, addresses = self._slices[
             (number if index is None else index) % len(self._slices)
@@ -134,11 +134,11 @@ class ChangeStream:
 
     @property
     def is_running(self) -> bool:
-        """Whether changes go on."""
+        """Whether the stream is running."""
         return self._task is not None and not self._task.done()
 
     async def start(self, rate: float, seconds: float) -> None:
-        """Begin anew."""
+        """Start a new stream, and clear the changes."""
         await self.stop()
         self._loaded.changes = []
         self._task = asyncio.create_task(self._run(rate, seconds))
@@ -166,7 +166,7 @@ class ChangeStream:
 
 
 class Control:
-    """What `/_control/` answers."""
+    """The handlers of `/_control/`."""
 
     def __init__(self, api: FakeApi, loaded: LoadedCluster) -> None:
         self._api = api
@@ -303,7 +303,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _managed_fields(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What server-side bookkeeping adds to an object that a controller writes."""
+    """The managedFields entry that the server adds to an object of a controller."""
     fields: dict[str, Any] = {
         f"f:{name}": {} for name in manifest if name not in ("metadata", "kind", "apiVersion")
     }

@@ -1,8 +1,8 @@
-"""A Kubernetes API server in the test process: lists, watches and streaming lists of what the tests put into it.
+"""A Kubernetes API server in this process: lists, watches and streaming lists of the objects that tests apply.
 
 Path: client-go or our own client -> FakeApi (aiohttp on loopback) -> FakeCluster, which decides what is answered.
-Rule 1: what goes wrong with the cluster is said to `cluster`; what goes wrong with connections, by a row of faults.py
-        or by cut_connections() and stop().
+Rule 1: faults of the cluster are methods of `cluster`; those of connections are in faults.py, or cut_connections()
+        and stop().
 Rule 2: the lines that are due go out together, so that 5,000 changes a second are some hundred writes.
 """
 
@@ -45,7 +45,7 @@ class FakeApi:
         self._tls = tls
         self._host, self._port = host, port
         self._released = asyncio.Event()
-        self._requests: dict[int, web.Request] = {}  # those being answered
+        self._requests: dict[int, web.Request] = {}  # with a response in progress
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> FakeApi:
@@ -56,7 +56,7 @@ class FakeApi:
         await self.stop()
 
     async def start(self, *routes: web.AbstractRouteDef) -> None:
-        """Listen; the same port as before, if it was ever open.  `routes` are served beside the API."""
+        """Listen, after a stop on the same port as before.  `routes` are served beside the API."""
         app = web.Application()
         app.add_routes([*routes, web.get("/{path:.*}", self._answer)])
         self._runner = web.AppRunner(
@@ -71,7 +71,7 @@ class FakeApi:
         self.url = f"http{'s' if self._tls else ''}://{self._host}:{self._port}"
 
     async def stop(self) -> None:
-        """Cut all connections and listen no more; the cluster stays as it is."""
+        """Cut all connections and stop listening; the cluster does not change."""
         self.cut_connections()
         self.cluster.drop_watches()
         runner, self._runner = self._runner, None
@@ -79,11 +79,11 @@ class FakeApi:
             await runner.cleanup()
 
     def cut_connections(self) -> None:
-        """Cut every answer that is under way, wherever it is."""
+        """Cut every response in progress."""
         for request in list(self._requests.values()):
             _abort(request)
 
-    # The same as on the cluster, for tests that need no more.
+    # Methods of the cluster, for tests that need only these.
 
     @property
     def requests(self) -> list[str]:
@@ -141,7 +141,7 @@ class FakeApi:
         if fault.refused:
             _abort(request)
             return answer
-        if fault.piece:  # each piece on its way by itself
+        if fault.piece:  # each piece is sent separately
             answer.enable_chunked_encoding()
         changed = asyncio.Event()
         if isinstance(body, Watch):
@@ -157,7 +157,7 @@ class FakeApi:
                     _end(request)
                     return answer
                 if injector.outcome == "silent":
-                    await asyncio.Event().wait()  # until the client leaves
+                    await asyncio.Event().wait()  # until the client closes
                 if injector.outcome == "ended" or not isinstance(body, Watch):
                     break
                 if body.ended and not data:
@@ -166,7 +166,7 @@ class FakeApi:
                     await changed.wait()
             await answer.write_eof()
         except ConnectionError:
-            pass  # the client has left, or was cut off
+            pass  # the client closed, or was cut off
         finally:
             if isinstance(body, Watch):
                 body.close()
@@ -179,6 +179,6 @@ def _abort(request: web.Request) -> None:
 
 
 def _end(request: web.Request) -> None:
-    """Close after what was written, without the mark that says that the body is complete."""
+    """Close after the written data, without the end marker of the body."""
     if request.transport is not None:
         request.transport.close()

@@ -1,11 +1,11 @@
-"""A Kubernetes API server without sockets: what is asked of it, and the bytes that it answers.
+"""A Kubernetes API server without sockets: requests, and the octets of the responses.
 
-Path: fake_api.py (sockets) or memory_api.py (none) -> FakeCluster -> Collection, one a kind; Watch, one a watch.
+Path: fake_api.py (sockets) or memory_api.py (none) -> FakeCluster -> WatchCache (each kind), Watch (each watch).
 Rule 1: one resourceVersion counter for all kinds, as in a cluster with one etcd; every change gets the next number.
 Rule 2: a watch sees the changes of its kind after its resourceVersion, in order, filtered by its own selectors;
         an object that begins to match is ADDED for it and one that ceases to match is DELETED.
-Rule 3: what a test wants to go wrong it says by name, here or as a row of faults.py.  Nothing waits and nothing tells
-        the time: a watch says what is due now.
+Rule 3: faults have names, here or in faults.py.  Nothing waits and there is no clock: a watch returns the lines that
+        are due.
 Source: Kubernetes API concepts, "Efficient detection of changes", "Retrieving large results sets in chunks" and
         "Streaming lists"; k8s.io/apiserver pkg/storage/cacher.
 """
@@ -32,7 +32,7 @@ _TOO_OLD_PAGE = (
 
 
 class Response(NamedTuple):
-    """An answer; a watch's body goes on.  `fault` says what becomes of the body on its way."""
+    """A response; the body of a watch is a stream.  `fault` applies to the body when it is sent."""
 
     status: int
     headers: Mapping[str, str]
@@ -51,7 +51,7 @@ class FakeCluster:
         self.streaming = streaming
         self.expired_as_event = False
         self.requests: list[str] = []  # "PATH?QUERY" of each request, in order
-        self.token: str | None = None  # what a bearer must show; None: nothing
+        self.token: str | None = None  # the required bearer token; None: none
         self.held = False
         self.caches = {kind.name: WatchCache(kind, history) for kind in KINDS}
         self._version = 0
@@ -61,7 +61,7 @@ class FakeCluster:
             (verb, kind.plural): {EVERYWHERE} for verb in VERBS for kind in KINDS
         }
 
-    # What a test does to the cluster.
+    # Changes by a test.
 
     def apply(self, manifest: Mapping[str, Any]) -> Manifest:
         """Add the object, or replace the one of its kind, namespace and name."""
@@ -83,13 +83,13 @@ class FakeCluster:
         return version
 
     def wake(self, cache: WatchCache | None = None) -> None:
-        """Let the watches of a kind, or all, look again."""
+        """Let the watches of a kind, or all, check for lines that are due."""
         for watch in list(self._watches):
             if cache is None or watch.cache is cache:
                 watch.wake()
 
     def objects(self, kind: str) -> list[Manifest]:
-        """All objects of a kind as they are now, in order."""
+        """All current objects of a kind, in order."""
         cache = self.caches[kind]
         return [stored.manifest for _, stored in cache.snapshot(self._version)]
 
@@ -103,20 +103,20 @@ class FakeCluster:
         """The watches that are open."""
         return list(self._watches)
 
-    # What goes wrong, or only otherwise.
+    # Faults and variations.
 
     def fail(
         self, fault: Fault, *, path: str = "", watch: bool | None = None, times: int = 1
     ) -> None:
-        """Let the next requests meet a fault: those whose path holds a text; watches, or lists, or both (None)."""
+        """Inject a fault into the next requests whose path contains a text: watches, lists, or both (None)."""
         self._faults += [(fault, path, watch)] * times
 
     def clear_faults(self) -> None:
-        """Take back the faults that no request has met."""
+        """Remove the faults that no request got."""
         self._faults.clear()
 
     def drop_watches(self) -> None:
-        """End every watch that is open, at once and in order, as a server does that restarts."""
+        """End every open watch at once, as a server does that restarts."""
         for watch in self.watches:
             watch.close()
 
@@ -159,7 +159,7 @@ class FakeCluster:
             watch.add(None)
 
     def rewind(self, version: int) -> None:
-        """Be as at an older version that is still known: a backup of etcd was put back.  Ends all watches."""
+        """Return to an older version in the history, as after a restore of etcd from a backup.  Ends all watches."""
         self.drop_watches()
         for cache in self.caches.values():
             cache.rewind(version)
@@ -184,7 +184,7 @@ class FakeCluster:
         for verb in VERBS:
             self._grants[verb, plural] = set(namespaces) or {EVERYWHERE}
 
-    # What a client sees.
+    # Requests.
 
     def answer(self, path: str, query: Mapping[str, str], token: str | None = None) -> Response:
         """Answer one GET."""
@@ -235,7 +235,7 @@ class FakeCluster:
             if version < cache.oldest:
                 return self._expired_page(query["continue"])
         elif asked == "0":
-            limit = 0  # served from the watch cache, which knows no pages
+            limit = 0  # served from the watch cache, without pages
         elif asked:
             if int(asked) > self._version:
                 return _refusal_too_large(int(asked), self._version)
@@ -338,7 +338,7 @@ class FakeCluster:
         )
 
     def _resolve(self, path: str) -> tuple[WatchCache, str | None] | None:
-        """Find the collection that a path names, and the namespace in it."""
+        """Find the watch cache of a path, and the namespace in the path."""
         for cache in self.caches.values():
             kind = cache.kind
             if path == f"{kind.prefix}/{kind.plural}":
@@ -356,7 +356,7 @@ class FakeCluster:
         return Fault()
 
     def _expired_page(self, token: str) -> Response:
-        """Refuse a page whose snapshot is gone, with a token for going on without one."""
+        """Refuse a page whose snapshot has expired, with a token to continue without one."""
         _, after = _read_token(token)
         body = status_body(
             410, "Expired", _TOO_OLD_PAGE, metadata={"continue": _make_token(-1, after)}

@@ -1,6 +1,6 @@
-"""What goes wrong between an API server and its clients: one row each, for one request each.
+"""Faults between an API server and its clients, each for one request.
 
-Path: a test -> FakeCluster.fail(fault) -> Response.fault -> the face that sends the body (Spoiler cuts it up).
+Path: a test -> FakeCluster.fail(fault) -> Response.fault -> the sender of the body (FaultInjector cuts it).
 Rule 1: a fault with a status replaces the response; one without lets the true response begin.
 Source: Kubernetes API concepts, and what proxies and load balancers in front of an API server send.
 """
@@ -19,16 +19,16 @@ PAGE: Final = b"<html><head><title>503 Service Temporarily Unavailable</title></
 
 
 class Fault(NamedTuple):
-    """One thing that goes wrong with one request; octets are those of the body."""
+    """A fault of one request; octets are those of the body."""
 
-    status: int = 0  # 0: the true answer
+    status: int = 0  # 0: that of the true response
     headers: Mapping[str, str] = JSON
     body: bytes = b""
-    refused: bool = False  # the connection ends before an answer
+    refused: bool = False  # the connection ends before a response
     cut_at: int | None = None  # octets before the connection is cut
-    ends_at: int | None = None  # octets before the body ends as though it were complete
-    silent_at: int | None = None  # octets before nothing comes any more
-    piece: int = 0  # octets sent at a time; 0: as they come
+    ends_at: int | None = None  # octets before the body ends as if complete
+    silent_at: int | None = None  # octets before the connection falls silent
+    piece: int = 0  # octets sent at a time; 0: no limit
 
 
 def status_body(
@@ -64,12 +64,12 @@ def error_line(status: bytes) -> bytes:
 
 
 def too_many_requests(retry_after: int | None = 1) -> Fault:
-    """Make what priority and fairness answers under load: 429 and a text."""
+    """Make the response of API Priority and Fairness under load: 429 and a text."""
     return Fault(429, _retry(TEXT, retry_after), b"Too many requests, please try again later.\n")
 
 
 def unavailable(retry_after: int | None = None) -> Fault:
-    """Make a server's own 503, as while it starts."""
+    """Make the server's 503, as while it starts."""
     body = status_body(503, "ServiceUnavailable", "the server is currently unable to handle it")
     return Fault(503, _retry(JSON, retry_after), body)
 
@@ -80,27 +80,27 @@ def html_page(status: int = 503) -> Fault:
 
 
 def internal_error() -> Fault:
-    """Make a 500, as when etcd is away."""
+    """Make a 500, as when etcd is unreachable."""
     return Fault(500, body=status_body(500, "InternalError", "etcdserver: request timed out"))
 
 
 def not_found() -> Fault:
-    """Make what a server without the resource answers."""
+    """Make the response of a server without the resource."""
     return Fault(404, TEXT, b"404 page not found\n")
 
 
 def expired() -> Fault:
-    """Make a 410 that comes as the status of the answer."""
+    """Make a 410 as the status of the response."""
     return Fault(410, body=status_body(410, "Expired", "too old resource version: 1 (2)"))
 
 
 def expired_event() -> Fault:
-    """Make a 410 that comes as an ERROR event in an answer 200."""
+    """Make a 410 as an ERROR event in a response with status 200."""
     return Fault(200, body=error_line(expired().body))
 
 
 def refused() -> Fault:
-    """End the connection before an answer."""
+    """End the connection before a response."""
     return Fault(refused=True)
 
 
@@ -115,7 +115,7 @@ def ended(at: int = 0) -> Fault:
 
 
 def silent(at: int = 0) -> Fault:
-    """Send nothing more after so many octets, and keep the connection."""
+    """Fall silent after so many octets, and keep the connection."""
     return Fault(silent_at=at)
 
 
@@ -125,9 +125,9 @@ def slowly(piece: int = 1) -> Fault:
 
 
 class FaultInjector:
-    """Makes of a body what a fault leaves of it: feed() what is due, then look at `outcome`.
+    """Applies a fault to a body: feed() the octets that are due, then check `outcome`.
 
-    `outcome` is "" while the body goes on, else "cut", "ended" or "silent".
+    `outcome` is "" while the body continues, else "cut", "ended" or "silent".
     """
 
     def __init__(self, fault: Fault) -> None:
@@ -146,7 +146,7 @@ class FaultInjector:
             self.outcome = self._then
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take octets that are due, give the pieces that are sent of them."""
+        """Take octets that are due, return the pieces to send."""
         if self._left is not None:
             data = data[: self._left]
             self._left -= len(data)

@@ -21,7 +21,7 @@ _NAME = re.compile(r"(?:^|,)metadata\.name==?([^,]+)")
 
 
 class Selection:
-    """Which objects of a kind a request is about; raises ValueError where a selector cannot be read."""
+    """The objects of a kind that a request selects; raises ValueError if a selector cannot be parsed."""
 
     def __init__(self, namespace: str | None, labels: str = "", fields: str = "") -> None:
         self.namespace = namespace
@@ -31,7 +31,7 @@ class Selection:
         self._selects = (parse_labels(labels), parse_fields(fields)) if labels or fields else ()
 
     def matches(self, key: Key, stored: Stored) -> bool:
-        """Whether an object is one of them; it is decoded only where a selector asks for its fields."""
+        """Whether an object is selected; it is decoded only if a selector needs its fields."""
         if self.is_all:
             return True
         if self.namespace is not None and key[0] != self.namespace:

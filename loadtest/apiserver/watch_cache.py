@@ -1,10 +1,10 @@
-"""Objects of one kind in the fake API server, and the history that its watches read.
+"""The watch cache of one kind in the fake API server: its objects, and the history that watches read.
 
-Path: fake_cluster.py -> Collection.
-Rule 1: an object is kept as the JSON that is sent, encoded once when it changes, and stamped with the resourceVersion
-        of that change.
-Rule 2: the history keeps both states of each change, so that a watch with a selector can tell what it saw before, and
-        an older snapshot can be made of the newest one.  It is bounded; what is older is answered with 410.
+Path: fake_cluster.py -> WatchCache.
+Rule 1: an object is stored as the JSON that is sent, encoded once when it changes, with the resourceVersion of that
+        change.
+Rule 2: the history has both states of each change, so that a watch with a selector knows what it sent before, and an
+        older snapshot can be computed from the newest one.  It is bounded; older versions are answered with 410.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ import msgspec
 Manifest = dict[str, Any]
 Key = tuple[str, str]  # namespace and name; a kind without namespaces has "default" there
 
-HISTORY: Final = (
-    50_000  # changes that are kept at least, and at most twice as many; a watch cache has as many
-)
+HISTORY: Final = 50_000  # changes in the history at least, and at most twice as many; kube-apiserver keeps as many
 
 
 class Kind(NamedTuple):
@@ -65,14 +63,14 @@ KINDS: Final = (
 
 
 class Stored(NamedTuple):
-    """An object as it was from one version on."""
+    """An object since one version."""
 
     version: int
     data: bytes
 
     @property
     def manifest(self) -> Manifest:
-        """The object, decoded anew."""
+        """The object, decoded."""
         found: Manifest = msgspec.json.decode(self.data)
         return found
 
@@ -87,12 +85,12 @@ class Change(NamedTuple):
 
 
 class WatchCache:
-    """All objects of a kind, and how they came to be as they are."""
+    """All objects of a kind, and the history of their changes."""
 
     def __init__(self, kind: Kind, history: int = HISTORY) -> None:
         self.kind = kind
         self.objects: dict[Key, Stored] = {}
-        self.oldest = 0  # a watch from before this version is told 410
+        self.oldest = 0  # a watch from before this version gets 410
         self.begin = 0  # the position of the oldest change in the history; that of the first change ever is 0
         self._changes: list[Change] = []
         self._limit = history
@@ -139,7 +137,7 @@ class WatchCache:
         self._forget(self.position_after(version) - self.begin)
 
     def rewind(self, version: int) -> None:
-        """Be as at a version that is still known, with no history: what a backup that is put back leaves."""
+        """Return to a version in the history and clear the history, as after a restore from a backup."""
         self.objects = dict(self.snapshot(version))
         self._sorted = None
         self._forget(len(self._changes))
@@ -176,9 +174,7 @@ class WatchCache:
 
     def _record(self, change: Change) -> None:
         self._changes.append(change)
-        if (
-            len(self._changes) > 2 * self._limit
-        ):  # so that forgetting costs next to nothing a change
+        if len(self._changes) > 2 * self._limit:  # amortized over many changes
             self.oldest = self._changes[-self._limit - 1].version
             self._forget(self._limit + 1)
 

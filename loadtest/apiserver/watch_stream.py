@@ -2,7 +2,7 @@
 
 Path: FakeCluster.answer -> Watch -> the face that sends its lines.
 Rule 1: the lines that are due are computed when they are taken; a watch has a position in the history, no queue.
-Rule 2: a watch that has fallen behind the history that is kept is told 410 as ERROR event, and ends.
+Rule 2: a watch whose position is no longer in the history gets 410 as ERROR event, and ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
 class Watch:
-    """A watch; take() its lines.  `wake` is called when more may be due, `ended` says that no more will be."""
+    """A watch; take() its lines.  `wake` is called when more lines may be due; none are after `ended`."""
 
     def __init__(
         self,
@@ -40,9 +40,7 @@ class Watch:
         self.ended = False
         self.wake: Callable[[], None] = _no_wake
         self._selection = selection
-        self._since = (
-            since  # nothing up to this version is sent, not even when the counter has gone back
-        )
+        self._since = since  # nothing up to this version is sent, even if the counter was reset
         self._position = cache.position_after(since)
         self._added: deque[tuple[int, bytes | None]] = (
             deque()
@@ -67,19 +65,19 @@ class Watch:
         return taken
 
     def add(self, line: bytes | None) -> None:
-        """Send these octets after all that is due by now; None ends the watch there."""
+        """Send these octets after the lines that are due now; None ends the watch there."""
         self._added.append((self.cache.end, line))
         self.wake()
 
     def close(self) -> None:
-        """End the watch here; what is due and was not taken is lost."""
+        """End the watch; lines that were not taken are lost."""
         if not self.ended:
             self.ended = True
             self._forget(self)
             self.wake()
 
     def seen(self, change: Change) -> bytes | None:
-        """Make of a change the event that this watch gets, None if it gets none."""
+        """Return the event of a change for this watch, None if it gets none."""
         key, before, after = change.key, change.before, change.after
         matches = self._selection.matches
         matched = before is not None and matches(key, before)
@@ -110,7 +108,7 @@ class Watch:
                 if line is not None:
                     yield line
                     if self._position < cache.begin:
-                        break  # history was cut while the line was under way
+                        break  # the history was cut while the line was sent
             else:
                 if self._added:
                     _, added = self._added.popleft()

@@ -421,7 +421,7 @@ def test_requests_taken_back_stay_bounded(at_once: bool, loop: str) -> None:
 
         async with serving(answer) as it, Http2Client(it) as client:
             sent = 0
-            while sent < 20 * MAX_STREAMS and not client.writer.is_closing():
+            while sent < 2 * MAX_IN_WORK and not client.writer.is_closing():
                 streams = [client.send("GET", get()) for _ in range(MAX_STREAMS)]
                 sent += len(streams)
                 if not at_once:

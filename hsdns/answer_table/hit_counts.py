@@ -1,7 +1,7 @@
 """The counts of hits that have a group and a transport in common, by name.
 
 Path: AnswerTable.take_counts() gives a plain list of numbers; hits.py wraps it, `prometheus` and `cache` read it.
-Rule 1: the positions of the numbers are those of fastpath/tally.py, which both twins share.
+Rule 1: the positions of the numbers are those of fastpath/hit_counts.py, which both twins share.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
-from hsdns.fastpath import tally
+from hsdns.fastpath import hit_counts as layout
 
 
 class HitCounts(NamedTuple):
@@ -31,17 +31,17 @@ class HitCounts(NamedTuple):
     def from_cells(cls, cells: Sequence[int]) -> Self:
         """Name the numbers of one row of take_counts()."""
         return cls(
-            ipv4=cells[tally.CELL_IPV4],
-            ipv6=cells[tally.CELL_IPV6],
-            do=cells[tally.CELL_DO],
-            request_sizes=cells[tally.CELL_REQUEST_SIZES : tally.CELL_REPLY_SIZES],
-            response_sizes=cells[tally.CELL_REPLY_SIZES : tally.CELL_TIMES],
+            ipv4=cells[layout.CELL_IPV4],
+            ipv6=cells[layout.CELL_IPV6],
+            do=cells[layout.CELL_DO],
+            request_sizes=cells[layout.CELL_REQUEST_SIZES : layout.CELL_REPLY_SIZES],
+            response_sizes=cells[layout.CELL_REPLY_SIZES : layout.CELL_TIMES],
             durations=(
-                *cells[tally.CELL_TIMES : tally.CELL_TIME_SUM],
-                cells[tally.CELL_TIME_SUM] / 1e9,
+                *cells[layout.CELL_TIMES : layout.CELL_TIME_SUM],
+                cells[layout.CELL_TIME_SUM] / 1e9,
             ),
-            cache_hits=cells[tally.CELL_CACHE_HITS],
-            cache_misses=cells[tally.CELL_CACHE_MISSES],
+            cache_hits=cells[layout.CELL_CACHE_HITS],
+            cache_misses=cells[layout.CELL_CACHE_MISSES],
         )
 
     @property

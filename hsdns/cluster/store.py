@@ -5,8 +5,8 @@ Rule 1: an event replaces one value; neither an event nor a lookup iterates over
 Rule 2: any order of events that ends in the same objects ends in the same answers.
 Rule 3: a serial changes when an event could change an answer: with any add or delete, and with updates that change what
         is visible (CoreDNS 1.14.7 plugin/kubernetes/controller.go).
-Rule 4: the content of a snapshot is served until Synced.  Until then the source delivers each of its objects again,
-        whatever its version; those that it has not delivered by then are deleted.
+Rule 4: a restored snapshot is served until Synced.  The source delivers all existing objects before that, and each of
+        them is applied whatever its version; restored objects that it has not delivered are deleted at Synced.
 Rule 5: the counters of all that an event changes move in the same step of the loop (freshness.py).
 """
 

@@ -254,11 +254,10 @@ class Kubernetes(Plugin):
 
     def tells_absence(self, zone: Name) -> bool:
         """Whether the answer table may deny names of a zone other than those of namespaces and Services."""
-        falls_through = any(
+        return not any(
             zone.is_at_or_below(through) or through.is_at_or_below(zone)
             for through in self._fallthrough
-        )
-        return not falls_through and not self.answers.lookup.is_multicluster(zone)
+        ) and not any(zone.is_at_or_below(shared) for shared in self._options["multicluster"])
 
     def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All records of a forward zone at this moment."""

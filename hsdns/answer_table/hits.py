@@ -24,7 +24,7 @@ class HitGroup(NamedTuple):
 
 
 class HitGroups:
-    """The groups of one table, by their numbers."""
+    """The groups of one answer table; the table knows them by their numbers."""
 
     def __init__(self, server: str, table: AnswerTable) -> None:
         self._server = server

@@ -31,7 +31,7 @@ _REVERSE: Final = (Name.from_text("in-addr.arpa."), Name.from_text("ip6.arpa."))
 
 
 class NegativeZone(NamedTuple):
-    """A zone of the block `block`; `number` is the table's."""
+    """A zone of `kubernetes` in the server block of the zone `block`; `number` is its number in the table."""
 
     zone: Name
     block: Name
@@ -48,7 +48,7 @@ class NegativeZone(NamedTuple):
 
 
 class NegativeZones:
-    """Those of one table."""
+    """The negative zones of one answer table."""
 
     def __init__(
         self, table: AnswerTable, groups: HitGroups, blocks: Mapping[Name, BlockPolicy]
@@ -65,10 +65,10 @@ class NegativeZones:
                     self._add(zone, block, policy, policy.source)
 
     def store_template(self, query: Query, block: Name, wire: bytes, out: bytes, size: int) -> bool:
-        """Set the template of a negative zone from a reply that is NXDOMAIN; False where it is to be stored by itself.
+        """Use an NXDOMAIN reply as template; return False if the reply is to be stored by itself.
 
-        That is a name outside of all negative zones of its block, or one that a zone with a template leaves to the
-        chain.
+        It is stored by itself if its name is in no negative zone of the block, or in one that has a template already
+        and still leaves the name to the chain.
         """
         zone = self._find(query, block)
         if zone is None or zone.number in self._with_template:
@@ -78,7 +78,7 @@ class NegativeZones:
         return True
 
     def _find(self, query: Query, block: Name) -> NegativeZone | None:
-        """The longest negative zone of a block itself; another block may answer otherwise in its zone."""
+        """The longest negative zone that covers the name, of this block only: others may answer differently."""
         if query.qtype not in NEGATIVE_TYPES:
             return None
         found = [each for each in self._zones if each.block == block and each.covers(query.qname)]
@@ -117,5 +117,5 @@ class NegativeZones:
 
 
 def _holds_addresses(zone: Name) -> bool:
-    """Whether a zone has reverse names, which do not show in their labels whether they exist."""
+    """Whether a zone has reverse names; their labels do not show which of them exist."""
     return any(zone.is_at_or_below(reverse) or reverse.is_at_or_below(zone) for reverse in _REVERSE)

@@ -68,7 +68,7 @@ class BlockPolicy:
         )
 
     def lower_payload(self, query: Query) -> Query:
-        """The query as handlers see it that let no larger payload size through than `max_payload`."""
+        """The query as the source sees it: its EDNS payload size is at most `max_payload`."""
         edns = query.edns
         if edns is None or edns.payload_size <= self.max_payload:
             return query

@@ -61,9 +61,9 @@ class AnswerTableWriter:
         self._queue.append((wire, query, reply, out, dependencies))
 
     def flush(self) -> None:
-        """Store what is queued; to be called when replies have been sent.
+        """Store what is queued; to be called when the replies have been sent.
 
-        The event of a counter that moved meanwhile makes the stored reply stale, as it does later.
+        A reply whose counters have moved meanwhile is stale, as it would be if they moved later.
         """
         queue = self._queue
         while queue:

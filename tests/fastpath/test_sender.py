@@ -17,13 +17,14 @@ pytestmark = pytest.mark.sockets
 UDP_GRO = 104  # udp(7): the receiver gets segments of one message joined, as the sender passed them to the kernel
 LEAST_TO_SEGMENT = 16  # as in native/src/system/sender.rs
 COUNT = 20
-ROOM = 200_000  # octets of Linux's default receive buffer, 212,992, that replies may take before they are read
+# Octets of Linux's default receive buffer, 212,992, for replies that are not read yet.
+ROOM = 200_000
 LENGTHS = st.sampled_from((12, 90, 91, 208, 512, 1232, 1233, 4000))
 HOSTS = [("127.0.0.1", False), ("127.0.0.1", True), ("::1", False), ("::1", True), ("::", True)]
 
 
 def fitting(replies: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Leave out the replies for which a client's receive buffer has no room: the kernel drops them."""
+    """Leave out replies that do not fit in a client's receive buffer, for the kernel drops them."""
     room = dict.fromkeys(range(4), ROOM)
     found = []
     for client, length in replies:

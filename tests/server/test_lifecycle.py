@@ -1179,7 +1179,7 @@ def test_reload_under_load_loses_no_query(kind: str, tmp_path: Path) -> None:
             load = Load(reloadable.address)
             asking = [
                 asyncio.create_task(asyncio.to_thread(load.ask, way, wanted))
-                for way, wanted in (("udp", 800), ("udp", 800), ("tcp", 200), ("unusual", 200))
+                for way, wanted in (("udp", 800), ("udp", 800), ("tcp", 200), ("udp-chain", 200))
             ]
             for turn in range(1, 6):
                 before = load.answered

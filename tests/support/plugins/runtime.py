@@ -31,8 +31,8 @@ class FakeRuntime:
     """chain.Runtime with a scripted clock, seeded chance and a record of what was asked of it.
 
     `time` is what clock() answers and `wall_time` what wall() does; `http` maps addresses to their paths; `failures`
-    are the reasons passed to fail(); `resolver` answers resolve().  spawn() makes a task where a loop runs (kept in
-    `tasks`), else it keeps the coroutine in `spawned` for the test to step or close.
+    are the reasons passed to fail(); `resolver` answers resolve().  spawn() makes a task where a loop runs (listed in
+    `tasks`), else it puts the coroutine into `spawned` for the test to step or close.
     """
 
     def __init__(self, seed: int = 1) -> None:
@@ -45,7 +45,7 @@ class FakeRuntime:
         self.http: dict[str, dict[str, HttpHandler]] = {}
         self.failures: list[str] = []
         self.reloads = 0
-        self.claim_changes = 0
+        self.names_answered_first_changes = 0
         self.unready: list[str] = []
         self.relapsed: list[str] = []
         self.remarks: list[str] = []
@@ -79,7 +79,7 @@ class FakeRuntime:
 
     def names_answered_first_changed(self) -> None:
         """Count the call."""
-        self.claim_changes += 1
+        self.names_answered_first_changes += 1
 
     async def resolve(self, request: Request) -> Reply:
         """Answer by the scripted resolver."""

@@ -1,11 +1,11 @@
-# The image of hsdns: an interpreter of its own, hsdns compiled, and nothing besides.  No shell, no package manager.
+# The image of hsdns: a Python interpreter and hsdns with its compiled fast path.  No shell, no package manager.
 #
 #   docker build -t hsdns/hsdns:0.1.0 .
 #   docker buildx build --platform linux/amd64,linux/arm64 -t hsdns/hsdns:0.1.0 .
 #   buildah build -t hsdns/hsdns:0.1.0 .
 #
 # Other base images, for a mirror or an air-gapped machine: --build-arg PYTHON=... --build-arg RUST=...
-# PYTHON is a Debian with a Python of 3.11 or newer, RUST has a toolchain under /usr/local.
+# PYTHON is a Debian image with Python 3.11 or newer; RUST has a toolchain under /usr/local.
 ARG PYTHON=python:3.13-slim-bookworm
 ARG RUST=rust:1-slim-bookworm
 
@@ -21,7 +21,7 @@ COPY --from=rust /usr/local/rustup /usr/local/rustup
 COPY --from=rust /usr/local/cargo /usr/local/cargo
 RUN python3 -m venv /build
 WORKDIR /source
-# First what changes seldom: the packages, pinned with their hashes.
+# The layers that change seldom first: the packages, pinned with their hashes.
 COPY requirements/run.txt requirements/run.txt
 RUN python -m pip install --require-hashes -r requirements/run.txt
 COPY pyproject.toml MANIFEST.in README.md LICENSE ./
@@ -29,7 +29,7 @@ COPY native native
 COPY hsdns hsdns
 RUN python -m pip install --no-deps --no-build-isolation .
 COPY deploy/image deploy/image
-# From another folder, so that it is the installed hsdns; the import fails where the fast path was not compiled.
+# In another folder, to import the installed hsdns; the import fails if the fast path was not compiled.
 WORKDIR /
 RUN python -c 'import hsdns.fastpath._native' \
  && python /source/deploy/image/assemble.py --final /image
@@ -38,9 +38,9 @@ FROM scratch
 LABEL org.opencontainers.image.title="hsdns" \
       org.opencontainers.image.description="A DNS server for Kubernetes clusters, drop-in for CoreDNS in test clusters and kind" \
       org.opencontainers.image.licenses="Apache-2.0"
-# Extended attributes are copied too: the interpreter keeps its capability for port 53.
+# This also copies extended attributes, so the interpreter keeps its capability for port 53.
 COPY --from=build /image/ /
-# In numbers, so that runAsNonRoot can tell that it is not root.
+# A numeric user, so that runAsNonRoot can be checked.
 USER 65532:65532
 WORKDIR /
 EXPOSE 53 53/udp

@@ -1,4 +1,4 @@
-# Everything a person or CI does with this tree.  Needs nothing but make and a Python of 3.11 or newer.
+# All tasks of developers and CI.  Needs only make and Python 3.11 or newer.
 # `make help` lists the targets.
 
 SHELL := /bin/sh
@@ -8,14 +8,14 @@ SHELL := /bin/sh
 # The server must start from compiled bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# The documentation is built as it is now; its generator's advertisement of a successor is no warning of ours.
+# Suppresses the notice of mkdocs-material about MkDocs 2.
 export NO_MKDOCS_2_WARNING := 1
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --no-input
 SOURCES := $(shell find hsdns -name '*.py' 2>/dev/null)
-# Parts of the compiled fast path; without cargo it is left out, and nothing depends on it.
+# Sources of the compiled fast path, which is optional and built if cargo is installed.
 CARGO := $(shell command -v cargo 2>/dev/null)
 NATIVE := $(if $(CARGO),native/Cargo.toml native/Cargo.lock $(shell find native/src -name '*.rs' 2>/dev/null))
 
@@ -26,7 +26,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 20
 
-.PHONY: help serve test check format lint types native fuzz contracts docs docs-examples scenarios peer bench bench-watch bench-reload ci clean
+.PHONY: help serve test check format lint types native fuzz contracts docs docs-examples changelog scenarios peer bench bench-watch bench-reload ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,29 +41,29 @@ check: format-check lint types contracts docs docs-examples  ## Check format, li
 
 .PHONY: format-check
 format-check: $(VENV)/test
-	$(BIN)/ruff format --check hsdns tests loadtest deploy
+	$(BIN)/ruff format --check hsdns tests loadtest deploy docs/pictures
 
 format: $(VENV)/test  ## Format the code and sort its imports
-	$(BIN)/ruff format hsdns tests loadtest deploy
-	$(BIN)/ruff check --fix-only --quiet hsdns tests loadtest deploy
+	$(BIN)/ruff format hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff check --fix-only --quiet hsdns tests loadtest deploy docs/pictures
 
 lint: $(VENV)/test  ## Check the code with ruff
-	$(BIN)/ruff check hsdns tests loadtest deploy
+	$(BIN)/ruff check hsdns tests loadtest deploy docs/pictures
 
 types: $(VENV)/test  ## Check the types of code and tests
 	$(BIN)/mypy
 
 native: $(VENV)/run  ## Check and test the compiled fast path (needs cargo), and that it was built
 	@if cargo fmt --version >/dev/null 2>&1; then cd native && cargo fmt --check; \
-	    else echo 'make native: rustfmt is not there, the format was not checked'; fi
+	    else echo 'make native: rustfmt is not installed, the format was not checked'; fi
 	@if cargo clippy --version >/dev/null 2>&1; then cd native && \
 	    cargo clippy --quiet --locked --no-default-features --all-targets -- -D warnings && \
 	    cargo clippy --quiet --locked -- -D warnings; \
-	    else echo 'make native: clippy is not there, lints were not checked'; fi
+	    else echo 'make native: clippy is not installed, lints were not checked'; fi
 	cd native && cargo test --quiet --locked --no-default-features
 	$(BIN)/python -c 'import hsdns.fastpath._native'
 
-# The compiler's own coverage counters are all that libFuzzer needs, so no nightly toolchain is: a panic is the find.
+# libFuzzer needs only the compiler's coverage counters, so a stable toolchain is enough.  A panic is a finding.
 FUZZ_FLAGS := -Cpasses=sancov-module --cfg=fuzzing $(addprefix -Cllvm-args=-sanitizer-coverage-,\
     level=4 inline-8bit-counters pc-table trace-compares)
 FUZZ_TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
@@ -76,7 +76,7 @@ fuzz:  ## Fuzz the compiled parser for FUZZ_SECONDS (needs cargo and c++), from 
 	    -max_len=700 -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 >found/log 2>&1; \
 	then grep -E '^(Done|stat::number_of_executed)' found/log; \
 	else tail -n 40 found/log; \
-	    echo 'make fuzz: an input broke what tests/exercise/mod.rs demands; it is in native/fuzz/found, in a file crash-*, timeout-* or oom-*' >&2; \
+	    echo 'make fuzz: an input violates the checks of tests/exercise/mod.rs; it is in native/fuzz/found, in a file crash-*, timeout-* or oom-*' >&2; \
 	    exit 1; fi
 
 contracts: $(VENV)/test  ## Check which part imports which
@@ -88,6 +88,9 @@ docs: $(VENV)/test  ## Build the documentation into site/
 docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run every command of the docs
 	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
 
+changelog: $(VENV)/test  ## Show the change notes as the next section of CHANGELOG.md
+	@$(BIN)/towncrier build --draft
+
 scenarios: $(VENV)/test  ## Run the scenarios, in memory and over sockets
 	$(BIN)/pytest tests/test_scenarios.py $(PYTEST_ARGS)
 
@@ -95,26 +98,26 @@ peer: $(VENV)/test  ## Run the scenarios against the CoreDNS binary that HSDNS_P
 	@test -x "$(HSDNS_PEER)" || { echo 'make peer: set HSDNS_PEER to a CoreDNS binary, as in: make peer HSDNS_PEER=/usr/bin/coredns' >&2; exit 1; }
 	HSDNS_PEER="$(HSDNS_PEER)" $(BIN)/pytest tests/test_scenarios.py -k peer $(PYTEST_ARGS)
 
-bench: $(VENV)/test $(VENV)/compiled  ## Compare what an answer costs with CoreDNS, Knot and others (BENCH_ARGS)
+bench: $(VENV)/test $(VENV)/compiled  ## Compare the cost of an answer with CoreDNS, Knot and others (BENCH_ARGS)
 	$(BIN)/python -m loadtest.answering $(BENCH_ARGS)
 
-bench-watch: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS as watcher of an API server (BENCH_ARGS)
+bench-watch: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS watching an API server (BENCH_ARGS)
 	$(BIN)/python -m loadtest.watch $(BENCH_ARGS)
 
-bench-reload: $(VENV)/test $(VENV)/compiled  ## Show that reloads and SIGTERM lose no query (needs dnsperf)
+bench-reload: $(VENV)/test $(VENV)/compiled  ## Check that reloads and SIGTERM lose no query (needs dnsperf)
 	$(BIN)/python -m loadtest.reload $(BENCH_ARGS)
 
-ci:  ## What CI runs, word for word
+ci:  ## Run exactly what CI runs
 	.ci/run
 
-clean:  ## Remove everything that make made
+clean:  ## Remove everything that make creates
 	rm -rf $(VENV) site build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf native/target native/fuzz/target native/fuzz/found hsdns/fastpath/*.so
 	find hsdns tests loadtest -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# --- the environment: a file in .venv marks each step that is done ---------------------------------------------------
+# --- the environment: a file in .venv marks each completed step ---------------------------------------------------
 
-# The first Python that is new enough and can make environments; all of them come with pip through ensurepip.
+# The first Python that is new enough and can create virtual environments with pip.
 $(VENV)/made:
 	@for python in $(PYTHON) python3.13 python3.12 python3.11 python3 python3.14 python; do \
 	    "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
@@ -126,7 +129,7 @@ $(VENV)/made:
 	if [ -n "$$found" ]; then \
 	    echo "make: $$found has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
 	else \
-	    echo 'make: no Python of 3.11 or newer on PATH; install one, or name it: make PYTHON=/path/to/python3 ...' >&2; \
+	    echo 'make: no Python 3.11 or newer on PATH; install one, or specify it: make PYTHON=/path/to/python3 ...' >&2; \
 	fi; exit 1
 
 $(VENV)/run: $(VENV)/made requirements/run.txt pyproject.toml $(NATIVE)

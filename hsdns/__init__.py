@@ -1,26 +1,29 @@
-"""A DNS server for Kubernetes clusters that takes CoreDNS's place.
+"""A DNS server for Kubernetes clusters: a drop-in replacement for CoreDNS in test clusters.
 
 The path of a query, from the wire and back; each line is a file or folder of this package:
 
-    --> server/udp.py, tcp.py       reads datagrams and frames              1
-        --> query.py                the spine: steps 3 to 6 in order
-            --> wire/decode.py      bytes -> Query, or FORMERR              3
-                --> zones.py        QNAME -> server block, or REFUSED       4
-                    --> chain.py    plugins in ORDER; one returns a Reply   5
-            <-- wire/encode.py      Reply -> bytes, compressed, cut to fit  6
-    <-- server/udp.py, tcp.py       writes                                  7
+    --> server/udp.py, tcp.py, workers.py  read datagrams and TCP frames         1
+        --> fastpath/                      answer table: a hit is sent at once   2
+        --> query.py                       on a miss: steps 3 to 6 in order
+            --> wire/decode.py             bytes -> Query, or FORMERR            3
+            --> block_choice.py            zone and view -> block, or REFUSED    4
+            --> chain.py, plugins/         plugins in ORDER; one returns a Reply 5
+            <-- wire/encode.py             Reply -> bytes, truncated to fit      6
+    <-- server/udp.py, tcp.py, workers.py  write                                 7
 
-(Step 2 is kept for a fast path from known question bytes to known reply bytes; nothing stands there yet.)
+answer_table/ decides which replies step 2 may send, and stores them.
 
 The path of a change in the cluster:
 
-    sources/ -> cluster/store.py    an event swaps one Service's frozen value
-                -> cluster/schema.py, at the first question: its RRsets
-                   -> plugins/kubernetes.py
+    apiserver/ -> sources/ -> cluster/store.py    an event replaces one Service's frozen value
+                              -> cluster/schema.py    makes its RRsets at the first query
+                                 -> plugins/kubernetes/
+
+The counters of cluster/freshness.py make the stored replies stale that depend on what the event changes.
 
 The path of the configuration:
 
-    Corefile -> corefile/lexer.py -> parser.py -> assemble.py -> server/lifecycle.py
+    Corefile -> corefile/lexer.py -> parser.py -> assemble.py -> server/configuration.py
 """
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
-"""The composition root: a Corefile's tree to plugins, chains and listeners.
+"""The composition root: from a Corefile's tree to plugins, their blocks and the addresses to serve.
 
-Path: corefile/parser.py -> assemble() -> server/lifecycle.py starts what comes out; -validate stops here.
+Path: corefile/parser.py -> assemble() -> server/lifecycle.py starts the result; -validate stops here.
 Rule 1: nothing is opened, contacted or waited for; a fault is a CorefileError with its place.
 Rule 2: plugins are set up directive by directive in ORDER, through all blocks, as CoreDNS does.
 """
@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from ipaddress import ip_address
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
-from hsdns.chain import Block, Handler, Next, Plugin
+from hsdns.block_choice import BlockChoice, Candidate, RequestFilter
+from hsdns.chain import Handler, Next
 from hsdns.corefile.keys import Key, parse_key
 from hsdns.corefile.tree import Corefile, CorefileError, Directive, Position, ServerBlock, Token
-from hsdns.entrance import Entrance, Entrances
+from hsdns.plugin import Block, Plugin
 from hsdns.plugins import ORDER
 from hsdns.wire.name import Name
 
@@ -24,17 +25,56 @@ DEFAULT_PORT = 53
 Interfaces = Mapping[str, Sequence[str]]  # interface name -> its addresses
 SCHEMES = ("dns", "tls", "https")
 NO_SCHEMES = {
-    "quic": "since Python has no well-kept QUIC that shares its TLS",
-    "https3": "since it stands on QUIC",
-    "grpc": "since nothing but CoreDNS itself asks over it",
+    "quic": "since Python has no maintained QUIC library that works with its ssl module",
+    "https3": "since it needs QUIC",
+    "grpc": "since only CoreDNS itself sends queries over it",
 }
-OPEN_CLASSES = frozenset(
-    {"chaos", "forward"}
-)  # plugins whose presence lets other classes than IN through
+# Plugins whose presence lets other classes than IN through.
+OPEN_CLASSES = frozenset({"chaos", "forward"})
+
+
+@runtime_checkable
+class FindsHandlers(Protocol):
+    """A handler that works together with others of its block."""
+
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find them in the chain; called once, when all blocks are set up; raise CorefileError."""
+
+
+@runtime_checkable
+class HasView(Protocol):
+    """A handler that makes a view of its block (CoreDNS: Viewer)."""
+
+    view: str  # its name
+
+
+@runtime_checkable
+class SetsRoot(Protocol):
+    """A plugin that says in which folder the files of its block are; set up before all that name files (`root`)."""
+
+    root_folder: str
+
+
+@runtime_checkable
+class ListsAddresses(Protocol):
+    """A plugin that says on which addresses its block is served (`bind`)."""
+
+    def addresses(self, interfaces: Interfaces) -> tuple[str, ...]:
+        """List them, each once; raise CorefileError."""
+
+
+@runtime_checkable
+class ServesTls(Protocol):
+    """A plugin that has the certificate of the addresses that its block is served at (`tls`)."""
+
+    context: Any  # an ssl.SSLContext
+
+    def agree_with(self, other: Self) -> None:
+        """Raise CorefileError where the two cannot serve one address."""
 
 
 class ListenAddress(NamedTuple):
-    """Where queries arrive; `host` "" is every address of this host.  All schemes but `dns` are TCP alone."""
+    """Where queries arrive; `host` "" is every address of this host.  All schemes but `dns` are TCP only."""
 
     host: str
     port: int
@@ -42,7 +82,7 @@ class ListenAddress(NamedTuple):
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it is every address; `bind 0.0.0.0` and `bind ::` too stand for both families, as in Go."""
+        """Whether it is every address; `bind 0.0.0.0` and `bind ::` both mean both families, as in Go."""
         return not self.host or ip_address(self.host).is_unspecified
 
     @property
@@ -63,22 +103,22 @@ class AssembledBlock:
 
     @property
     def handlers(self) -> list[Handler]:
-        """The plugins that stand in the chain."""
+        """The plugins of the chain."""
         return [plugin for plugin in self.plugins if isinstance(plugin, Handler)]
 
     @property
     def view(self) -> str:
         """The name of the block's view, "" where it has none."""
-        return next((handler.view for handler in self.handlers if handler.view), "")
+        return next((each.view for each in self.handlers if isinstance(each, HasView)), "")
 
     @property
-    def guards(self) -> tuple[Handler, ...]:
-        """The handlers that look at a query before the block is chosen."""
-        return tuple(handler for handler in self.handlers if handler.guards)
+    def filters(self) -> tuple[RequestFilter, ...]:
+        """The handlers that see a query before the block is chosen."""
+        return tuple(handler for handler in self.handlers if isinstance(handler, RequestFilter))
 
 
 class ServedAddress(NamedTuple):
-    """One address and what it answers; a zone has several blocks, in file order, only where views choose."""
+    """One address and the blocks of each zone there, in file order; several only where views choose among them."""
 
     listen: ListenAddress
     served: dict[Name, list[AssembledBlock]]
@@ -89,22 +129,32 @@ class ServedAddress(NamedTuple):
         return {zone: blocks[0] for zone, blocks in self.served.items()}
 
     @property
-    def any_class(self) -> bool:
-        """Whether classes other than IN reach the chains."""
-        return any(
-            plugin.name in OPEN_CLASSES
+    def plugins(self) -> list[Plugin]:
+        """The plugins of all blocks, zone by zone."""
+        return [
+            plugin
             for blocks in self.served.values()
             for block in blocks
             for plugin in block.plugins
-        )
+        ]
 
-    def entrances(self, chains: Mapping[int, Next | None]) -> Entrances | None:
-        """What chooses a block for a query, given chains by id() of their blocks; None where the zone alone does."""
-        if not any(block.guards for blocks in self.served.values() for block in blocks):
-            return None
-        return Entrances(
+    def find_tls(self) -> ServesTls | None:
+        """Find what has the certificate, None for none; raise CorefileError where blocks have different ones."""
+        found = [each for each in self.plugins if isinstance(each, ServesTls)]
+        for other in found[1:]:
+            other.agree_with(found[0])
+        return found[0] if found else None
+
+    @property
+    def any_class(self) -> bool:
+        """Whether classes other than IN reach the chains."""
+        return any(plugin.name in OPEN_CLASSES for plugin in self.plugins)
+
+    def block_choice(self, chains: Mapping[int, Next | None]) -> BlockChoice[Next]:
+        """What chooses the block for a query, given the chains by id() of their blocks."""
+        return BlockChoice(
             {
-                zone: [Entrance(chains[id(block)], block.guards) for block in blocks]
+                zone: [Candidate(zone, chains[id(block)], block.filters) for block in blocks]
                 for zone, blocks in self.served.items()
             }
         )
@@ -172,15 +222,16 @@ def assemble(
                 target.plugins.append(plugin_class(name).setup(directives, setting))
     for target in assembled:
         for handler in target.handlers:
-            handler.meet(target.handlers)
+            if isinstance(handler, FindsHandlers):
+                handler.find_handlers(target.handlers)
     for listener in listeners:
         if listener.listen.scheme != "dns":
-            _agree_on_tls(listener)
+            listener.find_tls()
     return Configuration(corefile, tuple(assembled), listeners)
 
 
 def plugin_class(name: str) -> type[Plugin]:
-    """The class of a directive: the one in hsdns/plugins/NAME.py that carries its name."""
+    """The class of a directive: the one in hsdns/plugins/NAME.py with this `name`."""
     module = import_module(f"hsdns.plugins.{name}")
     for found in vars(module).values():
         if (
@@ -215,18 +266,18 @@ def _bind(
     directives = [directive for directive in block.directives if directive.name.text == "bind"]
     hosts: Sequence[str] = ("",)
     if directives:
-        from hsdns.plugins.bind import Bind  # noqa: PLC0415 - only blocks with bind need it
-
         setting = Block((), (), frozenset(), "", validating=True, warn=lambda sentence: None)
-        hosts = Bind.setup(directives, setting).addresses(interfaces())
+        plugin = plugin_class("bind").setup(directives, setting)
+        assert isinstance(plugin, ListsAddresses)
+        hosts = plugin.addresses(interfaces())
     ports = dict.fromkeys((key.port, key.scheme) for key in keys)
     return tuple(ListenAddress(host, port, scheme) for port, scheme in ports for host in hosts)
 
 
 def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[ServedAddress, ...]:
-    """Sort zones to listeners; raise CorefileError for a zone that two blocks without a view claim."""
+    """The zones of each address; raise CorefileError for a zone that two blocks without a view serve there."""
     found: dict[ListenAddress, ServedAddress] = {}
-    claimed: dict[tuple[Name, ListenAddress], Position] = {}
+    owners: dict[tuple[Name, ListenAddress], Position] = {}
     for block in blocks:
         for key in block.keys:
             for listen in block.listens:
@@ -236,33 +287,33 @@ def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[ServedAddress, ...]:
                 listener = found.setdefault(listen, ServedAddress(listen, {}))
                 where = f"{key.scheme}://{key.zone.to_text()}:{key.port}"
                 served = listener.served.setdefault(key.zone, [])
-                if not block.filtered and (key.zone, listen) in claimed:
+                if not block.filtered and (key.zone, listen) in owners:
                     raise CorefileError(
                         key.token.position,
-                        f"{where} is already served by the block at {claimed[key.zone, listen]}; "
+                        f"{where} is already served by the block at {owners[key.zone, listen]}; "
                         "merge the blocks or change one of the keys",
                     )
                 for other in (
                     (listen._replace(host=""),)
                     if listen.host
-                    else {each for _, each in claimed if each._replace(host="") == listen}
+                    else {each for _, each in owners if each._replace(host="") == listen}
                 ):
-                    if other != listen and (key.zone, other) in claimed:
+                    if other != listen and (key.zone, other) in owners:
                         raise CorefileError(
                             key.token.position,
-                            f"{where} overlaps with the block at {claimed[key.zone, other]}: one of them is "
+                            f"{where} overlaps with the block at {owners[key.zone, other]}: one of them is "
                             "bound to an address and the other to all; give both a bind",
                         )
                 served.append(block)
                 if not block.filtered:
-                    claimed[key.zone, listen] = key.token.position
+                    owners[key.zone, listen] = key.token.position
     return tuple(found.values())
 
 
 def _refuse_two_schemes(
     key: Key, listen: ListenAddress, found: Mapping[ListenAddress, ServedAddress]
 ) -> None:
-    """Raise CorefileError where a port is wanted for two kinds of TCP connections."""
+    """Raise CorefileError where a port is to be used for two schemes."""
     for other in found:
         hosts = {other.host, listen.host}
         if (
@@ -276,23 +327,9 @@ def _refuse_two_schemes(
             )
 
 
-def _agree_on_tls(listener: ServedAddress) -> None:
-    """Raise CorefileError where blocks of one address have different certificates."""
-    from hsdns.plugins.tls import only_one  # noqa: PLC0415 - only addresses with TLS need it
-
-    only_one(
-        plugin
-        for blocks in listener.served.values()
-        for block in blocks
-        for plugin in block.plugins
-    )
-
-
 def _root(plugins: Sequence[Plugin]) -> str:
-    """The folder that a block's `root` names; it is set up before all plugins that name files."""
-    from hsdns.plugins.root import Root  # noqa: PLC0415 - only blocks with root need it
-
-    return next((plugin.path for plugin in plugins if isinstance(plugin, Root)), "")
+    """The folder that a block's `root` names."""
+    return next((plugin.root_folder for plugin in plugins if isinstance(plugin, SetsRoot)), "")
 
 
 def _folder(directive: Directive) -> str:

@@ -1,10 +1,10 @@
-"""Numbers that /metrics shows: cheap to count, turned into Prometheus text only when asked.
+"""Metrics: counters that are cheap to update, rendered as Prometheus text for each scrape.
 
-Path: every step counts here; server/http.py shows it through the `prometheus` plugin.
-Rule 1: counting is a dict update (0.2 us; prometheus-client's own objects cost 1 to 6 us a call); prometheus-client
-        renders at scrape time from the families that collect() makes.
-Rule 2: names of CoreDNS stay as they are; our own begin with `hsdns_`.
-Rule 3: label values come from bounded sets, or a client could fill the memory.
+Path: every step counts; server/http.py serves them through the `prometheus` plugin.
+Rule 1: counting is a dict update (0.2 us; prometheus-client's own objects cost 1 to 6 us per call); prometheus-client
+        renders the families that collect() makes.
+Rule 2: CoreDNS's metrics have their original names; those of hsdns begin with `hsdns_`.
+Rule 3: label values come from bounded sets, because otherwise a client could exhaust the memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 Labels = tuple[str, ...]
-MOST_LATER: Final = 32  # measurements that wait to be counted, so that counting them is no pause
+MAX_DEFERRED: Final = 32  # deferred measurements, limited so that counting them takes little time
 
 # Upper bounds, after CoreDNS plugin/plugin.go (times in seconds, sizes in octets).
 TIME_BUCKETS: Final = tuple(0.00025 * 2**k for k in range(16))
@@ -46,33 +46,33 @@ DEFAULT_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class Counter:
-    """Values that only grow, one for each combination of labels."""
+    """Values that only increase, one for each combination of label values."""
 
     kind = "counter"
 
     def __init__(self, name: str, help_text: str, labels: Sequence[str] = ()) -> None:
         self.name, self.help, self.labels = name, help_text, tuple(labels)
-        # Without labels the metric is there from the start, with them only what was counted (as in CoreDNS).
+        # Without labels the metric exists from the start, with labels only the values counted (as in CoreDNS).
         self.values: dict[Labels, float] = {} if labels else {(): 0}
 
     def inc(self, labels: Labels = (), amount: float = 1) -> None:
-        """Add to one value."""
+        """Increase a value."""
         values = self.values
         values[labels] = values.get(labels, 0) + amount
 
 
 class Gauge(Counter):
-    """Values that go up and down."""
+    """Values that increase and decrease."""
 
     kind = "gauge"
 
     def set(self, value: float, labels: Labels = ()) -> None:
-        """Set one value."""
+        """Set a value."""
         self.values[labels] = value
 
 
 class Histogram:
-    """Counts by size class; each value is [count in each class..., count above all, sum]."""
+    """Counts by bucket; each value is [count of each bucket..., count above all, sum]."""
 
     kind = "histogram"
 
@@ -88,7 +88,7 @@ class Histogram:
         self.values: dict[Labels, list[float]] = {} if labels else {(): self._empty()}
 
     def observe(self, value: float, labels: Labels = ()) -> None:
-        """Count one measurement."""
+        """Count a measurement."""
         cells = self.values.get(labels)
         if cells is None:
             cells = self.values[labels] = self._empty()
@@ -96,7 +96,7 @@ class Histogram:
         cells[-1] += value
 
     def add(self, cells: Sequence[float], labels: Labels = ()) -> None:
-        """Add counts by size class, then their sum, that were made elsewhere."""
+        """Add counts by bucket, and their sum as the last element."""
         found = self.values.get(labels)
         if found is None:
             found = self.values[labels] = self._empty()
@@ -104,7 +104,7 @@ class Histogram:
             found[index] += amount
 
     def cumulate(self, cells: list[float]) -> list[tuple[str, float]]:
-        """Upper bounds as text and how many measurements are at or below them."""
+        """Return upper bounds as text with the number of measurements at or below them."""
         bounds = [*map(_bound, self.buckets), "+Inf"]
         return list(zip(bounds, accumulate(cells[:-1]), strict=True))
 
@@ -116,42 +116,42 @@ Metrics = Counter | Gauge | Histogram
 
 
 class Registry:
-    """All metrics of a process; asking twice for a name gives the same object, so counters outlive a reload."""
+    """All metrics of the process; the same name always gives the same object, so that counters survive a reload."""
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metrics] = {}
         self._before: list[Callable[[], None]] = []
-        self._later: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
     def before_collect(self, fold: Callable[[], None]) -> None:
-        """Call this on the loop before each scrape, to add what is counted elsewhere."""
+        """Call `fold` on the loop before each scrape, to add values that are counted elsewhere."""
         self._before.append(fold)
 
-    def later(self, count: Callable[..., None], *measured: Any) -> None:
-        """Call `count` with these at the next scrape, or when many wait: not now, when somebody waits for an answer."""
-        self._later.append((count, measured))
-        if len(self._later) >= MOST_LATER:
-            self._catch_up()
+    def defer(self, count: Callable[..., None], *measured: Any) -> None:
+        """Call `count` at the next scrape, or when many calls are deferred, so that no query waits for it."""
+        self._deferred.append((count, measured))
+        if len(self._deferred) >= MAX_DEFERRED:
+            self._run_deferred()
 
-    def _catch_up(self) -> None:
-        waiting, self._later = self._later, []
+    def _run_deferred(self) -> None:
+        waiting, self._deferred = self._deferred, []
         for count, measured in waiting:
             count(*measured)
 
     def fold(self) -> None:
-        """Have everything added that is counted elsewhere; to be called where the metrics are counted."""
-        self._catch_up()
+        """Add all values that are counted elsewhere; called on the loop."""
+        self._run_deferred()
         for fold in self._before:
             fold()
 
     def counter(self, name: str, help_text: str, labels: Sequence[str] = ()) -> Counter:
-        """The counter of this name (with its `_total`)."""
+        """Return the counter with this name (including `_total`)."""
         found = self._metrics.setdefault(name, Counter(name, help_text, labels))
         assert type(found) is Counter, name
         return found
 
     def gauge(self, name: str, help_text: str, labels: Sequence[str] = ()) -> Gauge:
-        """The gauge of this name."""
+        """Return the gauge with this name."""
         found = self._metrics.setdefault(name, Gauge(name, help_text, labels))
         assert isinstance(found, Gauge), name
         return found
@@ -159,23 +159,23 @@ class Registry:
     def histogram(
         self, name: str, help_text: str, buckets: Sequence[float], labels: Sequence[str] = ()
     ) -> Histogram:
-        """The histogram of this name."""
+        """Return the histogram with this name."""
         found = self._metrics.setdefault(name, Histogram(name, help_text, buckets, labels))
         assert isinstance(found, Histogram), name
         return found
 
     def __iter__(self) -> Iterator[Metrics]:
-        return iter(list(self._metrics.values()))  # a scrape runs in a thread beside registrations
+        return iter(list(self._metrics.values()))  # a scrape runs in a thread, during registrations
 
     def collect(self) -> Iterator[Metric]:
-        """Families for prometheus-client; those without any value are left out."""
+        """Yield families for prometheus-client, without those that have no value."""
         from prometheus_client.core import (  # noqa: PLC0415 - 45 ms that only a scrape needs
             CounterMetricFamily,
             GaugeMetricFamily,
             HistogramMetricFamily,
         )
 
-        for metric in list(self._metrics.values()):  # a scrape runs in a thread of its own
+        for metric in list(self._metrics.values()):  # a scrape runs in a thread
             if isinstance(metric, Histogram):
                 if metric.values:
                     histogram = HistogramMetricFamily(
@@ -193,12 +193,12 @@ class Registry:
                 yield family
 
     def to_text(self) -> bytes:
-        """The text that /metrics answers."""
+        """Return the response of /metrics."""
         from prometheus_client import generate_latest  # noqa: PLC0415 - as above
 
         return generate_latest(self)
 
 
 def _bound(value: float) -> str:
-    """A bucket's upper bound as Go prints it, so that `le` matches the dashboards' recordings."""
+    """Return a bucket's upper bound as Go prints it, so that `le` matches existing dashboards."""
     return f"{value:g}" if value == int(value) and value < 1e21 else repr(value)

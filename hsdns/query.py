@@ -1,9 +1,9 @@
-"""The spine: bytes of a query in, bytes of its reply out.
+"""The message path: bytes of a query in, bytes of its reply out.
 
 Path: steps 2 to 6, in order, for one listener.  server/udp.py and tcp.py call answer() through eager.start(); a lookup
-of the server's own (the target of an ExternalName) calls resolve() and so takes the same way from step 4 on.
-Rule 1: resolve() is the only place that calls a chain; eager.start() the only one that steps it from outside.
-Rule 2: no parsing, no socket, no plugin by name here.
+within the server (the target of an ExternalName) calls resolve() and so begins at step 4.
+Rule 1: only resolve() calls a chain, and only eager.start() steps it from outside.
+Rule 2: no parsing, no socket, no plugin here.
 """
 
 from __future__ import annotations
@@ -12,66 +12,63 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from hsdns.answer_table.writer import AnswerTableWriter
+from hsdns.block_choice import BlockChoice
 from hsdns.chain import Endpoint, Next, Request
-from hsdns.entrance import Entrances
 from hsdns.fastpath import AnswerTable
-from hsdns.keeper import Keeper
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_badvers, udp_limit
 from hsdns.wire.iana import Rcode, RRClass
 from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import ROOT
-from hsdns.zones import Zones
 
 log = logging.getLogger("hsdns.query")
 
-MAX_DEPTH: Final = 8  # lookups within lookups: ExternalNames that lead from block to block
+MAX_DEPTH: Final = 8  # lookups nested in lookups: ExternalNames that lead from block to block
 
 
 class QueryProcessor:
     """Answers what arrives at one listener.
 
-    `server` is the listener as metrics name it.  `any_class` lets other classes than IN through, as CoreDNS does as
-    soon as one block of the listener has `chaos` or `forward`.  `keeper` has the answer table.  `on_refused` hears of
-    replies that no block made, `on_panic` of handlers that raised.  `entrances` takes the place of `zones` where blocks
-    look at a query before they are chosen.  `stacktrace` has the whole stack logged where a handler raised.
+    `server` is the listener as metrics name it, `blocks` chooses the chain for a query.  `any_class` lets other classes
+    than IN through, as CoreDNS does as soon as one block of the listener has `chaos` or `forward`.  `writer` has the
+    answer table.  `on_refused` is called with replies that no block made, `on_panic` after a handler raised.
+    `stacktrace` has the whole stack logged where a handler raised.
     """
 
     def __init__(
         self,
         server: str,
-        zones: Zones[Next | None],
+        blocks: BlockChoice[Next],
         *,
         any_class: bool = False,
         on_refused: Callable[[Request, Reply], None] = lambda request, reply: None,
         on_panic: Callable[[], None] = lambda: None,
-        keeper: Keeper | None = None,
-        entrances: Entrances | None = None,
+        writer: AnswerTableWriter | None = None,
         stacktrace: bool = False,
     ) -> None:
         self.server = server
-        self.keeper = keeper
-        self._zones = zones
+        self.writer = writer
+        self._blocks = blocks
         self._any_class = any_class
         self._on_refused = on_refused
         self._on_panic = on_panic
-        self._entrances = entrances
         self._stacktrace = stacktrace
 
     @property
     def table(self) -> AnswerTable | None:
         """The answer table, where there is one."""
-        return self.keeper.table if self.keeper is not None else None
+        return self.writer.table if self.writer is not None else None
 
     @property
     def lookup(self) -> Callable[..., bytes | None] | None:
-        """Step 2 for TCP: asks the table, where there is one; server/udp.py has its own door."""
-        return None if self.keeper is None else self.keeper.table.lookup
+        """Step 2 for TCP: asks the table, where there is one; server/udp.py asks it in batches."""
+        return None if self.writer is None else self.writer.table.lookup
 
     def flush(self) -> None:
-        """Learn what has been answered; to be called when the replies have been sent."""
-        if self.keeper is not None:
-            self.keeper.flush()
+        """Store what has been answered in the answer table; to be called when the replies have been sent."""
+        if self.writer is not None:
+            self.writer.flush()
 
     async def answer(
         self,
@@ -82,20 +79,19 @@ class QueryProcessor:
         now: float,
         more: Callable[[Iterator[bytes]], None] | None = None,
     ) -> bytes | None:
-        """Answer one message; None means silence.  `now` in monotonic seconds.
+        """Answer one message that the answer table does not know; None means no reply.  `now` in monotonic seconds.
 
         `more` takes the messages that follow the one returned, where it is the first of several: a zone transfer.
-        Only what the table did not know comes here.
         """
-        keeper = self.keeper
+        writer = self.writer
         # step 3: bytes -> Query, or FORMERR, or nothing
         try:
             query = decode(wire)
         except BadQuery as bad:
             return bad.reply
-        dependencies = keeper.dependencies() if keeper is not None else None
+        dependencies = writer.dependencies() if writer is not None else None
         request = Request(query, client, local, protocol, self.server, ROOT, now, 0, dependencies)
-        # what no block is asked about
+        # queries that no block is asked
         if query.qclass != RRClass.IN and not self._any_class:
             reply = self._refuse(request)
         elif query.edns is not None and query.edns.version != 0:
@@ -105,7 +101,7 @@ class QueryProcessor:
             reply = await self.resolve(request)
         if reply.dropped:
             return None
-        # step 6: Reply -> bytes that the client takes
+        # step 6: Reply -> bytes, within the client's limit
         limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query, reply)
         if reply.sign is not None or reply.following is not None:
             return self._write(request, reply, limit, more)
@@ -113,8 +109,8 @@ class QueryProcessor:
             out = encode(query, reply, limit)
         except Exception as error:  # a handler made records that cannot be written
             return encode(query, self._recover(request, error), limit)
-        if keeper is not None and dependencies is not None and reply.fresh:
-            keeper.enqueue(wire, query, reply, out, dependencies)
+        if writer is not None and dependencies is not None and reply.fresh:
+            writer.enqueue(wire, query, reply, out, dependencies)
         return out
 
     def _write(
@@ -124,7 +120,7 @@ class QueryProcessor:
         limit: int,
         more: Callable[[Iterator[bytes]], None] | None,
     ) -> bytes:
-        """Write a reply that is signed or has several messages; neither is ever kept."""
+        """Write a reply that is signed or has several messages; neither is ever stored."""
         query, sign, following = request.query, reply.sign, reply.following
         if sign is not None:
             limit -= sign.room
@@ -141,25 +137,18 @@ class QueryProcessor:
         return out
 
     async def resolve(self, request: Request) -> Reply:
-        """Ask the block that owns the name."""
-        query = request.query
-        if self._entrances is None:
-            found = self._zones.match(query.qname, query.qtype)
-            if found is None or found[1] is None:  # no block, or one without a handler
-                return self._refuse(request)
-            entered, chain = request.replace(zone=found[0]), found[1]
-        else:
-            try:
-                chosen = self._entrances.choose(request)
-            except Exception as error:
-                return self._recover(request, error)
-            if chosen is None:
-                return self._refuse(request)
-            entered, chain = chosen
+        """Ask the block that serves the name."""
+        try:
+            chosen = self._blocks.choose(request)
+        except Exception as error:  # a filter raised it
+            return self._recover(request, error)
+        if chosen is None:
+            return self._refuse(request)
+        entered, chain = chosen
         if request.depth > MAX_DEPTH:
             return unwritten(
                 Rcode.SERVFAIL,
-                f"{query.qname.to_text()} leads through more than {MAX_DEPTH} lookups",
+                f"{request.query.qname.to_text()} leads through more than {MAX_DEPTH} lookups",
             )
         try:
             return await chain(entered)
@@ -167,7 +156,7 @@ class QueryProcessor:
             return self._recover(request, error)
 
     def _recover(self, request: Request, error: Exception) -> Reply:
-        """Log and count an error of a handler; the query gets SERVFAIL, the server lives."""
+        """Log and count an error of a handler; the query gets SERVFAIL, the server goes on."""
         qname = request.query.qname.to_text()
         if self._stacktrace:
             log.error("recovered from an error in a handler, asked for %s", qname, exc_info=error)
@@ -189,7 +178,7 @@ class QueryProcessor:
 def _messages(
     query: Query, first: Reply, following: Iterator[tuple[RR, ...]], limit: int
 ) -> Iterator[bytes]:
-    """The rest of a reply of several messages, each made when it is asked for."""
+    """The rest of a reply of several messages, each made when it is needed."""
     sign = first.sign
     for answer in following:
         out = encode(query, Reply(answer=answer, aa=first.aa), limit)

@@ -1,4 +1,4 @@
-"""Measurements of the whole server from outside, beside its peers and in one run: `make bench`, `make bench-watch`.
+"""Benchmarks that compare the whole server with other servers in one run: `make bench`, `make bench-watch`.
 
-Nothing in hsdns imports this package; it imports hsdns only for the wire format and for the made-up cluster.
+Nothing in hsdns imports this package. It imports hsdns only for the wire format and the synthetic cluster.
 """

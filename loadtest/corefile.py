@@ -1,7 +1,7 @@
-"""The Corefile that hsdns and CoreDNS are measured with: kubeadm's, on ports of their own.
+"""The Corefile of the benchmarks for hsdns and CoreDNS: kubeadm's, on free ports.
 
-Path: watch/subject.py and answering/servers.py fill it in.
-Rule 1: `loop` and `lameduck` are left out; what is not of the cluster goes to a port where nothing listens.
+Path: watch/server.py and answering/servers.py fill it in.
+Rule 1: `loop` and `lameduck` are left out; names outside the cluster are forwarded to a closed port.
 """
 
 COREFILE = """\

@@ -1,8 +1,8 @@
-"""The least that Python can do for a DNS answer: a uvloop datagram endpoint and one dict of whole queries.
+"""The minimal DNS server in Python: a uvloop datagram endpoint and one dict of complete queries.
 
-Path: `python dict_server.py PORT PAIRS`; nothing imports it.  PAIRS is a file of queries and replies in turn, each
-after its length in two octets, as over TCP.  It knows a query only if all its octets but the ID are known, rotates
-nothing, counts nothing, and answers nothing else.
+Path: `python dict_server.py PORT PAIRS`; nothing imports it.  PAIRS is a file of alternating queries and
+replies, each with its length in two octets before it, as over TCP.  The server answers a query only if all its octets
+except the ID match; it rotates and counts nothing.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import uvloop
 
 
 def pairs(data: bytes) -> dict[bytes, bytes]:
-    """Read what is answered by what, both without ID."""
+    """Read the queries and their replies, both without ID."""
     messages, at = [], 0
     while at < len(data):
         end = at + 2 + int.from_bytes(data[at : at + 2], "big")
@@ -24,25 +24,25 @@ def pairs(data: bytes) -> dict[bytes, bytes]:
 
 
 class Answers(asyncio.DatagramProtocol):
-    """Looks up and sends."""
+    """Looks up queries and sends their replies."""
 
     def __init__(self, known: dict[bytes, bytes]) -> None:
         self._known = known
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the socket."""
+        """Store the transport."""
         # uvloop's transport is no asyncio.DatagramTransport by class.
         self._send = cast(asyncio.DatagramTransport, transport).sendto
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        """Answer what is known."""
+        """Answer a known query."""
         reply = self._known.get(data[2:])
         if reply is not None:
             self._send(data[:2] + reply, addr)
 
 
 async def serve(port: int, known: dict[bytes, bytes]) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is terminated."""
     loop = asyncio.get_running_loop()
     await loop.create_datagram_endpoint(lambda: Answers(known), ("127.0.0.1", port))
     await asyncio.Event().wait()

@@ -8,6 +8,7 @@ Rule 2: a cluster is a list of objects without two of one kind, namespace and na
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from ipaddress import ip_address
 from random import Random
 from typing import Final, TypeVar
@@ -47,7 +48,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import CD, RD, RR, Query
 from hsdns.wire.name import Name
-from tests.support.reference import Options
+from tests.support.cluster.reference import Options
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ SLICES: Final = ("s1", "s2", "s3", "s4")
 PORT_NAMES: Final = ("http", "dns", "HTTP", "", None)
 PROTOCOLS: Final = ("TCP", "UDP", None)
 PORTS: Final = (80, 53, 8080, 65535)
-# Usual, IPv6 ending in "::", IPv4-mapped, not in the usual form, and two that are none.
+# Plain, IPv6 ending in "::", IPv4-mapped, not in canonical form, and two that are invalid.
 ADDRESSES: Final = (
     "10.0.0.1", "10.0.0.2", "10.0.0.30", "fd00::1", "fd00::", "::1:0:0:2", "2001:DB8::5", "::ffff:10.0.0.9",
     "fe80::1%eth0", "10.0.0",
@@ -102,14 +103,18 @@ labels = st.binary(min_size=1, max_size=63) | st.sampled_from(
 )
 
 
-@st.composite
-def names(draw: st.DrawFn, max_labels: int = 6) -> Name:
+def _name(found: list[bytes]) -> Name:
+    wire = b""
+    for label in found:
+        if len(wire) + len(label) + 2 <= 255:
+            wire += bytes([len(label)]) + label
+    return Name(wire + b"\0")
+
+
+@cache
+def names(max_labels: int = 6) -> st.SearchStrategy[Name]:
     """Any name that RFC 1035 has room for."""
-    found: list[bytes] = []
-    for label in draw(st.lists(labels, max_size=max_labels)):
-        if sum(len(other) + 1 for other in found) + len(label) + 2 <= 255:
-            found.append(label)
-    return Name(b"".join(bytes([len(label)]) + label for label in found) + b"\0")
+    return st.lists(labels, max_size=max_labels).map(_name)
 
 
 _COMMON: Final = tuple(
@@ -121,6 +126,7 @@ _COMMON: Final = tuple(
 )  # fmt: skip
 
 
+@cache
 def related_names() -> st.SearchStrategy[Name]:
     """Names that share suffixes, so that there is something to compress."""
     return st.sampled_from(_COMMON) | names()
@@ -141,49 +147,58 @@ edns = st.builds(
 )
 
 
-@st.composite
-def queries(draw: st.DrawFn) -> Query:
+@cache
+def queries() -> st.SearchStrategy[Query]:
     """A query in class IN, as decode() would give it."""
-    qname = draw(related_names())
-    flags = draw(st.sampled_from([0, RD, CD, RD | CD]))
-    return Query.ask(
-        qname,
-        draw(st.sampled_from(QTYPES)),
-        query_id=draw(st.integers(0, 65535)),
-        flags=flags,
-        edns=draw(st.none() | edns),
+    return st.builds(
+        Query.ask,
+        related_names(),
+        st.sampled_from(QTYPES),
+        query_id=st.integers(0, 65535),
+        flags=st.sampled_from([0, RD, CD, RD | CD]),
+        edns=st.none() | edns,
     )
 
 
-@st.composite
-def records(draw: st.DrawFn) -> RR:
+@cache
+def records() -> st.SearchStrategy[RR]:
     """A record of any type that the server makes, or of one that it only passes on."""
-    owner = draw(related_names())
-    ttl = draw(st.sampled_from([0, 5, 30, 300, 28800, 0x7FFFFFFF]))
-    rrtype = draw(st.sampled_from([1, 28, 2, 5, 12, 6, 15, 16, 33, 65280]))
-    return RR(owner, rrtype, ttl, draw(_rdata(rrtype)))
+    ttl = st.sampled_from([0, 5, 30, 300, 28800, 0x7FFFFFFF])
+    return st.sampled_from([1, 28, 2, 5, 12, 6, 15, 16, 33, 65280]).flatmap(
+        lambda rrtype: _records_of(rrtype, ttl)
+    )
 
 
-@st.composite
-def _rdata(draw: st.DrawFn, rrtype: int) -> bytes:
+@cache
+def _records_of(rrtype: int, ttl: st.SearchStrategy[int]) -> st.SearchStrategy[RR]:
+    fields = st.tuples(related_names(), ttl, _rdata(rrtype))
+    return fields.map(lambda each: RR(each[0], rrtype, each[1], each[2]))
+
+
+def _rdata(rrtype: int) -> st.SearchStrategy[bytes]:
+    target = related_names()
     if rrtype == RRType.A:
-        return draw(st.binary(min_size=4, max_size=4))
+        return st.binary(min_size=4, max_size=4)
     if rrtype == RRType.AAAA:
-        return draw(st.binary(min_size=16, max_size=16))
+        return st.binary(min_size=16, max_size=16)
     if rrtype in (RRType.NS, RRType.CNAME, RRType.PTR):
-        return draw(related_names()).wire
+        return target.map(lambda name: name.wire)
     if rrtype == RRType.SOA:
-        mname, rname = draw(related_names()), draw(related_names())
-        return rdata.soa(mname, rname, draw(st.integers(0, 2**32 - 1)), 7200, 1800, 86400, 30)
-    if rrtype == RRType.MX:
-        return draw(st.binary(min_size=2, max_size=2)) + draw(related_names()).wire
-    if rrtype == RRType.SRV:
-        return rdata.srv(
-            0, draw(st.integers(1, 100)), draw(st.sampled_from(PORTS)), draw(related_names())
+        return st.builds(
+            lambda mname, rname, serial: rdata.soa(mname, rname, serial, 7200, 1800, 86400, 30),
+            target,
+            target,
+            st.integers(0, 2**32 - 1),
         )
+    if rrtype == RRType.MX:
+        preference = st.binary(min_size=2, max_size=2)
+        return st.tuples(preference, target).map(lambda each: each[0] + each[1].wire)
+    if rrtype == RRType.SRV:
+        return st.builds(rdata.srv, st.just(0), st.integers(1, 100), st.sampled_from(PORTS), target)
     if rrtype == RRType.TXT:
-        return rdata.txt(*draw(st.lists(st.binary(max_size=40), min_size=1, max_size=3)))
-    return draw(st.binary(max_size=40))
+        texts = st.lists(st.binary(max_size=40), min_size=1, max_size=3)
+        return texts.map(lambda each: rdata.txt(*each))
+    return st.binary(max_size=40)
 
 
 sections = st.lists(records(), max_size=12).map(tuple)
@@ -213,9 +228,11 @@ def damaged(draw: st.DrawFn, wire: bytes) -> bytes:
 # Clusters
 
 
-def _mixed(usual: Sequence[T], odd: Sequence[T], share: int = 4) -> st.SearchStrategy[T]:
-    """Mostly one of the usual values, now and then an odd one."""
-    return st.sampled_from([*usual] * (share * max(len(odd), 1) // max(len(usual), 1) + 1) + [*odd])
+def _mixed(common: Sequence[T], odd: Sequence[T], share: int = 4) -> st.SearchStrategy[T]:
+    """Mostly one of the common values, sometimes an odd one."""
+    return st.sampled_from(
+        [*common] * (share * max(len(odd), 1) // max(len(common), 1) + 1) + [*odd]
+    )
 
 
 def _few(values: st.SearchStrategy[T], most: int) -> st.SearchStrategy[list[T] | None]:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import Configuration, ListenAddress, assemble, plugin_class
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.plugin import Block, Plugin
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
-from tests.support.stock import KUBEADM
+from tests.support.plugins.corefiles import KUBEADM
 
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
 
@@ -278,9 +278,9 @@ def test_source_of_the_command_line_replaces_the_blocks_own(tmp_path: Path) -> N
                 id=scheme,
             )
             for scheme, why in (
-                ("quic", "Python has no well-kept QUIC that shares its TLS"),
-                ("https3", "it stands on QUIC"),
-                ("grpc", "nothing but CoreDNS itself asks over it"),
+                ("quic", "Python has no maintained QUIC library that works with its ssl module"),
+                ("https3", "it needs QUIC"),
+                ("grpc", "only CoreDNS itself sends queries over it"),
             )
         ),
         pytest.param(
@@ -301,7 +301,7 @@ def test_source_of_the_command_line_replaces_the_blocks_own(tmp_path: Path) -> N
         pytest.param(
             f"tls://a.org {{\n{TLS}\nwhoami\n}}\ntls://b.org {{\n{TLS} {DATA}/ca.pem\nwhoami\n}}",
             "Corefile:6:5: another block of this address has other TLS files, at Corefile:2:5; "
-            "an address has one certificate: name the same files or change a port",
+            "an address has one certificate; use the same files or another port",
             id="two-certificates",
         ),
         pytest.param(
@@ -343,7 +343,7 @@ def test_faults_come_in_the_order_of_setup() -> None:
         ),
         pytest.param(
             ". {\nhosts none.hosts\n}",
-            ["Corefile:2:7: hosts file none.hosts does not exist; it is read once it does"],
+            ["Corefile:2:7: hosts file none.hosts does not exist yet; it is read when it does"],
             id="no-hosts-file",
         ),
         pytest.param(

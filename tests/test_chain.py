@@ -9,17 +9,22 @@ from typing import Any
 import pytest
 
 from hsdns import eager
-from hsdns.chain import Handler, Next, Plugin, Readiness, Request, fold, hand_over
+from hsdns.chain import Handler, Next, Request, WaitsInTask, link
+from hsdns.cluster.freshness import Dependencies, NoCounters
+from hsdns.plugin import Plugin
 from hsdns.server.runtime import Tasks
-from hsdns.wire.message import Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import make_request
-from tests.support.sockets import LOOPS, run, until
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import CD, RD, Reply, unwritten
+from hsdns.wire.name import Name
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.plugins.requests import make_request
 
 REQUEST = make_request("example.org")
 
 
-class Tagging(Handler):
+class Tagging(Plugin):
     """Adds its tag to the error of the reply from below, and notes when it is asked."""
 
     def __init__(self, tag: str, asked: list[str], *, answers: bool = False) -> None:
@@ -33,7 +38,7 @@ class Tagging(Handler):
         return found.replace(error=f"{found.error}<{self.name}")
 
 
-class Waiting(Handler):
+class Waiting(Plugin):
     """Waits for an event, in a task of its own as it says."""
 
     name = "waiting"
@@ -71,16 +76,16 @@ def no_spawn(coro: Coroutine[Any, Any, Reply]) -> Any:
     ("tags", "answers", "asked", "error"),
     [
         pytest.param("", "", "", "plugin/block: no next plugin found", id="no-handler"),
-        pytest.param("a", "", "a", "plugin/a: no next plugin found<a", id="nobody-answers"),
-        pytest.param("abc", "", "abc", "plugin/c: no next plugin found<c<b<a", id="nobody-of-three-answers"),
+        pytest.param("a", "", "a", "plugin/a: no next plugin found<a", id="no-answer"),
+        pytest.param("abc", "", "abc", "plugin/c: no next plugin found<c<b<a", id="no-answer-of-three"),
         pytest.param("abc", "b", "ab", "<b<a", id="second-answers"),
         pytest.param("abc", "a", "a", "<a", id="first-answers"),
     ],
 )  # fmt: skip
-def test_fold(tags: str, answers: str, asked: str, error: str) -> None:
+def test_link(tags: str, answers: str, asked: str, error: str) -> None:
     seen: list[str] = []
     handlers = [Tagging(tag, seen, answers=tag in answers) for tag in tags]
-    found = finish(ask(fold(handlers, no_spawn)))
+    found = finish(ask(link(handlers, no_spawn)))
     assert "".join(seen) == asked
     assert found.error == error
     assert found.rcode == (0 if answers else 2)
@@ -89,7 +94,7 @@ def test_fold(tags: str, answers: str, asked: str, error: str) -> None:
 
 def test_handler_that_answers_at_once_needs_no_loop() -> None:
     delivered: list[Reply | None] = []
-    chain = fold([Tagging("a", [], answers=True)], no_spawn)
+    chain = link([Tagging("a", [], answers=True)], no_spawn)
 
     eager.start(ask(chain), delivered.append, no_spawn)
     assert [found and found.error for found in delivered] == ["<a"]
@@ -100,7 +105,7 @@ def test_handler_that_waits_runs_in_a_task(loop: str) -> None:
     async def test() -> None:
         tasks, delivered = Tasks(), list[Reply | None]()
         waiting = Waiting()
-        chain = fold([Tagging("a", []), waiting, Tagging("b", [], answers=True)], tasks.spawn)
+        chain = link([Tagging("a", []), waiting, Tagging("b", [], answers=True)], tasks.spawn)
 
         eager.start(ask(chain), delivered.append, tasks.spawn)
         assert delivered == []
@@ -117,7 +122,7 @@ def test_handler_that_waits_runs_in_a_task(loop: str) -> None:
 def test_time_limit_works_in_a_handler_that_waits(loop: str) -> None:
     async def test() -> None:
         tasks, delivered = Tasks(), list[Reply | None]()
-        chain = fold([Waiting(limit=0)], tasks.spawn)
+        chain = link([Waiting(limit=0)], tasks.spawn)
 
         eager.start(ask(chain), delivered.append, tasks.spawn)
         await until(lambda: not len(tasks), "all tasks at their end")
@@ -131,7 +136,7 @@ def test_cancellation_reaches_the_handler_and_is_told(loop: str) -> None:
     async def test() -> None:
         tasks, delivered = Tasks(), list[Reply | None]()
         waiting = Waiting()
-        chain = fold([Tagging("a", []), waiting], tasks.spawn)
+        chain = link([Tagging("a", []), waiting], tasks.spawn)
 
         eager.start(ask(chain), delivered.append, tasks.spawn)
         await asyncio.sleep(0)
@@ -150,69 +155,25 @@ def test_requests_are_changed_by_copies() -> None:
         REQUEST.depth = 1  # type: ignore[misc]  # what is tested
 
 
-def test_plugin_by_default_starts_nothing_and_is_ready() -> None:
-    plugin = Plugin()
-    finish(plugin.stop())
-    assert plugin.ready()
-    assert plugin.remark() == ""
-    assert not plugin.may_relapse
-    assert not Handler.waits
-    assert not Handler.cacheable
+def test_nested_request_asks_as_the_client_did() -> None:
+    edns = Edns(1232, do=True, options=((10, b"12345678"),))
+    request = make_request("a.example.org.", "MX", edns=edns, flags=RD | CD, depth=2)
+    nested = request.nested(Name.from_text("b.example.net."), RRType.A)
+    query = nested.query
+    assert (query.qname.to_text(), query.qtype, query.qclass) == ("b.example.net.", 1, 1)
+    assert (query.id, query.flags, query.edns) == (request.query.id, RD | CD, edns)
+    assert nested == request.replace(query=query, depth=3)
 
 
-class Asked(Plugin):
-    def __init__(
-        self, name: str, ready: bool = True, remark: str = "", strict: bool = False
-    ) -> None:
-        self.name = name  # type: ignore[misc]  # each stands for a plugin of its own
-        self.may_relapse = strict
-        self._ready, self._remark = ready, remark
-
-    def ready(self) -> bool:
-        return self._ready
-
-    def remark(self) -> str:
-        return self._remark
+def test_what_a_nested_request_was_needed_for_is_not_stored() -> None:
+    dependencies = Dependencies(NoCounters())
+    request = make_request("a.example.org.").replace(dependencies=dependencies)
+    assert request.nested(Name.from_text("b."), RRType.A).dependencies is dependencies
+    assert not dependencies.is_cacheable
 
 
-@pytest.mark.parametrize(
-    ("plugins", "readiness"),
-    [
-        pytest.param([], ([], [], []), id="none"),
-        pytest.param([Asked("b", False), Asked("a", False), Asked("c")], (["a", "b"], [], []), id="sorted"),
-        pytest.param([Asked("a", False), Asked("a"), Asked("a", False)], (["a"], [], []), id="once"),
-        pytest.param([Asked("a", False, strict=True), Asked("b", strict=True)], (["a"], ["a"], []), id="relapsed"),
-        pytest.param(
-            [Asked("b", remark="old"), Asked("a", remark="new"), Asked("b", remark="old")],
-            ([], [], ["a: new", "b: old"]),
-            id="remarks",
-        ),
-    ],
-)  # fmt: skip
-def test_readiness(
-    plugins: list[Plugin], readiness: tuple[list[str], list[str], list[str]]
-) -> None:
-    assert Readiness.of(plugins) == readiness
-
-
-class Heir(Plugin):
-    """Inherits from what it is told to."""
-
-    def __init__(self, name: str, wants: Plugin | None = None) -> None:
-        self.name = name  # type: ignore[misc]  # each stands for a plugin of its own
-        self.wants = wants
-        self.asked: list[Plugin] = []
-
-    def inherit(self, old: Plugin) -> bool:
-        self.asked.append(old)
-        return old is self.wants
-
-
-def test_plugins_are_offered_those_of_their_name_until_they_take_one() -> None:
-    old = [Heir("a"), Heir("b"), Heir("a"), Heir("a")]
-    takes, takes_none, other = Heir("a", old[2]), Heir("a"), Heir("c")
-    hand_over(old, [takes, takes_none, other])
-    assert takes.asked == [old[0], old[2]]
-    assert takes_none.asked == [old[0], old[2], old[3]]
-    assert other.asked == []
-    assert not Plugin().inherit(old[0])
+def test_handlers_are_plugins_that_handle() -> None:
+    assert not isinstance(Plugin(), Handler)
+    assert isinstance(Tagging("a", []), Handler)
+    assert not isinstance(Tagging("a", []), WaitsInTask)
+    assert isinstance(Waiting(), WaitsInTask)

@@ -1,13 +1,16 @@
-"""The tree itself: where files stand, and that code, tests and documentation name the same things."""
+"""The tree itself: where files are, and that code, tests and documentation name the same things."""
 
 import ast
+import importlib
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hsdns.assemble import plugin_class
+from hsdns.plugin import Plugin
 from hsdns.plugins import NOT_YET, ORDER
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,16 +45,12 @@ WHOLE = {
     "tests/test_staleness_kinds.py": "the same for topology zones, imports and external addresses",
     "tests/apiserver/test_contract.py": "the watch of an API server, in-test and real",
     "tests/apiserver/test_histories.py": "the reflector and the store, under any history of cluster and connection",
-    "tests/loadtest/watch/test_figures.py": "the benchmark's statistics",
     "tests/loadtest/watch/test_reading.py": "what the benchmark reads: /proc, command lines, HTTP, changes",
-    "tests/loadtest/watch/test_report.py": "the benchmark's tables",
     "tests/server/test_histories.py": "the life of the server, under any history of reloads, signals and clients",
     "tests/server/test_under_load.py": "a whole server that reloads and ends while it is asked",
-    "tests/support/test_dig.py": "the reading and comparing of what scenarios expect",
-    "tests/support/test_fake_api.py": "the API server in the test process",
-    "tests/support/test_scenario.py": "the reading of scenarios",
     "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",
     "tests/docs/test_examples.py": "the documentation",
+    "tests/docs/test_pictures.py": "docs/pictures",
     "tests/deploy/test_helm.py": "deploy/helm: values, schema and templates",
     "tests/deploy/test_image.py": "the image's root, in namespaces",
     "tests/deploy/test_kind.py": "deploy/kind/try",
@@ -118,7 +117,9 @@ def test_every_module_has_its_test(module: Path) -> None:
 
 
 def test_every_test_has_its_module() -> None:
-    support = (TESTS / "support").glob("[!t]*.py")
+    support = [
+        path for path in (TESTS / "support").rglob("*.py") if not path.name.startswith("test_")
+    ]
     expected = {mirror_of(path) for path in TESTED} | set(WHOLE)
     expected |= {under_root(path.with_name(f"test_{path.name}")) for path in support}
     expected |= {
@@ -285,9 +286,7 @@ def test_index_of_plugins() -> None:
     for name, _, purpose in rows:
         said = sections_of(DOCS / "plugins" / f"{name}.md")["Name"].strip().replace("\n", " ")
         assert said == f"*{name}* - {purpose[0].lower()}{purpose[1:]}"
-    missing = sections_of(index)["Plugins of CoreDNS that are not here"].partition(" are refused ")[
-        0
-    ]
+    missing = sections_of(index)["Unsupported features"].partition(" are rejected ")[0]
     assert set(re.findall(r"`(\w+)`", missing)) == NOT_YET
 
 
@@ -306,6 +305,51 @@ def test_plugin_refuses_by_name_only_what_it_has_not(name: str) -> None:
 def test_navigation_has_every_page() -> None:
     listed = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert listed == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+
+
+# --- docs/architecture.md ---
+
+
+def test_layers_are_those_of_the_import_contract() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    block = "".join(f"{', '.join(layer.split(' | '))}\n" for layer in layers)
+    section = sections_of(DOCS / "architecture.md")["Layers"]
+    assert f"```text\n{block}```" in section, (
+        f"paste this into the section Layers of docs/architecture.md:\n```text\n{block}```"
+    )
+
+
+def test_methods_of_a_plugin_exist() -> None:
+    section = sections_of(DOCS / "architecture.md")["Plugins"]
+    rows = re.findall(r"^\| (`[^|]+`) \| [^`]", section, re.MULTILINE)
+    methods = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert methods
+    assert [name for name in methods if not callable(getattr(Plugin, name, None))] == []
+
+
+def test_capabilities_of_a_plugin_exist() -> None:
+    section = sections_of(DOCS / "architecture.md")["Plugins"]
+    rows = re.findall(r"^\| `([\w.]+)\.(\w+)` \| `(\w+)` \|", section, re.MULTILINE)
+    assert rows
+    for module, protocol, method in rows:
+        found = getattr(importlib.import_module(f"hsdns.{module}"), protocol)
+        assert callable(vars(found).get(method)), f"{module}.{protocol} has no method {method}"
+
+
+def test_docstring_of_plugin_names_every_capability() -> None:
+    doc = ast.get_docstring(tree_of(PACKAGE / "plugin.py"))
+    declared = {
+        node.name
+        for path in MODULES
+        for node in tree_of(path).body
+        if isinstance(node, ast.ClassDef)
+        and any(ast.unparse(each) == "runtime_checkable" for each in node.decorator_list)
+        and path.name != "capabilities.py"
+    }
+    assert doc is not None
+    assert {name for name in declared if not re.search(rf"\b{name}\b", doc)} == set()
 
 
 # --- metrics ---
@@ -342,11 +386,11 @@ def test_every_documented_metric_exists() -> None:
 # --- change notes ---
 
 
-@pytest.mark.parametrize(
-    "note",
-    sorted(set((ROOT / "changes").iterdir()) - {ROOT / "changes" / "README.md"}),
-    ids=under_root,
-)
-def test_change_note(note: Path) -> None:
-    assert re.fullmatch(r"\+[a-z0-9-]+\.(added|changed|fixed|removed|perf)\.md", note.name)
-    assert re.fullmatch(r"[a-z0-9/_-]+: [^\n]+\.\n", note.read_text())
+def test_change_note() -> None:
+    """The folder is empty after a release."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        kinds = [kind["directory"] for kind in tomllib.load(file)["tool"]["towncrier"]["type"]]
+    name = re.compile(rf"\+[a-z0-9-]+\.({'|'.join(kinds)})\.md")
+    for note in set((ROOT / "changes").iterdir()) - {ROOT / "changes" / "README.md"}:
+        assert name.fullmatch(note.name), note.name
+        assert re.fullmatch(r"[a-z0-9/_-]+: [^\n]+\.\n", note.read_text()), note.name

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hsdns.metrics import (
-    MOST_LATER,
+    MAX_DEFERRED,
     PROGRAMMING_BUCKETS,
     SIZE_BUCKETS,
     SLIM_TIME_BUCKETS,
@@ -49,14 +49,14 @@ def test_a_counter_with_labels_shows_what_was_counted() -> None:
 def test_what_is_counted_later_is_there_at_a_scrape_and_waits_in_small_numbers() -> None:
     registry = Registry()
     counter = registry.counter("coredns_dns_requests_total", "Requests.", ("zone",))
-    registry.later(counter.inc, ("example.org.",), 2)
+    registry.defer(counter.inc, ("example.org.",), 2)
     assert not counter.values
     registry.fold()
     registry.fold()
     assert counter.values == {("example.org.",): 2}
-    for _ in range(MOST_LATER):
-        registry.later(counter.inc, ("example.org.",))
-    assert counter.values == {("example.org.",): 2 + MOST_LATER}
+    for _ in range(MAX_DEFERRED):
+        registry.defer(counter.inc, ("example.org.",))
+    assert counter.values == {("example.org.",): 2 + MAX_DEFERRED}
 
 
 def test_gauges_are_set() -> None:

@@ -22,11 +22,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hsdns.plugins import ORDER
+from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
-from tests.support.client import PROBE, PROBE_IDS, ask_tcp, ask_udp
-from tests.support.fake_api import FakeApi
-from tests.support.sockets import DEADLINE, query, run
-from tests.support.upstreams import answer, serve
+from tests.support.clients.exchange import PROBE, PROBE_IDS, ask_tcp, ask_udp
+from tests.support.clients.messages import query
+from tests.support.coroutines.event_loops import DEADLINE, run
+from tests.support.upstreams.dns_upstream import answer, serve
 
 pytestmark = pytest.mark.sockets
 

@@ -1,4 +1,4 @@
-"""The spine, without sockets and without an event loop: every answer here is made in one step."""
+"""The message path, without sockets and without an event loop: every answer here is made in one step."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ import dns.opcode
 import dns.rcode
 import pytest
 
-from hsdns.chain import Endpoint, Handler, Next, Request
-from hsdns.entrance import Entrance, Entrances
+from hsdns.block_choice import BlockChoice, Candidate
+from hsdns.chain import Endpoint, Next, Request
 from hsdns.query import MAX_DEPTH, QueryProcessor
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
-from hsdns.zones import Zones
-from tests.support.eager import finish
-from tests.support.requests import make_request, reply, rr
-from tests.support.sockets import query, summary
+from tests.support.clients.messages import query, summary
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, reply, rr
 
 CLIENT = Endpoint("192.0.2.1", 40000)
 LOCAL = Endpoint("192.0.2.53", 53)
@@ -43,26 +42,26 @@ class Recorder:
         return self.answer
 
 
-class Spine:
-    """A processor over zones, and what it told of refusals and panics."""
+class ObservedProcessor:
+    """A processor over zones, and what it reported of refusals and panics."""
 
     def __init__(
         self,
         zones: dict[str, Next | None],
         *,
         any_class: bool = False,
-        entrances: Entrances | None = None,
+        blocks: BlockChoice[Next] | None = None,
         stacktrace: bool = False,
     ) -> None:
         self.refused: list[tuple[Request, Reply]] = []
         self.panics = 0
         self.processor = QueryProcessor(
             "dns://:53",
-            Zones({Name.from_text(zone): chain for zone, chain in zones.items()}),
+            blocks
+            or BlockChoice.by_zone({Name.from_text(zone): chain for zone, chain in zones.items()}),
             any_class=any_class,
             on_refused=lambda request, answer: self.refused.append((request, answer)),
             on_panic=self._panicked,
-            entrances=entrances,
             stacktrace=stacktrace,
         )
 
@@ -103,8 +102,8 @@ ZONES = ("example.org", "sub.example.org", "org")
 )  # fmt: skip
 def test_block(zones: tuple[str, ...], qname: str, rrtype: str, asked: str) -> None:
     chains = {f"{zone.removesuffix('.')}.": Recorder(FOUND) for zone in zones}
-    spine = Spine(dict(chains))
-    spine.answer(query(qname, rrtype).to_wire())
+    observed = ObservedProcessor(dict(chains))
+    observed.answer(query(qname, rrtype).to_wire())
     assert {zone: len(chain.requests) for zone, chain in chains.items() if chain.requests} == {
         asked: 1
     }
@@ -112,7 +111,7 @@ def test_block(zones: tuple[str, ...], qname: str, rrtype: str, asked: str) -> N
     assert request.zone.to_text() == asked
     assert (request.client, request.local, request.protocol) == (CLIENT, LOCAL, "udp")
     assert (request.server, request.now, request.depth) == ("dns://:53", 5.0, 0)
-    assert not spine.refused
+    assert not observed.refused
 
 
 @pytest.mark.parametrize(
@@ -127,24 +126,24 @@ def test_block(zones: tuple[str, ...], qname: str, rrtype: str, asked: str) -> N
 )  # fmt: skip
 def test_refused(wire: bytes, expected: str) -> None:
     chain = Recorder(FOUND)
-    spine = Spine({"example.org": chain, "empty.org": None})
-    found = spine.answer(wire)
+    observed = ObservedProcessor({"example.org": chain, "empty.org": None})
+    found = observed.answer(wire)
     assert found is not None
     assert summary(found) == expected
     assert found[12:] == wire[12:]  # the question as it was sent
     assert not chain.requests
-    assert [answer.rcode for _, answer in spine.refused] == [5]
+    assert [answer.rcode for _, answer in observed.refused] == [5]
 
 
 def test_other_class_reaches_the_chain_where_a_block_lets_it() -> None:
     chain = Recorder(unwritten(5))
-    spine = Spine({".": chain}, any_class=True)
+    observed = ObservedProcessor({".": chain}, any_class=True)
     assert (
-        spine.summary(query("id.server", "TXT", rdclass="CH").to_wire())
+        observed.summary(query("id.server", "TXT", rdclass="CH").to_wire())
         == "1 REFUSED qr rd |  |  | "
     )
     assert [request.query.qclass for request in chain.requests] == [3]
-    assert not spine.refused
+    assert not observed.refused
 
 
 # --- steps 3 and 6 ---
@@ -162,20 +161,20 @@ def test_other_class_reaches_the_chain_where_a_block_lets_it() -> None:
 )  # fmt: skip
 def test_what_is_no_query_reaches_no_chain(sent: str, protocol: str, replied: str | None) -> None:
     chain = Recorder(FOUND)
-    spine = Spine({".": chain})
+    observed = ObservedProcessor({".": chain})
     expected = None if replied is None else bytes.fromhex(replied)
-    assert spine.answer(bytes.fromhex(sent), protocol) == expected
+    assert observed.answer(bytes.fromhex(sent), protocol) == expected
     assert not chain.requests
-    assert not spine.refused
+    assert not observed.refused
 
 
 def test_badvers() -> None:
     """Question and OPT with rcode 16, version 0 and size 0; no chain is asked, whatever the zone."""
     chain = Recorder(FOUND)
-    spine = Spine({"example.org": chain})
+    observed = ObservedProcessor({"example.org": chain})
     for qname in ("www.example.org", "example.net"):
         wire = query(qname, use_edns=1, payload=1232, want_dnssec=True).to_wire()
-        found = spine.answer(wire)
+        found = observed.answer(wire)
         assert found is not None
         message = dns.message.from_wire(found)
         assert message.rcode() == dns.rcode.BADVERS
@@ -183,13 +182,13 @@ def test_badvers() -> None:
         assert summary(found) == "1 BADVERS qr rd |  |  | "
         assert message.question == dns.message.from_wire(wire).question
     assert not chain.requests
-    assert not spine.refused
+    assert not observed.refused
 
 
 def test_class_is_judged_before_the_edns_version() -> None:
-    spine = Spine({".": Recorder(FOUND)})
+    observed = ObservedProcessor({".": Recorder(FOUND)})
     wire = query("version.bind", "TXT", rdclass="CH", use_edns=1).to_wire()
-    assert spine.summary(wire) == "1 REFUSED qr rd |  |  | "
+    assert observed.summary(wire) == "1 REFUSED qr rd |  |  | "
 
 
 def test_notify_goes_through_the_chain() -> None:
@@ -197,7 +196,7 @@ def test_notify_goes_through_the_chain() -> None:
     chain = Recorder(reply(aa=True))
     asked = query("example.org", "SOA")
     asked.set_opcode(dns.opcode.NOTIFY)
-    found = Spine({".": chain}).answer(asked.to_wire())
+    found = ObservedProcessor({".": chain}).answer(asked.to_wire())
     assert found is not None
     assert found[2:4] == bytes.fromhex("a400")
     assert dns.message.from_wire(found).opcode() == dns.opcode.NOTIFY
@@ -223,11 +222,14 @@ def test_notify_goes_through_the_chain() -> None:
     ],
 )  # fmt: skip
 def test_reply(answer: Reply, expected: str) -> None:
-    assert Spine({".": Recorder(answer)}).summary(query("www.example.org").to_wire()) == expected
+    assert (
+        ObservedProcessor({".": Recorder(answer)}).summary(query("www.example.org").to_wire())
+        == expected
+    )
 
 
 def test_dropped_reply_is_silence() -> None:
-    assert Spine({".": Recorder(Reply(dropped=True))}).answer(query().to_wire()) is None
+    assert ObservedProcessor({".": Recorder(Reply(dropped=True))}).answer(query().to_wire()) is None
 
 
 @pytest.mark.parametrize(
@@ -245,8 +247,8 @@ def test_limit_is_that_of_the_client(
 ) -> None:
     answer = reply([f"www.example.org. 60 IN A 192.0.2.{number}" for number in range(100)])
     options: dict[str, Any] = {} if payload is None else {"use_edns": 0, "payload": payload}
-    spine = Spine({".": Recorder(answer)})
-    found = spine.answer(query("www.example.org", **options).to_wire(), protocol)
+    observed = ObservedProcessor({".": Recorder(answer)})
+    found = observed.answer(query("www.example.org", **options).to_wire(), protocol)
     assert found is not None
     assert len(found) <= most
     assert dns.flags.to_text(dns.message.from_wire(found).flags).lower() == flags
@@ -267,59 +269,59 @@ def test_limit_is_that_of_the_client(
     ],
 )  # fmt: skip
 def test_error_in_a_handler_is_servfail(chain: Recorder, caplog: pytest.LogCaptureFixture) -> None:
-    spine = Spine({".": chain})
+    observed = ObservedProcessor({".": chain})
     with caplog.at_level(logging.ERROR, "hsdns"):
-        assert spine.summary(query("example.org").to_wire()) == "1 SERVFAIL qr rd |  |  | "
-    assert spine.panics == 1
-    assert [answer for _, answer in spine.refused] == [unwritten(2)]
+        assert observed.summary(query("example.org").to_wire()) == "1 SERVFAIL qr rd |  |  | "
+    assert observed.panics == 1
+    assert [answer for _, answer in observed.refused] == [unwritten(2)]
     (record,) = caplog.records
     start, _, rest = record.getMessage().partition(".: ")
     assert start == "recovered from an error in a handler, asked for example.org"
     assert re.fullmatch(r"\w+: [a-z ]+ \(\w+\.py:\d+ in \w+\)", rest)
     assert not record.exc_info
     chain.answer = FOUND
-    assert spine.summary(query("www.example.org").to_wire()).startswith("1 NOERROR")
+    assert observed.summary(query("www.example.org").to_wire()).startswith("1 NOERROR")
 
 
 def test_stack_of_an_error_in_a_handler(caplog: pytest.LogCaptureFixture) -> None:
-    spine = Spine({".": Recorder(RuntimeError("broken"))}, stacktrace=True)
+    observed = ObservedProcessor({".": Recorder(RuntimeError("broken"))}, stacktrace=True)
     with caplog.at_level(logging.ERROR, "hsdns"):
-        assert spine.summary(query("example.org").to_wire()) == "1 SERVFAIL qr rd |  |  | "
+        assert observed.summary(query("example.org").to_wire()) == "1 SERVFAIL qr rd |  |  | "
     (record,) = caplog.records
     assert record.getMessage() == "recovered from an error in a handler, asked for example.org."
     assert record.exc_info is not None
 
 
-class Door(Handler):
-    """A guard that names a view for the names that begin with a label, and raises for another."""
-
-    name = "door"
-    guards = True
+class LabelFilter:
+    """A filter that names a view for the names that begin with a label, and raises for another."""
 
     def __init__(self, label: bytes) -> None:
         self.label = label
 
-    def enter(self, request: Request) -> Request | None:
-        """Let a name in."""
+    def filter_request(self, request: Request) -> Request | None:
+        """Take a name."""
         label = request.query.qname.labels[0]
         if label == b"broken":
-            raise RuntimeError("no hinge")
-        return request.replace(view="door") if label == self.label else None
+            raise RuntimeError("no filter")
+        return request.replace(view="www") if label == self.label else None
 
 
-def test_entrances_choose_the_block(caplog: pytest.LogCaptureFixture) -> None:
+def test_filters_choose_the_block(caplog: pytest.LogCaptureFixture) -> None:
     chain = Recorder(FOUND)
-    entrances = Entrances({Name.from_text("example.org."): [Entrance(chain, (Door(b"www"),))]})
-    spine = Spine({}, entrances=entrances)
-    assert spine.summary(query("www.example.org").to_wire()).startswith("1 NOERROR")
+    zone = Name.from_text("example.org.")
+    blocks: BlockChoice[Next] = BlockChoice(
+        {zone: [Candidate(zone, chain, (LabelFilter(b"www"),))]}
+    )
+    observed = ObservedProcessor({}, blocks=blocks)
+    assert observed.summary(query("www.example.org").to_wire()).startswith("1 NOERROR")
     assert [(request.view, request.zone.to_text()) for request in chain.requests] == [
-        ("door", "example.org.")
+        ("www", "example.org.")
     ]
-    assert spine.summary(query("ftp.example.org").to_wire()).startswith("1 REFUSED")
+    assert observed.summary(query("ftp.example.org").to_wire()).startswith("1 REFUSED")
     assert len(chain.requests) == 1
     with caplog.at_level(logging.ERROR, "hsdns"):
-        assert spine.summary(query("broken.example.org").to_wire()).startswith("1 SERVFAIL")
-    assert "RuntimeError: no hinge" in caplog.text
+        assert observed.summary(query("broken.example.org").to_wire()).startswith("1 SERVFAIL")
+    assert "RuntimeError: no filter" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -332,7 +334,9 @@ def test_entrances_choose_the_block(caplog: pytest.LogCaptureFixture) -> None:
 def test_depth(depth: int, rcode: int, error: str | None) -> None:
     chain = Recorder(FOUND)
     found = finish(
-        Spine({".": chain}).processor.resolve(make_request("a.example.org", depth=depth))
+        ObservedProcessor({".": chain}).processor.resolve(
+            make_request("a.example.org", depth=depth)
+        )
     )
     assert (found.rcode, found.error) == (rcode, error)
     assert len(chain.requests) == (error is None)
@@ -345,19 +349,19 @@ def test_lookups_that_lead_back_end() -> None:
     async def again(request: Request) -> Reply:
         nonlocal asked
         asked += 1
-        return await spine.processor.resolve(request.replace(depth=request.depth + 1))
+        return await observed.processor.resolve(request.replace(depth=request.depth + 1))
 
-    spine = Spine({".": again})
-    assert spine.summary(query().to_wire()) == "1 SERVFAIL qr rd |  |  | "
+    observed = ObservedProcessor({".": again})
+    assert observed.summary(query().to_wire()) == "1 SERVFAIL qr rd |  |  | "
     assert asked == MAX_DEPTH + 1
-    assert not spine.panics
+    assert not observed.panics
 
 
 def test_own_lookup_is_routed_like_any_other() -> None:
     inner, outer = Recorder(FOUND), Recorder(unwritten(2))
-    spine = Spine({"example.org": inner, ".": outer})
+    observed = ObservedProcessor({"example.org": inner, ".": outer})
     request = make_request("www.example.org", zone=".", depth=1, edns=Edns(1232))
-    assert finish(spine.processor.resolve(request)) == FOUND
+    assert finish(observed.processor.resolve(request)) == FOUND
     assert inner.requests[0].zone == Name.from_text("example.org")
     assert not outer.requests
 
@@ -365,8 +369,8 @@ def test_own_lookup_is_routed_like_any_other() -> None:
 # --- the answer table ---
 
 
-class Notebook:
-    """A keeper that writes down what it is asked and told; it knows one question."""
+class RecordingWriter:
+    """A writer that records its calls; its table has the reply to one query."""
 
     def __init__(self, known: bytes | None = None, answer: bytes | None = None) -> None:
         self.table = self
@@ -390,40 +394,40 @@ class Notebook:
         self.queue.append((wire, reply, out))
 
 
-def keeping(chain: Recorder, notebook: Notebook, *, zone: str = ".") -> Spine:
-    spine = Spine({zone: chain})
-    spine.processor.keeper = notebook  # type: ignore[assignment]  # it stands in for one
-    return spine
+def with_writer(chain: Recorder, writer: RecordingWriter, *, zone: str = ".") -> ObservedProcessor:
+    observed = ObservedProcessor({zone: chain})
+    observed.processor.writer = writer  # type: ignore[assignment]  # it stands in for one
+    return observed
 
 
 FRESH = FOUND.replace(fresh=True)
 
 
 def test_the_edges_ask_the_table() -> None:
-    notebook = Notebook(b"a query", b"an answer")
-    lookup = keeping(Recorder(FRESH), notebook).processor.lookup
+    writer = RecordingWriter(b"a query", b"an answer")
+    lookup = with_writer(Recorder(FRESH), writer).processor.lookup
     assert lookup is not None
     assert lookup(b"a query", client=b"", limit=65535, now=5.0) == b"an answer"
-    assert Spine({".": Recorder(FRESH)}).processor.lookup is None
+    assert ObservedProcessor({".": Recorder(FRESH)}).processor.lookup is None
 
 
 @pytest.mark.parametrize("protocol", ["udp", "tcp"])
 def test_the_table_was_asked_before(protocol: str) -> None:
     wire = query("www.example.org").to_wire()
-    notebook = Notebook(wire, b"an answer")
+    writer = RecordingWriter(wire, b"an answer")
     chain = Recorder(FRESH)
-    keeping(chain, notebook).answer(wire, protocol)
+    with_writer(chain, writer).answer(wire, protocol)
     assert len(chain.requests) == 1
-    assert notebook.lookups == []
+    assert writer.lookups == []
 
 
 @pytest.mark.parametrize("protocol", ["udp", "tcp"])
-def test_fresh_reply_is_noted_with_what_it_read(protocol: str) -> None:
-    chain, notebook = Recorder(FRESH), Notebook()
+def test_fresh_reply_is_enqueued_with_its_dependencies(protocol: str) -> None:
+    chain, writer = Recorder(FRESH), RecordingWriter()
     wire = query("www.example.org").to_wire()
-    out = keeping(chain, notebook).answer(wire, protocol)
-    assert notebook.queue == [(wire, FRESH, out)]
-    assert [request.dependencies for request in chain.requests] == notebook.made
+    out = with_writer(chain, writer).answer(wire, protocol)
+    assert writer.queue == [(wire, FRESH, out)]
+    assert [request.dependencies for request in chain.requests] == writer.made
 
 
 @pytest.mark.parametrize(
@@ -443,15 +447,15 @@ def test_fresh_reply_is_noted_with_what_it_read(protocol: str) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_is_not_noted(sent: bytes, answer: Reply | Exception) -> None:
-    notebook = Notebook()
-    keeping(Recorder(answer), notebook, zone="example.org").answer(sent)
-    assert notebook.queue == []
+def test_what_is_not_enqueued(sent: bytes, answer: Reply | Exception) -> None:
+    writer = RecordingWriter()
+    with_writer(Recorder(answer), writer, zone="example.org").answer(sent)
+    assert writer.queue == []
 
 
-def test_without_a_table_nobody_reads_along() -> None:
+def test_without_a_table_no_dependencies_are_recorded() -> None:
     chain = Recorder(FRESH)
-    Spine({".": chain}).answer(query().to_wire(), "tcp")
+    ObservedProcessor({".": chain}).answer(query().to_wire(), "tcp")
     assert [request.dependencies for request in chain.requests] == [None]
 
 
@@ -476,9 +480,9 @@ def records(*numbers: int) -> tuple[RR, ...]:
 
 
 def asked_with_more(answer: Reply) -> tuple[bytes | None, list[bytes]]:
-    spine, more = Spine({".": Recorder(answer)}), list[Iterator[bytes]]()
+    observed, more = ObservedProcessor({".": Recorder(answer)}), list[Iterator[bytes]]()
     wire = query("www.example.org").to_wire()
-    found = finish(spine.processor.answer(wire, CLIENT, LOCAL, "tcp", 5.0, more.append))
+    found = finish(observed.processor.answer(wire, CLIENT, LOCAL, "tcp", 5.0, more.append))
     return found, [message for messages in more for message in messages]
 
 
@@ -498,15 +502,17 @@ def test_messages_that_follow(signs: bool) -> None:
     ]
 
 
-def test_who_takes_one_message_learns_that_there_are_more() -> None:
-    spine = Spine({".": Recorder(Reply(answer=records(1), following=iter([records(2)])))})
-    found = spine.summary(query("www.example.org").to_wire())
+def test_reply_of_several_messages_is_truncated_for_a_client_that_takes_one() -> None:
+    observed = ObservedProcessor(
+        {".": Recorder(Reply(answer=records(1), following=iter([records(2)])))}
+    )
+    found = observed.summary(query("www.example.org").to_wire())
     assert found == "1 NOERROR qr tc rd | www.example.org. 2 IN A 192.0.2.1 |  | "
 
 
 def test_a_signature_has_its_room() -> None:
-    spine = Spine({".": Recorder(Reply(answer=records(*range(40)), sign=Stamp()))})
-    found = spine.answer(query("www.example.org").to_wire())
+    observed = ObservedProcessor({".": Recorder(Reply(answer=records(*range(40)), sign=Stamp()))})
+    found = observed.answer(query("www.example.org").to_wire())
     assert found is not None
     assert (len(found) <= 512, found[-2:], found[2] & 2) == (True, b"#1", 2)
 

@@ -24,8 +24,8 @@ from hsdns.wire.message import AA, AD, CD, QR, RA, RD, TC
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.fastpath.twins import BOTH
-from tests.support.datagrams import Datagrams
-from tests.support.kept import Kept
+from tests.support.servers.memory_server import MemoryServer
+from tests.support.servers.table_over_udp import TableOverUdp
 
 pytestmark = pytest.mark.sockets
 
@@ -39,9 +39,9 @@ def twin(request: pytest.FixtureRequest) -> ModuleType:
 
 
 @pytest.fixture
-def datagrams(twin: ModuleType) -> Iterator[Datagrams]:
+def datagrams(twin: ModuleType) -> Iterator[TableOverUdp]:
     """The door for UDP of the twin."""
-    with Datagrams(twin) as found:
+    with TableOverUdp(twin) as found:
         yield found
 
 
@@ -233,24 +233,26 @@ class Seen:
         self.hits = self.questions = 0
 
 
-def compare(kept: Kept, datagrams: Datagrams, wire: bytes, seen: Seen, *, rotates: bool) -> None:
+def compare(
+    memory_server: MemoryServer, datagrams: TableOverUdp, wire: bytes, seen: Seen, *, rotates: bool
+) -> None:
     for protocol in ("udp", "tcp"):
         for is_second in (False, True):
             seen.questions += 1
             if protocol == "udp":
-                fast = datagrams.ask(kept.keeper.table, wire)
+                fast = datagrams.ask(memory_server.writer.table, wire)
             else:
-                fast = kept.fast(wire, protocol)
+                fast = memory_server.from_table(wire, protocol)
             if fast is not None:
                 seen.hits += 1
-                slow = kept.slow(wire, protocol, learns=False)
-                whole = kept.slow(wire, "tcp", learns=False)
+                slow = memory_server.from_chain(wire, protocol, stores=False)
+                whole = memory_server.from_chain(wire, "tcp", stores=False)
                 assert_same(fast, slow, whole, rotates=rotates)
             if not is_second:
-                kept.slow(wire, protocol)
+                memory_server.from_chain(wire, protocol)
 
 
-def test_table_and_chain_say_the_same(twin: ModuleType, datagrams: Datagrams) -> None:
+def test_table_and_chain_say_the_same(twin: ModuleType, datagrams: TableOverUdp) -> None:
     seen = Seen()
 
     @settings(
@@ -261,7 +263,7 @@ def test_table_and_chain_say_the_same(twin: ModuleType, datagrams: Datagrams) ->
     @given(seed=strategies.seeds, around=surroundings, history=strategies.histories())
     def check(seed: int, around: Surroundings, history: list[Event]) -> None:
         chance = Random(seed)
-        kept = Kept(around.corefile, twin, synced=False)
+        memory_server = MemoryServer(around.corefile, twin, synced=False)
         questions = strategies.questions(seed, strategies.remaining(history), ZONES, 12)
         for text in ("nope", "x.sub", "hosted", "a.nope.svc", "y.db.default.svc", "localhost.sub"):
             questions.append((Name.from_text(f"{text}.{ZONES[0]}"), chance.choice([1, 28, 16, 12])))
@@ -270,12 +272,12 @@ def test_table_and_chain_say_the_same(twin: ModuleType, datagrams: Datagrams) ->
         wires = [question_wire(*question, chance) for question in questions]
         step = max(1, len(history) // 4)
         for at in range(0, len(history) + 1, step):
-            kept.apply(*history[at : at + step])
+            memory_server.apply(*history[at : at + step])
             if at + step > len(history):
-                kept.apply(Synced())
-            kept.runtime.now += 1.0  # the serial moves
+                memory_server.apply(Synced())
+            memory_server.runtime.now += 1.0  # the serial moves
             for wire in wires:
-                compare(kept, datagrams, wire, seen, rotates=around.loadbalance)
+                compare(memory_server, datagrams, wire, seen, rotates=around.loadbalance)
 
     check()
     assert seen.hits * 10 > seen.questions, "most questions were not put to the table in vain"

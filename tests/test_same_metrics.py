@@ -25,12 +25,20 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import CD, RD
 from tests.fastpath.twins import BOTH
-from tests.support.cluster import endpoint_slice, service
-from tests.support.cluster_server import ClusterServer
-from tests.support.eager import finish
-from tests.support.kept import CLIENT, KUBERNETES, V6, Kept, ask, cluster_objects
-from tests.support.sockets import TcpClient, UdpClient, run
-from tests.support.udp_listeners import KINDS, serving_with
+from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.cluster.objects import endpoint_slice, service
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import run
+from tests.support.servers.cluster_server import ClusterServer
+from tests.support.servers.memory_server import (
+    CLIENT,
+    KUBERNETES,
+    V6,
+    MemoryServer,
+    ask,
+    cluster_objects,
+)
+from tests.support.servers.udp_listeners import KINDS, serving_with
 
 pytestmark = pytest.mark.sockets
 
@@ -122,8 +130,8 @@ def stream(count: int, seed: int = 1) -> list[Asked]:
 class Doors:
     """A listener's two doors: datagrams by the batch of the twin, frames by the processor."""
 
-    def __init__(self, kept: Kept, twin: ModuleType) -> None:
-        self.kept = kept
+    def __init__(self, memory_server: MemoryServer, twin: ModuleType) -> None:
+        self.memory_server = memory_server
         self.server = open_udp(ListenAddress("127.0.0.1", 0))
         self.client = socket.socket(type=socket.SOCK_DGRAM)
         self.client.connect(self.server.getsockname())
@@ -133,8 +141,8 @@ class Doors:
 
     def ask(self, asked: Asked) -> bytes | None:
         """Put one query; its answer is learned where it may be."""
-        processor = self.kept.runtime.processors[self.kept.server]
-        now = self.kept.runtime.now
+        processor = self.memory_server.runtime.processors[self.memory_server.server]
+        now = self.memory_server.runtime.now
         if asked.protocol == "tcp":
             assert processor.lookup is not None
             address = socket_address(asked.client)
@@ -143,7 +151,7 @@ class Doors:
                 reply = finish(processor.answer(asked.wire, asked.client, self.local, "tcp", now))
         else:
             self.client.send(asked.wire)
-            for wire, address, control in self.batch.serve(self.kept.keeper.table):
+            for wire, address, control in self.batch.serve(self.memory_server.writer.table):
                 client, local = client_endpoint(address), asked_endpoint(control, self.local)
                 answer = finish(processor.answer(wire, client, local, "udp", now))
                 if answer is not None:
@@ -152,7 +160,7 @@ class Doors:
                 reply = self.client.recv(65535)
             except BlockingIOError:
                 reply = None
-        self.kept.keeper.flush()
+        self.memory_server.writer.flush()
         return reply
 
     def close(self) -> None:
@@ -161,12 +169,12 @@ class Doors:
         self.client.close()
 
 
-def shown(kept: Kept) -> list[str]:
+def shown(memory_server: MemoryServer) -> list[str]:
     """The lines of /metrics that must not depend on the table."""
-    kept.runtime.metrics.fold()
+    memory_server.runtime.metrics.fold()
     return sorted(
         line
-        for line in kept.runtime.metrics.to_text().decode().splitlines()
+        for line in memory_server.runtime.metrics.to_text().decode().splitlines()
         if not re.match(r"(# \w+ )?(hsdns_|coredns_dns_request_duration_seconds_(bucket|sum)|process_)", line)
     )  # fmt: skip
 
@@ -218,19 +226,27 @@ COREFILES = [
 
 @pytest.mark.parametrize(("corefile", "count"), COREFILES)
 def test_same_text_with_and_without_table(twin: ModuleType, corefile: str, count: int) -> None:
-    plain, kept = Kept(corefile, None, OBJECTS), Kept(corefile, twin, OBJECTS)
-    plain.runtime.now = kept.runtime.now = time.monotonic()  # all within the time of a mark
-    doors = Doors(kept, twin)
-    silent = {"plain": 0, "kept": 0}
+    # A batch has the machine's clock, the chain one that stands still: no reply may leave the cache during the test.
+    corefile = corefile.replace("pods insecure", "pods insecure\nttl 3600")
+    corefile = corefile.replace("cache 30 ", "cache 3600 ")
+    plain, memory_server = (
+        MemoryServer(corefile, None, OBJECTS),
+        MemoryServer(corefile, twin, OBJECTS),
+    )
+    plain.runtime.now = memory_server.runtime.now = time.monotonic()
+    doors = Doors(memory_server, twin)
+    silent = {"plain": 0, "table": 0}
     try:
         for asked in stream(count):
-            silent["plain"] += plain.slow(asked.wire, asked.protocol, client=asked.client) is None
-            silent["kept"] += doors.ask(asked) is None
+            silent["plain"] += (
+                plain.from_chain(asked.wire, asked.protocol, client=asked.client) is None
+            )
+            silent["table"] += doors.ask(asked) is None
     finally:
         doors.close()
-    assert silent["kept"] == silent["plain"]
-    assert shown(kept) == shown(plain)
-    statistics = kept.keeper.table.statistics()
+    assert silent["table"] == silent["plain"]
+    assert shown(memory_server) == shown(plain)
+    statistics = memory_server.writer.table.statistics()
     assert (statistics.hits + statistics.negative_hits) * 4 > count, "the table answered much of it"
 
 
@@ -242,23 +258,26 @@ def test_same_text_with_and_without_table(twin: ModuleType, corefile: str, count
 def test_marks_of_cache_run_out_as_in_the_chain(lines: str) -> None:
     """With a clock that the test moves; only the pure twin can be given one."""
     twin = importlib.import_module("hsdns.fastpath._python")
-    plain, kept = Kept(block(lines), None, OBJECTS), Kept(block(lines), twin, OBJECTS)
+    plain, memory_server = (
+        MemoryServer(block(lines), None, OBJECTS),
+        MemoryServer(block(lines), twin, OBJECTS),
+    )
     chance = Random(5)
     asked = [
         ask(f"{left}.default.svc.cluster.local. {qtype}", edns=Edns(1232) if left == "db" else None)
         for left in ("web-1", "web-2", "db", "nope")
         for qtype in ("A", "AAAA")
     ]
-    with patch("hsdns.fastpath.table.time.monotonic", lambda: kept.runtime.now):
+    with patch("hsdns.fastpath.table.time.monotonic", lambda: memory_server.runtime.now):
         for _ in range(1_500):
             wire = chance.choice(asked)
-            kept.runtime.now += chance.choice([0, 0, 0.25, 1, 2])
-            plain.runtime.now = kept.runtime.now
-            plain.slow(wire, "tcp")
-            if kept.fast(wire, "tcp") is None:
-                kept.slow(wire, "tcp")
-    assert shown(kept) == shown(plain)
-    assert kept.keeper.table.statistics().hits > 1_000
+            memory_server.runtime.now += chance.choice([0, 0, 0.25, 1, 2])
+            plain.runtime.now = memory_server.runtime.now
+            plain.from_chain(wire, "tcp")
+            if memory_server.from_table(wire, "tcp") is None:
+                memory_server.from_chain(wire, "tcp")
+    assert shown(memory_server) == shown(plain)
+    assert memory_server.writer.table.statistics().hits > 1_000
 
 
 # --- through the life of a server ---
@@ -276,8 +295,8 @@ def test_counters_outlive_tables(kind: str, tmp_path: Path) -> None:
         "db.default.svc.cluster.local.",
     ]
 
-    async def ask_all(site: ClusterServer, turn: int) -> None:
-        address = site.address
+    async def ask_all(cluster_server: ClusterServer, turn: int) -> None:
+        address = cluster_server.address
         with UdpClient() as client:
             for number in range(20):
                 for question in questions:
@@ -289,23 +308,23 @@ def test_counters_outlive_tables(kind: str, tmp_path: Path) -> None:
 
     async def test() -> None:
         with serving_with(kind):
-            async with ClusterServer(tmp_path, SERVED, OBJECTS, workers=2) as site:
+            async with ClusterServer(tmp_path, SERVED, OBJECTS, workers=2) as cluster_server:
                 asked = 0
                 for turn in range(6):
-                    await ask_all(site, turn)
+                    await ask_all(cluster_server, turn)
                     asked += 21 * len(questions)
                     if turn % 3 == 0:
-                        site.write(
+                        cluster_server.write(
                             SERVED.replace("pods insecure", f"pods insecure\nttl {turn + 9}")
                         )
-                        assert await site.server.reload()
+                        assert await cluster_server.server.reload()
                     elif turn % 3 == 1:
-                        assert site.server.instance is not None
-                        site.server.instance.names_answered_first_changed()
+                        assert cluster_server.server.instance is not None
+                        cluster_server.server.instance.names_answered_first_changed()
                     for name in ("dns_requests", "dns_responses", "cache_requests"):
-                        assert site.total(f"coredns_{name}_total") == asked
-                assert site.total("hsdns_table_lookups_total") >= asked
-                assert site.hits() > asked * 0.9
+                        assert cluster_server.total(f"coredns_{name}_total") == asked
+                assert cluster_server.total("hsdns_table_lookups_total") >= asked
+                assert cluster_server.hits() > asked * 0.9
 
     run(test())
 

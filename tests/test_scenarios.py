@@ -15,11 +15,11 @@ from typing import Protocol
 
 import pytest
 
-from tests.support.client import ask_tcp, ask_udp, is_silent
-from tests.support.dig import Expectation, Question
-from tests.support.peer import Peer
-from tests.support.scenario import Advance, Event, Packet, Scenario, needs_of, parse
-from tests.support.subject import Memory, Sockets
+from tests.support.clients.exchange import ask_tcp, ask_udp, is_silent
+from tests.support.scenarios.dig import Expectation, Question
+from tests.support.scenarios.drivers import MemoryDriver, SocketDriver
+from tests.support.scenarios.peer import Peer
+from tests.support.scenarios.scenario import Advance, Event, Packet, Scenario, needs_of, parse
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 EVENT_DEADLINE = 5.0  # seconds; a change is seen after 10 ms on an idle machine
@@ -38,7 +38,7 @@ def played_without(need: str) -> pytest.MarkDecorator:
     )
 
 
-class Subject(Protocol):
+class Driver(Protocol):
     """What a driver talks to; `settles` says that a change takes a moment to be seen."""
 
     settles: bool
@@ -57,7 +57,7 @@ class OverSockets:
 
     settles = True
 
-    def __init__(self, server: Peer | Sockets) -> None:
+    def __init__(self, server: Peer | SocketDriver) -> None:
         self._server = server
 
     async def ask(self, wire: bytes, protocol: str) -> bytes:
@@ -74,7 +74,7 @@ class OverSockets:
 
 
 async def play(
-    scenario: Scenario, subject: Subject, *, peer: bool = False, twice: bool = False
+    scenario: Scenario, driver: Driver, *, peer: bool = False, twice: bool = False
 ) -> None:
     """Walk through the steps; raise AssertionError with every difference of the first step that has some.
 
@@ -84,28 +84,28 @@ async def play(
     for step in scenario.steps:
         where = f"{scenario.path}:{step.line}"
         if isinstance(step, Event):
-            await subject.apply(step)
-            after_event = subject.settles
+            await driver.apply(step)
+            after_event = driver.settles
         elif isinstance(step, Advance):
-            subject.advance(step.seconds)
+            driver.advance(step.seconds)
         elif isinstance(step, Packet):
             if peer and step.differs:
                 _say(f"{where}: not asked: {step.differs}")
                 continue
             if step.expected is None:
-                assert await subject.is_silent(step.sent), f"{where}: {step.sent.hex()} is answered"
+                assert await driver.is_silent(step.sent), f"{where}: {step.sent.hex()} is answered"
             else:
-                reply = await subject.ask(step.sent, "udp")
+                reply = await driver.ask(step.sent, "udp")
                 assert reply == step.expected, f"{where}: {step.sent.hex()}"
         else:
             expected = (step.peer if step.differs else step.expected) if peer else step.expected
             if expected is None:
                 _say(f"{where}: not asked: {step.differs}")
                 continue
-            await _ask(subject, step, expected, where, step.protocol, after_event)
+            await _ask(driver, step, expected, where, step.protocol, after_event)
             also_tcp = step.protocol == "udp" and "notcp" not in step.options
             if twice and also_tcp and "tc" not in expected.flags:
-                await _ask(subject, step, expected, where, "tcp", after_event)
+                await _ask(driver, step, expected, where, "tcp", after_event)
 
 
 def _say(sentence: str) -> None:
@@ -114,7 +114,7 @@ def _say(sentence: str) -> None:
 
 
 async def _ask(
-    subject: Subject,
+    driver: Driver,
     question: Question,
     expected: Expectation,
     where: str,
@@ -123,7 +123,7 @@ async def _ask(
 ) -> None:
     deadline = time.monotonic() + EVENT_DEADLINE
     while True:
-        differences = expected.differences(question, await subject.ask(question.wire(), protocol))
+        differences = expected.differences(question, await driver.ask(question.wire(), protocol))
         if not differences or not again or time.monotonic() > deadline:
             break
         await asyncio.sleep(_PAUSE)
@@ -135,8 +135,8 @@ def test_in_memory(path: Path) -> None:
     scenario = parse(path)
 
     async def run() -> None:
-        async with Memory(scenario) as subject:
-            await play(scenario, subject)
+        async with MemoryDriver(scenario) as driver:
+            await play(scenario, driver)
 
     asyncio.run(run())
 
@@ -147,7 +147,7 @@ def test_over_sockets(path: Path) -> None:
     scenario = parse(path)
 
     async def run() -> None:
-        async with Sockets(scenario) as server:
+        async with SocketDriver(scenario) as server:
             await play(scenario, OverSockets(server), twice=True)
 
     asyncio.run(run())

@@ -27,11 +27,11 @@ from hsdns.cluster.objects import (
 from hsdns.wire import encode as wire_encode
 from hsdns.wire.edns import Edns
 from tests.fastpath.twins import BOTH
-from tests.support.cluster import endpoint_slice, service
-from tests.support.cluster_server import WAYS, Asker, ClusterServer
-from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
-from tests.support.sockets import run, until
-from tests.support.udp_listeners import KINDS, serving_with
+from tests.support.cluster.objects import endpoint_slice, service
+from tests.support.coroutines.event_loops import run, until
+from tests.support.servers.cluster_server import WAYS, BlockingClient, ClusterServer
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
+from tests.support.servers.udp_listeners import KINDS, serving_with
 
 # Bound to an address of the host that is an endpoint of the cluster's DNS Service in some tests.
 BOUND = f".:53 {{\nbind 192.0.2.53\n{KUBERNETES}}}\n"
@@ -80,10 +80,10 @@ class Flip:
         """Ask until it is over; an answer from before an event that was applied is a fault."""
         options: list[dict[str, Any]] = [{}, {"edns": Edns(1232)}, {"edns": Edns(4096, do=True)}]
         try:
-            with Asker(address, way) as asker:
+            with BlockingClient(address, way) as client:
                 while not self.over.is_set():
                     least = self.applied
-                    version = version_of(asker.ask(DB, **options[self.answered[way] % 3]))
+                    version = version_of(client.ask(DB, **options[self.answered[way] % 3]))
                     if not least <= version <= self.begun:
                         self.faults.append(f"{way}: {version}, not {least} to {self.begun}")
                     self.answered[way] += 1
@@ -100,15 +100,15 @@ def test_readers_see_whole_sets_and_none_that_is_over(kind: str, tmp_path: Path)
     async def test() -> float:
         corefile = f".:PORT {{\nbind 127.0.0.1\nloadbalance\n{KUBERNETES}}}\n"
         objects = cluster_objects(service("default/db"), whole_set(0))
-        async with ClusterServer(tmp_path, corefile, objects, workers=2) as site:
+        async with ClusterServer(tmp_path, corefile, objects, workers=2) as cluster_server:
             readers = [
-                asyncio.create_task(asyncio.to_thread(flip.read, site.address, way))
+                asyncio.create_task(asyncio.to_thread(flip.read, cluster_server.address, way))
                 for way in (*WAYS, "udp")
             ]
             for version in range(1, events + 1):
                 before = dict(flip.answered)
                 flip.begun = version
-                site.apply(Upserted(whole_set(version)))
+                cluster_server.apply(Upserted(whole_set(version)))
                 flip.applied = version
                 await until(
                     lambda before=before: (  # type: ignore[misc]  # mypy cannot infer a default's type
@@ -119,7 +119,7 @@ def test_readers_see_whole_sets_and_none_that_is_over(kind: str, tmp_path: Path)
                 )
             flip.over.set()
             await asyncio.gather(*readers)
-            return site.hits()
+            return cluster_server.hits()
 
     try:
         with serving_with(kind):
@@ -135,25 +135,31 @@ def test_readers_see_whole_sets_and_none_that_is_over(kind: str, tmp_path: Path)
 
 def test_event_between_computing_and_writing(twin: ModuleType) -> None:
     objects = cluster_objects(service("default/db"), whole_set(0))
-    kept = Kept(f".:53 {{\n{KUBERNETES}}}\n", twin, objects)
+    memory_server = MemoryServer(f".:53 {{\n{KUBERNETES}}}\n", twin, objects)
     wire = ask(DB)
 
     def encode(*arguments: Any) -> bytes:
-        if kept.plugins[0].store.services[b"default", b"db"].slices[0].resource_version == "1":
-            kept.apply(Upserted(whole_set(1)))
+        if (
+            memory_server.plugins[0]
+            .store.services.values[b"default", b"db"]
+            .slices[0]
+            .resource_version
+            == "1"
+        ):
+            memory_server.apply(Upserted(whole_set(1)))
         return wire_encode.encode(*arguments)
 
     with patch.object(spine, "encode", encode):
-        old = kept.slow(wire)
+        old = memory_server.from_chain(wire)
     assert old is not None
     assert version_of(old) == 0  # it was asked for before the event
-    assert kept.fast(wire) is None
-    assert kept.keeper.table.statistics()[:1] == (0,)
-    assert kept.keeper.table.statistics().refused == 1
-    new = kept.slow(wire)
+    assert memory_server.from_table(wire) is None
+    assert memory_server.writer.table.statistics()[:1] == (0,)
+    assert memory_server.writer.table.statistics().refused == 1
+    new = memory_server.from_chain(wire)
     assert new is not None
     assert version_of(new) == 1
-    assert kept.fast(wire) == new
+    assert memory_server.from_table(wire) == new
 
 
 # --- after each kind of event the next answer is new ---
@@ -217,56 +223,58 @@ CHANGES = [
 def test_next_answer_is_new(
     twin: ModuleType, objects: list[Object], question: str, event: Event
 ) -> None:
-    kept = Kept(BOUND, twin, base(*objects))
-    assert kept.learns("first.cluster.local."), "the region has its template"
+    memory_server = MemoryServer(BOUND, twin, base(*objects))
+    assert memory_server.stores("first.cluster.local."), "the region has its template"
     asked: Sequence[dict[str, Any]] = ({}, {"edns": Edns(1232)})
     for options in asked:
         wire = ask(question, **options)
-        kept.slow(wire)
-        old = kept.fast(wire)
+        memory_server.from_chain(wire)
+        old = memory_server.from_table(wire)
         assert old is not None
-        assert old == kept.slow(wire, learns=False)
-    kept.runtime.now += 1  # the serial moves
-    kept.apply(event)
+        assert old == memory_server.from_chain(wire, stores=False)
+    memory_server.runtime.now += 1  # the serial moves
+    memory_server.apply(event)
     for options in asked:
         wire = ask(question, **options)
-        new = kept.slow(wire, learns=False)
+        new = memory_server.from_chain(wire, stores=False)
         for protocol in ("udp", "tcp"):
-            found = kept.fast(wire, protocol)
+            found = memory_server.from_table(wire, protocol)
             assert found in (None, new)
         if not options:
-            assert new != old_of(kept, objects, question)
-        kept.slow(wire)
-        assert kept.fast(wire) == new
+            assert new != old_of(memory_server, objects, question)
+        memory_server.from_chain(wire)
+        assert memory_server.from_table(wire) == new
 
 
-def old_of(kept: Kept, objects: list[Object], question: str) -> bytes | None:
+def old_of(memory_server: MemoryServer, objects: list[Object], question: str) -> bytes | None:
     """What was said before the event."""
-    before = Kept(BOUND, None, base(*objects))
-    before.runtime.now = kept.runtime.now - 1
-    return before.slow(ask(question), learns=False)
+    before = MemoryServer(BOUND, None, base(*objects))
+    before.runtime.now = memory_server.runtime.now - 1
+    return before.from_chain(ask(question), stores=False)
 
 
 def test_events_of_others_leave_entries_alone(twin: ModuleType) -> None:
-    kept = Kept(f".:53 {{\n{KUBERNETES}}}\n", twin, base(service("default/web", "10.96.0.1")))
-    assert kept.learns(WEB)
+    memory_server = MemoryServer(
+        f".:53 {{\n{KUBERNETES}}}\n", twin, base(service("default/web", "10.96.0.1"))
+    )
+    assert memory_server.stores(WEB)
     for number in range(50):
-        kept.apply(Upserted(service(f"default/other-{number}", f"10.96.1.{number}")))
-    assert kept.fast(ask(WEB)) == kept.slow(ask(WEB), learns=False)
-    assert kept.keeper.table.statistics().stale == 0
+        memory_server.apply(Upserted(service(f"default/other-{number}", f"10.96.1.{number}")))
+    assert memory_server.from_table(ask(WEB)) == memory_server.from_chain(ask(WEB), stores=False)
+    assert memory_server.writer.table.statistics().stale == 0
 
 
 def test_events_in_one_step_are_seen_together(twin: ModuleType) -> None:
-    kept = Kept(f".:53 {{\n{KUBERNETES}}}\n", twin, base(*CHAIN))
-    assert kept.learns("a.default.svc.cluster.local.")
-    kept.apply(
+    memory_server = MemoryServer(f".:53 {{\n{KUBERNETES}}}\n", twin, base(*CHAIN))
+    assert memory_server.stores("a.default.svc.cluster.local.")
+    memory_server.apply(
         Deleted(CHAIN[2]),
         Upserted(service("default/c", "10.96.0.7", version="5")),
         Upserted(CHAIN[0]),
     )
     wire = ask("a.default.svc.cluster.local.")
-    assert kept.fast(wire) is None
-    reply = kept.slow(wire)
+    assert memory_server.from_table(wire) is None
+    reply = memory_server.from_chain(wire)
     assert reply is not None
     assert reply.endswith(bytes((10, 96, 0, 7)))
 
@@ -289,11 +297,11 @@ def test_names_of_a_hosts_file(kind: str, tmp_path: Path) -> None:
     write(f"192.0.2.1 {first}\n")
     corefile = f".:PORT {{\nbind 127.0.0.1\nhosts {file} {{\nreload 10ms\nfallthrough\n}}\n{KUBERNETES}}}\n"
 
-    def answers(site: ClusterServer, *questions: str) -> list[list[str]]:
+    def answers(cluster_server: ClusterServer, *questions: str) -> list[list[str]]:
         found = []
         for way in WAYS:
-            with Asker(site.address, way) as asker:
-                replies = [dns.message.from_wire(asker.ask(question)) for question in questions]
+            with BlockingClient(cluster_server.address, way) as client:
+                replies = [dns.message.from_wire(client.ask(question)) for question in questions]
                 found.append(
                     [reply.answer[0][0].to_text() if reply.answer else "" for reply in replies]
                 )
@@ -302,19 +310,19 @@ def test_names_of_a_hosts_file(kind: str, tmp_path: Path) -> None:
     async def test() -> None:
         async with ClusterServer(
             tmp_path, corefile, base(service("default/web", "10.96.0.1")), 2
-        ) as site:
+        ) as cluster_server:
 
             async def say(
                 *expected: str, asked: Sequence[str] = ("x.cluster.local.", first, later)
             ) -> None:
-                found = await asyncio.to_thread(answers, site, *asked)
+                found = await asyncio.to_thread(answers, cluster_server, *asked)
                 assert found == [list(expected)] * len(WAYS)
 
             await say("", "192.0.2.1", "")
             await say("", "192.0.2.1", "")  # from the table, where it may be
 
             def entries() -> float:
-                return sum(site.value("coredns_hosts_entries", "gauge").values())
+                return sum(cluster_server.value("coredns_hosts_entries", "gauge").values())
 
             before = entries()
             write(f"192.0.2.1 {first}\n192.0.2.2 {later} {WEB}\n")
@@ -326,8 +334,8 @@ def test_names_of_a_hosts_file(kind: str, tmp_path: Path) -> None:
                 "192.0.2.2",
                 asked=("x.cluster.local.", first, later, WEB),
             )
-            site.write(corefile.replace("\nhosts ", "\nloadbalance\nhosts "))
-            assert await site.server.reload()
+            cluster_server.write(corefile.replace("\nhosts ", "\nloadbalance\nhosts "))
+            assert await cluster_server.server.reload()
             await say("", "192.0.2.1", "192.0.2.2")
             await say("", "192.0.2.1", "192.0.2.2")
             before = entries()
@@ -346,19 +354,23 @@ def test_names_of_a_hosts_file(kind: str, tmp_path: Path) -> None:
 def test_first_query_after_a_reload_sees_the_new_configuration(kind: str, tmp_path: Path) -> None:
     corefile = f".:PORT {{\nbind 127.0.0.1\n{KUBERNETES}}}\n"
 
-    def ttls(site: ClusterServer, way: str) -> list[int]:
-        with Asker(site.address, way) as asker:
-            replies = [dns.message.from_wire(asker.ask(name)) for name in (WEB, "x.cluster.local.")]
+    def ttls(cluster_server: ClusterServer, way: str) -> list[int]:
+        with BlockingClient(cluster_server.address, way) as client:
+            replies = [
+                dns.message.from_wire(client.ask(name)) for name in (WEB, "x.cluster.local.")
+            ]
         return [rrset.ttl for reply in replies for rrset in (*reply.answer, *reply.authority)]
 
     async def test() -> None:
         objects = base(service("default/web", "10.96.0.1"))
-        async with ClusterServer(tmp_path, corefile, objects) as site:
+        async with ClusterServer(tmp_path, corefile, objects) as cluster_server:
             for ttl in (5, 17, 29, 41):
                 for way in ("udp", "tcp", "udp"):
-                    assert await asyncio.to_thread(ttls, site, way) == [ttl, ttl]
-                site.write(corefile.replace("pods insecure", f"pods insecure\nttl {ttl + 12}"))
-                assert await site.server.reload()
+                    assert await asyncio.to_thread(ttls, cluster_server, way) == [ttl, ttl]
+                cluster_server.write(
+                    corefile.replace("pods insecure", f"pods insecure\nttl {ttl + 12}")
+                )
+                assert await cluster_server.server.reload()
 
     with serving_with(kind):
         run(test())

@@ -27,8 +27,8 @@ from hsdns.cluster.objects import (
     Upserted,
 )
 from tests.fastpath.twins import BOTH
-from tests.support.cluster import endpoint_slice, service
-from tests.support.kept import Kept, ask, cluster_objects
+from tests.support.cluster.objects import endpoint_slice, service
+from tests.support.servers.memory_server import MemoryServer, ask, cluster_objects
 
 DB = "db.default.svc.cluster.local."
 OTHER = endpoint_slice("default/db-1", "db", "10.0.0.9 host=db-0", version="2")
@@ -117,18 +117,18 @@ OF_EVERYTHING = [
 def test_next_answer_of_every_kind_is_new(
     twin: ModuleType, objects: list[Object], question: str, event: Event
 ) -> None:
-    kept = Kept(EVERYTHING, twin, cluster_objects(*objects))
+    memory_server = MemoryServer(EVERYTHING, twin, cluster_objects(*objects))
     wire = ask(question)
-    before = kept.slow(wire)
-    known = kept.fast(wire)
+    before = memory_server.from_chain(wire)
+    known = memory_server.from_table(wire)
     assert before is not None
     # What has a SOA record of these zones is not kept: its serial is another than the one that is written.
     has_soa = before[9] and (
         "example.org" in question or "clusterset" in question or "192.in" in question
     )
     assert known == (None if has_soa else before)
-    kept.apply(event)
-    new = kept.slow(wire, learns=False)
+    memory_server.apply(event)
+    new = memory_server.from_chain(wire, stores=False)
     assert new != before
     for protocol in ("udp", "tcp"):
-        assert kept.fast(wire, protocol) in (None, new)
+        assert memory_server.from_table(wire, protocol) in (None, new)

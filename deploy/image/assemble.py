@@ -1,12 +1,12 @@
-"""Put together the root of the image: an interpreter, what it needs, hsdns, and nothing else.
+"""Assemble the root file system of the image: an interpreter, its dependencies, hsdns, and nothing else.
 
     python deploy/image/assemble.py [--final] FOLDER
 
-Path: the Dockerfile's last stage but one, and tests/deploy/test_image.py -> here -> FOLDER.
-Rule 1: the interpreter that runs this is the one that is copied, with the packages that it would import.
-Rule 2: shared libraries all go to the folder of libc.  An interpreter with a capability in its file runs in the
-        loader's secure mode, where $ORIGIN and LD_LIBRARY_PATH do not count and only the system's folders do.
-Rule 3: nothing is written when the image runs, so with `--final` bytecode is made here and never checked again.
+Path: the Dockerfile's build stage, and tests/deploy/test_image.py -> here -> FOLDER.
+Rule 1: copies the interpreter that runs this script, with the packages that it would import.
+Rule 2: shared libraries all go to the folder of libc.  An interpreter with a file capability runs in the
+        loader's secure mode, which ignores $ORIGIN and LD_LIBRARY_PATH and uses the system's folders only.
+Rule 3: the image writes nothing when it runs, so with `--final` bytecode is compiled here and never checked again.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from typing import Final
 
 HERE: Final = Path(__file__).resolve().parent
 PYPROJECT: Final = HERE.parents[1] / "pyproject.toml"
-USER: Final = 65532  # the number that distroless images use for "nonroot"
+USER: Final = 65532  # the user ID of "nonroot" in distroless images
 VERSION: Final = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
-# Of the standard library: what needs a screen, a terminal or a database, makes packages, or tests.
+# From the standard library: modules for screens, terminals, databases, packaging and tests.
 WITHOUT: Final = frozenset(
     "test tests idlelib tkinter turtledemo turtle.py ensurepip lib2to3 venv pydoc_data distutils msilib sqlite3 curses "
     "dbm site-packages dist-packages __phello__ EXTERNALLY-MANAGED sitecustomize.py".split()
@@ -40,7 +40,7 @@ WITHOUT: Final = frozenset(
 WITHOUT_MODULES: Final = re.compile(
     r"(_tkinter|_curses(_panel)?|_dbm|_gdbm|_sqlite3|readline|nis|_?xx\w+|_test\w+|_ctypes_test)\."
 )
-# Of the packages: sources of what is compiled, tests, and the models of an API that nothing here imports.
+# From the packages: sources of compiled modules, tests, and API models that hsdns does not import.
 WITHOUT_FILES: Final = re.compile(
     r"\.(pyx|pxd|pxi|pyi|c|h|cc|hash)$|_test\.py$|/tests?/"
     r"|^kubernetes_asyncio/(client|dynamic|stream|watch|leaderelection|e2e_test)/"
@@ -51,7 +51,7 @@ GROUP: Final = f"root:x:0:\nnonroot:x:{USER}:\n"
 
 
 class CannotAssemble(Exception):
-    """Something that the image needs is not here; the message says what to do."""
+    """A file that the image needs is missing; the message says what to do."""
 
 
 def assemble(root: Path, *, final: bool = False) -> None:
@@ -61,7 +61,7 @@ def assemble(root: Path, *, final: bool = False) -> None:
     interpreter.parent.mkdir(parents=True)
     shutil.copy2(Path(sys.executable).resolve(), interpreter)
     copy_standard_library(library)
-    # Debian's interpreter looks into another folder than all others.
+    # Debian's interpreter uses a different folder from all others.
     packages = library / ("dist-packages" if is_debians() else "site-packages")
     copy_packages(packages)
     copy_shared_libraries(root)
@@ -77,7 +77,7 @@ def assemble(root: Path, *, final: bool = False) -> None:
 
 
 def is_debians() -> bool:
-    """Whether the interpreter is that of a Debian package."""
+    """Whether the interpreter comes from a Debian package."""
     return "deb_system" in sysconfig.get_scheme_names()
 
 
@@ -92,13 +92,13 @@ def copy_standard_library(library: Path) -> None:
         ]
 
     shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=left_out)
-    # In a virtual environment sysconfig does not know where the compiled half stands; the path does.
+    # In a virtual environment sysconfig does not know the folder of the compiled modules; sys.path does.
     (compiled,) = (Path(folder) for folder in sys.path if folder.endswith("/lib-dynload"))
     shutil.copytree(compiled, library / "lib-dynload", ignore=left_out, dirs_exist_ok=True)
 
 
 def copy_packages(folder: Path) -> None:
-    """Copy hsdns and all that it requires."""
+    """Copy hsdns and its dependencies."""
     found = importlib.util.find_spec("hsdns")
     if found is None or found.origin is None:
         raise CannotAssemble("this interpreter does not find hsdns; install it, or set PYTHONPATH")
@@ -114,14 +114,12 @@ def copy_packages(folder: Path) -> None:
             if file.parts[0] != ".." and not WITHOUT_FILES.search(file.as_posix()):
                 target = folder / file
                 target.parent.mkdir(parents=True, exist_ok=True)
-                if (
-                    source := Path(str(file.locate()))
-                ).is_file():  # bytecode may have been left out
+                if (source := Path(str(file.locate()))).is_file():  # bytecode may be missing
                     shutil.copy2(source, target)
 
 
 def required() -> Iterator[importlib.metadata.Distribution]:
-    """What hsdns requires, and what that requires in turn; raise CannotAssemble if something is missing."""
+    """The dependencies of hsdns, including indirect ones; raise CannotAssemble if one is missing."""
     waiting: list[str] = tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
     seen = set()
     while waiting:
@@ -135,7 +133,7 @@ def required() -> Iterator[importlib.metadata.Distribution]:
         try:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
-            if marker:  # not on this version of Python, or it would be here
+            if marker:  # not needed on this version of Python, or it would be installed
                 continue
             raise CannotAssemble(
                 f"{name} is not installed; requirements/run.txt lists it"
@@ -145,7 +143,7 @@ def required() -> Iterator[importlib.metadata.Distribution]:
 
 
 def copy_shared_libraries(root: Path) -> None:
-    """Copy the loader and the libraries of everything that is in the root."""
+    """Copy the dynamic loader and the libraries of all binaries in the root."""
     found: dict[str, Path] = {}
     for program in executables(root):
         for line in run("ldd", str(program)).splitlines():
@@ -157,7 +155,7 @@ def copy_shared_libraries(root: Path) -> None:
     if libc is None:
         raise CannotAssemble("this interpreter does not use glibc; build on a Debian image")
     for name, path in found.items():
-        # The loader stands where the programs say, all others beside libc.
+        # The loader goes to the path that the programs name, all libraries next to libc.
         target = root / (path if name.startswith("ld-") else libc.parent / name).relative_to("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)
@@ -176,13 +174,13 @@ def is_elf(path: Path) -> bool:
 
 
 def write_etc(root: Path) -> None:
-    """Write what libc, OpenSSL and the kubelet expect."""
+    """Write the files that libc, OpenSSL and the kubelet expect."""
     etc = root / "etc"
-    (etc / "coredns").mkdir(parents=True)  # where the Corefile is mounted
+    (etc / "coredns").mkdir(parents=True)  # the mount point of the Corefile
     (etc / "passwd").write_text(PASSWD)
     (etc / "group").write_text(GROUP)
     (etc / "nsswitch.conf").write_text("hosts: files dns\n")
-    # The kubelet mounts its own; without one, `localhost` would be asked of a name server.
+    # The kubelet mounts its own; without the file, a name server would be queried for `localhost`.
     (etc / "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
     (root / "tmp").mkdir(mode=0o1777)
     authorities = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -196,17 +194,17 @@ def write_etc(root: Path) -> None:
 
 
 def openssl_cafile() -> Path:
-    """Where the OpenSSL of this interpreter looks for authorities."""
+    """The path where the OpenSSL of this interpreter looks for CA certificates."""
     return Path(ssl.get_default_verify_paths().openssl_cafile)
 
 
 def strip(root: Path) -> None:
-    """Take out symbols that nothing needs."""
+    """Strip unneeded symbols."""
     run("strip", "--strip-unneeded", *(str(path) for path in executables(root)))
 
 
 def compile_all(library: Path) -> None:
-    """Make bytecode that is used without a look at the source."""
+    """Compile bytecode that is used without checking the source."""
     for cache in list(library.rglob("__pycache__")):
         shutil.rmtree(cache)
     inside = f"/usr/lib/{VERSION}"
@@ -232,7 +230,7 @@ def run(*words: str) -> str:
 
 def main(words: Iterable[str]) -> int:
     """Read the command line, return the exit status."""
-    parser = argparse.ArgumentParser(description="Put together the root of the image.")
+    parser = argparse.ArgumentParser(description="Assemble the root file system of the image.")
     parser.add_argument(
         "--final", action="store_true", help="strip symbols and compile all modules"
     )

@@ -1,5 +1,5 @@
-"""The API server as a source: who it is, how it is asked, and what its lists and watches mean.
+"""Client of the Kubernetes API server: access, transport, decoding, list and watch.
 
-Path: access (whom to ask, and as whom) -> client (bytes) -> watch_event (objects) -> reflector (what to ask next, what
-is gone) -> watcher (the loop around it) -> sources/api_server.py.
+Path: access (server and credentials) -> client (bytes) -> watch_event (objects) -> reflector (state machine of list and
+watch) -> watcher (its loop) -> sources/api_server.py.
 """

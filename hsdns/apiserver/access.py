@@ -1,8 +1,8 @@
-"""Whom to ask, and as whom: all that a connection to the API server needs to know.
+"""Access to an API server: its address and the credentials to use.
 
-Path: in_cluster.py, endpoint.py and kubeconfig.py find it out -> Access -> client.py connects by it.
-Rule 1: an Access is a value; what changes with time (a token, a certificate of an exec plugin) makes another one.
-Rule 2: secrets are in no repr and in no sentence.
+Path: in_cluster.py, endpoint.py and kubeconfig.py make an Access -> client.py connects with it.
+Rule 1: an Access is immutable; a renewed token or certificate makes a new one.
+Rule 2: secrets appear in no repr and in no message.
 Source: client-go rest/config.go (Config), rest/url_utils.go (DefaultServerURL).
 """
 
@@ -12,59 +12,59 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
 
-# A file to read at each connection, or the PEM itself.
+# A path, read at each connection, or the PEM data itself.
 Pem = str | bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One API server and one identity."""
+    """An API server and the credentials of one identity."""
 
-    server: str  # https://10.96.0.1:443, with a path perhaps, without a slash at the end
-    authority: Pem | None = field(default=None, repr=False)  # None: what this host trusts
+    server: str  # such as https://10.96.0.1:443, possibly with a path, without a trailing slash
+    authority: Pem | None = field(default=None, repr=False)  # None: the CAs of this host
     certificate: Pem | None = field(default=None, repr=False)
     key: Pem | None = field(default=None, repr=False)
-    authorization: str = field(default="", repr=False)  # the header's value: "Bearer ..."
+    authorization: str = field(default="", repr=False)  # value of the header: "Bearer ..."
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # impersonation
     tls_server_name: str = ""
     insecure: bool = False
-    proxy: str = field(default="", repr=False)  # may hold a password
+    proxy: str = field(default="", repr=False)  # may contain a password
     expiry: float | None = None  # seconds since 1970
 
 
 class AccessSource(Protocol):
-    """Where an Access comes from."""
+    """Provides the current Access."""
 
-    server: str  # for sentences and labels; a description where the address is not known yet
+    server: str  # for messages and labels; a description until the address is known
 
     def check(self) -> list[str]:
-        """Sentences about what is missing, for -validate and the log; contacts nothing and starts nothing."""
+        """Return a sentence for each missing part, for -validate and the log; without any contact or process."""
 
     async def current(self) -> Access:
-        """The access as it is now, cheap while it is still good; raise Unreachable."""
+        """Return the current access, from a cache while it is valid; raise Unreachable."""
 
-    def forget(self, access: Access) -> None:
-        """Read credentials anew before the next use, if these are still the ones: they were refused."""
+    def invalidate(self, access: Access) -> None:
+        """Reload the credentials before the next use if the server refused `access` and it is still the current one."""
 
 
 def server_url(text: str, *, secure: bool) -> str:
     """Complete the address of an API server as client-go does; raise ValueError.
 
-    Without a scheme it is https where TLS files are given (`secure`), else http.
+    The default scheme is https if there are TLS files (`secure`), else http.
     """
     has_scheme = "://" in text
     url = text if has_scheme else f"{'https' if secure else 'http'}://{text}"
     wrong = ValueError(
         f'"{text}" is not the address of an API server; write it like https://10.96.0.1:443'
     )
-    if "@" in url:  # not shown: what stands before the @ is a password
+    if "@" in url:  # not quoted in the message, because it may contain a password
         raise ValueError(
-            "the address of an API server must not hold a user name or a password; "
+            "the address of an API server must not contain a user name or a password; "
             "use a kubeconfig for credentials"
         )
     try:
         parts = urlsplit(url)
-        has_host = bool(parts.hostname) and parts.port != 0  # .port raises on what is no port
+        has_host = bool(parts.hostname) and parts.port != 0  # .port raises ValueError if invalid
     except ValueError:
         raise wrong from None
     path = parts.path.rstrip("/")

@@ -1,8 +1,8 @@
-"""How long to wait before the API server is asked again.
+"""Exponential backoff between requests to the API server.
 
-Path: reflector.py asks it after a failure.
-Source: client-go 1.36 tools/cache/reflector.go (0.8 s doubling to 30 s, jitter, forgotten after two good minutes);
-unlike there the jitter never leads beyond 30 s, so that an outage of hours is noticed to be over within 30 s.
+Path: reflector.py calls it after a failure.
+Source: client-go 1.36 tools/cache/reflector.go (0.8 s doubling to 30 s, with jitter, reset after two minutes without a
+failure).  Unlike there, no pause exceeds 30 s with jitter, so the end of a long outage is noticed within 30 s.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-FIRST: Final = 0.8  # seconds
-LONGEST: Final = 30.0
+FIRST_PAUSE: Final = 0.8  # seconds
+MAX_PAUSE: Final = 30.0
 FACTOR: Final = 2.0
-HEALTHY: Final = 120.0  # seconds without a failure after which the next one counts as the first
+HEALTHY: Final = 120.0  # seconds without a failure after which the backoff is reset
 
 
 class Backoff:
-    """The pauses of one watch."""
+    """The backoff of one watch."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._next = FIRST
+        self._next = FIRST_PAUSE
         self._last_failure: float | None = None
 
     def pause(self, now: float) -> float:
-        """Seconds to wait after a failure at monotonic time `now`."""
+        """Return the seconds to wait after a failure at monotonic time `now`."""
         if self._last_failure is not None and now - self._last_failure > HEALTHY + self._next:
-            self._next = FIRST
+            self._next = FIRST_PAUSE
         self._last_failure = now
-        pause = min(self._next * (1.0 + self._random.random()), LONGEST)
-        self._next = min(self._next * FACTOR, LONGEST)
+        pause = min(self._next * (1.0 + self._random.random()), MAX_PAUSE)
+        self._next = min(self._next * FACTOR, MAX_PAUSE)
         return pause

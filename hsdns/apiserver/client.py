@@ -1,13 +1,13 @@
-"""The connection to the API server: HTTP over TLS, by aiohttp.
+"""HTTP client of the API server, on aiohttp.
 
-Path: watcher.py asks through transport.py -> here -> the API server.
-Rule 1: status, headers and body are handed on as they are; what they mean is decided elsewhere.  Redirects are not
-        followed, so a token goes to no other server.
-Rule 2: credentials and TLS files are looked at before each request; 401 has them read anew.
-Rule 3: whatever goes wrong is Unreachable with a sentence; nothing of aiohttp gets out.
-Rule 4: a server that is gone without a word is noticed three times over: by keep-alive and TCP_USER_TIMEOUT in the
-        kernel, by the wait for the headers, and by `silence` within the body.
-Rule 5: proxies come from the access alone, never from the environment.
+Path: watcher.py sends requests through transport.py -> here -> the API server.
+Rule 1: status, headers and body are passed on uninterpreted.  Redirects are not followed, so that no other server
+        gets the token.
+Rule 2: credentials and TLS files are checked before each request; status 401 makes them be reloaded.
+Rule 3: every error is raised as Unreachable with a sentence; no exception of aiohttp leaves this module.
+Rule 4: a dead server is detected by TCP keep-alive and TCP_USER_TIMEOUT, by the timeout of the response headers, and by
+        the read timeout of the body.
+Rule 5: proxies come from the access only, never from the environment.
 Source: client-go rest/request.go, transport/cache.go; CoreDNS 1.14.7 plugin/kubernetes/metrics.go.
 """
 
@@ -30,14 +30,13 @@ from hsdns import __version__
 from hsdns.apiserver.access import Access, AccessSource
 from hsdns.apiserver.fault import CONNECT_TIMEOUT, describe, is_tls
 from hsdns.apiserver.tls import TlsContexts
-from hsdns.apiserver.transport import Answer, Unreachable
+from hsdns.apiserver.transport import Response, Unreachable
 from hsdns.metrics import DEFAULT_BUCKETS, Registry
 
-HEADERS_TIMEOUT: Final = (
-    60.0  # seconds; a server that is starting holds a list back for most of a minute
-)
-TEXT_SILENCE: Final = 10.0  # seconds; refusals are short
-READ_LEN: Final = 1 << 18  # octets that may wait for us before the server is slowed down
+# Seconds; a server that is starting may delay a list for most of a minute.
+HEADERS_TIMEOUT: Final = 60.0
+ERROR_READ_TIMEOUT: Final = 10.0  # seconds; the bodies of errors are short
+READ_LEN: Final = 1 << 18  # octets to buffer before flow control stops the server
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 _USER_TIMEOUT_MS: Final = 30_000
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
@@ -75,8 +74,8 @@ class ApiClient:
         )
 
     @asynccontextmanager
-    async def get(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Answer]:
-        """Send GET; the answer is good within the context."""
+    async def get(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Response]:
+        """Send a GET; the response is valid within the context."""
         access = await self._source.current()
         self.server = access.server
         host = urlsplit(access.server).netloc
@@ -88,20 +87,20 @@ class ApiClient:
             raise
         self._requests.inc((str(response.status), "GET", host))
         if response.status == 401:
-            self._source.forget(access)
+            self._source.invalidate(access)
         try:
-            yield _Answer(response, access)
+            yield _Response(response, access)
         finally:
             if response.content.at_eof():
                 response.release()
             else:
                 response.close()
-            # As in client-go, a watch has no duration: it would only say how often connections are renewed.
+            # As in client-go, watches are not measured: their duration is that of the connection.
             if query.get("watch") not in ("true", "1"):
                 self._durations.observe(self._now() - began, ("GET", host))
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -109,7 +108,7 @@ class ApiClient:
     async def _send(
         self, access: Access, path: str, query: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
-        """Send the request and wait for the headers; raise Unreachable."""
+        """Send the request and wait for the response headers; raise Unreachable."""
         if self._session is None:
             self._session = _make_session()
         headers = dict(access.headers)
@@ -131,21 +130,21 @@ class ApiClient:
                 )
         except _FAULTS as error:
             if is_tls(error) and access.certificate is not None:
-                self._source.forget(access)  # the client certificate may be what is refused
-            # Not chained: the errors of aiohttp carry the request's headers.
+                self._source.invalidate(access)  # the client certificate may have been refused
+            # Not chained: exceptions of aiohttp contain the request's headers.
             raise Unreachable(describe(access, error, self._headers_timeout)) from None
 
 
-class _Silent(Exception):
-    """A body of which nothing has come for so many seconds."""
+class _ReadTimeout(Exception):
+    """No data of the body arrived for `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
         self.seconds = seconds
 
 
-class _Answer:
-    """An Answer."""
+class _Response:
+    """A Response of aiohttp."""
 
     def __init__(self, response: aiohttp.ClientResponse, access: Access) -> None:
         self.status = response.status
@@ -153,39 +152,39 @@ class _Answer:
         self._content = response.content
         self._access = access
 
-    async def chunks(self, silence: Callable[[], float]) -> AsyncIterator[bytes]:
-        """Yield the body as it comes."""
-        # One timer that looks how long it has been, not one for each chunk: a chunk is an event that is waited for.
+    async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
+        """Yield the body in chunks as they arrive."""
+        # One timer that checks the time of the last chunk is cheaper than a timer for each chunk.
         loop, content = asyncio.get_running_loop(), self._content
-        heard = loop.time()
+        received = loop.time()
         timer: asyncio.TimerHandle
 
-        def look() -> None:
+        def check() -> None:
             nonlocal timer
-            patience = silence()
-            rest = heard + patience - loop.time()
+            timeout = read_timeout()
+            rest = received + timeout - loop.time()
             if rest > 0:
-                timer = loop.call_later(rest, look)
+                timer = loop.call_later(rest, check)
             else:
-                content.set_exception(_Silent(patience))
+                content.set_exception(_ReadTimeout(timeout))
 
-        timer = loop.call_later(silence(), look)
+        timer = loop.call_later(read_timeout(), check)
         try:
             while chunk := await content.readany():
                 yield chunk
-                heard = loop.time()
-        except _Silent as silent:
-            seconds = silent.seconds
-            raise Unreachable(f"{self._access.server} has sent nothing for {seconds:g} s") from None
+                received = loop.time()
+        except _ReadTimeout as error:
+            seconds = error.seconds
+            raise Unreachable(f"{self._access.server} has sent no data for {seconds:g} s") from None
         except _FAULTS as error:
-            raise Unreachable(describe(self._access, error, silence())) from None
+            raise Unreachable(describe(self._access, error, read_timeout())) from None
         finally:
             timer.cancel()
 
     async def text(self, limit: int) -> str:
-        """Read the body, at most `limit` octets of it."""
+        """Read the body, at most `limit` octets."""
         found = bytearray()
-        async for chunk in self.chunks(lambda: TEXT_SILENCE):
+        async for chunk in self.chunks(lambda: ERROR_READ_TIMEOUT):
             found += chunk
             if len(found) >= limit:
                 break
@@ -193,14 +192,14 @@ class _Answer:
 
 
 def user_agent() -> str:
-    """Say who asks, in the form of client-go: hsdns/VERSION (linux/amd64)."""
+    """Return the User-Agent in the form of client-go: hsdns/VERSION (linux/amd64)."""
     machine = os.uname().machine
     return f"hsdns/{__version__} ({sys.platform}/{_MACHINES.get(machine, machine)})"
 
 
 def _make_session() -> aiohttp.ClientSession:
     options: dict[str, Any] = {}
-    # aiohttp has it since 3.12; before that the kernel's own time-outs apply, and `silence` is what notices.
+    # aiohttp has it since 3.12; before that the kernel's own timeouts and the read timeout apply.
     if "socket_factory" in inspect.signature(aiohttp.TCPConnector).parameters:
         options["socket_factory"] = make_socket
     return aiohttp.ClientSession(
@@ -220,7 +219,7 @@ def _make_session() -> aiohttp.ClientSession:
 
 
 def make_socket(address: tuple[Any, ...]) -> socket.socket:
-    """Make a socket, as getaddrinfo describes it, that notices a peer that is gone within 30 s."""
+    """Make a socket for an address of getaddrinfo() that detects a dead peer within 30 s."""
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,10 +1,10 @@
-"""Since when the API server is there, or away: for the log, the metrics and the strict form of ready.
+"""Reachability of the API server, for the log, the metrics and the strict form of ready.
 
-Path: watcher.py tells it what happened; sources/api_server.py and the operator ask.
-Rule 1: an outage is one line when it begins, one a minute while it lasts or where its cause changes, and one when it is
-        over; each says since when.
-Rule 2: whoever is back from an outage wakes the others, so that all are back together.  An answer that begins well
-        is no return yet: a server can say 200 and then that it cannot.
+Path: watcher.py reports what happened; sources/api_server.py and the operator read it.
+Rule 1: an outage is logged once when it begins, once a minute while it lasts or when its cause changes, and once when
+        it is over, each time with its beginning.
+Rule 2: a watch that recovers wakes the others from their pauses.  A response with status 200 is no recovery yet,
+        because an error may still follow in its body.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from hsdns.apiserver.backoff import FIRST
+from hsdns.apiserver.backoff import FIRST_PAUSE
 from hsdns.apiserver.reflector import Key, Observer, Reflector
 from hsdns.apiserver.resource import Scope
 from hsdns.cluster.source import Report
 from hsdns.metrics import Labels, Registry
 
-REPEAT: Final = 60.0  # seconds between two lines about one outage
+REPEAT: Final = 60.0  # seconds between two log lines about one outage
 
 
 class _Outage(NamedTuple):
@@ -32,7 +32,7 @@ class _Outage(NamedTuple):
 
 
 class WatchMetrics:
-    """The families `hsdns_watch_*`, each by resource and namespace ("" for all of them)."""
+    """The metrics `hsdns_watch_*`, each by resource and namespace ("" for all namespaces)."""
 
     def __init__(self, registry: Registry) -> None:
         labels = ("resource", "namespace")
@@ -41,20 +41,20 @@ class WatchMetrics:
         )
         self.requests = registry.counter(
             "hsdns_watch_requests_total",
-            "Lists and watches asked for, by what for and HTTP status (none: not reached).",
+            "Lists and watches requested, by purpose and HTTP status (none: not reached).",
             (*labels, "purpose", "code"),
         )
         self.failures = registry.counter(
-            "hsdns_watch_failures_total", "Lists and watches that failed or broke off.", labels
+            "hsdns_watch_failures_total", "Lists and watches that failed or ended early.", labels
         )
         self.relists = registry.counter(
             "hsdns_watch_relists_total",
-            "Whole states read, by why: start, expired (history gone), errors, distrust.",
+            "Full lists read, by reason: start, expired (history gone), errors, distrust.",
             (*labels, "reason"),
         )
         self.missed = registry.counter(
             "hsdns_watch_missed_deletions_total",
-            "Deletions that no event told and a whole state did.",
+            "Deletions that were found by a full list because no event reported them.",
             labels,
         )
         self.connected = registry.gauge(
@@ -62,12 +62,12 @@ class WatchMetrics:
         )
         self.away = registry.gauge(
             "hsdns_watch_away_since_timestamp_seconds",
-            "When the API server was lost, in seconds since the epoch; 0 while it is there.",
+            "When the API server was lost, in seconds since the epoch; 0 while it is reachable.",
             labels,
         )
         self.contact = registry.gauge(
             "hsdns_watch_last_contact_timestamp_seconds",
-            "When the API server was last heard of, in seconds since the epoch.",
+            "When the API server last sent data, in seconds since the epoch.",
             labels,
         )
         self.objects = registry.gauge(
@@ -76,7 +76,7 @@ class WatchMetrics:
 
 
 class Contact:
-    """What is known of one API server's being there; `server` names it, once its address is known."""
+    """The reachability of an API server by scope; `server` returns its address once that is known."""
 
     def __init__(
         self,
@@ -91,44 +91,44 @@ class Contact:
         self._report = report
         self._clock = clock
         self._wall = wall
-        self._heard: dict[Scope, float] = {}
+        self._last_received: dict[Scope, float] = {}
         self._outages: dict[Scope, _Outage] = {}
-        self._reached = asyncio.Event()
+        self._recovered = asyncio.Event()
 
     def add(self, scope: Scope) -> None:
-        """Take note of a scope that will be watched."""
-        self._heard[scope] = float("-inf")
+        """Start tracking a scope."""
+        self._last_received[scope] = float("-inf")
         self.metrics.connected.set(0, labels_of(scope))
         self.metrics.away.set(0, labels_of(scope))
 
     def remove(self, scope: Scope) -> None:
-        """Forget a scope that is no longer watched."""
-        self._heard.pop(scope, None)
+        """Stop tracking a scope and remove its metrics."""
+        self._last_received.pop(scope, None)
         self._outages.pop(scope, None)
         for gauge in (self.metrics.connected, self.metrics.away, self.metrics.contact):
             gauge.values.pop(labels_of(scope), None)
 
     def silence(self, now: float) -> float:
-        """Seconds since the scope that was heard of least; infinite while one was never."""
-        return now - min(self._heard.values(), default=float("-inf"))
+        """Seconds since the last data of the scope with the oldest; infinite until all scopes had data."""
+        return now - min(self._last_received.values(), default=float("-inf"))
 
-    def heard(self, scope: Scope) -> None:
-        """Take that bytes of an answer have come."""
-        self._heard[scope] = self._clock()
+    def received(self, scope: Scope) -> None:
+        """Record that data arrived."""
+        self._last_received[scope] = self._clock()
         self.metrics.contact.set(self._wall(), labels_of(scope))
 
     def opened(self, scope: Scope) -> None:
-        """Take that a list or watch has been answered with 200."""
-        self.heard(scope)
+        """Record that a list or watch was answered with 200."""
+        self.received(scope)
         self.metrics.connected.set(1, labels_of(scope))
 
-    def settled(self, scope: Scope) -> None:
-        """Take that what was opened is of use: it brings events, or lasts."""
+    def established(self, scope: Scope) -> None:
+        """Record that a list succeeded, or that a watch delivers events or has lasted; ends an outage."""
         self.metrics.away.set(0, labels_of(scope))
         outage = self._outages.pop(scope, None)
         if outage is not None:
-            self._reached.set()
-            self._reached = asyncio.Event()
+            self._recovered.set()
+            self._recovered = asyncio.Event()
             seconds = self._clock() - outage.began
             self._report(
                 logging.INFO,
@@ -136,11 +136,11 @@ class Contact:
             )
 
     def closed(self, scope: Scope) -> None:
-        """Take that the answer is over."""
+        """Record that the response has ended."""
         self.metrics.connected.set(0, labels_of(scope))
 
     def lost(self, scope: Scope, reflector: Reflector, pause: float) -> None:
-        """Take that it failed, and will be tried again in `pause` seconds."""
+        """Record a failure; the next request follows in `pause` seconds."""
         labels = labels_of(scope)
         self.metrics.failures.inc(labels)
         self.metrics.connected.set(0, labels)
@@ -151,31 +151,31 @@ class Contact:
             self.metrics.away.set(self._wall(), labels)
         if cause != outage.cause or now - outage.logged >= REPEAT:
             state = (
-                "what was read before is still served"
+                "still serving the last known state"
                 if reflector.synced
-                else "it has not been read yet"
+                else "nothing has been read yet"
             )
             self._report(
                 logging.ERROR,
                 f"cannot watch {scope} at {self._server()}: {cause} "
-                f"(since {outage.since}; {state}; next try in {pause:.1f} s)",
+                f"(since {outage.since}; {state}; retrying in {pause:.1f} s)",
             )
             outage = outage._replace(cause=cause, logged=now)
         self._outages[scope] = outage
 
     async def wait(self, seconds: float) -> None:
-        """Wait, though not longer than until another scope is back, and for a moment in any case."""
-        at_least = min(seconds, FIRST)
+        """Wait, but no longer than until another scope has recovered, and at least for the first backoff."""
+        at_least = min(seconds, FIRST_PAUSE)
         await asyncio.sleep(at_least)
         try:
             async with asyncio.timeout(seconds - at_least):
-                await self._reached.wait()
+                await self._recovered.wait()
         except TimeoutError:
             pass
 
 
 class ScopeObserver(Observer):
-    """Counts what one reflector tells, and logs what the operator should know."""
+    """Counts the events of a reflector and logs what the operator should know."""
 
     def __init__(
         self,
@@ -195,23 +195,23 @@ class ScopeObserver(Observer):
         self._metrics.events.inc((*self._labels, kind))
 
     def rejected(self, key: Key, reason: str) -> None:
-        """Pass on that an object could not be read."""
+        """Report an object that cannot be decoded."""
         self._reject(self._scope.resource.kind, key, reason)
 
     def relisted(self, reason: str, missed: int) -> None:
-        """Count a whole state, and log one that was not the first."""
+        """Count a full list; log it unless it is the first."""
         self._metrics.relists.inc((*self._labels, reason))
         if missed:
             self._metrics.missed.inc(self._labels, missed)
         if reason != "start":
             self._report(
                 logging.WARNING,
-                f"{self._scope} had to be read anew ({reason}); {missed} deletions had been missed",
+                f"{self._scope} were relisted ({reason}); {missed} missed deletions found",
             )
 
 
 def labels_of(scope: Scope) -> Labels:
-    """The labels of a scope's metrics."""
+    """Return the label values of a scope's metrics."""
     return scope.resource.plural, scope.namespace or ""
 
 

@@ -1,8 +1,8 @@
-"""The API server at a URL from the Corefile: `endpoint URL...` and `tls CERT KEY CACERT`.
+"""Access by `endpoint URL...` and `tls CERT KEY CACERT` of the Corefile.
 
 Path: sources/api_server.py -> Access.
 Rule 1: only the first URL is used; the others cause a warning.
-Rule 2: without a scheme it is https where `tls` is given, else http; http needs no credentials and sends none.
+Rule 2: the default scheme is https if `tls` is given, else http; no credentials are sent over http.
 Source: CoreDNS 1.14.7 plugin/kubernetes/{setup,kubernetes}.go; client-go rest/url_utils.go.
 """
 
@@ -15,7 +15,7 @@ from hsdns.apiserver.access import Access, server_url
 
 
 class Endpoint:
-    """Access by URL, with a client certificate or without; raise ValueError on what is no address."""
+    """Access by URL, with or without a client certificate; raises ValueError if it is not a URL."""
 
     def __init__(
         self, urls: Sequence[str], certificate: str = "", key: str = "", authority: str = ""
@@ -32,7 +32,7 @@ class Endpoint:
         )
 
     def check(self) -> list[str]:
-        """Sentences about what is missing or has no effect."""
+        """Return a sentence for each missing file and each property without effect."""
         found = [
             f'only the first endpoint, "{self.server}", is used; "{url}" has no effect'
             for url in self._unused
@@ -48,8 +48,8 @@ class Endpoint:
         return found
 
     async def current(self) -> Access:
-        """The access; files are read by tls.py at each connection."""
+        """Return the access; tls.py reads the files at each connection."""
         return self._access
 
-    def forget(self, access: Access) -> None:
-        """Do nothing: the files are read anew in any case."""
+    def invalidate(self, access: Access) -> None:
+        """Do nothing: the files are read at each connection."""

@@ -1,7 +1,7 @@
-"""What goes wrong on the way to the API server, as sentences.
+"""Error messages for connections to the API server.
 
 Path: client.py catches -> here -> Unreachable -> the operator's log.
-Rule 1: a sentence names the server and the cause, and what to do where that is known; never a header or a password.
+Rule 1: a message names the server, the cause and, if known, the remedy; it contains no header and no password.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import aiohttp
 
 from hsdns.apiserver.access import Access
 
-CONNECT_TIMEOUT: Final = 10.0  # seconds, name lookup and TLS included
-# X509_V_ERR_* of OpenSSL, by what helps against them.
+CONNECT_TIMEOUT: Final = 10.0  # seconds, including name lookup and TLS
+# X509_V_ERR_* of OpenSSL for which the remedy is known.
 _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
 _WRONG_NAME: Final = (62, 64)
 
 
-def describe(access: Access, error: BaseException, patience: float) -> str:
-    """The sentence for an error of aiohttp or of the system; `patience` is how long an answer was waited for, in s."""
+def describe(access: Access, error: BaseException, timeout: float) -> str:
+    """Return the message for an error of aiohttp or of the system; `timeout` is that of the response, in seconds."""
     server = access.server
     cause = _cause(error)
     if isinstance(error, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError)):
@@ -34,40 +34,41 @@ def describe(access: Access, error: BaseException, patience: float) -> str:
             )
         return f"the proxy {proxy} on the way to {server} cannot be reached: {_system(cause)}"
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"{server} shows a certificate that does not hold: {_verification(access, cause)}"
+        return f"{server} presents an invalid certificate: {_verification(access, cause)}"
     if isinstance(cause, ssl.SSLError):
         if cause.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
-            return f"{server} does not speak TLS; is it http:// there?"
-        return f"{server} does not agree on TLS: {cause.reason or cause}"
+            return f"{server} does not speak TLS; is its scheme http://?"
+        return f"{server} failed the TLS handshake: {cause.reason or cause}"
     if isinstance(cause, socket.gaierror):
-        return f"{server} cannot be found: {cause.strerror}"
+        return f"{server} cannot be resolved: {cause.strerror}"
     if isinstance(cause, ConnectionRefusedError):
         return f"{server} refuses connections; is the API server running?"
-    if isinstance(error, aiohttp.ServerTimeoutError):  # of connecting; the session sets no other
+    # While connecting: the session has no other timeout.
+    if isinstance(error, aiohttp.ServerTimeoutError):
         return f"{server} does not accept a connection within {CONNECT_TIMEOUT:g} s"
     if isinstance(cause, TimeoutError) and cause.errno is None:
-        return f"{server} does not answer within {patience:g} s"
+        return f"{server} does not respond within {timeout:g} s"
     if isinstance(error, aiohttp.ClientPayloadError):
-        return f"{server} cut its answer short"
+        return f"{server} closed the connection before the end of its response"
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return f"{server} closed the connection without an answer"
+        return f"{server} closed the connection without a response"
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{server} does not speak HTTP: {' '.join(error.message.split())[:120]}"
-    if is_tls(error):  # an alert that came after the handshake
-        return f"{server} does not agree on TLS: {_system(cause)}"
+    if is_tls(error):  # an alert after the handshake
+        return f"{server} closed the TLS connection: {_system(cause)}"
     if isinstance(cause, OSError):
         return f"{server} cannot be reached: {_system(cause)}"
-    return f"{server} cannot be asked: {type(cause).__name__}"
+    return f"{server} cannot be reached: {type(cause).__name__}"
 
 
 def is_tls(error: BaseException) -> bool:
-    """Whether an error is one of TLS: a certificate may be what is refused."""
-    # What comes after the handshake reaches us with its text alone.
+    """Whether it is a TLS error, possibly because the certificate was refused."""
+    # After the handshake only the text of the exception tells.
     return isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)) or "[SSL" in str(error)
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The error of the system that aiohttp has wrapped, or the error itself."""
+    """Return the system's error that aiohttp has wrapped, or the error itself."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return error.certificate_error
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -83,11 +84,11 @@ def _verification(access: Access, error: ssl.SSLCertVerificationError) -> str:
     if error.verify_code in (_EXPIRED, _NOT_YET_VALID):
         advice = "renew it on the control plane, or set this host's clock"
     elif error.verify_code in _WRONG_NAME:
-        advice = "use a name that it has, or tls-server-name in a kubeconfig"
+        advice = "connect by a name that it contains, or set tls-server-name in a kubeconfig"
     elif isinstance(access.authority, str):
         advice = f"is {access.authority} the CA of this cluster?"
     elif access.authority is not None:
-        advice = "is certificate-authority-data of the kubeconfig that of this cluster?"
+        advice = "does certificate-authority-data of the kubeconfig belong to this cluster?"
     else:
         advice = 'give the CA of the cluster ("tls CERT KEY CACERT", or certificate-authority in a kubeconfig)'
     return f"{error.verify_message}; {advice}"

@@ -1,8 +1,8 @@
-"""The API server as a pod sees it: an address in the environment, a token and a CA in a folder.
+"""Access from within the cluster: the environment and the service account of this pod.
 
-Path: sources/api_server.py, where the block names neither `endpoint` nor `kubeconfig` -> Access.
-Rule 1: nothing of kubernetes_asyncio is imported on this way; it would double the memory of the process.
-Rule 2: what is missing is said, not guessed: no system CAs instead of the cluster's, no anonymous access.
+Path: sources/api_server.py, if the block names neither `endpoint` nor `kubeconfig` -> Access.
+Rule 1: kubernetes_asyncio is not imported here; it would double the memory of the process.
+Rule 2: missing parts are errors: neither the CAs of this host nor anonymous access are tried instead.
 Source: client-go rest/config.go (InClusterConfig); Kubernetes docs, "Accessing the Kubernetes API from a Pod".
 """
 
@@ -19,7 +19,7 @@ from hsdns.apiserver.transport import Unreachable
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 HOST: Final = "KUBERNETES_SERVICE_HOST"
 PORT: Final = "KUBERNETES_SERVICE_PORT"
-_INSTEAD: Final = 'give "endpoint URL" or "kubeconfig FILE" in the kubernetes block to reach a cluster from outside'
+_REMEDY: Final = 'give "endpoint URL" or "kubeconfig FILE" in the kubernetes block to reach a cluster from outside'
 
 
 class InCluster:
@@ -42,7 +42,7 @@ class InCluster:
         self._token = TokenFile(str(Path(folder, "token")), now, warn)
 
     def check(self) -> list[str]:
-        """Sentences about what is missing."""
+        """Return a sentence for each missing part."""
         if self._fault:
             return [self._fault]
         found = []
@@ -60,27 +60,27 @@ class InCluster:
         return found
 
     async def current(self) -> Access:
-        """The access with the token as it is now; raise Unreachable."""
+        """Return the access with the current token; raise Unreachable."""
         if self._fault:
             raise Unreachable(self._fault)
         return Access(
             self.server, authority=self._authority, authorization=self._token.authorization()
         )
 
-    def forget(self, access: Access) -> None:
-        """Read the token anew before the next use."""
-        self._token.forget()
+    def invalidate(self, access: Access) -> None:
+        """Reload the token before the next use."""
+        self._token.invalidate()
 
 
 def _server(environment: Mapping[str, str]) -> str:
-    """Join host and port; raise ValueError with a sentence."""
+    """Join host and port; raise ValueError."""
     for name in (HOST, PORT):
         if not environment.get(name):
-            raise ValueError(f"not in a cluster: {name} is not set; {_INSTEAD}")
+            raise ValueError(f"not in a cluster: {name} is not set; {_REMEDY}")
     host, port = environment[HOST], environment[PORT]
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
     try:
         return server_url(f"https://{host}:{port}", secure=True)
     except ValueError as error:
-        raise ValueError(f"{HOST} and {PORT} make no address: {error}") from None
+        raise ValueError(f"{HOST} and {PORT} are not a valid address: {error}") from None

@@ -1,12 +1,12 @@
-"""The API server by `kubeconfig FILE [CONTEXT]`.
+"""Access by `kubeconfig FILE [CONTEXT]`.
 
-Path: sources/api_server.py -> here -> kubeconfig_process.py, in a process of its own -> Access.
-Rule 1: the library for kubeconfigs is never loaded into the server: it takes 70 to 90 MB.  A process that lives for a
-        second loads it and prints what it found.
-Rule 2: that process runs at the start, when the file changes, before the credentials end, and after the server has
-        refused them; not more often than every PAUSE seconds, however many requests wait for it.
-Rule 3: where it fails, credentials that have not ended stay in use, with a warning.
-Rule 4: secrets are in no argument list, no file and no sentence.
+Path: sources/api_server.py -> here -> kubeconfig_process.py, in its own process -> Access.
+Rule 1: kubernetes_asyncio is never loaded into the server, because it takes 70 to 90 MB.  A short-lived process loads
+        it and prints the access.
+Rule 2: that process runs at the start, when the file changes, before the credentials expire, and after the server has
+        refused them; at most once every PAUSE seconds for all requests together.
+Rule 3: if it fails, valid credentials stay in use, with a warning.
+Rule 4: secrets appear in no argument list, no file and no message.
 Source: CoreDNS 1.14.7 plugin/kubernetes/setup.go; client-go plugin/pkg/client/auth/exec.
 """
 
@@ -27,15 +27,15 @@ import msgspec
 
 import hsdns
 from hsdns.apiserver.access import Access, Pem, server_url
-from hsdns.apiserver.kubeconfig_file import BadKubeconfig, read_context
+from hsdns.apiserver.kubeconfig_file import KubeconfigError, read_context
 from hsdns.apiserver.token_file import TokenFile
 from hsdns.apiserver.transport import Unreachable
 
-TIMEOUT: Final = 60.0  # seconds for the process, exec plugin included
-MARGIN: Final = 60.0  # seconds before their end at which credentials are renewed
+TIMEOUT: Final = 60.0  # seconds for the process, including an exec plugin
+MARGIN: Final = 60.0  # seconds before expiry at which credentials are renewed
 PAUSE: Final = 5.0  # seconds between two runs
 _PACKAGE: Final = "kubernetes_asyncio"
-# Not -m: the package need not be on the path of a new interpreter, and PYTHONPATH would reach the exec plugin.
+# Not -m: a new interpreter may not find the package, and PYTHONPATH would be passed on to the exec plugin.
 _BOOTSTRAP: Final = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
     "from hsdns.apiserver.kubeconfig_process import main; sys.exit(main())"
@@ -44,7 +44,7 @@ COMMAND: Final = (sys.executable, "-c", _BOOTSTRAP, str(Path(hsdns.__file__).par
 
 
 class _File(msgspec.Struct, frozen=True):
-    """A path, or the PEM itself (as Latin-1, whatever it is)."""
+    """A path, or PEM data (as Latin-1, to preserve any bytes)."""
 
     path: str = ""
     pem: str = ""
@@ -53,8 +53,8 @@ class _File(msgspec.Struct, frozen=True):
         return self.path or self.pem.encode("latin-1")
 
 
-class _Found(msgspec.Struct, frozen=True):
-    """What the process prints."""
+class _Output(msgspec.Struct, frozen=True):
+    """The output of the process."""
 
     error: str = ""
     server: str = ""
@@ -73,7 +73,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 class Kubeconfig:
-    """Access by a kubeconfig; `now` is a monotonic clock, `wall` counts from 1970, both in seconds."""
+    """Access by a kubeconfig; `now` is a monotonic clock, `wall` the Unix time, both in seconds."""
 
     def __init__(
         self,
@@ -102,11 +102,11 @@ class Kubeconfig:
         self._warned: set[str] = set()
 
     def check(self) -> list[str]:
-        """Sentences about what is missing."""
+        """Return a sentence for each missing part."""
         found = []
         try:
             found += read_context(self._path, self._context).missing_files
-        except BadKubeconfig as error:
+        except KubeconfigError as error:
             found.append(str(error))
         if importlib.util.find_spec(_PACKAGE) is None:
             found.append(
@@ -116,7 +116,7 @@ class Kubeconfig:
         return found
 
     async def current(self) -> Access:
-        """The access as it is now; runs the process where it must.  Raise Unreachable."""
+        """Return the current access; run the process if necessary; raise Unreachable."""
         async with self._lock:
             if self._is_due():
                 await self._renew()
@@ -125,14 +125,14 @@ class Kubeconfig:
                 raise Unreachable(self._failure)
             if self._token is not None:
                 access = replace(access, authorization=self._token.authorization())
-            elif self._failure and self._has_ended():
+            elif self._failure and self._has_expired():
                 raise Unreachable(self._failure)
             return access
 
-    def forget(self, access: Access) -> None:
-        """Renew the credentials before the next use, if these are still the ones."""
+    def invalidate(self, access: Access) -> None:
+        """Renew the credentials before the next use if `access` is still the current one."""
         if self._token is not None:
-            self._token.forget()
+            self._token.invalidate()
         elif self._access is not None and access == self._access:
             self._refused = True
 
@@ -141,24 +141,24 @@ class Kubeconfig:
             return True
         if self._now() - self._ran_at < PAUSE:
             return False
-        return self._access is None or self._refused or self._has_ended(MARGIN)
+        return self._access is None or self._refused or self._has_expired(MARGIN)
 
-    def _has_ended(self, margin: float = 0.0) -> bool:
+    def _has_expired(self, margin: float = 0.0) -> bool:
         expiry = self._access.expiry if self._access is not None else None
         return expiry is not None and self._wall() >= expiry - margin
 
     async def _renew(self) -> None:
-        """Run the process; what it found is used from now on, a failure is kept as a sentence."""
+        """Run the process; store its access, or the error message."""
         stamp = _stamp(self._path)
         if stamp != self._stamp:
-            self._remembered = {}  # the file may belong to somebody else now
+            self._remembered = {}  # the file may now belong to another user
         try:
             found = await self._run()
             access = _access(found, self._path)
         except ValueError as error:
             self._failure = str(error)
-            if self._access is not None and not self._has_ended():
-                self._warn_once(f"{error}; going on with the credentials from before")
+            if self._access is not None and not self._has_expired():
+                self._warn_once(f"{error}; still using the previous credentials")
         else:
             self._access, self._failure, self._refused = access, "", False
             self.server = access.server
@@ -172,8 +172,8 @@ class Kubeconfig:
         finally:
             self._stamp, self._ran_at = stamp, self._now()
 
-    async def _run(self) -> _Found:
-        """Run the process once; raise ValueError with a sentence."""
+    async def _run(self) -> _Output:
+        """Run the process once; raise ValueError."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -181,7 +181,7 @@ class Kubeconfig:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,  # so that an exec plugin can be ended with it
+                start_new_session=True,  # to kill an exec plugin along with it
             )
         except OSError as error:
             raise ValueError(
@@ -201,7 +201,7 @@ class Kubeconfig:
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         try:
-            found = msgspec.json.decode(output, type=_Found)
+            found = msgspec.json.decode(output, type=_Output)
         except msgspec.DecodeError:
             last = errors.decode("utf-8", "replace").strip().rpartition("\n")[2][:400]
             raise ValueError(
@@ -218,8 +218,8 @@ class Kubeconfig:
             self._warn(sentence)
 
 
-def _access(found: _Found, path: str) -> Access:
-    """Turn what the process printed into an access; raise ValueError."""
+def _access(found: _Output, path: str) -> Access:
+    """Make an Access of the output; raise ValueError."""
     secure = any((found.authority, found.certificate, found.insecure))
     try:
         server = server_url(found.server, secure=secure)
@@ -228,7 +228,7 @@ def _access(found: _Found, path: str) -> Access:
     if found.proxy and not found.proxy.startswith(("http://", "https://")):
         scheme = found.proxy.partition(":")[0]
         raise ValueError(
-            f'proxy-url of kubeconfig {path} is "{scheme}"; only http and https can be used'
+            f'proxy-url of kubeconfig {path} is "{scheme}"; only http and https are supported'
         )
     if not all(" " <= character <= "~" for character in found.authorization):
         raise ValueError(f"the token of kubeconfig {path} is not one word of ASCII")
@@ -247,7 +247,7 @@ def _access(found: _Found, path: str) -> Access:
 
 
 def _stamp(path: str) -> tuple[int, ...]:
-    """Tell one state of a file from another."""
+    """Return a value that changes when the file changes."""
     try:
         found = os.stat(path)
     except OSError:

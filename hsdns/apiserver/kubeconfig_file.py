@@ -1,8 +1,8 @@
-"""A kubeconfig: which cluster and which user a context stands for, and the files they name.
+"""Parser for kubeconfig files: the cluster and the user of a context, and the files that they name.
 
-Path: kubeconfig.py looks for what is missing; kubeconfig_process.py takes the context from it.
-Rule 1: files that a kubeconfig names are found from its own folder.
-Rule 2: sentences name the file and the entry, never a value of a user entry: it may be a secret.
+Path: kubeconfig.py checks for missing parts; kubeconfig_process.py reads the context.
+Rule 1: relative paths in a kubeconfig start at its folder.
+Rule 2: messages name the file and the entry, never a value of a user entry, which may be a secret.
 Source: Kubernetes docs, "Organizing Cluster Access Using kubeconfig Files"; client-go tools/clientcmd/api/v1/types.go.
 """
 
@@ -16,17 +16,17 @@ from typing import Any
 
 Entry = dict[str, Any]
 
-# Entries that name files, in clusters and in users.
+# The keys of clusters and users whose values are paths.
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
-class BadKubeconfig(ValueError):
-    """A kubeconfig that cannot be used; the message is for the operator."""
+class KubeconfigError(ValueError):
+    """An error in a kubeconfig, as a sentence for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a context stands for; paths in it are absolute."""
+    """The cluster and the user of a context, with absolute paths."""
 
     name: str
     cluster: Entry = field(repr=False)
@@ -34,12 +34,12 @@ class Context:
 
     @property
     def missing_files(self) -> list[str]:
-        """Sentences about files that are named but cannot be read."""
+        """Return a sentence for each file that cannot be read."""
         found = []
         for entry in (self.cluster, self.user):
             for key in _PATHS:
                 path = entry.get(key)
-                # As in client-go, the data wins over the file.
+                # As in client-go, inline data takes precedence over the file.
                 if path and not entry.get(f"{key}-data"):
                     try:
                         Path(path).open("rb").close()
@@ -49,34 +49,34 @@ class Context:
 
 
 def read_context(path: str, name: str = "") -> Context:
-    """Read a context of a kubeconfig, the current one where no name is given; raise BadKubeconfig."""
+    """Read a context, by default the current one; raise KubeconfigError."""
     content = _load(path)
     contexts = _entries(content, "contexts", "context", path)
     if not name:
         name = str(content.get("current-context") or "")
         if not name:
-            raise BadKubeconfig(
+            raise KubeconfigError(
                 f'kubeconfig {path} has no current-context; name one: "kubeconfig {path} CONTEXT"'
-                f"{_known(contexts)}"
+                f"{_listed(contexts)}"
             )
     if name not in contexts:
-        raise BadKubeconfig(
-            f'kubeconfig {path} has no context "{name}"{_meant(name, contexts)}{_known(contexts)}'
+        raise KubeconfigError(
+            f'kubeconfig {path} has no context "{name}"{_did_you_mean(name, contexts)}{_listed(contexts)}'
         )
     context = contexts[name]
     clusters = _entries(content, "clusters", "cluster", path)
     users = _entries(content, "users", "user", path)
     cluster, user = str(context.get("cluster") or ""), str(context.get("user") or "")
     if cluster not in clusters:
-        raise BadKubeconfig(
-            f'context "{name}" of kubeconfig {path} names the cluster "{cluster}", which is not there'
+        raise KubeconfigError(
+            f'context "{name}" of kubeconfig {path} refers to cluster "{cluster}", which does not exist'
         )
     if user and user not in users:
-        raise BadKubeconfig(
-            f'context "{name}" of kubeconfig {path} names the user "{user}", which is not there'
+        raise KubeconfigError(
+            f'context "{name}" of kubeconfig {path} refers to user "{user}", which does not exist'
         )
     if not clusters[cluster].get("server"):
-        raise BadKubeconfig(f'cluster "{cluster}" of kubeconfig {path} has no server')
+        raise KubeconfigError(f'cluster "{cluster}" of kubeconfig {path} has no server')
     folder = Path(path).absolute().parent
     return Context(
         name, _with_paths(clusters[cluster], folder), _with_paths(users.get(user, {}), folder)
@@ -89,31 +89,31 @@ def _load(path: str) -> Entry:
     try:
         text = Path(path).read_text("utf-8")
     except OSError as error:
-        raise BadKubeconfig(f"cannot read kubeconfig {path}: {error.strerror}") from None
+        raise KubeconfigError(f"cannot read kubeconfig {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadKubeconfig(f"kubeconfig {path} is not text in UTF-8") from None
+        raise KubeconfigError(f"kubeconfig {path} is not valid UTF-8") from None
     try:
         content = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
-        # The library's own message quotes the line, and that may hold a token.
+        # PyYAML's own message quotes the line, which may contain a token.
         mark = error.problem_mark
         where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise BadKubeconfig(f"kubeconfig {path}{where} is not YAML: {error.problem}") from None
+        raise KubeconfigError(f"kubeconfig {path}{where} is not YAML: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadKubeconfig(f"kubeconfig {path} is not YAML ({type(error).__name__})") from None
+        raise KubeconfigError(f"kubeconfig {path} is not YAML ({type(error).__name__})") from None
     if not isinstance(content, dict):
-        raise BadKubeconfig(f"kubeconfig {path} is not a kubeconfig: it has no contexts")
+        raise KubeconfigError(f"kubeconfig {path} is not a kubeconfig: it has no contexts")
     return content
 
 
 def _entries(content: Entry, plural: str, singular: str, path: str) -> dict[str, Entry]:
-    """Index a list of named entries; the first one of a name counts."""
+    """Index a list of named entries; the first one with a name counts."""
     listed = content.get(plural) or []
     found: dict[str, Entry] = {}
     for item in listed if isinstance(listed, list) else [None]:
         inner = (item.get(singular) or {}) if isinstance(item, dict) else None
         if not isinstance(item, dict) or not isinstance(inner, dict):
-            raise BadKubeconfig(f'"{plural}" of kubeconfig {path} has not the form it should have')
+            raise KubeconfigError(f'"{plural}" of kubeconfig {path} is malformed')
         found.setdefault(str(item.get("name")), inner)
     return found
 
@@ -129,12 +129,12 @@ def _with_paths(entry: Entry, folder: Path) -> Entry:
     return found
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, list(known), n=1)
     return f'; did you mean "{close[0]}"?' if close else ""
 
 
-def _known(names: Iterable[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     listed = sorted(names)
     shown = ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
     return f" (it has: {shown})" if shown else " (it has none)"

@@ -1,11 +1,11 @@
-"""What runs in a process of its own to take credentials from a kubeconfig: kubernetes_asyncio, and nothing after it.
+"""Process that obtains credentials from a kubeconfig with kubernetes_asyncio.
 
 Path: kubeconfig.py starts it with FILE CONTEXT as arguments and reads one JSON object from its output.
-Rule 1: the package does what it is good at: tokens, exec plugins, OIDC.  Loading it whole takes seconds and 70 to
-        90 MB for models of an API that are not used here; its configuration part is loaded alone where that works.
-Rule 2: certificates and paths are handed on as they stand; what the package would write to files is kept from it.
-        For a plugin that answers with a certificate it needs a folder: one in memory where the system has that.
-Rule 3: secrets come in by stdin and go out by stdout, nowhere else.
+Rule 1: kubernetes_asyncio handles tokens, exec plugins and OIDC.  Its configuration part is loaded alone if possible:
+        the models of the API would take seconds and 70 to 90 MB.
+Rule 2: certificates and paths are passed on unchanged, so that kubernetes_asyncio writes no files.  For an exec plugin
+        that returns a certificate it needs a folder: one in memory if possible.
+Rule 3: secrets enter through stdin and leave through stdout, nowhere else.
 Source: kubernetes_asyncio config/kube_config.py; Kubernetes docs, "Client authentication" (v1).
 """
 
@@ -26,7 +26,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
-from hsdns.apiserver.kubeconfig_file import BadKubeconfig, Context, Entry, read_context
+from hsdns.apiserver.kubeconfig_file import Context, Entry, KubeconfigError, read_context
 
 PACKAGE: Final = "kubernetes_asyncio"
 _REMEMBERED: Final = ("id-token", "refresh-token")
@@ -34,20 +34,20 @@ _PROVIDERS: Final = ("gcp", "oidc")
 
 
 def main() -> int:
-    """Print the access of argv's FILE and CONTEXT as JSON, or {"error": SENTENCE}; return the exit status."""
-    logging.disable(logging.CRITICAL)  # the package logs what it raises
+    """Print the access for FILE and CONTEXT of argv as JSON, or {"error": SENTENCE}; return the exit status."""
+    logging.disable(logging.CRITICAL)  # the package logs the exceptions that it raises
     path, name = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
     try:
         remembered = json.loads(sys.stdin.read().strip() or "{}")
         found = asyncio.run(_find(path, name, remembered))
-    except BadKubeconfig as error:
+    except KubeconfigError as error:
         found = {"error": str(error)}
     sys.stdout.write(json.dumps(found))
     return 1 if "error" in found else 0
 
 
 async def _find(path: str, name: str, remembered: Entry) -> Entry:
-    """Find the access; raise BadKubeconfig."""
+    """Return the access; raise KubeconfigError."""
     context = read_context(path, name)
     cluster, user = context.cluster, context.user
     found: Entry = {
@@ -62,7 +62,7 @@ async def _find(path: str, name: str, remembered: Entry) -> Entry:
         key: user[key] for key in ("token", "username", "password", "exec") if key in user
     }
     if user.get("tokenFile") and "exec" not in user:
-        asked.pop("token", None)  # as in client-go, the file wins
+        asked.pop("token", None)  # as in client-go, tokenFile takes precedence
         found["token_file"] = user["tokenFile"]
     provider = _provider(user, remembered, path)
     if provider:
@@ -80,7 +80,7 @@ async def _find(path: str, name: str, remembered: Entry) -> Entry:
 
 
 async def _ask_package(context: Context, user: Entry, path: str) -> Entry:
-    """Have kubernetes_asyncio find server and credentials; raise BadKubeconfig."""
+    """Let kubernetes_asyncio determine server and credentials; raise KubeconfigError."""
     module = load_package(path)
     if hasattr(module, "OpenIDRequestor"):
         module.OpenIDRequestor = _verifying(module.OpenIDRequestor)
@@ -112,34 +112,34 @@ async def _ask_package(context: Context, user: Entry, path: str) -> Entry:
                 found["certificate"] = {"pem": _text(chosen.cert_file)}
                 found["key"] = {"pem": _text(chosen.key_file)}
             elif not found["authorization"]:
-                raise BadKubeconfig(
+                raise KubeconfigError(
                     f"{_plugin(user, path)} gave neither a token nor a certificate with its key"
                 )
-    except BadKubeconfig:
+    except KubeconfigError:
         raise
     except FileNotFoundError:
         hint = " ".join(str(user.get("exec", {}).get("installHint") or "is it installed?").split())
-        raise BadKubeconfig(f"{_plugin(user, path)} was not found; {hint[:400]}") from None
-    except Exception as error:  # noqa: BLE001, RUF100 - the package raises of all kinds; the sentence is what counts
+        raise KubeconfigError(f"{_plugin(user, path)} was not found; {hint[:400]}") from None
+    except Exception as error:  # noqa: BLE001, RUF100 - the package raises all kinds of exceptions
         words = " ".join(str(error).split())[:400] or type(error).__name__
         what = _plugin(user, path) if "exec" in user else f"kubeconfig {path}"
-        raise BadKubeconfig(f"{what} gives no credentials: {words}") from None
+        raise KubeconfigError(f"{what} gives no credentials: {words}") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return found
 
 
 def load_package(path: str) -> Any:
-    """Import kubernetes_asyncio.config.kube_config, without the models of the API where it can; raise BadKubeconfig."""
+    """Import kubernetes_asyncio.config.kube_config, if possible without the API models; raise KubeconfigError."""
     root = importlib.util.find_spec(PACKAGE)
     if root is None or not root.submodule_search_locations:
-        raise BadKubeconfig(
+        raise KubeconfigError(
             f'kubeconfig {path} needs the Python package {PACKAGE}; install it ("pip install {PACKAGE}")'
         )
     wanted = f"{PACKAGE}.config.kube_config"
     bare, client = ModuleType(PACKAGE), ModuleType(f"{PACKAGE}.client")
     bare.__path__ = list(root.submodule_search_locations)
-    # Named in annotations and defaults only; the configuration to fill is always handed in.
+    # Used only in annotations and defaults; this module always passes the configuration.
     client.ApiClient = client.Configuration = object  # type: ignore[attr-defined] # a module made here
     sys.modules |= {PACKAGE: bare, client.__name__: client}
     try:
@@ -147,19 +147,19 @@ def load_package(path: str) -> Any:
         if callable(module.load_kube_config_from_dict):
             return module
     except (ImportError, AttributeError):
-        pass  # another version is built in another way: load it whole
+        pass  # another version has another layout: import it whole
     for loaded in [key for key in sys.modules if key.partition(".")[0] == PACKAGE]:
         del sys.modules[loaded]
     try:
         return importlib.import_module(wanted)
     except ImportError as error:
-        raise BadKubeconfig(
+        raise KubeconfigError(
             f"kubeconfig {path} needs the Python package {PACKAGE}, which cannot be loaded: {error}"
         ) from None
 
 
 def _verifying(requestor: Any) -> Any:
-    """Make OIDC refreshes check the provider's certificate: version 36.1.0 does not, and fails where a CA is given."""
+    """Make OIDC refreshes verify the provider's certificate: version 36.1.0 does not, and fails if a CA is given."""
     import aiohttp  # noqa: PLC0415 - after the package, which may be absent
 
     class Verifying(requestor):  # type: ignore[misc] # a class known at run time only
@@ -171,17 +171,17 @@ def _verifying(requestor: Any) -> Any:
 
 
 def _pem(entry: Entry, key: str, path: str) -> Entry | None:
-    """A certificate or key of an entry: its path, or the PEM from its data."""
+    """Return the path of a certificate or key of an entry, or its PEM data."""
     if data := entry.get(f"{key}-data"):
         try:
             return {"pem": base64.b64decode(str(data), validate=False).decode("latin-1")}
         except binascii.Error:
-            raise BadKubeconfig(f'"{key}-data" in kubeconfig {path} is not base64') from None
+            raise KubeconfigError(f'"{key}-data" in kubeconfig {path} is not base64') from None
     return {"path": entry[key]} if entry.get(key) else None
 
 
 def _impersonation(user: Entry) -> list[tuple[str, str]]:
-    """The headers for `as`, `as-uid`, `as-groups` and `as-user-extra`, which the package does not know."""
+    """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`, which the package ignores."""
     found = [
         (header, str(user[key]))
         for key, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid"))
@@ -194,14 +194,14 @@ def _impersonation(user: Entry) -> list[tuple[str, str]]:
 
 
 def _provider(user: Entry, remembered: Entry, path: str) -> Entry:
-    """The auth-provider of a user, with the tokens of an earlier refresh; {} where there is none."""
+    """Return a user's auth-provider, with the tokens of an earlier refresh; {} if there is none."""
     provider = user.get("auth-provider")
     if not provider:
         return {}
     if provider.get("name") not in _PROVIDERS:
-        raise BadKubeconfig(
+        raise KubeconfigError(
             f'kubeconfig {path} asks for the auth-provider "{provider.get("name")}"; only '
-            f"{' and '.join(_PROVIDERS)} are known: use an exec plugin instead"
+            f"{' and '.join(_PROVIDERS)} are supported; use an exec plugin instead"
         )
     config = dict(provider.get("config") or {}) | {
         key: str(remembered[key]) for key in _REMEMBERED if key in remembered
@@ -211,7 +211,7 @@ def _provider(user: Entry, remembered: Entry, path: str) -> Entry:
         try:
             content = Path(path).absolute().parent.joinpath(str(authority)).read_bytes()
         except OSError as error:
-            raise BadKubeconfig(f"cannot read {authority}: {error.strerror}") from None
+            raise KubeconfigError(f"cannot read {authority}: {error.strerror}") from None
         config["idp-certificate-authority-data"] = base64.b64encode(content).decode()
     return {"name": provider["name"], "config": config}
 
@@ -225,7 +225,7 @@ def _plugin(user: Entry, path: str) -> str:
 
 
 def _token_expiry(token: str) -> float | None:
-    """When a JSON web token ends (RFC 7519 section 4.1.4), in seconds since 1970."""
+    """Return the expiry of a JSON Web Token (RFC 7519 section 4.1.4) in seconds since 1970."""
     try:
         part = token.split(".")[1]
         expiry = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))["exp"]

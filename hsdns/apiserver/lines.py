@@ -1,20 +1,20 @@
-"""Lines out of a stream of bytes.
+"""Splitter of a byte stream into lines.
 
 Path: client.py (chunks of any size) -> here -> watch_event.py (a line each).
-Rule 1: what has not ended yet is kept, whole, and dropped with the connection: half a line is never an event.
-Rule 2: a line of more than `limit` octets is passed over, so that a broken server cannot fill the memory.
+Rule 1: an incomplete line is buffered, and dropped with the connection: part of a line is never an event.
+Rule 2: a line of more than `limit` octets is skipped, so that a faulty server cannot exhaust the memory.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# etcd takes objects of 1.5 MiB by default; as JSON with its escapes one may be some times longer.
+# etcd limits objects to 1.5 MiB by default; as JSON with escapes they may be several times larger.
 MAX_LINE_LEN: Final = 16 * 1024 * 1024
 
 
 class LineSplitter:
-    """A buffer; `skipped` counts the lines that were too long."""
+    """Buffers an incomplete line; `skipped` counts the lines above the limit."""
 
     def __init__(self, limit: int = MAX_LINE_LEN) -> None:
         self.skipped = 0
@@ -23,28 +23,28 @@ class LineSplitter:
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes, give the lines that have ended, without their ends and without empty ones."""
+        """Add bytes; return the completed lines without their ends and without empty lines."""
         if b"\n" not in data:
-            self._keep(data)
+            self._buffer_partial(data)
             return []
         first, *others = data.split(b"\n")
         rest = others.pop()
         lines = []
-        self._keep(first)
+        self._buffer_partial(first)
         if not self._skipping and self._rest:
             lines.append(bytes(self._rest))
         self._rest.clear()
         self._skipping = False
         lines += filter(None, others)
-        self._keep(rest)
+        self._buffer_partial(rest)
         return lines
 
     @property
-    def is_amid_line(self) -> bool:
-        """Whether a line has begun that has not ended."""
+    def has_partial_line(self) -> bool:
+        """Whether an incomplete line is buffered."""
         return self._skipping or bool(self._rest)
 
-    def _keep(self, data: bytes) -> None:
+    def _buffer_partial(self, data: bytes) -> None:
         if self._skipping:
             return
         if len(self._rest) + len(data) > self._limit:

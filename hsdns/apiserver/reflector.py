@@ -1,25 +1,25 @@
-"""What to ask the API server next, and what its answers mean: the events that make a store equal to the cluster.
+"""Reflector: the state machine of list and watch for one scope (sans I/O), whose events keep the store in sync.
 
-Path: watcher.py (asks, and feeds the bytes in) -> Reflector -> deliver -> Store.apply.
+Path: watcher.py (sends its requests, feeds it the responses) -> Reflector -> deliver -> Store.apply.
 
-The contract, for one scope (a kind of object, in all namespaces or in one):
-Rule 1  After finitely many answers without a fault, the objects delivered and not deleted are those of the API server.
-Rule 2  Every object delivered is one that the API server sent, and none is older than what was delivered before it:
-        initial states are asked for without a resourceVersion, which the server answers from its newest state.
-Rule 3  `version`, from which a watch goes on, comes from events and bookmarks of a watch, or from the end of an initial
-        state.  Objects of an initial state carry versions of their own, which say nothing about the others.
-Rule 4  Deletions that were missed are found at the end of an initial state, and only there: what was known and has not
-        been seen in it is deleted.  Before that end nothing is, so an outage makes no name disappear.
-Rule 5  An initial state is streamed (a watch with sendInitialEvents), or listed in pages where the server refuses to
-        stream it, or where the last stream broke off or failed.
-Rule 6  A watch that ends is taken up again at `version`.  Only if that history is gone (410, or a version that the
-        server does not know), or if answers at it are wrong time and again, is an initial state asked for again; what
-        is served meanwhile stays.  A server that cannot be reached is no reason, so its return costs no lists.
-Rule 7  Bad input costs itself alone: an object of a wrong form keeps what was served of it before, half a line counts
-        as never sent, a line that is no event ends the connection.
-Rule 8  resourceVersions are compared with nothing and computed with never.
-Rule 9  deliver() is also called, with nothing, where an initial state is complete that held nothing.
-No socket, no clock: times are handed in, in monotonic seconds.
+Invariants, for one scope (one resource, in all namespaces or in one):
+Rule 1  After finitely many responses without an error, the objects delivered and not deleted are those of the server.
+Rule 2  Every delivered object was sent by the server, and none is older than one delivered before it: initial states
+        are requested without a resourceVersion, which the server answers from its most recent state.
+Rule 3  `version`, at which a watch resumes, comes from the events and bookmarks of a watch, or from the end of an
+        initial state; the versions of the objects within an initial state say nothing about the other objects.
+Rule 4  Missed deletions are found only at the end of an initial state: known objects that it did not contain are
+        deleted.  Nothing is deleted before, so an outage makes no name disappear.
+Rule 5  An initial state is streamed (a watch with sendInitialEvents); it is listed in pages if the server does not
+        support streaming, or if the last stream failed.
+Rule 6  A watch that ends is resumed at `version`.  An initial state is requested again only if that history is gone
+        (410, or a version unknown to the server) or if responses are repeatedly invalid; the known state is served
+        meanwhile.  An unreachable server is no reason, so its return causes no lists.
+Rule 7  Invalid input has limited effect: for a malformed object the previous one is still served, an incomplete line is
+        ignored, a line that is no event ends the connection.
+Rule 8  resourceVersions are opaque: neither compared nor computed with.
+Rule 9  deliver() is also called without events when an initial state without objects is complete.
+No socket, no clock: times are passed in monotonic seconds.
 Source: Kubernetes API concepts; client-go 1.36 tools/cache/reflector.go for numbers.
 """
 
@@ -36,7 +36,7 @@ from hsdns.apiserver.lines import MAX_LINE_LEN, LineSplitter
 from hsdns.apiserver.resource import Scope
 from hsdns.apiserver.watch_event import (
     Event,
-    NotAnEvent,
+    MalformedEvent,
     Status,
     decode_event,
     decode_page,
@@ -45,50 +45,51 @@ from hsdns.apiserver.watch_event import (
 from hsdns.cluster import objects
 from hsdns.cluster.objects import Deleted, ObjectMeta, Upserted
 
-PAGE: Final = 500  # objects in a page of a list: 3 ms of decoding
-WATCH_SECONDS: Final = (300, 600)  # how long a watch is asked to live, as client-go does
-# Bookmarks come about once a minute; a watch without any byte for so long has lost its peer.
-WATCH_SILENCE: Final = 150.0
-# The initial state comes without pauses.  A server before 1.27 sends it without ever ending it.
-STATE_SILENCE: Final = 15.0
-AT_ONCE: Final = 1.0  # a watch that lives shorter and brings nothing counts as a failure
-MANY_ERRORS: Final = 3  # wrong answers in a row after which the whole state is asked for again
+PAGE: Final = 500  # objects per page of a list: 3 ms of decoding
+WATCH_SECONDS: Final = (300, 600)  # requested lifetime of a watch, as in client-go
+# Bookmarks come about once a minute, so a watch without data for this long is dead.
+WATCH_READ_TIMEOUT: Final = 150.0
+# An initial state comes without pauses; a server before 1.27 never marks its end.
+STATE_READ_TIMEOUT: Final = 15.0
+VERY_SHORT: Final = 1.0  # a watch that ends earlier without events counts as a failure
+# Consecutive invalid responses after which the whole state is requested again.
+MAX_ERRORS: Final = 3
 
 Key = tuple[str, str]
 
 
 class Purpose(Enum):
-    """What a request is for."""
+    """The purpose of a request."""
 
-    STREAM = "stream"  # the initial state, and the watch after it, on one connection
+    STREAM = "stream"  # the initial state, followed by a watch on the same connection
     LIST = "list"
     WATCH = "watch"
 
 
-class Ask(NamedTuple):
-    """A request to send; `silence` in seconds is the longest time between two chunks of its answer."""
+class Request(NamedTuple):
+    """A request to send; `read_timeout` is the longest time between two chunks of the response, in seconds."""
 
     purpose: Purpose
     path: str
     query: dict[str, str]
-    silence: float
+    read_timeout: float
 
 
 class Observer:
-    """What a reflector tells besides events; the watcher's counts and log lines hang here."""
+    """Receives what a reflector reports besides events; does nothing by default."""
 
     def received(self, kind: str) -> None:
-        """Take the type of an event."""
+        """Receive the type of an event."""
 
     def rejected(self, key: Key, reason: str) -> None:
-        """Take an object that could not be read."""
+        """Receive an object that cannot be decoded."""
 
     def relisted(self, reason: str, missed: int) -> None:
-        """Take that an initial state has been read, why it was, and how many deletions were missed."""
+        """Receive the reason for a complete initial state and the number of missed deletions."""
 
 
 class Reflector:
-    """One scope's state of affairs."""
+    """The state of one scope; see the rules above."""
 
     def __init__(
         self,
@@ -101,8 +102,8 @@ class Reflector:
         self.version = ""
         self.synced = False
         self.known: set[Key] = set()
-        self.failure = ""  # a sentence: why the last request came to nothing
-        self.forbidden = False  # whether that was for lack of rights
+        self.failure = ""  # why the last request failed, as a sentence
+        self.forbidden = False  # whether it failed for lack of permissions
         self._deliver = deliver
         self._observer = observer
         self._random = random
@@ -110,62 +111,61 @@ class Reflector:
         self._lines = LineSplitter()
         self._body = bytearray()
         self._purpose = Purpose.STREAM
-        self._reason = "start"  # why an initial state is needed; "" while none is
+        self._reason = "start"  # why an initial state is needed; "" while watching
         self._seen: set[Key] = set()
-        self._following = ""  # the token of the next page
+        self._following = ""  # the continue token of the next page
         self._paged = True
         self._refuses_streams = False
-        self._broke_off = False  # the last stream, before its initial state was complete
-        self._wrong_answers = 0  # in a row
-        self._oversized = (
-            False  # the present initial state has an object that was too long to be looked at
-        )
+        self._broke_off = False  # the last stream ended before its initial state was complete
+        self._invalid_responses = 0  # consecutive
+        # The initial state contains an object above the size limit, which was not decoded.
+        self._oversized = False
         self._retry_after = 0.0
         self._opened = 0.0
-        self._is_alive = False  # the present watch has brought something
-        self._is_over = False  # the server itself has ended it, with an ERROR event
+        self._is_alive = False  # this watch has delivered an event
+        self._is_over = False  # the server has ended this watch with an ERROR event
 
-    # What the watcher calls, in this order: ask, then refused, or opened and feed... and ended, then pause.
+    # Called by the watcher in this order: next_request, then refuse, or open, receive_data... and close, then pause.
 
-    def ask(self) -> Ask:
-        """Say what to request now."""
+    def next_request(self) -> Request:
+        """Return the next request to send."""
         scope, query = self.scope, self.scope.query
         self.failure, self.forbidden, self._retry_after = "", False, 0.0
         if not self._reason:
             self._purpose = Purpose.WATCH
-            query |= {"resourceVersion": self.version, **self._watching()}
-            return Ask(Purpose.WATCH, scope.path, query, WATCH_SILENCE)
+            query |= {"resourceVersion": self.version, **self._watch_options()}
+            return Request(Purpose.WATCH, scope.path, query, WATCH_READ_TIMEOUT)
         if self._refuses_streams or self._broke_off or self._following:
             self._purpose = Purpose.LIST
             if self._paged:
                 query["limit"] = str(PAGE)
             if self._following:
                 query["continue"] = self._following
-            return Ask(Purpose.LIST, scope.path, query, STATE_SILENCE)
+            return Request(Purpose.LIST, scope.path, query, STATE_READ_TIMEOUT)
         self._purpose = Purpose.STREAM
         query |= {
             "sendInitialEvents": "true",
             "resourceVersionMatch": "NotOlderThan",
-            **self._watching(),
+            **self._watch_options(),
         }
-        return Ask(Purpose.STREAM, scope.path, query, STATE_SILENCE)
+        return Request(Purpose.STREAM, scope.path, query, STATE_READ_TIMEOUT)
 
-    def refused(self, status: int, text: str, retry_after: float = 0.0) -> None:
-        """Take an answer other than 200, with the beginning of its body and its Retry-After in seconds."""
+    def refuse(self, status: int, text: str, retry_after: float = 0.0) -> None:
+        """Process a response other than 200: the beginning of its body, and its Retry-After in seconds."""
         found = decode_status(text, status)
         self._retry_after = retry_after
         if status in (400, 422) and self._purpose is Purpose.STREAM:
             self._refuses_streams = True
         elif status == 500 and self._purpose is Purpose.STREAM:
-            self._broke_off = True  # as in _take_error
+            self._broke_off = True  # as in _handle_error
         elif found.is_expired or (status in (400, 422) and self._purpose is Purpose.WATCH):
             self._expire(found)
         else:
             self.forbidden = status == 403
             self._fail(_refusal(found))
 
-    def opened(self, now: float) -> None:
-        """Take that the answer is 200; its body follows."""
+    def open(self, now: float) -> None:
+        """Begin a response with status 200."""
         self._opened = now
         self._is_alive = self._is_over = False
         self._lines = LineSplitter()
@@ -174,12 +174,12 @@ class Reflector:
             self._begin_state()
 
     @property
-    def silence(self) -> float:
-        """The longest time in seconds between two chunks of the present answer."""
-        return STATE_SILENCE if self._reason else WATCH_SILENCE
+    def read_timeout(self) -> float:
+        """The longest time between two chunks of the current response, in seconds."""
+        return STATE_READ_TIMEOUT if self._reason else WATCH_READ_TIMEOUT
 
-    def feed(self, data: bytes) -> bool:
-        """Take a chunk of the body; False means that the rest is not wanted."""
+    def receive_data(self, data: bytes) -> bool:
+        """Process a chunk of the body; return False if the rest is not needed."""
         if self._purpose is Purpose.LIST:
             self._body += data
             return True
@@ -187,12 +187,13 @@ class Reflector:
         wanted, was_synced = True, self.synced
         try:
             for line in self._lines.feed(data):
-                if not self._take(decode_event(line, self.scope.resource), batch):
+                if not self._handle(decode_event(line, self.scope.resource), batch):
                     wanted = False
                     break
-        except NotAnEvent as error:
+        except MalformedEvent as error:
             self._fail(
-                f"the answer is no watch of {self.scope.resource.plural}: {error}", wrong=True
+                f"the response is not a watch of {self.scope.resource.plural}: {error}",
+                invalid=True,
             )
             wanted = False
         if self._lines.skipped:
@@ -203,55 +204,55 @@ class Reflector:
             self._deliver(batch)
         return wanted
 
-    def ended(self, now: float, error: str = "") -> None:
-        """Take that the body is over; `error` says what cut it short, in a sentence."""
+    def close(self, now: float, error: str = "") -> None:
+        """End the response; `error` tells why it is incomplete."""
         if self.failure or self._is_over:
             return
         if self._purpose is Purpose.LIST:
             if error:
                 self._fail(error)
             else:
-                self._take_page()
+                self._handle_page()
         elif self._reason:
             self._broke_off = True
             self._fail(error or "the stream ended before the initial state was complete")
         elif error:
             self._fail(error)
-        elif not self._is_alive and now - self._opened < AT_ONCE:
-            self._fail("the watch ended as soon as it began", wrong=True)
+        elif not self._is_alive and now - self._opened < VERY_SHORT:
+            self._fail("very short watch: it ended within a second without events", invalid=True)
 
     def pause(self, now: float) -> float:
-        """Seconds to wait before the next ask(); 0 unless something failed."""
+        """Return the seconds to wait before the next request; 0 after success."""
         if not self.failure:
             return 0.0
         return max(self._backoff.pause(now), self._retry_after)
 
-    def failed(self, error: str) -> None:
-        """Take that the server could not be asked at all."""
+    def fail(self, error: str) -> None:
+        """Process a request without a response."""
         self._fail(error)
 
-    def distrust(self, reason: str) -> None:
-        """Ask for the whole state again; what is known stays until then."""
+    def relist(self, reason: str) -> None:
+        """Request the whole state again; the known state stays until then."""
         self._reason = reason
         self._following, self._paged = "", True
 
     def assume(self, key: Key) -> None:
-        """Count an object as delivered that the server was not asked about; the next initial state will tell."""
+        """Count an object as delivered although the server did not send it; the next initial state corrects that."""
         self.known.add(key)
 
-    # How answers are understood.
+    # Decoding of the responses.
 
-    def _take(self, event: Event, batch: list[objects.Event]) -> bool:
-        """Take one event into the batch; False ends the connection."""
+    def _handle(self, event: Event, batch: list[objects.Event]) -> bool:
+        """Add one event to the batch; return False if the connection must end."""
         kind = event.type
         self._observer.received(kind)
         if event.status is not None:
             self._is_over = True
-            self._take_error(event.status)
+            self._handle_error(event.status)
             return False
         if not self._is_alive:
             self._is_alive = True
-            self._wrong_answers = 0
+            self._invalid_responses = 0
         if kind == "BOOKMARK":
             if self._reason:
                 if event.ends_initial:
@@ -284,12 +285,12 @@ class Reflector:
             self._seen.add(key)
         batch.append(Upserted(found))
 
-    def _take_page(self) -> None:
+    def _handle_page(self) -> None:
         try:
             page = decode_page(bytes(self._body), self.scope.resource)
-        except NotAnEvent as error:
+        except MalformedEvent as error:
             self._fail(
-                f"the answer is no list of {self.scope.resource.plural}: {error}", wrong=True
+                f"the response is not a list of {self.scope.resource.plural}: {error}", invalid=True
             )
             return
         finally:
@@ -312,10 +313,10 @@ class Reflector:
         self._oversized = False
 
     def _complete(self, version: str, batch: list[objects.Event]) -> None:
-        """End an initial state: what it did not hold is gone."""
+        """End an initial state: delete the known objects that it did not contain."""
         missed = self.known - self._seen
         if self._oversized:
-            missed = set()  # one of them may be the object that was too long
+            missed = set()  # any of them may be the object above the size limit
         batch += [self._deletion(key) for key in missed]
         self.known -= missed
         self._seen = set()
@@ -325,36 +326,36 @@ class Reflector:
         self._reason, self._paged, self._broke_off = "", True, False
         self._following = ""
 
-    def _take_error(self, status: Status) -> None:
+    def _handle_error(self, status: Status) -> None:
         if status.is_expired:
             self._expire(status)
             return
         if status.code == 500 and self._reason:
-            # So it answers where its etcd is too old for streams, after a 200; the list is asked for at once.
+            # A server whose etcd is too old for streams sends this after a 200; list at once.
             self._broke_off = True
             return
         if status.details is not None and status.details.retry_after_seconds:
             self._retry_after = float(status.details.retry_after_seconds)
-        self._fail(_refusal(status), wrong=True)
+        self._fail(_refusal(status), invalid=True)
 
     def _expire(self, status: Status) -> None:
-        """The history, or the rest of the list, is gone: begin anew, a list of many pages all at once."""
+        """Begin anew, because the history or the rest of the list is gone; a list of pages is then read at once."""
         self._paged = not self._following
         self._following = ""
         if self._reason:
-            # Even the beginning was refused: something is wrong that a pause may cure.
+            # Even the first page was refused; retry after a pause.
             self._fail(_refusal(status))
         else:
             self._reason = "expired"
 
-    def _fail(self, sentence: str, *, wrong: bool = False) -> None:
+    def _fail(self, sentence: str, *, invalid: bool = False) -> None:
         self.failure = sentence
-        self._wrong_answers += wrong
-        if self._wrong_answers >= MANY_ERRORS and not self._reason:
-            self._reason = "errors"  # it may be this one version that the server cannot serve
-            self._wrong_answers = 0
+        self._invalid_responses += invalid
+        if self._invalid_responses >= MAX_ERRORS and not self._reason:
+            self._reason = "errors"  # the server may be unable to serve this one version
+            self._invalid_responses = 0
 
-    def _watching(self) -> dict[str, str]:
+    def _watch_options(self) -> dict[str, str]:
         return {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -367,12 +368,14 @@ class Reflector:
 
 
 def _refusal(status: Status) -> str:
-    """A sentence: what the server says, and what the operator may do about it."""
-    says = status.message or status.reason or "no reason given"
+    """Return the server's message, with a remedy if one is known."""
+    message = status.message or status.reason or "no reason given"
     if status.code == 401:
-        return f"the server does not accept these credentials (401): {says}; look at the token or certificate"
+        return (
+            f"the server rejects these credentials (401): {message}; check the token or certificate"
+        )
     if status.code == 403:
-        return f"the server forbids it (403): {says}; grant list and watch on it to this account"
+        return f"the server denies access (403): {message}; grant this account list and watch on it"
     if status.code == 429:
-        return f"the server has too much to do (429): {says}"
-    return f"the server answers {status.code}: {says}"
+        return f"the server is overloaded (429): {message}"
+    return f"the server responds {status.code}: {message}"

@@ -1,8 +1,8 @@
-"""What is listed and watched, and where the API server has it.
+"""Resources and scopes: what is listed and watched, and its paths in the API.
 
 Path: sources/api_server.py chooses scopes -> reflector.py asks for them.
-Rule 1: list and watch on services, endpointslices, namespaces and pods is all that is ever asked for; the roles of
-        stock manifests grant no more.  Only the option `multicluster` asks for serviceimports too.
+Rule 1: only services, endpointslices, namespaces and pods are listed and watched; the roles of the stock manifests
+        grant no more.  serviceimports are added by the option `multicluster`.
 Source: Kubernetes API reference; CoreDNS 1.14.7 plugin/kubernetes/controller.go for the field selector of pods.
 """
 
@@ -14,7 +14,7 @@ from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, Service
 
 
 class Resource(NamedTuple):
-    """A kind of object in the API; `fields` is a field selector that is always sent."""
+    """A resource of the API; `fields` is a field selector that every request contains."""
 
     kind: str
     plural: str
@@ -28,7 +28,7 @@ ENDPOINT_SLICES: Final = Resource(
     "EndpointSlice", "endpointslices", "/apis/discovery.k8s.io/v1", EndpointSlice
 )
 NAMESPACES: Final = Resource("Namespace", "namespaces", "/api/v1", Namespace)
-# Pods that have ended have no address; the server need not send them.
+# Pods that have ended have no address and are not requested.
 PODS: Final = Resource(
     "Pod",
     "pods",
@@ -42,7 +42,7 @@ SERVICE_IMPORTS: Final = Resource(
 
 
 class Scope(NamedTuple):
-    """Which objects of a resource: those of one namespace, or of all; those that a label selector matches, or all."""
+    """Objects of a resource: of one namespace or all (None), optionally those that a label selector matches."""
 
     resource: Resource
     namespace: str | None = None
@@ -50,7 +50,7 @@ class Scope(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path of the collection."""
+        """Return the path of the collection."""
         resource, namespace = self.resource, self.namespace
         if namespace is None or resource is NAMESPACES:
             return f"{resource.prefix}/{resource.plural}"
@@ -58,7 +58,7 @@ class Scope(NamedTuple):
 
     @property
     def query(self) -> dict[str, str]:
-        """The selectors as query parameters."""
+        """Return the selectors as query parameters."""
         fields = self.resource.fields
         if self.resource is NAMESPACES and self.namespace is not None:
             fields = f"metadata.name={self.namespace}"
@@ -66,6 +66,6 @@ class Scope(NamedTuple):
         return {name: text for name, text in selectors.items() if text}
 
     def __str__(self) -> str:
-        """Name it in sentences: `endpointslices`, `pods in shop`."""
+        """Name it for messages: `endpointslices`, `pods in shop`."""
         plural = self.resource.plural
         return plural if self.namespace is None else f"{plural} in {self.namespace}"

@@ -1,13 +1,13 @@
-"""The TLS side of a connection to the API server: whom to trust, and the client certificate to show.
+"""TLS contexts for connections to the API server: trusted CAs and client certificate.
 
 Path: client.py asks for the context of an Access before each request.
-Rule 1: TLS 1.2 at least, a certificate that holds, and the name in it; only `insecure` switches that off.
-Rule 2: of the checks that Python 3.13 added, the strict form of X.509 is off: the CAs of many clusters lack the key
-        identifiers that it asks for.  As in Go, every certificate in the CA file is an anchor.
-Rule 3: files are read each time and compared; new content makes a new context.  Content that cannot be used makes a
-        warning, and the context from before is kept.
-Rule 4: a private key is handed to OpenSSL through anonymous memory; where there is none, through a file that only its
-        owner can read and that is gone at once.
+Rule 1: TLS 1.2 or later, a valid certificate and a matching name are required; only `insecure` turns that off.
+Rule 2: VERIFY_X509_STRICT, the default since Python 3.13, is off: the CAs of many clusters lack the key identifiers
+        that it requires.  As in Go, every certificate in the CA file is a trust anchor.
+Rule 3: files are read and compared each time; a change makes a new context.  If the new content is invalid, a warning
+        is logged and the previous context is kept.
+Rule 4: OpenSSL gets a private key through anonymous memory or, where the system has none, through a file with mode 0600
+        that is deleted at once.
 Source: client-go transport/transport.go (TLSConfigFor); Kubernetes docs, "PKI certificates and requirements".
 """
 
@@ -29,12 +29,12 @@ _CERTIFICATES: Final = re.compile(
 )
 
 
-class _Unusable(ValueError):
-    """TLS files that cannot be used; the message is for the operator."""
+class _TlsError(ValueError):
+    """An error in the TLS files, as a sentence for the operator."""
 
 
 class _Material(NamedTuple):
-    """What a context is made of."""
+    """The inputs of a context."""
 
     authority: bytes | None
     certificate: bytes | None
@@ -43,7 +43,7 @@ class _Material(NamedTuple):
 
 
 class TlsContexts:
-    """The context for the access in use, made anew when its files change."""
+    """Makes the context of the current access, and a new one when its files change."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
@@ -53,7 +53,7 @@ class TlsContexts:
         self._context: ssl.SSLContext | None = None
 
     def context_for(self, access: Access) -> ssl.SSLContext:
-        """Return the context; the same one as long as nothing has changed.  Raise Unreachable."""
+        """Return the context, the same one until something changes; raise Unreachable."""
         try:
             material = _Material(
                 _read(access.authority, "CA"),
@@ -65,13 +65,13 @@ class TlsContexts:
                 self._context = _make(access, material)
                 self._material, self._access = material, access
             self._warned = ""
-        except _Unusable as error:
-            # An older context serves only where the same files, under the same rules, were good before.
+        except _TlsError as error:
+            # The previous context is kept only for the same access.
             if self._context is None or _named(access) != _named(self._access):
                 raise Unreachable(str(error)) from None
             if str(error) != self._warned:
                 self._warned = str(error)
-                self._warn(f"{error}; going on with what was read before")
+                self._warn(f"{error}; still using the previous files")
         return self._context
 
 
@@ -82,18 +82,18 @@ def _named(access: Access | None) -> tuple[Pem | bool | None, ...]:
 
 
 def _read(pem: Pem | None, what: str) -> bytes | None:
-    """Read a file, or take the PEM as it is; raise _Unusable."""
+    """Read the PEM file, or return the PEM data; raise _TlsError."""
     if not isinstance(pem, str):
         return pem
     try:
         return Path(pem).read_bytes()
     except OSError as error:
-        raise _Unusable(f"cannot read the {what} file {pem}: {error.strerror}") from None
+        raise _TlsError(f"cannot read the {what} file {pem}: {error.strerror}") from None
 
 
 def _make(access: Access, material: _Material) -> ssl.SSLContext:
-    """Make a context; raise _Unusable."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # asks for a certificate and checks its name
+    """Make a context; raise _TlsError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies the certificate and its name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags = _flags(context.verify_flags)
     if material.insecure:
@@ -104,10 +104,10 @@ def _make(access: Access, material: _Material) -> ssl.SSLContext:
     else:
         _trust(context, material.authority, _origin(access.authority, "CA"))
     if material.certificate is not None and material.key is not None:
-        _show(context, material.certificate, material.key, access)
+        _load_client_certificate(context, material.certificate, material.key, access)
     elif material.certificate is not None or material.key is not None:
         given, missing = ("certificate", "key") if material.certificate else ("key", "certificate")
-        raise _Unusable(f"there is a client {given} without its {missing}")
+        raise _TlsError(f"the client {given} lacks its {missing}")
     return context
 
 
@@ -120,48 +120,46 @@ def _origin(pem: Pem | None, what: str) -> str:
 
 
 def _trust(context: ssl.SSLContext, authority: bytes, origin: str) -> None:
-    # Only the certificates: OpenSSL would stop at a comment in another encoding than ASCII.
+    # Certificates only, because OpenSSL fails on comments that are not ASCII.
     found = b"\n".join(_CERTIFICATES.findall(authority))
     if not found:
-        raise _Unusable(f"{origin} holds no certificate in PEM form")
+        raise _TlsError(f"{origin} contains no PEM certificate")
     try:
         context.load_verify_locations(cadata=found.decode("ascii"))
     except ssl.SSLError as error:
-        raise _Unusable(
-            f"{origin} holds a certificate that cannot be read: {error.reason}"
-        ) from None
+        raise _TlsError(f"{origin} contains an invalid certificate: {error.reason}") from None
 
 
-def _show(context: ssl.SSLContext, certificate: bytes, key: bytes, access: Access) -> None:
+def _load_client_certificate(
+    context: ssl.SSLContext, certificate: bytes, key: bytes, access: Access
+) -> None:
     origin = _origin(access.certificate, "certificate")
     try:
         with _as_file(certificate + b"\n" + key) as path:
             context.load_cert_chain(path, password=_refuse)
-    except _Unusable as error:
-        raise _Unusable(f"{_origin(access.key, 'key')} {error}") from None
+    except _TlsError as error:
+        raise _TlsError(f"{_origin(access.key, 'key')} {error}") from None
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise _Unusable(
-                f"{origin} and {_origin(access.key, 'key')} do not belong together"
-            ) from None
-        raise _Unusable(
+            raise _TlsError(f"{origin} and {_origin(access.key, 'key')} do not match") from None
+        raise _TlsError(
             f"{origin} or its key cannot be used: {error.reason or 'not in PEM form'}"
         ) from None
 
 
 def _refuse() -> str:
-    """Stand where OpenSSL would ask the terminal."""
-    raise _Unusable("is encrypted; give one without a passphrase")
+    """Raise instead of letting OpenSSL prompt for a passphrase."""
+    raise _TlsError("is encrypted; use a key without a passphrase")
 
 
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """Give bytes a path for as long as the block runs."""
+    """Provide bytes as a file with a path, within the context."""
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         handle = os.memfd_create("hsdns-tls", os.MFD_CLOEXEC)
         path, is_on_disk = f"/proc/self/fd/{handle}", False
     else:
-        import tempfile  # noqa: PLC0415 - only where the system has no anonymous files
+        import tempfile  # noqa: PLC0415 - only for systems without anonymous files
 
         handle, path = tempfile.mkstemp(prefix="hsdns-tls-")  # mode 0600
         is_on_disk = True

@@ -1,8 +1,8 @@
-"""A bearer token in a file that somebody renews, as the kubelet does with the token of a service account.
+"""Bearer token in a file that is renewed, such as the token of a service account by the kubelet.
 
 Path: in_cluster.py and kubeconfig.py (`tokenFile`) -> Access.authorization.
-Rule 1: the file is read at most once a minute by a clock that cannot jump, and at once after a refusal.
-Rule 2: a file that cannot be read now does not end the use of the token read before; a warning says so, once.
+Rule 1: the file is read at most once a minute (monotonic clock), and at once after the server refused the token.
+Rule 2: if the file cannot be read, the previous token stays in use, with one warning.
 Source: client-go transport/token_source.go (cachingTokenSource, fileTokenSource).
 """
 
@@ -29,14 +29,14 @@ class TokenFile:
         self._warned = ""
 
     def authorization(self) -> str:
-        """The header's value; raise Unreachable where there never was a token."""
+        """Return the value of the Authorization header; raise Unreachable if there was never a token."""
         now = self._now()
         if self._read_at is None or now - self._read_at >= REREAD:
             self._read()
             self._read_at = now
         return f"Bearer {self._token}"
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Read the file before the next use."""
         self._read_at = None
 
@@ -48,13 +48,13 @@ class TokenFile:
                 raise Unreachable(str(error)) from None
             if str(error) != self._warned:
                 self._warned = str(error)
-                self._warn(f"{error}; going on with the token read before")
+                self._warn(f"{error}; still using the previous token")
         else:
             self._warned = ""
 
 
 def read_token(path: str) -> str:
-    """Read a token; raise ValueError with a sentence that does not show it."""
+    """Read a token; raise ValueError with a message that does not contain it."""
     try:
         token = Path(path).read_text("utf-8").strip()
     except OSError as error:
@@ -65,6 +65,6 @@ def read_token(path: str) -> str:
         raise ValueError(f"the token file {path} is empty")
     if not all("!" <= character <= "~" for character in token):
         raise ValueError(
-            f"the token file {path} does not hold a token: it must be one word of ASCII"
+            f"the token file {path} does not contain a token: it must be a single ASCII word"
         )
     return token

@@ -1,6 +1,6 @@
-"""The seam between what is asked of the API server and the connection that carries it.
+"""Interface between the watcher and the connection to the API server.
 
-Path: watcher.py asks, client.py answers (and the tests' in-memory API server does).
+Path: watcher.py calls it; client.py implements it (as does the in-memory API server of the tests).
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from typing import Protocol
 
 
 class Unreachable(Exception):
-    """The server could not be asked, fell silent, or cut its answer short; the message is for the operator."""
+    """The server was not reached, or its response is incomplete; the message is for the operator."""
 
 
-class Answer(Protocol):
-    """What came back: a status, and a body that may go on for minutes."""
+class Response(Protocol):
+    """A response: a status, and a body that may take minutes."""
 
     status: int
-    headers: Mapping[str, str]  # looked up without regard to case
+    headers: Mapping[str, str]  # case-insensitive
 
-    def chunks(self, silence: Callable[[], float]) -> AsyncIterator[bytes]:
-        """Yield the body as it comes; raise Unreachable after `silence()` seconds without any, or if it is cut.
+    def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
+        """Yield the body in chunks as they arrive; raise Unreachable if it is incomplete.
 
-        `silence` is asked again after each chunk.
+        So it is after `read_timeout()` seconds without data; `read_timeout` is called again after each chunk.
         """
 
     async def text(self, limit: int) -> str:
-        """Read the body, at most `limit` octets of it; raise Unreachable."""
+        """Read the body, at most `limit` octets; raise Unreachable."""
 
 
 class Transport(Protocol):
-    """A way to one API server."""
+    """A connection to one API server."""
 
-    server: str  # for sentences and labels: https://10.96.0.1:443
+    server: str  # for messages and labels: https://10.96.0.1:443
 
-    def get(self, path: str, query: Mapping[str, str]) -> AbstractAsyncContextManager[Answer]:
-        """Send GET with credentials as they are now; raise Unreachable.  Leaving the context ends the connection's use.
+    def get(self, path: str, query: Mapping[str, str]) -> AbstractAsyncContextManager[Response]:
+        """Send a GET with the current credentials; raise Unreachable.  The response is valid within the context.
 
-        An answer 401 has made the transport read its credentials anew before the next call.
+        Status 401 makes the transport reload its credentials before the next call.
         """
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""

@@ -1,10 +1,10 @@
-"""What the API server sends, decoded: one line of a watch, one page of a list, one Status.
+"""Decoder for the API server's responses: a line of a watch, a page of a list, a Status.
 
 Path: client.py (bytes) -> here -> reflector.py.
-Rule 1: an object is decoded straight into the few fields that DNS needs (msgspec; 44 times faster than models of the
-        whole API), one event at a time, so a list of any length is in memory once.
-Rule 2: an object that does not have the form of its kind is told apart from a line that is no event: the first is left
-        out and the watch goes on, the second means that this is not an API server's watch.
+Rule 1: an object is decoded directly into the few fields that DNS needs (msgspec; 44 times faster than models of the
+        whole API), one event at a time, so that a list is in memory only once.
+Rule 2: a malformed object is skipped and the watch continues; a line that is not an event means that the response is
+        not a watch of an API server.
 Source: Kubernetes API concepts, "Efficient detection of changes"; metav1.WatchEvent, metav1.Status.
 """
 
@@ -19,14 +19,14 @@ from hsdns.apiserver.resource import Resource
 from hsdns.cluster.objects import Object, ObjectMeta
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-# What decoding may raise; the last two are Python's own.
+# The exceptions of decoding; the last two are raised by Python itself.
 _FAULTS: Final = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 T = TypeVar("T")
 
 
-class NotAnEvent(ValueError):
-    """A line that is no watch event, or a body that is no list; the message says what it looks like."""
+class MalformedEvent(ValueError):
+    """A line that is not a watch event, or a body that is not a list; the message shows its beginning."""
 
 
 class StatusCause(msgspec.Struct, frozen=True, gc=False):
@@ -43,7 +43,7 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Status(msgspec.Struct, frozen=True, gc=False):
-    """metav1.Status: why something was refused."""
+    """metav1.Status: the reason for a refusal."""
 
     kind: str = ""
     code: int = 0
@@ -53,7 +53,7 @@ class Status(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_expired(self) -> bool:
-        """Whether the history that was asked for is gone, or the version is one that this server does not know yet."""
+        """Whether the requested history is gone, or the version is not known to this server yet."""
         causes = (self.details.causes or ()) if self.details is not None else ()
         return (
             self.code == 410
@@ -64,7 +64,7 @@ class Status(msgspec.Struct, frozen=True, gc=False):
 
 
 class Event(NamedTuple):
-    """A watch event.  `object` is None for bookmarks and errors, and where it has not the form of its kind."""
+    """A watch event; `object` is None for bookmarks, errors and malformed objects."""
 
     type: str
     object: Object | None
@@ -72,16 +72,16 @@ class Event(NamedTuple):
     key: tuple[str, str]  # namespace and name
     ends_initial: bool = False
     status: Status | None = None
-    fault: str = ""  # why the object could not be read
+    fault: str = ""  # why the object is malformed
 
 
 class Page(NamedTuple):
-    """A page of a list; `following` asks for the next one, "" after the last."""
+    """A page of a list; `following` is the continue token of the next one, "" after the last."""
 
     objects: list[Object]
     resource_version: str
     following: str
-    faults: list[tuple[tuple[str, str], str]]  # objects that could not be read: key and reason
+    faults: list[tuple[tuple[str, str], str]]  # malformed objects: key and reason
 
 
 class _Line(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -100,14 +100,14 @@ class _List(msgspec.Struct, Generic[T], frozen=True):
 
 
 class _AnyObject(msgspec.Struct, frozen=True):
-    """What all kinds have, for objects that are wrong further down."""
+    """The fields that all kinds share, to identify malformed objects."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
 @cache
 def _line_decoder(kind: type[Any]) -> msgspec.json.Decoder[_Line[Any]]:
-    form: Any = _Line[kind]  # type: ignore[valid-type] # mypy has no word for a type known at run time
+    form: Any = _Line[kind]  # type: ignore[valid-type] # a type known only at run time
     return msgspec.json.Decoder(form)
 
 
@@ -118,27 +118,27 @@ def _list_decoder(kind: type[Any]) -> msgspec.json.Decoder[_List[Any]]:
 
 
 def decode_event(line: bytes, resource: Resource) -> Event:
-    """Decode one line of a watch; raise NotAnEvent."""
+    """Decode one line of a watch; raise MalformedEvent."""
     try:
         found = _line_decoder(resource.type).decode(line)
     except _FAULTS as error:
-        return _decode_odd_event(line, str(error))
+        return _decode_other_event(line, str(error))
     kind = found.type
     if kind == "ERROR":
-        return _decode_odd_event(line, "")
+        return _decode_other_event(line, "")
     meta = found.object.metadata
     if kind == "BOOKMARK":
         ends = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
         return Event(kind, None, meta.resource_version, ("", ""), ends)
     if kind not in ("ADDED", "MODIFIED", "DELETED"):
-        raise NotAnEvent(f'an event of type "{kind[:40]}"')
+        raise MalformedEvent(f'an event of type "{kind[:40]}"')
     if not meta.name:
-        raise NotAnEvent("an object without a name")
+        raise MalformedEvent("an object without a name")
     return Event(kind, found.object, meta.resource_version, (meta.namespace, meta.name))
 
 
-def _decode_odd_event(line: bytes, fault: str) -> Event:
-    """Decode an error, or what can be read of an object that has not the form of its kind."""
+def _decode_other_event(line: bytes, fault: str) -> Event:
+    """Decode an ERROR event, or the metadata of a malformed object."""
     try:
         kind = _line_decoder(_AnyObject).decode(line).type
     except _FAULTS:
@@ -147,32 +147,32 @@ def _decode_odd_event(line: bytes, fault: str) -> Event:
         try:
             status = _line_decoder(Status).decode(line).object
         except _FAULTS as error:
-            raise NotAnEvent(f"an ERROR event that is no Status ({error})") from None
+            raise MalformedEvent(f"an ERROR event that is not a Status ({error})") from None
         return Event(kind, None, "", ("", ""), status=status)
     if kind not in ("ADDED", "MODIFIED", "DELETED"):
-        raise NotAnEvent(_shown(line))
+        raise MalformedEvent(_excerpt(line))
     meta = _line_decoder(_AnyObject).decode(line).object.metadata
     if not meta.name:
-        raise NotAnEvent("an object without a name")
+        raise MalformedEvent("an object without a name")
     return Event(kind, None, meta.resource_version, (meta.namespace, meta.name), fault=fault)
 
 
 def decode_page(body: bytes, resource: Resource) -> Page:
-    """Decode a page of a list; raise NotAnEvent."""
+    """Decode a page of a list; raise MalformedEvent."""
     try:
         found = _list_decoder(resource.type).decode(body)
     except _FAULTS:
-        return _decode_odd_page(body, resource)
+        return _decode_malformed_page(body, resource)
     meta = found.metadata
     return Page(found.items or [], meta.resource_version, meta.continue_, [])
 
 
-def _decode_odd_page(body: bytes, resource: Resource) -> Page:
-    """Decode a page object by object, so that one of a wrong form does not hide the others."""
+def _decode_malformed_page(body: bytes, resource: Resource) -> Page:
+    """Decode a page object by object, to skip only the malformed ones."""
     try:
         found = _list_decoder(msgspec.Raw).decode(body)
     except _FAULTS:
-        raise NotAnEvent(_shown(body)) from None
+        raise MalformedEvent(_excerpt(body)) from None
     decoder = msgspec.json.Decoder(resource.type)
     objects: list[Object] = []
     faults = []
@@ -183,22 +183,22 @@ def _decode_odd_page(body: bytes, resource: Resource) -> Page:
             try:
                 meta = msgspec.json.decode(item, type=_AnyObject).metadata
             except _FAULTS:
-                raise NotAnEvent(_shown(bytes(item))) from None
+                raise MalformedEvent(_excerpt(bytes(item))) from None
             faults.append(((meta.namespace, meta.name), str(error)))
     return Page(objects, found.metadata.resource_version, found.metadata.continue_, faults)
 
 
 def decode_status(text: str, code: int) -> Status:
-    """Decode the body of a refusal; where it is none (a proxy's HTML page), one with the first words of it."""
+    """Decode the body of a refusal; if it is no Status (a proxy's HTML page), make one of its first words."""
     try:
         status = msgspec.json.decode(text, type=Status)
     except _FAULTS:
         status = Status()
     if status.kind != "Status":
-        return Status("", code, "", _shown(text.encode()))
+        return Status("", code, "", _excerpt(text.encode()))
     return msgspec.structs.replace(status, code=code)
 
 
-def _shown(data: bytes) -> str:
+def _excerpt(data: bytes) -> str:
     words = " ".join(data[:400].decode("utf-8", "replace").split())
     return f'"{words[:120]}"' if words else "nothing"

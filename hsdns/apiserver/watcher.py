@@ -1,7 +1,7 @@
-"""The loop around a reflector: send what it asks for, feed it what comes, wait where it says so.
+"""Loop around a reflector: sends its requests, feeds it the responses, and pauses after failures.
 
-Path: sources/api_server.py runs one for each scope; transport.py carries.
-Rule 1: nothing that happens here ends the loop but being cancelled, or `gives_up`.
+Path: sources/api_server.py runs one for each scope; transport.py carries the requests.
+Rule 1: the loop ends only when cancelled, or when `gives_up` returns True.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Final
 
 from hsdns.apiserver.contact import Contact, labels_of
 from hsdns.apiserver.reflector import Purpose, Reflector
-from hsdns.apiserver.transport import Answer, Transport, Unreachable
+from hsdns.apiserver.transport import Response, Transport, Unreachable
 
-REFUSAL_LEN: Final = 4096  # octets of a refusal's body that are read
-LONGEST_RETRY_AFTER: Final = 120.0  # seconds; what a server asks for beyond that is not waited for
-LASTS: Final = 1.0  # seconds after which a watch that brings nothing counts as of use
+MAX_ERROR_LEN: Final = 4096  # octets to read of the body of a refusal
+MAX_RETRY_AFTER: Final = 120.0  # seconds; longer values of Retry-After are cut
+ESTABLISHED_AFTER: Final = 1.0  # seconds after which a watch without events counts as established
 log = logging.getLogger("hsdns.apiserver")
 
 
 class Watcher:
-    """Watches one scope for ever."""
+    """Watches one scope."""
 
     def __init__(
         self,
@@ -41,17 +41,17 @@ class Watcher:
         contact.add(reflector.scope)
 
     async def run(self) -> None:
-        """Watch until cancelled, or until `gives_up` says so after a failure."""
+        """Watch until cancelled, or until `gives_up` returns True after a failure."""
         reflector, contact = self._reflector, self._contact
         while True:
             try:
-                await self._ask()
+                await self._request()
             except Unreachable as error:
-                reflector.failed(str(error))
+                reflector.fail(str(error))
             except Exception:
-                log.exception("%s: an event could not be handled", reflector.scope)
-                reflector.distrust("distrust")
-                reflector.failed("an event could not be handled; the whole state is read again")
+                log.exception("%s: cannot handle an event", reflector.scope)
+                reflector.relist("distrust")
+                reflector.fail("cannot handle an event; relisting")
             contact.metrics.objects.set(len(reflector.known), self._labels)
             if not reflector.failure:
                 continue
@@ -62,40 +62,40 @@ class Watcher:
             contact.lost(reflector.scope, reflector, pause)
             await contact.wait(pause)
 
-    async def _ask(self) -> None:
-        """Send one request and take all of its answer; raise Unreachable where none came."""
+    async def _request(self) -> None:
+        """Send one request and process its response; raise Unreachable if there is none."""
         reflector, requests = self._reflector, self._contact.metrics.requests
-        ask = reflector.ask()
-        purpose = ask.purpose.value
+        request = reflector.next_request()
+        purpose = request.purpose.value
         try:
-            async with self._transport.get(ask.path, ask.query) as answer:
-                requests.inc((*self._labels, purpose, str(answer.status)))
-                if answer.status == 200:
-                    await self._take(answer, ask.purpose)
+            async with self._transport.get(request.path, request.query) as response:
+                requests.inc((*self._labels, purpose, str(response.status)))
+                if response.status == 200:
+                    await self._receive(response, request.purpose)
                     return
-                text = await answer.text(REFUSAL_LEN)
-                retry_after = _retry_after(answer.headers.get("Retry-After", ""))
-                reflector.refused(answer.status, text, retry_after)
+                text = await response.text(MAX_ERROR_LEN)
+                retry_after = _retry_after(response.headers.get("Retry-After", ""))
+                reflector.refuse(response.status, text, retry_after)
         except Unreachable:
             requests.inc((*self._labels, purpose, "none"))
             raise
 
-    async def _take(self, answer: Answer, purpose: Purpose) -> None:
+    async def _receive(self, response: Response, purpose: Purpose) -> None:
         reflector, contact, scope = self._reflector, self._contact, self._reflector.scope
-        reflector.opened(self._clock())
+        reflector.open(self._clock())
         contact.opened(scope)
         error = ""
-        was_synced = is_settled = False
-        # An idle watch brings nothing for a minute; that it lasts says enough.
-        later = asyncio.get_running_loop().call_later(LASTS, contact.settled, scope)
+        was_synced = is_established = False
+        # An idle watch sends nothing for a minute; that it lasts is sufficient.
+        later = asyncio.get_running_loop().call_later(ESTABLISHED_AFTER, contact.established, scope)
         try:
-            async for chunk in answer.chunks(lambda: reflector.silence):
-                contact.heard(scope)
-                if not reflector.feed(chunk):
+            async for chunk in response.chunks(lambda: reflector.read_timeout):
+                contact.received(scope)
+                if not reflector.receive_data(chunk):
                     break
-                if not is_settled and purpose is not Purpose.LIST:
-                    is_settled = True
-                    contact.settled(scope)
+                if not is_established and purpose is not Purpose.LIST:
+                    is_established = True
+                    contact.established(scope)
                 if reflector.synced and not was_synced:
                     was_synced = True
                     contact.metrics.objects.set(len(reflector.known), self._labels)
@@ -105,11 +105,11 @@ class Watcher:
             later.cancel()
             if purpose is not Purpose.LIST:
                 contact.closed(scope)
-        reflector.ended(self._clock(), error)
+        reflector.close(self._clock(), error)
         if purpose is Purpose.LIST and not reflector.failure:
-            contact.settled(scope)
+            contact.established(scope)
 
 
 def _retry_after(text: str) -> float:
-    """The seconds of a Retry-After header; the API server writes no dates."""
-    return min(float(text), LONGEST_RETRY_AFTER) if text.isdecimal() else 0.0
+    """Return the seconds of a Retry-After header; the API server sends no dates."""
+    return min(float(text), MAX_RETRY_AFTER) if text.isdecimal() else 0.0

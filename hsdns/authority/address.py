@@ -1,6 +1,6 @@
-"""Addresses of primaries and secondaries, as the Corefile writes them.
+"""Parser for the addresses of primaries and secondaries in the Corefile.
 
-Path: plugins/transfer.py and secondary.py read their arguments here.
+Path: plugins/transfer.py and secondary.py parse their arguments at setup.
 Source: CoreDNS 1.14.7 plugin/pkg/parse host.go HostPort.
 """
 
@@ -19,7 +19,7 @@ _WITH_PORT: Final = re.compile(r"([^:]+):([0-9]{1,5})")
 
 
 def read_endpoint(token: Token) -> Endpoint:
-    """Read `IP`, `IP:PORT` or `[IPV6]:PORT`; raise CorefileError.  The port is 53 where there is none."""
+    """Parse `IP`, `IP:PORT` or `[IPV6]:PORT`, with default port 53; raise CorefileError."""
     host, port = token.text, None
     match = _BRACKETED.fullmatch(host) or _WITH_PORT.fullmatch(host)
     if match is not None:
@@ -32,18 +32,18 @@ def read_endpoint(token: Token) -> Endpoint:
     if not address or not 0 < number <= 65535:
         raise CorefileError(
             token.position,
-            f'"{token.text}" is no IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300',
+            f'"{token.text}" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300',
         )
     return Endpoint(address, number)
 
 
 def endpoint_to_text(endpoint: Endpoint) -> str:
-    """The form that read_endpoint() reads, always with the port."""
+    """Format an endpoint for read_endpoint(), always with the port."""
     address, port = endpoint
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def is_from(client: Endpoint, addresses: list[str]) -> bool:
-    """Tell whether a client has one of some addresses; the scope of a link-local one does not count."""
+    """Whether a client has one of these addresses; the zone of a link-local address is ignored."""
     host = client.address.partition("%")[0]
     return any(host == address.partition("%")[0] for address in addresses)

@@ -1,8 +1,8 @@
-"""The reply of a zone, with what only the rest of the server knows.
+"""Replies from a zone, including the targets of aliases outside of it.
 
 Path: plugins/file.py, auto.py and secondary.py -> here -> lookup.py.
-Rule 1: what an alias leads to in the cluster is as `fresh` in the reply as it would be by itself, so no cache keeps it
-        past an event.
+Rule 1: what an alias leads to in the cluster is as `fresh` in the reply as by itself, so that no cache keeps it after
+        an event.
 Source: CoreDNS 1.14.7 plugin/file file.go.
 """
 
@@ -15,7 +15,7 @@ from hsdns.authority.lookup import Result, find
 from hsdns.authority.zone import Zone
 from hsdns.chain import Request
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Query, Reply, unwritten
+from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 
 Resolve = Callable[[Request], Awaitable[Reply]]  # Runtime.resolve
@@ -27,20 +27,15 @@ _RCODES: Final = {
 
 
 async def answer(zone: Zone, request: Request, resolve: Resolve) -> tuple[Reply, bool]:
-    """The reply to a question in a zone, and whether the name has no records, so that `fallthrough` may pass it on.
+    """Return the reply to a question in a zone, and whether the name has no records, for `fallthrough`.
 
-    What lies outside of the zone is asked of `resolve`, with the client's own EDNS.
+    Names outside of the zone are resolved with `resolve`, with the EDNS of the client.
     """
     query = request.query
     found = find(zone, query.qname, query.qtype, query.do)
     outside: Reply | None = None
     if found.target is not None:
-        if request.dependencies is not None:
-            request.dependencies.mark_uncacheable()  # the zone itself changes without telling
-        asked = Query.ask(
-            found.target, query.qtype, query_id=query.id, flags=query.flags, edns=query.edns
-        )
-        outside = await resolve(request.replace(query=asked, depth=request.depth + 1))
+        outside = await resolve(request.nested(found.target, query.qtype))
         found = found.with_target(zone, outside, query.do)
     if request.metadata is not None and found.wildcard is not None:
         wildcard = found.wildcard.to_text()
@@ -59,7 +54,7 @@ async def answer(zone: Zone, request: Request, resolve: Resolve) -> tuple[Reply,
 
 
 def longest(qname: Name, zones: Container[Name]) -> Name | None:
-    """The longest of the zones that holds a name."""
+    """Return the longest zone that contains a name, None if there is none."""
     for suffix in qname.ancestors():
         zone = Name(suffix)
         if zone in zones:

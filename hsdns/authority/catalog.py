@@ -1,8 +1,8 @@
-"""Catalog zones: a zone whose records list other zones (RFC 9432).
+"""Parser for catalog zones, whose records list other zones (RFC 9432).
 
-Path: plugins/secondary.py reads each transfer of a zone that its directive calls a catalog.
+Path: plugins/secondary.py parses each transfer of a zone that its directive calls a catalog.
 Source: RFC 9432; CoreDNS 1.14.7 plugin/pkg/catalog.
-Rule 1: a catalog that breaks a rule of RFC 9432 section 5.1 is refused as a whole, so what it listed before stays.
+Rule 1: a catalog that violates RFC 9432 section 5.1 is rejected as a whole; the previous one stays in use.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ VERSION: Final = b"2"
 
 
 class CatalogError(ValueError):
-    """A sentence that says which rule a catalog breaks."""
+    """A violation of RFC 9432, as a sentence for the operator."""
 
 
 class Member(NamedTuple):
-    """A zone that a catalog lists; `label` is unique to it, `new_owner` the catalog that it moves to."""
+    """A zone in a catalog; `label` is its unique ID, `new_owner` the catalog that it moves to (coo)."""
 
     label: bytes
     zone: Name
@@ -30,7 +30,7 @@ class Member(NamedTuple):
 
 
 def read_catalog(origin: Name, records: Iterable[RR]) -> tuple[Member, ...]:
-    """The members of a catalog, sorted by label; raise CatalogError."""
+    """Return the members of a catalog, sorted by label; raise CatalogError."""
     shown = origin.to_text()
     types: set[int] = set()
     versions: list[bytes] = []
@@ -54,7 +54,9 @@ def read_catalog(origin: Name, records: Iterable[RR]) -> tuple[Member, ...]:
         raise CatalogError(f"catalog {shown} needs a SOA and an NS record")
     if versions != [VERSION]:
         found = ", ".join(version.decode(errors="replace") for version in versions) or "none"
-        raise CatalogError(f"catalog {shown} must say version 2 once, found {found}")
+        raise CatalogError(
+            f"catalog {shown} must have exactly one version record, with 2, found {found}"
+        )
     return _members(shown, zones, new_owners)
 
 
@@ -77,7 +79,7 @@ def _members(
 
 
 def _text(rdata: bytes) -> bytes:
-    """The strings of a TXT record as one."""
+    """Join the strings of a TXT record."""
     found, at = b"", 0
     while at < len(rdata):
         found += rdata[at + 1 : at + 1 + rdata[at]]

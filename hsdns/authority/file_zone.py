@@ -1,9 +1,9 @@
-"""A zone of a master file that is read again when it changes.
+"""A zone of a master file that is reloaded when it changes.
 
-Path: plugins/file.py and auto.py keep one for each zone.
-Rule 1: what was served stays while the file cannot be read or has a fault, which is logged each time.
-Rule 2: a change is a new serial, or with `by_mtime` a new time of the file; either way the whole zone changes at once.
-Rule 3: files are read in a thread; what was read is put to use on the loop.
+Path: plugins/file.py and auto.py have one for each zone.
+Rule 1: while the file is unreadable or invalid, the previous version is served; each attempt logs the error.
+Rule 2: a change is a new serial or, with `by_mtime`, a new modification time; the whole zone is replaced at once.
+Rule 3: files are read in a thread; the zone is replaced on the loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hsdns.wire.name import Name
 
 
 class FileZone:
-    """One zone of one file; `current` is None until it has been read."""
+    """A zone of a file; `current` is None until it has been loaded."""
 
     def __init__(
         self, origin: Name, path: str, log: logging.Logger, *, by_mtime: bool = False
@@ -33,25 +33,25 @@ class FileZone:
         self._log = log
 
     def load(self) -> None:
-        """Read the file for the first time; raise OSError or ZoneError."""
+        """Load the file for the first time; raise OSError or ZoneError."""
         found = self._read()
         if found is not None:
             self.current, self._mtime_ns = found
 
     async def watch(self, seconds: float, changed: Callable[[Name], None]) -> None:
-        """Look at the file every so many seconds; `changed` hears of each new version."""
+        """Check the file every `seconds`, until cancelled; call `changed` for each new version."""
         while True:
             await sleep(seconds)
-            if await self.look():
+            if await self.reload():
                 changed(self.origin)
 
-    async def look(self) -> bool:
-        """Read the file where it is new, and tell whether it was; log why it could not be read."""
+    async def reload(self) -> bool:
+        """Load the file if it has changed, and return whether it was loaded; log errors."""
         try:
             found = await asyncio.to_thread(self._read)
         except (OSError, ZoneError) as error:
             self._log.error(
-                "plugin/file: zone %s: %s; it is served as before",
+                "plugin/file: zone %s: %s; still serving the previous version",
                 self.origin.to_text(),
                 describe(error),
             )
@@ -68,7 +68,7 @@ class FileZone:
         return True
 
     def _read(self) -> tuple[Zone, int] | None:
-        """The zone and the time of its file; None where neither is new."""
+        """Return the zone and the modification time of its file; None if unchanged."""
         mtime_ns = os.stat(self.path).st_mtime_ns
         if self.by_mtime and mtime_ns == self._mtime_ns:
             return None
@@ -80,7 +80,7 @@ class FileZone:
 
 
 def describe(error: OSError | ZoneError) -> str:
-    """What is wrong with a file, for the operator."""
+    """Return the message of an error in a file."""
     if isinstance(error, OSError):
         return f"cannot read {error.filename}: {error.strerror}"
     return str(error)

@@ -1,10 +1,9 @@
-"""Zones from a primary: its serial, and all of its records (AXFR, RFC 5936).
+"""Zone transfer from a primary (AXFR, RFC 5936), and the query for its serial.
 
-Path: secondary_zone.py asks; what comes is a Zone.
+Path: secondary_zone.py calls it and gets a Zone.
 Source: CoreDNS 1.14.7 plugin/file secondary.go, miekg/dns xfr.go.
-Rule 1: both go over TCP; a message must come within TIMEOUT of the one before it.
-Rule 2: a transfer counts only whole: it begins and ends with the same SOA record.  Records outside of the zone are
-        left out.
+Rule 1: both use TCP; each message must arrive within TIMEOUT of the previous one.
+Rule 2: a transfer is complete if it begins and ends with the same SOA record.  Records outside of the zone are ignored.
 """
 
 from __future__ import annotations
@@ -29,31 +28,31 @@ from hsdns.wire.message import RR, Query
 from hsdns.wire.name import Name
 
 TIMEOUT: Final = 2.0  # seconds to connect, and for each message (miekg/dns)
-MAX_RECORDS: Final = 10_000_000  # a primary that never ends is cut off
+MAX_RECORDS: Final = 10_000_000  # limit for a primary that never stops sending
 
 
 class TransferError(Exception):
-    """A sentence about a primary that gave no zone; it begins with its address."""
+    """A primary did not provide the zone; the message begins with its address."""
 
 
 async def primary_serial(origin: Name, primary: Endpoint) -> int:
-    """The serial that a primary has of a zone; raise TransferError."""
-    async with _asking(primary, Query.ask(origin, RRType.SOA)) as messages:
+    """Return a primary's serial of a zone; raise TransferError."""
+    async with _querying(primary, Query.ask(origin, RRType.SOA)) as messages:
         async for rcode, answer in messages:
             for record in answer:
                 if record.rrtype == RRType.SOA:
                     return serial_of(record)
-            raise TransferError(f"it answers {rcode_to_text(rcode)} without a SOA record")
-    raise TransferError(f"{endpoint_to_text(primary)} gave no answer")
+            raise TransferError(f"it replied {rcode_to_text(rcode)} without a SOA record")
+    raise TransferError(f"{endpoint_to_text(primary)} sent no reply")
 
 
 async def fetch_zone(origin: Name, primary: Endpoint) -> tuple[Zone, tuple[RR, ...]]:
-    """A zone from a primary, and the records that came; raise TransferError."""
+    """Transfer a zone from a primary; return it and its records; raise TransferError."""
     records: list[RR] = []
-    async with _asking(primary, Query.ask(origin, RRType.AXFR, flags=0)) as messages:
+    async with _querying(primary, Query.ask(origin, RRType.AXFR, flags=0)) as messages:
         async for rcode, answer in messages:
             if rcode != Rcode.NOERROR:
-                raise TransferError(f"it answers {rcode_to_text(rcode)}")
+                raise TransferError(f"it replied {rcode_to_text(rcode)}")
             records += answer
             if not records or records[0].rrtype != RRType.SOA:
                 raise TransferError("its transfer does not begin with a SOA record")
@@ -72,10 +71,10 @@ async def fetch_zone(origin: Name, primary: Endpoint) -> tuple[Zone, tuple[RR, .
 
 
 @asynccontextmanager
-async def _asking(
+async def _querying(
     primary: Endpoint, query: Query
 ) -> AsyncIterator[AsyncIterator[tuple[int, list[RR]]]]:
-    """Connect and ask; all that goes wrong becomes a TransferError with the primary's address."""
+    """Connect and send the query; raise TransferError with the primary's address for any error."""
     where = endpoint_to_text(primary)
     writer: asyncio.StreamWriter | None = None
     try:
@@ -85,7 +84,7 @@ async def _asking(
         writer.write(frame(encode_query(query, query_id)))
         yield _messages(reader, query_id)
     except TimeoutError:
-        raise TransferError(f"{where} did not answer within {TIMEOUT:g}s") from None
+        raise TransferError(f"{where} did not reply within {TIMEOUT:g}s") from None
     except asyncio.IncompleteReadError:
         raise TransferError(f"{where} closed the connection before the end") from None
     except OSError as error:
@@ -100,7 +99,7 @@ async def _asking(
 async def _messages(
     reader: asyncio.StreamReader, query_id: int
 ) -> AsyncIterator[tuple[int, list[RR]]]:
-    """Rcode and answer of each message; the reader of names and rare types is dnspython's."""
+    """Yield rcode and answer section of each message, decoded by dnspython."""
     while True:
         async with asyncio.timeout(TIMEOUT):
             length = int.from_bytes(await reader.readexactly(2), "big")
@@ -108,9 +107,9 @@ async def _messages(
         try:
             message = dns.message.from_wire(wire, one_rr_per_rrset=True)
         except (dns.exception.DNSException, ValueError) as error:
-            raise TransferError(f"it sent what cannot be read: {error}") from None
+            raise TransferError(f"it sent a malformed message: {error}") from None
         if message.id != query_id or not message.flags & dns.flags.QR:
-            raise TransferError("it answered something else than was asked")
+            raise TransferError("its reply has another question than the query")
         yield (
             int(message.rcode()),
             [to_rr(rrset.name, rrset.ttl, rdata) for rrset in message.answer for rdata in rrset],

@@ -1,11 +1,11 @@
-"""The answer that follows from a zone (RFC 1034 section 4.3.2, RFC 4592, RFC 6672, RFC 4035 section 3.1).
+"""Lookup of a question in a zone (RFC 1034 section 4.3.2, RFC 4592, RFC 6672, RFC 4035 section 3.1).
 
-Path: answering.py asks find(); where a name leads out of the zone it looks that up and gives it to Found.with_target().
-Source: CoreDNS 1.14.7 plugin/file lookup.go: which sections hold what.
-Rule 1: the walk goes from the apex down, so a delegation or a DNAME hides what stands below it.
-Rule 2: positive answers carry the zone's NS records in Authority, negative ones the SOA; referrals are not AA.
-Rule 3: an alias is followed within the zone as long as the target has records; everything else is asked outside,
-        where a wildcard of this very zone is found too.
+Path: answering.py calls find(), resolves a target outside of the zone, and passes it to Found.with_target().
+Source: CoreDNS 1.14.7 plugin/file lookup.go, for the records in each section.
+Rule 1: the lookup starts at the apex, so that a delegation or a DNAME hides the names below it.
+Rule 2: positive answers have the zone's NS records in the authority section, negative ones the SOA; referrals lack AA.
+Rule 3: an alias is followed within the zone as long as its target has records; otherwise the target is resolved by the
+        whole server, which also finds a wildcard of this zone.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import read_name
 
-MAX_ALIASES: Final = 9  # in a row, within the zone
+MAX_ALIASES: Final = 9  # length of a chain within the zone
 _ADDRESSES: Final = (RRType.A, RRType.AAAA)
-# Where the name stands in RDATA that has Additional processing.
+# Offset of the name in RDATA of the types with additional section processing.
 _TARGET_AT: Final = {RRType.SRV: 6, RRType.MX: 2, RRType.SVCB: 2, RRType.HTTPS: 2}
 
 
 class Result(Enum):
-    """What became of a question."""
+    """Kinds of results."""
 
     SUCCESS = "success"
     NODATA = "nodata"
@@ -35,11 +35,11 @@ class Result(Enum):
     NXDOMAIN = "nxdomain"
     DELEGATION = "delegation"
     SERVFAIL = "servfail"
-    TOO_LONG = "too long"  # what a DNAME makes of the name
+    TOO_LONG = "too long"  # the name after DNAME substitution
 
 
 class Found(NamedTuple):
-    """An answer; where `target` is set, the rest of it has to be asked for outside."""
+    """An answer; if `target` is set, the target of its alias is still to be resolved."""
 
     result: Result
     answer: tuple[RR, ...] = ()
@@ -49,7 +49,7 @@ class Found(NamedTuple):
     wildcard: Name | None = None  # the source of synthesis
 
     def with_target(self, zone: Zone, reply: Reply, do: bool) -> Found:
-        """The whole answer, given what was said about the target."""
+        """Return the complete answer, given the reply for the target."""
         answer = (*self.answer, *reply.answer)
         if reply.rcode == Rcode.NXDOMAIN:
             result = Result.NXDOMAIN
@@ -71,7 +71,7 @@ class Found(NamedTuple):
 
 
 def find(zone: Zone, qname: Name, qtype: int, do: bool) -> Found:
-    """Look up a name at or below the zone's apex; with `do` signatures and NSEC records come along."""
+    """Look up a name at or below the apex; with `do` add signatures and NSEC records."""
     qname = qname.lowered()
     suffixes = qname.ancestors()
     suffixes = suffixes[len(suffixes) - len(zone.origin.ancestors()) :: -1]
@@ -97,7 +97,7 @@ def find(zone: Zone, qname: Name, qtype: int, do: bool) -> Found:
 
 
 def _exact(zone: Zone, node: Node, qname: Name, qtype: int, do: bool) -> Found:
-    """The name has records."""
+    """Answer for a name with records."""
     if qname == zone.origin:
         if qtype == RRType.SOA:
             return Found(Result.SUCCESS, zone.soa_set(do), zone.ns_set(do))
@@ -114,7 +114,7 @@ def _exact(zone: Zone, node: Node, qname: Name, qtype: int, do: bool) -> Found:
 
 
 def _missing(zone: Zone, qname: Name, qtype: int, encloser: Name, do: bool) -> Found:
-    """The name does not exist: a wildcard at the closest encloser, or nothing."""
+    """Answer for a name that does not exist: from a wildcard at the closest encloser, or negative."""
     star = b"\1*" + encloser.lower
     if not zone.exists(star):
         authority = zone.soa_set(do) + _denial(zone, qname, do)
@@ -145,7 +145,7 @@ def _missing(zone: Zone, qname: Name, qtype: int, encloser: Name, do: bool) -> F
 
 
 def _redirected(zone: Zone, qname: Name, qtype: int, node: Node, do: bool) -> Found:
-    """The name stands below a DNAME: it, and the CNAME that it means for this name (RFC 6672 section 3.1)."""
+    """Answer for a name below a DNAME: the DNAME and the CNAME synthesized from it (RFC 6672 section 3.1)."""
     dname = node.records[RRType.DNAME][0]
     answer = (dname, *(node.signatures.get(RRType.DNAME, ()) if do else ()))
     wire = qname.wire[: len(qname.wire) - len(node.owner.wire)] + dname.rdata
@@ -161,7 +161,7 @@ def _redirected(zone: Zone, qname: Name, qtype: int, node: Node, do: bool) -> Fo
 
 
 def _followed(zone: Zone, alias: tuple[RR, ...], qtype: int, do: bool) -> Found:
-    """What a CNAME leads to, as far as the zone itself says."""
+    """Follow a CNAME within the zone."""
     answer, seen = alias, {alias[0].owner}
     while True:
         target = Name(alias[0].rdata)
@@ -182,7 +182,7 @@ def _followed(zone: Zone, alias: tuple[RR, ...], qtype: int, do: bool) -> Found:
         alias = node.rrset(RRType.CNAME, do)
         answer += alias
     if qtype == RRType.NS and len(seen) == 1:
-        # CoreDNS asks for a target's NS anew, and hears that there are none, or a further alias.
+        # CoreDNS resolves a target's NS separately, and finds none or a further alias.
         return Found(Result.NODATA, answer, zone.soa_set(do))
     answer += node.rrset(qtype, do)
     return Found(Result.SUCCESS, answer, zone.ns_set(do), _additional(zone, answer, do))
@@ -199,7 +199,7 @@ def _referral_above(zone: Zone, name: Name, qtype: int, do: bool) -> Found | Non
 
 
 def _referral(zone: Zone, node: Node, qname: Name, qtype: int, do: bool) -> Found | None:
-    """The name servers of a delegated name; DS at the cut is the parent's to answer (RFC 4035 section 3.1.4.1)."""
+    """Return the referral of a delegated name, if any; the parent answers DS itself (RFC 4035 section 3.1.4.1)."""
     servers = node.records.get(RRType.NS)
     if servers is None or node.owner == zone.origin:
         return None
@@ -212,7 +212,7 @@ def _referral(zone: Zone, node: Node, qname: Name, qtype: int, do: bool) -> Foun
 
 
 def _glue(zone: Zone, servers: Iterable[RR], do: bool) -> tuple[RR, ...]:
-    """Addresses of name servers that are named below the name that they serve."""
+    """Return the addresses of name servers below the name that they serve."""
     found: list[RR] = []
     for record in servers:
         if record.rrtype == RRType.NS:
@@ -223,7 +223,7 @@ def _glue(zone: Zone, servers: Iterable[RR], do: bool) -> tuple[RR, ...]:
 
 
 def _additional(zone: Zone, answer: Iterable[RR], do: bool) -> tuple[RR, ...]:
-    """Addresses that the zone has of the names in an answer."""
+    """Return the zone's addresses for the names in an answer."""
     found: list[RR] = []
     for record in answer:
         at = _TARGET_AT.get(record.rrtype)
@@ -242,7 +242,7 @@ def _addresses(zone: Zone, name: Name, do: bool) -> list[RR]:
 
 
 def _denial(zone: Zone, name: Name, do: bool) -> tuple[RR, ...]:
-    """The NSEC record that says that there is no such name, where the zone is signed."""
+    """Return the NSEC record that proves that the name does not exist, if the zone is signed."""
     node = zone.covering_nsec(name) if do else None
     return node.rrset(RRType.NSEC, do) if node is not None else ()
 

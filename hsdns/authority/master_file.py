@@ -1,8 +1,8 @@
-"""Master files (RFC 1035 section 5): text to records, by dnspython.
+"""Parser for master files (RFC 1035 section 5), on dnspython.
 
-Path: file_zone.py and plugins/auto.py read files here -> zone.py.
-Rule 1: $INCLUDE, $ORIGIN, $TTL and $GENERATE are understood; records outside of the zone are left out.
-Rule 2: reading stops at a SOA record with the serial that is being served, so looking often is cheap.
+Path: file_zone.py and plugins/auto.py read files -> zone.py.
+Rule 1: $INCLUDE, $ORIGIN, $TTL and $GENERATE are supported; records outside of the zone are ignored.
+Rule 2: parsing stops at a SOA record with the serial that is already served, so that frequent checks are cheap.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from hsdns.wire.name import Name
 
 
 class SameSerial(Exception):
-    """The file has the serial that is being served."""
+    """The file has the serial that is already served."""
 
 
 def read_zone(path: str, origin: Name, served: int | None = None) -> Zone:
-    """Read a zone; raise OSError, ZoneError, or SameSerial where its serial is `served`."""
+    """Read a zone; raise OSError, ZoneError, or SameSerial if its serial is `served`."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         collector = _Collector(origin, served)
         tokenizer = _Tokenizer(file, path)
@@ -47,16 +47,16 @@ def read_zone(path: str, origin: Name, served: int | None = None) -> Zone:
 
 
 def to_rr(owner: dns.name.Name, ttl: int, rdata: dns.rdata.Rdata) -> RR:
-    """A record of dnspython's as one of ours."""
+    """Convert a record of dnspython."""
     wire = rdata.to_wire()
-    assert wire is not None, "only with a file to write to"
+    assert wire is not None, "None only if a file is given"
     return RR(
         Name(owner.to_wire() or b"\0"), int(rdata.rdtype), ttl, bytes(wire), int(rdata.rdclass)
     )
 
 
 class _Tokenizer(dns.tokenizer.Tokenizer):
-    """Says in which line the last word began; dnspython's own has looked at its end, and so is often in the next."""
+    """Reports the line in which the last token began; dnspython reports that of its end, which is often the next."""
 
     _line = 1
 
@@ -72,7 +72,7 @@ class _Tokenizer(dns.tokenizer.Tokenizer):
 
 
 class _Origin(dns.transaction.TransactionManager):
-    """Tells the reader which zone it reads."""
+    """Tells dnspython the zone's origin and class."""
 
     def __init__(self, origin: Name) -> None:
         self.origin = dns.name.from_text(origin.to_text())
@@ -85,7 +85,7 @@ class _Origin(dns.transaction.TransactionManager):
 
 
 class _Collector(dns.transaction.Transaction):
-    """Takes records one by one as they stand in the file, where dnspython's own would make sets of them."""
+    """Collects records one by one in file order, not in sets as dnspython's own transactions."""
 
     def __init__(self, origin: Name, served: int | None) -> None:
         super().__init__(_Origin(origin), True, False)
@@ -93,14 +93,14 @@ class _Collector(dns.transaction.Transaction):
         self._served = served
 
     def add(self, *args: Any) -> None:
-        """Take `owner, ttl, rdata`."""
+        """Store the record of the arguments `owner, ttl, rdata`."""
         record = to_rr(*args)
         self.found.append(record)
         if record.rrtype == RRType.SOA and serial_of(record) == self._served:
             raise SameSerial
 
     def check_put_rdataset(self, check: Callable[..., None]) -> None:
-        """Allow what CoreDNS allows, a CNAME beside other records too."""
+        """Allow all combinations, as CoreDNS does, such as a CNAME beside other records."""
 
     def _set_origin(self, origin: dns.name.Name) -> None:
-        """Nothing is relative here."""
+        """Ignore it: all names are absolute."""

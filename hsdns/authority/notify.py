@@ -1,7 +1,7 @@
-"""NOTIFY: tell secondaries that a zone has changed (RFC 1996).
+"""NOTIFY messages to secondaries (RFC 1996).
 
 Path: plugins/transfer.py sends one to each secondary, at the start and when a zone changes.
-Source: CoreDNS 1.14.7 plugin/transfer notify.go: three attempts over UDP, NOERROR ends them.
+Source: CoreDNS 1.14.7 plugin/transfer notify.go: up to three attempts over UDP, until the reply is NOERROR.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from hsdns.wire.message import AA, Query
 from hsdns.wire.name import Name
 
 ATTEMPTS: Final = 3
-TIMEOUT: Final = 2.0  # seconds for each
+TIMEOUT: Final = 2.0  # seconds for each attempt
 
 
 async def send_notify(zone: Name, target: Endpoint, source: str | None = None) -> str | None:
-    """Send a NOTIFY; return None once it is accepted, else a sentence that says why it was not."""
+    """Send a NOTIFY; return None if it was accepted, else an error message."""
     query = Query.ask(zone, RRType.SOA, flags=Opcode.NOTIFY << 11 | AA)
     reason = ""
     for _ in range(ATTEMPTS):
@@ -40,7 +40,7 @@ async def send_notify(zone: Name, target: Endpoint, source: str | None = None) -
                 wire = await connection.ask(encode_query(query, secrets.randbits(16)))
             reply = decode_reply(wire, query)
         except TimeoutError:
-            reason = f"it did not answer within {TIMEOUT:g}s"
+            reason = f"it did not reply within {TIMEOUT:g}s"
         except OSError as error:
             reason = f"it {describe(error)}"
         except BadReply as error:
@@ -48,7 +48,7 @@ async def send_notify(zone: Name, target: Endpoint, source: str | None = None) -
         else:
             if reply.rcode == Rcode.NOERROR:
                 return None
-            reason = f"it answered {rcode_to_text(reply.rcode)}"
+            reason = f"it replied {rcode_to_text(reply.rcode)}"
         finally:
             if connection is not None:
                 connection.close()

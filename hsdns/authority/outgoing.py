@@ -1,32 +1,37 @@
-"""Zones to secondaries: the records of a transfer in batches, one for each message (RFC 5936 section 2.2).
+"""Zone transfer to a secondary: the records in batches, one for each message (RFC 5936 section 2.2).
 
-Path: plugins/transfer.py answers AXFR and IXFR with it; server/tcp.py takes the batches as the client reads them.
-Rule 1: a batch is cut by its uncompressed length, so that its message always fits and names can be pointed to.
+Path: plugins/transfer.py answers AXFR and IXFR; server/tcp.py consumes the batches as the client reads them.
+Rule 1: batches are limited by their uncompressed length, so that every message fits and names can be compressed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from hsdns.chain import Transfer
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Query
 from hsdns.wire.name import after_name
 
-BATCH_LEN: Final = 16_384  # octets; pointers reach no farther (RFC 1035 section 4.1.4)
-MAX_RECORD_LEN: Final = (
-    65_535 - 12 - 259 - 1024
-)  # what a message holds beside header, question, OPT and TSIG
+BATCH_LEN: Final = 16_384  # octets; the range of compression pointers (RFC 1035 section 4.1.4)
+# The space in a message beside header, question, OPT and TSIG.
+MAX_RECORD_LEN: Final = 65_535 - 12 - 259 - 1024
 _FIXED_LEN: Final = 10  # type, class, TTL, length
 
 
+class ZoneTransfer(NamedTuple):
+    """All of a zone at one moment: its SOA record, and the records between that and its repetition at the end."""
+
+    soa: RR
+    records: Iterator[RR]
+
+
 class TooLong(Exception):
-    """A record that no message holds."""
+    """A record that does not fit into a message."""
 
 
-def batches(transfer: Transfer) -> Iterator[tuple[RR, ...]]:
-    """The answer sections of a full transfer: the SOA record, everything else, and the SOA record again."""
+def batches(transfer: ZoneTransfer) -> Iterator[tuple[RR, ...]]:
+    """Yield the answer sections of a full transfer: the SOA record, all other records, and the SOA record again."""
     batch, length = [transfer.soa], _length(transfer.soa)
     for record in transfer.records:
         size = _length(record)
@@ -40,8 +45,8 @@ def batches(transfer: Transfer) -> Iterator[tuple[RR, ...]]:
     yield (*batch, transfer.soa)
 
 
-def asked_serial(query: Query) -> int | None:
-    """The serial in the authority section of an IXFR query (RFC 1995 section 3); None where there is none."""
+def client_serial(query: Query) -> int | None:
+    """Return the serial in the authority section of an IXFR query (RFC 1995 section 3); None if there is none."""
     wire = query.whole
     if not wire or wire[6:8] != b"\0\0" or wire[8:10] != b"\0\1":
         return None

@@ -1,11 +1,11 @@
-"""A zone of a primary, kept up to date by its SOA record's times (RFC 1034 section 4.3.5, RFC 1996).
+"""A zone of a primary, refreshed according to its SOA record (RFC 1034 section 4.3.5, RFC 1996).
 
-Path: plugins/secondary.py keeps one for each zone.
+Path: plugins/secondary.py has one for each zone.
 Source: CoreDNS 1.14.7 plugin/secondary setup.go, plugin/file secondary.go: the pauses and their jitter.
-Rule 1: until the first transfer there is no zone; it is tried again after 0.25 s, then twice as long, at most 10 s.
-Rule 2: then the serial is asked for every `refresh`; where that fails, every `retry`; once no primary has answered for
+Rule 1: the first transfer is retried after 0.25 s, then after twice the pause each time, at most 10 s.
+Rule 2: afterwards the serial is queried every `refresh`, or `retry` after a failure; if no primary has replied for
         `expire`, the zone is no longer served.
-Rule 3: primaries are asked in the order of the Corefile, until one answers.
+Rule 3: primaries are tried in the order of the Corefile, until one replies.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 
 FIRST_PAUSE: Final = 0.25  # seconds
-LONGEST_PAUSE: Final = 10.0
+MAX_PAUSE: Final = 10.0
 REFRESH_JITTER: Final = 5.0
 RETRY_JITTER: Final = 2.0
 
 
 class SecondaryZone:
-    """One zone of one set of primaries.
+    """A zone and its primaries.
 
-    `accept` sees the records of each transfer and may refuse it with TransferError; `changed` hears of each version.
+    `accept` is called with the records of each transfer, and may reject it with TransferError.
     """
 
     def __init__(
@@ -47,38 +47,38 @@ class SecondaryZone:
         self.primaries = tuple(primaries)
         self.current: Zone | None = None
         self._accept = accept
-        self._confirmed = 0.0  # when a primary last said that this is the newest version
+        self._confirmed = 0.0  # when a primary last confirmed that this is the latest version
         self._is_failing = False
         self._log = log
         self._refreshing = asyncio.Lock()
-        self._wanted = False
+        self._is_requested = False
 
     def is_expired(self, now: float) -> bool:
-        """Whether the zone is too old to be served."""
+        """Whether the zone has expired and must not be served."""
         if self.current is None or not self._is_failing:
             return False
         return now - self._confirmed >= timers_of(self.current.soa)[2]
 
     def take_over(self, other: SecondaryZone) -> None:
-        """Go on with what another one has, until the first transfer."""
+        """Copy the state of another one, to serve it until the first transfer."""
         self.current, self._confirmed = other.current, other._confirmed
         self._is_failing = other._is_failing
 
-    async def keep(
+    async def run(
         self, clock: Callable[[], float], random: Random, changed: Callable[[Name], None]
     ) -> None:
-        """Fetch the zone and keep it up to date, for ever."""
+        """Transfer the zone and refresh it, until cancelled; call `changed` for each new version."""
         pause = FIRST_PAUSE
-        if self.current is not None:  # taken over
+        if self.current is not None:  # copied by take_over()
             await self.refresh(clock, changed)
         while self.current is None and not await self._first(clock, changed):
             self._log.warning(
-                "plugin/secondary: zone %s: no primary gave it; next try in %gs",
+                "plugin/secondary: zone %s: transfer from all primaries failed; retrying in %gs",
                 self.origin.to_text(),
                 pause,
             )
             await sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE)
         while True:
             assert self.current is not None, "transferred"
             refresh, retry, _ = timers_of(self.current.soa)
@@ -93,16 +93,16 @@ class SecondaryZone:
             return await self._transfer(clock, changed)
 
     async def refresh(self, clock: Callable[[], float], changed: Callable[[Name], None]) -> None:
-        """Ask for the serial, and transfer the zone if it is newer; what goes wrong is logged.
+        """Query the serial, and transfer the zone if it is newer; log errors.
 
-        Called while that is going on, it only has it done once more, however often.
+        Any number of calls during a refresh cause one more.
         """
-        self._wanted = True
+        self._is_requested = True
         if self._refreshing.locked():
             return
         async with self._refreshing:
-            while self._wanted:
-                self._wanted = False
+            while self._is_requested:
+                self._is_requested = False
                 await self._check(clock, changed)
 
     async def _check(self, clock: Callable[[], float], changed: Callable[[Name], None]) -> None:

@@ -1,8 +1,8 @@
-"""Zone names from file names: the REGEXP and ORIGIN_TEMPLATE of `auto`.
+"""Zone names from file names: REGEXP and ORIGIN_TEMPLATE of `auto`.
 
-Path: plugins/auto.py reads its directive with it, and asks it about each file.
+Path: plugins/auto.py makes it at setup and calls it for each file.
 Source: CoreDNS 1.14.7 plugin/auto regexp.go and walk.go; Go regexp.Expand.
-Rule 1: the expression is Go's (RE2) and runs in linear time; it is not anchored.
+Rule 1: the pattern is Go's (RE2, linear time) and not anchored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _REFERENCE: Final = re.compile(r"\$?\{(\w+)\}|\$(\w+)|\$\$")
 
 
 class OriginTemplate:
-    """An expression for file names and the name of the zone in each; raise ValueError."""
+    """A pattern for file names and a template for their zones; raises ValueError if invalid."""
 
     def __init__(self, regexp: str = DEFAULT_REGEXP, template: str = DEFAULT_TEMPLATE) -> None:
         self._regexp = compile_pattern(regexp)
@@ -28,7 +28,7 @@ class OriginTemplate:
         self._template = template
 
     def origin(self, file_name: str) -> Name | None:
-        """The zone of a file, in lower case; None where its name is another one or names no zone."""
+        """Return the zone of a file in lower case; None if the file name does not match or gives no valid name."""
         match = self._regexp.search(file_name)
         if match is None:
             return None

@@ -1,7 +1,7 @@
-"""Words of the command line to one call, its answer printed, an exit status.
+"""Command line: runs a subcommand, or CoreDNS's own command line without one, and returns the exit status.
 
 Path: argv -> main() -> a subcommand's module, or cli/coredns.py for CoreDNS's own flags.
-Rule 1: no logic here; a subcommand imports what it needs when it runs.
+Rule 1: no logic here; each subcommand imports its dependencies when it runs.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     run: Callable[[list[str]], int] = import_module(f"hsdns.cli.{name}").run
     try:
         return run(words)
-    except (
-        BrokenPipeError
-    ):  # as with `hsdns -h | head -1`; a server that runs sees to its own lines
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
+    except BrokenPipeError:  # as with `hsdns -h | head -1`; a running server handles it itself
+        # At exit Python flushes standard output, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 

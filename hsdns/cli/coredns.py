@@ -1,7 +1,7 @@
-"""The command line that CoreDNS has, so that a Deployment's `args` work unchanged.
+"""CoreDNS's command line: the same flags, so that a Deployment's `args` work unchanged.
 
 Path: argv -> here -> server/lifecycle.py.
-Source: CoreDNS 1.14.7 coremain/run.go.  `-validate` is our own: it sets everything up and starts nothing.
+Source: CoreDNS 1.14.7 coremain/run.go.  `-validate`, `-v` and `-workers` are additions of hsdns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hsdns.cli import SUBCOMMANDS
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 
 PEER_VERSION: Final = "1.14.7"
-# What CoreDNS serves without a Corefile.
+# The default Corefile of CoreDNS.
 FALLBACK: Final = ". {\n    whoami\n    log\n}\n"
 MAX_WORKERS: Final = 256
 WORKERS: Final = Flag(
@@ -31,12 +31,12 @@ FLAGS: Final = {
     "conf": Flag(str, 'Corefile to load, "stdin" for standard input (default "Corefile")', "FILE"),
     "dns.port": Flag(int, "port for keys of the Corefile that name none (default 53)", "PORT"),
     "p": Flag(int, "the same as -dns.port", "PORT", alias_of="dns.port"),
-    "plugins": Flag(bool, "list the plugins that exist here"),
+    "plugins": Flag(bool, "list the plugins that hsdns has"),
     "version": Flag(bool, "show the version"),
     "quiet": Flag(bool, "do not show the version and the zones at the start"),
     "workers": WORKERS,
-    "v": Flag(bool, "show at the start which fast path runs and which blocks' answers it keeps"),
-    "pidfile": Flag(str, "write the process's number to a file", "FILE"),
+    "v": Flag(bool, "show at the start which fast path runs and which blocks' answers it caches"),
+    "pidfile": Flag(str, "write the process ID to a file", "FILE"),
     "validate": Flag(
         bool, "set up everything in the Corefile, start nothing, and exit with 0 or 1"
     ),
@@ -85,14 +85,14 @@ def run(words: list[str]) -> int:
 
 
 def workers_of(flags: Mapping[str, object]) -> int | None:
-    """The number of workers that the flags say, None where they say nothing."""
+    """Return the value of -workers, None if it is not given."""
     found = flags.get("workers")
     assert found is None or isinstance(found, int)
     return found
 
 
 def version_text() -> str:
-    """Two lines, as CoreDNS shows: name and version, then what it runs on."""
+    """Return two lines, as CoreDNS prints: name and version, then platform and interpreter."""
     return (
         f"hsdns-{__version__} (answers as CoreDNS-{PEER_VERSION})\n"
         f"{sys.platform}/{platform.machine()}, {platform.python_implementation()} {platform.python_version()}"
@@ -100,7 +100,7 @@ def version_text() -> str:
 
 
 def help_text() -> str:
-    """How to call hsdns."""
+    """Return the text of `hsdns -h`."""
     commands = "\n".join(f"  hsdns {name:<8} {headline}" for name, headline in SUBCOMMANDS.items())
     return (
         f"hsdns {__version__}, a DNS server for Kubernetes clusters\n\n"

@@ -1,7 +1,7 @@
-"""Flags as Go writes them: one dash or two, a space or `=` before the value.
+"""Parser for command line flags in Go's syntax: one dash or two, a space or `=` before the value.
 
-Path: cli/coredns.py and the subcommands read their words with it.
-Source: Go's package flag, which CoreDNS uses; a Deployment's `args` must work unchanged.
+Path: cli/coredns.py and the subcommands parse their arguments with it.
+Source: Go's package flag, which CoreDNS uses.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _BOOLEANS = {
 
 
 class FlagError(Exception):
-    """A sentence for the operator about a word of the command line."""
+    """An error in the command line, as a sentence for the operator."""
 
 
 class Flag(NamedTuple):
-    """One flag: `kind` is str, int, bool, or list (takes all words up to the next flag).
+    """One flag: `kind` is str, int, bool, or list (all words up to the next flag).
 
-    `what` names the numbers that an int may be, from `low` to `high`.
+    `what` describes the numbers that an int flag accepts, from `low` to `high`.
     """
 
     kind: type
@@ -43,10 +43,10 @@ def parse_flags(
     command: str = "hsdns",
     commands: Iterable[str] = (),
 ) -> dict[str, str | int | bool | list[str]]:
-    """Read flags; raise FlagError for unknown ones, missing or wrong values and words that belong to none.
+    """Parse flags; raise FlagError for unknown flags, missing or invalid values and words without a flag.
 
-    The last of several wins, also between a flag and its alias, which stands under the other's name.  `command` is what
-    errors point to, and `commands` are words that may have been meant in the first place.
+    The last occurrence of a flag wins; an alias is stored under the name of its flag.  Error messages refer
+    to `command`; `commands` are suggested for a misspelt first word.
     """
     found: dict[str, str | int | bool | list[str]] = {}
     at = 0
@@ -92,7 +92,7 @@ def parse_flags(
 
 
 def usage(known: Mapping[str, Flag]) -> str:
-    """The flags and what they do, one a line or two."""
+    """Return the help text of the flags, two lines each."""
     lines = []
     for name, flag in sorted(known.items()):
         lines.append(f"  -{name} {flag.argument}".rstrip())

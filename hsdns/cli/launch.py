@@ -1,7 +1,7 @@
-"""From a Corefile to a running process: what both command lines share.
+"""Start of the process from a Corefile; shared by both command lines.
 
 Path: cli/coredns.py and cli/serve.py -> here -> assemble, server/lifecycle.py.
-Rule 1: faults of the start go to standard error as one sentence each, the log to standard output (as CoreDNS does).
+Rule 1: errors of the start go to standard error, one sentence each; the log goes to standard output, as in CoreDNS.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hsdns.plugins import NOT_YET, ORDER
 
 
 class CorefileSource(NamedTuple):
-    """Where the Corefile comes from: a path, or text that was read once; `fallback` is used where it has no block."""
+    """Where the Corefile comes from: a path, or text already read; `fallback` is used if it has no server block."""
 
     path: str
     fallback: str
@@ -33,7 +33,7 @@ class CorefileSource(NamedTuple):
 
     @classmethod
     def from_flag(cls, conf: str | None, fallback: str) -> Self:
-        """What `-conf` means; without it (or where it is empty) ./Corefile, and without that the fallback."""
+        """Interpret `-conf`; if it is absent or empty, use ./Corefile, and the fallback if that does not exist."""
         if conf == "stdin":
             return cls("stdin", fallback, sys.stdin.read())
         if not conf:
@@ -41,13 +41,13 @@ class CorefileSource(NamedTuple):
         return cls(conf, fallback)
 
     def load(self) -> Corefile:
-        """Parse it; raise CorefileError."""
+        """Parse the Corefile; raise CorefileError."""
         corefile = self._parse(self.text)
         if not corefile.blocks:
             missing = self.text == "" and self.path != "stdin"
             warning = (
-                f"{self.path} {'is not there' if missing else 'has no server block'}, "
-                "so the default is served; name another file with -conf"
+                f"{self.path} {'does not exist' if missing else 'has no server block'}, "
+                "so the default is served; choose another file with -conf"
             )
             corefile = replace(self._parse(self.fallback), warnings=(*corefile.warnings, warning))
         return corefile
@@ -59,7 +59,7 @@ class CorefileSource(NamedTuple):
 
 
 class LevelFormatter(logging.Formatter):
-    """`[LEVEL] message`, CoreDNS's form: no time stamp, the container's runtime adds one."""
+    """`[LEVEL] message`, as in CoreDNS; without a timestamp, because the container runtime adds one."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record."""
@@ -68,18 +68,18 @@ class LevelFormatter(logging.Formatter):
 
 
 def set_up_logging() -> None:
-    """Let everything under `hsdns` go to standard output."""
+    """Send the log of everything under `hsdns` to standard output."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(LevelFormatter())
     logger = logging.getLogger("hsdns")
     logger.handlers = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    logging.raiseExceptions = False  # a closed standard output must not end the server
+    logging.raiseExceptions = False  # writing to a closed standard output must not stop the server
 
 
 def validate(source: CorefileSource, port: int) -> int:
-    """Set everything up and start nothing; say what is wrong and return 1, else 0."""
+    """Set up the configuration without starting it; print the error and return 1 if it is invalid, else return 0."""
 
     def warn(sentence: str) -> None:
         print(f"[WARNING] {sentence}", file=sys.stderr)
@@ -106,11 +106,11 @@ def serve(
     workers: int | None = None,
     verbose: bool = False,
 ) -> int:
-    """Serve until told to stop; return the exit status.
+    """Serve until the process is told to stop; return the exit status.
 
-    `objects` stands in for the `source` of kubernetes blocks; `greet` makes the text that is shown once it serves.
-    `workers` threads answer at each UDP address, where that can be; None: as many as there are CPUs to use.  `verbose`
-    shows of each block whether its answers are kept.
+    `objects` replaces the `source` of the kubernetes blocks; `greet` returns the text to print once it serves.
+    `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
+    `verbose` prints for each block whether its answers are cached in the answer table.
     """
     import uvloop
 
@@ -151,11 +151,11 @@ async def _serve(
     if not server.is_serving:
         return await server.run()
     gc.collect()
-    gc.freeze()  # what is there now stays; no collection needs to look at it again
+    gc.freeze()  # the objects of the configuration live on; no collection needs to visit them
     if pidfile is not None:
         _write_pid(pidfile, log)
     if not quiet:
-        _show(zone_lines(server.configuration, server.addresses))
+        _print(zone_lines(server.configuration, server.addresses))
     server.show_running()
     if not quiet:
         lines = [banner]
@@ -165,15 +165,15 @@ async def _serve(
             lines += table_lines(server.configuration)
         if greet is not None:
             lines.append(greet(server.configuration))
-        _show(lines)
+        _print(lines)
     status = await server.run()
     if pidfile is not None:
         _remove_pid(pidfile)
     return status
 
 
-def _show(lines: Sequence[str]) -> None:
-    with contextlib.suppress(OSError):  # nobody reads it; that must not end the server
+def _print(lines: Sequence[str]) -> None:
+    with contextlib.suppress(OSError):  # a closed standard output must not stop the server
         print("\n".join(lines), flush=True)
 
 
@@ -192,9 +192,9 @@ def _remove_pid(pidfile: str) -> None:
 def zone_lines(
     configuration: Configuration, addresses: Mapping[ListenAddress, Endpoint] | None = None
 ) -> list[str]:
-    """One `[scheme://]zone:port` for each zone of each listener, ` on ADDRESS` where it is bound.
+    """Return one line `[scheme://]zone:port` for each zone of each listener, with ` on ADDRESS` if it is bound to one.
 
-    `addresses` knows the port that the kernel chose where the Corefile says 0.
+    `addresses` has the port that the kernel chose if the Corefile says 0.
     """
     known = addresses or {}
     return [
@@ -207,7 +207,7 @@ def zone_lines(
 
 
 def fast_path_line(workers: int) -> str:
-    """Which twin of the fast path runs, and in how many threads."""
+    """Return a line that names the fast path's implementation and its number of threads."""
     from hsdns.fastpath import IMPLEMENTATION
 
     if IMPLEMENTATION == "rust":
@@ -220,15 +220,15 @@ def fast_path_line(workers: int) -> str:
 
 
 def table_lines(configuration: Configuration) -> list[str]:
-    """Of each block whether its answers are kept in the table, and why not."""
-    from hsdns.keeper import Policy
+    """Return a line for each server block: whether its answers are cached in the answer table, and why not."""
+    from hsdns.answer_table.policy import BlockPolicy
 
     lines = []
     for block in configuration.blocks:
         keys = " ".join(key.token.text for key in block.keys)
-        reason = Policy(block.handlers).reason
-        kept = f"are not kept, {reason}" if reason else "are kept in the table"
-        lines.append(f"{keys}: answers {kept}")
+        reason = BlockPolicy(block.handlers).reason
+        result = f"are not cached, {reason}" if reason else "are cached in the answer table"
+        lines.append(f"{keys}: answers {result}")
     return lines
 
 
@@ -253,7 +253,7 @@ def _build(
     if objects is not None and all(plugin.name != "kubernetes" for plugin in configuration.plugins):
         raise CorefileError(
             objects[0].position,
-            f"-source has no kubernetes block to go to in {corefile.path}; "
-            'add "kubernetes cluster.local" to it or leave -source out',
+            f"-source needs a kubernetes block, and {corefile.path} has none; "
+            'add "kubernetes cluster.local" or leave -source out',
         )
     return configuration

@@ -1,7 +1,7 @@
-"""`hsdns serve`: a DNS server for a cluster that need not exist.
+"""`hsdns serve`: a DNS server for a simulated cluster, described by manifests or generated.
 
 Path: argv -> here -> cli/launch.py.
-Without -conf it serves a small built-in Corefile, and without --source the demo cluster that comes with the package.
+Without -conf it serves a small built-in Corefile, and without -source the demo cluster in the package.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Final
 
 from hsdns.assemble import Configuration
-from hsdns.chain import Endpoint
+from hsdns.chain import Endpoint, Request
 from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.corefile.tree import Position, Token
@@ -36,7 +36,7 @@ FLAGS: Final = {
     "p": Flag(int, "the same as -dns.port", "PORT", alias_of="dns.port"),
     "quiet": Flag(bool, "do not show what is served"),
     "workers": WORKERS,
-    "v": Flag(bool, "show which blocks' answers are kept in the answer table, and why not"),
+    "v": Flag(bool, "show which blocks' answers are cached in the answer table, and why not"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
@@ -60,7 +60,7 @@ EXAMPLES: Final = (
 
 
 def run(words: list[str]) -> int:
-    """Serve; return the exit status."""
+    """Run `hsdns serve`; return the exit status."""
     try:
         flags = parse_flags(words, FLAGS, command="hsdns serve")
         if "listen" in flags and "conf" in flags:
@@ -87,12 +87,12 @@ def run(words: list[str]) -> int:
         if conf is None
         else launch.CorefileSource.from_flag(str(conf), builtin)
     )
-    words_of_source = flags.get("source")
-    is_demo = conf is None and words_of_source is None
+    source_words = flags.get("source")
+    is_demo = conf is None and source_words is None
     objects = None
-    if isinstance(words_of_source, list):
+    if isinstance(source_words, list):
         position = Position("command line", 1, 1)
-        objects = tuple(Token(word, position) for word in words_of_source)
+        objects = tuple(Token(word, position) for word in source_words)
 
     def greet(configuration: Configuration) -> str:
         return f"{launch.fast_path_line(count)}\n{examples(configuration, is_demo=is_demo)}"
@@ -110,19 +110,18 @@ def run(words: list[str]) -> int:
 
 
 def examples(configuration: Configuration, *, is_demo: bool) -> str:
-    """What is served, and for the demo cluster three questions with the answers they will get."""
+    """Return the size of each cluster served and, for the demo cluster, three `dig` commands with their answers."""
     from hsdns.plugins.kubernetes import Kubernetes
 
     lines = []
     for plugin in configuration.plugins:
         if isinstance(plugin, Kubernetes):
             store = plugin.store
-            endpoints = sum(
-                part.host_count for value in store.services.values() for part in value.slices
-            )
+            services = store.services.values
+            endpoints = sum(part.host_count for value in services.values() for part in value.slices)
             zones = " ".join(zone.to_text() for zone in plugin.zones)
             lines.append(
-                f"kubernetes {zones}: {_count(len(store.services), 'Service')}, "
+                f"kubernetes {zones}: {_count(len(services), 'Service')}, "
                 f"{_count(endpoints, 'endpoint address', 'es')}, "
                 f"{_count(len(store.namespaces), 'namespace')}"
             )
@@ -136,8 +135,7 @@ def examples(configuration: Configuration, *, is_demo: bool) -> str:
 
 
 def _ask(configuration: Configuration, qname: str, qtype: str) -> list[str]:
-    """The answer of the demo's kubernetes block, as `dig +short` shows it, in a fixed order."""
-    from hsdns.chain import Request
+    """Return the answer of the demo's kubernetes block, sorted, as `dig +short` prints it."""
     from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.wire.iana import type_from_text
     from hsdns.wire.message import Query, Reply, unwritten
@@ -145,9 +143,9 @@ def _ask(configuration: Configuration, qname: str, qtype: str) -> list[str]:
     from hsdns.wire.text import rdata_to_text
 
     plugin = next(plugin for plugin in configuration.plugins if isinstance(plugin, Kubernetes))
-    nobody = Endpoint("", 0)
+    no_endpoint = Endpoint("", 0)
     query = Query.ask(Name.from_text(qname), type_from_text(qtype))
-    request = Request(query, nobody, nobody, "tcp", "", plugin.zones[0], 0.0)
+    request = Request(query, no_endpoint, no_endpoint, "tcp", "", plugin.zones[0], 0.0)
 
     async def end(_: Request) -> Reply:
         return unwritten(2)

@@ -1,4 +1,5 @@
-"""What the cluster consists of, as far as DNS sees it, and how objects become records.
+"""The state of a Kubernetes cluster as far as DNS needs it, and the records that are computed from it.
 
-The second path: source (events) -> store (one packed value a Service) -> schema (records, at the first question).
+Path of a change: source -> store.py, which replaces a packed value (services.py, imports.py, pods.py).
+Path of a query: answer.py -> lookup.py -> schema.py, which makes the records of a value at the first query for them.
 """

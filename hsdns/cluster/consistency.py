@@ -1,12 +1,12 @@
-"""An independent check: a store built anew from the objects must equal the one that lived through the events.
+"""A check of the store: one rebuilt from a list of all objects must equal the one that has applied the events.
 
-Path: a list of all objects (the API's, a test's) -> here -> sentences.
-Rule 1: only what can be seen in answers and indexes is compared, not how it is kept; the order of slices and owners is
-        no difference.
-Rule 2: a list and a store that moves on differ for a moment without fault.  Suspicion believes only what two lists in a
-        row show alike, with no object concerned having changed between them.
-Rule 3: a check of a large cluster takes seconds.  It can be made in steps of STEP objects, with answers and events
-        between them; what moves meanwhile is Rule 2's matter.
+Path: sources/store_check.py passes on lists of the API server -> here -> sentences about the differences.
+Rule 1: only what answers and indexes show is compared, not its representation; the order of slices and owners does not
+        matter.
+Rule 2: a list and a store that keeps changing differ for a moment without a fault.  A difference is confirmed only if
+        two successive lists show it and no object involved has changed between them.
+Rule 3: a check of a large cluster takes seconds.  It runs in steps of STEP objects so that queries and events are
+        handled in between; Rule 2 covers what changes meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple, TypeVar
 
-from hsdns.cluster.complaints import shown
 from hsdns.cluster.objects import (
     EndpointSlice,
     Namespace,
@@ -26,6 +25,7 @@ from hsdns.cluster.objects import (
     Upserted,
 )
 from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
+from hsdns.cluster.rejected import quoted
 from hsdns.cluster.reverse import ReverseIndex
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import Key, ServiceValue, SliceKey
@@ -33,90 +33,69 @@ from hsdns.metrics import Counter, Registry
 
 STEP: Final = 50  # objects, or keys to compare, between two steps
 T = TypeVar("T")
-Subject = tuple[str, Hashable]  # what the sentence is about: a kind and a name or an address
+Subject = tuple[str, Hashable]  # a kind and a name
 
 
 class Difference(NamedTuple):
-    """One place where a store is not what the objects make of it."""
+    """A difference between a store and the objects: the object that it is about, and a sentence."""
 
     subject: Subject
     sentence: str
 
 
-def differences(store: Store, objects: Iterable[Object]) -> list[str]:
-    """Compare a store with what the objects make of an empty one: a sentence for each difference."""
-    built = store.emptied()
-    listed = list(objects)
-    built.apply([Upserted(each) for each in listed])
-    undecided = _undecided(listed)
-    return [
-        found.sentence
-        for found in compare(store, built)
-        if found is not None and found.subject not in undecided
-    ]
-
-
 def inconsistencies_in(metrics: Registry) -> Counter:
-    """Where confirmed differences are counted."""
+    """The counter of confirmed differences."""
     return metrics.counter(
         "hsdns_store_inconsistencies_total",
         "Differences between the store and the API server's objects, each found by two checks in a row.",
     )
 
 
-class Suspicion:
-    """Compares a live store with one list of all objects after another."""
+class ConsistencyCheck:
+    """Compares a store with successive lists of all objects."""
 
     def __init__(self) -> None:
         self._suspects: dict[str, Hashable] = {}
-        self._told: set[str] = set()
-
-    def check(self, store: Store, objects: Sequence[Object]) -> list[str]:
-        """Take the next list; the sentences that two lists in a row confirm, each one once as long as it holds.
-
-        A store that is not in step with its source yet, or no more, is not checked.
-        """
-        steps = self.steps(store, objects)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found: list[str] = end.value
-                return found
+        self._reported: set[str] = set()
 
     def steps(self, store: Store, objects: Sequence[Object]) -> Generator[None, None, list[str]]:
-        """Do the same in steps of a few milliseconds; the sentences are what the generator returns."""
+        """Check the next list in steps of a few milliseconds; the generator returns the confirmed sentences.
+
+        A sentence is returned once for as long as its difference exists.  A store that is not synced is not checked.
+        """
         if not store.synced:
             self._suspects = {}
             return []
-        built = store.emptied()
+        built = empty_like(store)
         for at in range(0, len(objects), STEP):
             built.apply([Upserted(each) for each in objects[at : at + STEP]])
             yield
-        versions, undecided = _versions(objects), _undecided(objects)
+        versions, terminating = _versions(objects), terminating_pods(objects)
         suspects: dict[str, Hashable] = {}
         for found in compare(store, built):
             if found is None:
                 yield
-            elif found.subject not in undecided:
+            elif found.subject not in terminating:
                 suspects[found.sentence] = frozenset(versions.get(found.subject, ()))
         confirmed = {
             sentence for sentence, seen in suspects.items() if self._suspects.get(sentence) == seen
         }
-        new = [sentence for sentence in suspects if sentence in confirmed - self._told]
-        self._suspects, self._told = suspects, confirmed
+        new = [sentence for sentence in suspects if sentence in confirmed - self._reported]
+        self._suspects, self._reported = suspects, confirmed
         return new
 
 
 def compare(store: Store, expected: Store) -> Iterator[Difference | None]:
-    """The differences between two stores: Services, namespaces, pods, and both ways back from addresses.
+    """The differences between two stores in Services, ServiceImports, namespaces, pods and the indexes of addresses.
 
-    Now and then None, where whoever asks may rest.
+    Yields None after every STEP keys, so that the caller can let other tasks run.
     """
-    for at, key in enumerate(_keys(store.services, expected.services)):
+    for at, key in enumerate(_keys(store.services.values, expected.services.values)):
         if not at % STEP:
             yield None
-        for sentence in _service_differences(store.services.get(key), expected.services.get(key)):
+        for sentence in _service_differences(
+            store.services.values.get(key), expected.services.values.get(key)
+        ):
             yield Difference(("Service", key), f"Service {_path(key)}: {sentence}")
     for name in _keys(store.namespaces, expected.namespaces):
         here, there = store.namespaces.get(name), expected.namespaces.get(name)
@@ -124,10 +103,13 @@ def compare(store: Store, expected: Store) -> Iterator[Difference | None]:
             yield Difference(
                 ("Namespace", name), f"Namespace {_text(name)}: {_versions_differ(here, there)}"
             )
-    for at, address in enumerate(_keys(store.pods, expected.pods)):
+    for at, address in enumerate(_keys(store.pods.by_address, expected.pods.by_address)):
         if not at % STEP:
             yield None
-        pods, real_pods = set(store.pods.get(address, ())), set(expected.pods.get(address, ()))
+        pods, real_pods = (
+            set(store.pods.by_address.get(address, ())),
+            set(expected.pods.by_address.get(address, ())),
+        )
         for pod in sorted(pods ^ real_pods):
             what = "still leads to it" if pod in pods else "does not lead to it"
             yield Difference(
@@ -140,9 +122,20 @@ def compare(store: Store, expected: Store) -> Iterator[Difference | None]:
         here_too, there_too = store.imports.values.get(key), expected.imports.values.get(key)
         for sentence in _service_differences(here_too, there_too):
             yield Difference(("ServiceImport", key), f"ServiceImport {_path(key)}: {sentence}")
-    yield from _index_differences("external IP", store.external_ips, expected.external_ips)
-    yield from _index_differences("clusterIP", store.cluster_ips, expected.cluster_ips)
-    yield from _index_differences("endpoint", store.endpoint_ips, expected.endpoint_ips)
+    yield from _index_differences(
+        "external IP", store.services.external_ips, expected.services.external_ips
+    )
+    yield from _index_differences(
+        "clusterIP", store.services.cluster_ips, expected.services.cluster_ips
+    )
+    yield from _index_differences(
+        "endpoint", store.services.endpoint_ips, expected.services.endpoint_ips
+    )
+
+
+def empty_like(store: Store) -> Store:
+    """An empty store with the same settings; invalid objects are not reported again."""
+    return Store(store.settings, wall=lambda: 0.0, warn=lambda sentence: None)
 
 
 def _service_differences(here: ServiceValue | None, there: ServiceValue | None) -> Iterator[str]:
@@ -161,7 +154,7 @@ def _service_differences(here: ServiceValue | None, there: ServiceValue | None) 
     fields = ("clusterIPs", "ports", "externalName", "selector", "external addresses")
     for field, own, real in zip(fields, _own(here)[2:], _own(there)[2:], strict=True):
         if own != real:
-            yield f"it has other {field} than in the API"
+            yield f"the store and the API differ in {field}"
     mine, theirs = _parts(here), _parts(there)
     for name in sorted(mine.keys() | theirs.keys()):
         if mine.get(name) == theirs.get(name):
@@ -222,8 +215,8 @@ def _index_differences(
             )
 
 
-def _undecided(objects: Iterable[Object]) -> set[Subject]:
-    """Pods that are being deleted: a store that knew them keeps them, one that did not does not take them in."""
+def terminating_pods(objects: Iterable[Object]) -> set[Subject]:
+    """Pods that are being deleted: a store keeps those that it had before, but does not add new ones."""
     return {
         ("Pod", (pack_label(each.metadata.namespace), each.metadata.name))
         for each in objects
@@ -232,7 +225,7 @@ def _undecided(objects: Iterable[Object]) -> set[Subject]:
 
 
 def _versions(objects: Iterable[Object]) -> dict[Subject, set[Hashable]]:
-    """The versions of all objects that a subject is made of."""
+    """The versions of all objects that a subject consists of."""
     found: defaultdict[Subject, set[Hashable]] = defaultdict(set)
     for each in objects:
         meta = each.metadata
@@ -271,7 +264,7 @@ def _path(key: Key | SliceKey) -> str:
 
 
 def _text(label: bytes) -> str:
-    return shown(label.decode("utf-8", "replace"))[1:-1]
+    return quoted(label.decode("utf-8", "replace"))[1:-1]
 
 
 def _address_text(address: bytes) -> str:

@@ -1,15 +1,15 @@
-"""Services as they are reached from outside the cluster: what a name below an external zone leads to.
+"""The names of Services in the zones of k8s_external: their addresses outside the cluster.
 
-Path: plugins/k8s_external.py cuts off the zone and asks; the state is that of the kubernetes plugin beside it.
+Path: plugins/k8s_external.py finds the zone and asks; the store is that of the kubernetes plugin in the same block.
 Source: CoreDNS 1.14.7 plugin/kubernetes/external.go.
 
     NAMESPACE.zone                        exists with the namespace
     NAME.NAMESPACE.zone                   a Service with external addresses
     _PORT._PROTOCOL.NAME.NAMESPACE.zone   one of its ports; the underscores may be missing
-    ENDPOINT.NAME.NAMESPACE.zone          with `headless`, where the Service has none; else it is the Service again
+    ENDPOINT.NAME.NAMESPACE.zone          an endpoint, with `headless` and without external addresses; else the Service
 
-Rule 1: a Service without an external address does not exist here, but with `headless` if it is a headless one.
-Rule 2: what is read of the store is noted in `dependencies` first, as in answer.py.
+Rule 1: a Service without an external address does not exist here; with `headless`, headless ones do.
+Rule 2: counters are added to `dependencies` before the store is read, as in lookup.py.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hsdns.cluster.answer import ClusterAnswers, NoSuchName
 from hsdns.cluster.freshness import Dependencies, address_counter, service_counter
-from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.lookup import NameLookup, NoSuchName
+from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.schema import address_type
 from hsdns.cluster.value import HEADLESS, NO_PORT, Entry, Key, ServiceValue
 from hsdns.wire.iana import RRType
@@ -31,49 +31,50 @@ EMPTY: Final[tuple[Entry, ...]] = ()
 
 
 class ExternalNames:
-    """What the cluster behind these answers shows outside."""
+    """The names below an external zone, for the namespaces that the kubernetes block exposes."""
 
-    def __init__(self, answers: ClusterAnswers, *, headless: bool) -> None:
-        self._answers = answers
+    def __init__(self, lookup: NameLookup, *, headless: bool) -> None:
+        self._lookup = lookup
+        self._services = lookup.store.services
         self._headless = headless
 
     def find(
         self, labels: tuple[bytes, ...], dependencies: Dependencies | None
-    ) -> tuple[tuple[Entry, ...], Asked]:
-        """The entries that the lower-case labels left of a zone lead to; raise NoSuchName.  No entry is NODATA."""
-        asked = parse(labels)
-        if asked is None or not self._answers.is_exposed(asked.namespace, dependencies):
+    ) -> tuple[tuple[Entry, ...], ParsedName]:
+        """The entries of the lower-case labels left of a zone; raise NoSuchName.  No entries mean NODATA."""
+        parsed = parse(labels)
+        if parsed is None or not self._lookup.is_exposed(parsed.namespace, dependencies):
             raise NoSuchName
-        if not asked.name:
-            return EMPTY, asked
+        if not parsed.name:
+            return EMPTY, parsed
         if dependencies is not None:
-            dependencies.note(service_counter(asked.namespace, asked.name))
-        value = self._answers.store.services.get((asked.namespace, asked.name))
-        found = tuple(self._entries(value, asked)) if value is not None and value.kind else EMPTY
+            dependencies.add(service_counter(parsed.namespace, parsed.name))
+        value = self._services.values.get((parsed.namespace, parsed.name))
+        found = tuple(self._entries(value, parsed)) if value is not None and value.kind else EMPTY
         if not found:
             raise NoSuchName
-        return found, asked
+        return found, parsed
 
     def pointers(
         self, address: bytes, dependencies: Dependencies | None
     ) -> list[tuple[bytes, bytes]]:
-        """Namespace and name of the Services that have an external address, in a fixed order."""
+        """Namespace and name of the Services with this external address, in a fixed order."""
         if dependencies is not None:
-            dependencies.note(address_counter(address))
-        owners = sorted(self._answers.store.external_ips.lookup(address))
-        return [key for key in owners if self._answers.has_pointers(key[0], dependencies)]
+            dependencies.add(address_counter(address))
+        owners = sorted(self._services.external_ips.lookup(address))
+        return [key for key in owners if self._lookup.may_point_to(key[0], dependencies)]
 
     def records(self, zone: Name, ttl: int, srv_ttl: int) -> Iterator[RR]:
-        """What all names below a zone are answered at this moment, each record once: for a zone transfer.
+        """All records below a zone, each once, for a zone transfer.
 
-        The values are held on to now, the records made as they are taken.  A load balancer's name is not followed.
-        CoreDNS leaves out all but the first SRV record of a name, repeats others, and cuts the names of load balancers.
+        The values are collected now, the records made as they are consumed.  Names of load balancers are not resolved.
+        CoreDNS omits all but the first SRV record of a name, repeats others, and truncates names of load balancers.
         """
         values = sorted(
             (
                 (key, value)
-                for key, value in self._answers.store.services.items()
-                if value.kind and self._answers.is_exposed(key[0], None)
+                for key, value in self._services.values.items()
+                if value.kind and self._lookup.is_exposed(key[0], None)
             ),
             key=lambda item: (item[0][1], item[0][0]),
         )
@@ -83,34 +84,34 @@ class ExternalNames:
         self, values: Sequence[tuple[Key, ServiceValue]], zone: Name, ttl: int, srv_ttl: int
     ) -> Iterator[RR]:
         for (namespace, name), value in values:
-            for left in _lefts(value):
-                asked = parse((*left, name, namespace))
+            for left in _prefixes(value):
+                parsed = parse((*left, name, namespace))
                 try:
                     owner = Name.from_labels((*left, name, namespace, *zone.labels))
                 except ValueError:
                     continue
-                if asked is None:
+                if parsed is None:
                     continue
-                entries = tuple(self._entries(value, asked))
+                entries = tuple(self._entries(value, parsed))
                 if len(left) < 2:
                     yield from dict.fromkeys(_host(owner, each, ttl, srv_ttl) for each in entries)
-                yield from dict.fromkeys(srv_records(entries, asked, owner, zone, srv_ttl))
+                yield from dict.fromkeys(srv_records(entries, parsed, owner, zone, srv_ttl))
 
-    def _entries(self, value: ServiceValue, asked: Asked) -> Iterator[Entry]:
+    def _entries(self, value: ServiceValue, parsed: ParsedName) -> Iterator[Entry]:
         if not value.external:
-            if self._headless and (value.kind == HEADLESS or asked.endpoint):
-                yield from value.entries(asked.endpoint or None, asked.port, asked.protocol)
+            if self._headless and (value.kind == HEADLESS or parsed.endpoint):
+                yield from value.entries(parsed.endpoint or None, parsed.port, parsed.protocol)
             return
         for host in value.external:
             for port in value.ports:
-                if (not asked.port or port.name == asked.port) and (
-                    not asked.protocol or port.protocol == asked.protocol
+                if (not parsed.port or port.name == parsed.port) and (
+                    not parsed.protocol or port.protocol == parsed.protocol
                 ):
                     yield Entry(host, None, port.number)
 
 
-def _lefts(value: ServiceValue) -> list[tuple[bytes, ...]]:
-    """What stands left of a Service in its names: nothing, endpoints, ports with their protocols."""
+def _prefixes(value: ServiceValue) -> list[tuple[bytes, ...]]:
+    """The labels left of a Service in its names: none, those of endpoints, ports with protocols."""
     found: list[tuple[bytes, ...]] = [()]
     if value.external:
         ports = value.ports
@@ -124,28 +125,28 @@ def _lefts(value: ServiceValue) -> list[tuple[bytes, ...]]:
     return found
 
 
-def parse(labels: tuple[bytes, ...]) -> Asked | None:
-    """Read the labels left of the zone, at least one; None for names that cannot exist."""
+def parse(labels: tuple[bytes, ...]) -> ParsedName | None:
+    """Parse the labels left of the zone, at least one; None for names that cannot exist."""
     count = len(labels)
     if count == 1:
-        return Asked(SVC, labels[0])
+        return ParsedName(SVC, labels[0])
     if count == 2:
-        return Asked(SVC, labels[1], labels[0])
+        return ParsedName(SVC, labels[1], labels[0])
     if count == 3:
-        return Asked(SVC, labels[2], labels[1], endpoint=labels[0].removeprefix(b"_"))
+        return ParsedName(SVC, labels[2], labels[1], endpoint=labels[0].removeprefix(b"_"))
     if count == 4:
         port, protocol = (label.removeprefix(b"_") for label in labels[:2])
-        return Asked(SVC, labels[3], labels[2], port=port, protocol=protocol)
+        return ParsedName(SVC, labels[3], labels[2], port=port, protocol=protocol)
     return None
 
 
 def srv_records(
-    entries: Sequence[Entry], asked: Asked, owner: Name, zone: Name, ttl: int
+    entries: Sequence[Entry], parsed: ParsedName, owner: Name, zone: Name, ttl: int
 ) -> Iterator[RR]:
     """A record for each entry with a port; the weights are those of `kubernetes`."""
     weight = max(1, 100 // len(entries)) if entries else 1
     for host, label, port, _ in entries:
-        target = host if isinstance(host, Name) else target_name(label, asked, zone)
+        target = host if isinstance(host, Name) else target_name(label, parsed, zone)
         if port != NO_PORT and target is not None:
             yield RR(owner, RRType.SRV, ttl, srv(0, weight, port & 0xFFFF, target))
 
@@ -156,10 +157,10 @@ def _host(owner: Name, entry: Entry, ttl: int, alias_ttl: int) -> RR:
     return RR(owner, address_type(entry.host), ttl, entry.host)
 
 
-def target_name(label: bytes | None, asked: Asked, zone: Name) -> Name | None:
+def target_name(label: bytes | None, parsed: ParsedName, zone: Name) -> Name | None:
     """`LABEL.NAME.NAMESPACE.ZONE` or, without a label, `NAME.NAMESPACE.ZONE`; None if it is too long."""
     labels = (
-        (asked.name, asked.namespace) if label is None else (label, asked.name, asked.namespace)
+        (parsed.name, parsed.namespace) if label is None else (label, parsed.name, parsed.namespace)
     )
     try:
         return Name.from_labels((*labels, *zone.lowered().labels))

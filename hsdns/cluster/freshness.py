@@ -1,11 +1,11 @@
-"""Counters that an event moves, and the record of which of them an answer depends on.
+"""Counters that tell whether a stored answer is still valid, and the record of those that an answer depends on.
 
-Path: store.py bumps what an event touches; whoever computes an answer notes what it is about to read; fastpath/ keeps
-an answer only as long as none of these counters has moved.
-Rule 1: a counter is noted before the store is read and bumped in the step of the loop that changes the store, so an
-        answer that was computed from the state before an event is stale after it, whenever it is learned.
-Rule 2: there is a fixed number of counters.  Two things that share one cost each other a computation, never a wrong
-        answer.  Names that do not exist are covered like those that do: what is counted is the place looked at.
+Path: the store bumps the counters of what an event changes; code that computes an answer adds the counters of what it
+is about to read; fastpath/ stores the answer with their values and uses it while none of them has changed.
+Rule 1: a counter is added before the store is read, and bumped in the step of the loop that changes the store.  An
+        answer computed from the state before an event is therefore stale after it, whenever it is stored.
+Rule 2: the number of counters is fixed.  Two objects that share a counter invalidate each other's answers, which costs
+        time but never gives a wrong answer.  Names that do not exist have counters as well.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ _MASK: Final = COUNT - 1
 
 
 class Counters(Protocol):
-    """Numbers that only go up; fastpath has them, shared with its workers."""
+    """Numbers that only grow; fastpath has them in memory that it shares with the workers."""
 
     def bump(self, index: int) -> None:
-        """Move one counter."""
+        """Increment a counter."""
 
     def read(self, index: int) -> int:
-        """Read one counter."""
+        """The value of a counter."""
 
 
 class Names(Protocol):
-    """Which namespaces and Services there are, for whoever answers that a name does not exist."""
+    """The namespaces and Services that exist, so that the answer table can deny all other names."""
 
-    open: bool  # whether absence means that a name does not exist
-    serial: int  # of the zone, now
+    open: bool  # whether a name that is missing here does not exist
+    serial: int  # the current serial of the zone
 
     def add_namespace(self, label: bytes) -> None:
-        """Take a namespace, in lower case."""
+        """Add a namespace, in lower case."""
 
     def remove_namespace(self, label: bytes) -> None:
-        """Drop a namespace."""
+        """Remove a namespace."""
 
     def add_service(self, namespace: bytes, name: bytes) -> None:
-        """Take a Service, in lower case."""
+        """Add a Service, in lower case."""
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
-        """Drop a Service."""
+        """Remove a Service."""
 
 
 class NoNames:
-    """Names for a store that nobody answers from but the chain."""
+    """Names for a store without an answer table."""
 
     open = False
     serial = 0
@@ -65,69 +65,69 @@ class NoNames:
 
 
 class NoCounters:
-    """Counters for a store that nobody keeps answers of."""
+    """Counters for a store without an answer table."""
 
     def bump(self, index: int) -> None:
         """Do nothing."""
 
     def read(self, index: int) -> int:
-        """Always the same."""
+        """Always 0."""
         return 0
 
 
 def service_counter(namespace: bytes, name: bytes) -> int:
-    """The counter of a Service with its slices, in lower case."""
+    """The counter of a Service with its slices; names in lower case."""
     return hash((namespace, name)) & _MASK
 
 
 def import_counter(namespace: bytes, name: bytes) -> int:
-    """The counter of a ServiceImport with its slices, in lower case."""
+    """The counter of a ServiceImport with its slices; names in lower case."""
     return hash((b"import", namespace, name)) & _MASK
 
 
 def namespace_counter(namespace: bytes) -> int:
-    """The counter of a namespace's being there."""
+    """The counter of the existence of a namespace."""
     return hash((b"namespace", namespace)) & _MASK
 
 
 def address_counter(address: bytes) -> int:
-    """The counter of which Services an address leads to; 4 or 16 octets."""
+    """The counter of the Services that an address (4 or 16 octets) leads to."""
     return hash(address) & _MASK
 
 
 def plugin_counter(name: bytes) -> int:
-    """The counter of what a plugin knows by itself."""
+    """The counter of a plugin's own data."""
     return hash((b"plugin", name)) & _MASK
 
 
-# What depends on the whole cluster: who serves the zone.
+# For answers that depend on the whole cluster: the NS records of a zone.
 ANYTHING: Final = hash((b"anything", b"at all")) & _MASK
 
 
 class Dependencies:
-    """What one answer depends on: pairs of a counter and its value at that time.
+    """The counters that one answer depends on, with their values when they were first added.
 
-    `mark` is how `cache` counted it, where it did: as which kind, and for how many seconds it counts as a hit.
+    `mark` is the type under which `cache` counted the answer and for how many seconds it counts as a hit, if it did.
     """
 
     __slots__ = ("_counters", "_pairs", "is_cacheable", "mark")
 
     def __init__(self, counters: Counters) -> None:
-        self.is_cacheable = True  # False: it depends on something else too
+        self.is_cacheable = True
         self.mark: tuple[str, int] | None = None
         self._counters = counters
         self._pairs: dict[int, int] = {}
 
-    def note(self, index: int) -> None:
-        """Take note of a counter; to be called before what it stands for is read."""
-        if index not in self._pairs:  # the oldest value counts
-            self._pairs[index] = self._counters.read(index)
+    def add(self, counter: int) -> None:
+        """Add a counter; must be called before what it counts is read."""
+        if counter not in self._pairs:  # the oldest value counts
+            self._pairs[counter] = self._counters.read(counter)
 
     def mark_uncacheable(self) -> None:
-        """Take note that the answer depends on what no counter tells."""
+        """Record that the answer also depends on something without a counter."""
         self.is_cacheable = False
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Counters and their values."""
+        """The counters with their values."""
         return tuple(self._pairs.items())

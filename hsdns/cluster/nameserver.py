@@ -1,8 +1,8 @@
-"""Who serves the zone: NS at the apex and `ns.dns.ZONE`.
+"""The name servers of a cluster zone: the NS records at the apex and the addresses of `ns.dns.ZONE`.
 
-Path: plugins/kubernetes.py asks for these two names.
-Source: CoreDNS 1.14.7 plugin/kubernetes/ns.go, local.go.  If one of this host's addresses is an endpoint of a Service,
-that Service is the name server (kube-dns in a cluster), else `ns.dns.ZONE` with this host's addresses.
+Path: answer.py asks for these two names, plugins/k8s_external.py for the external addresses.
+Source: CoreDNS 1.14.7 plugin/kubernetes/ns.go, local.go.  If an address of this host is an endpoint of a Service, that
+Service is the name server (kube-dns in a cluster), else `ns.dns.ZONE` with the addresses of this host.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hsdns.cluster import schema
-from hsdns.cluster.pack import pack_address
-from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.address import pack_address
+from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import CLUSTER_IP, HEADLESS
 from hsdns.wire.iana import RRType
@@ -23,10 +23,10 @@ _DEFAULT: Final = b"\2ns\3dns"
 
 
 class Nameserver:
-    """NS records and their addresses, computed at each question from the store."""
+    """NS records and their addresses, computed from the store for each query."""
 
     def __init__(self, store: Store, ttl: int, local_addresses: Sequence[str]) -> None:
-        self._store = store
+        self._services = store.services
         self._ttl = ttl
         self._local = [
             packed for text in local_addresses if (packed := pack_address(text)) is not None
@@ -34,11 +34,11 @@ class Nameserver:
 
     @staticmethod
     def is_default(qname: Name, zone: Name) -> bool:
-        """Tell whether a name is `ns.dns.ZONE`."""
+        """Whether a name is `ns.dns.ZONE`."""
         return qname.lower == _DEFAULT + zone.lower
 
     def records(self, zone: Name) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
-        """The NS set and the addresses of its names; names once each, addresses as often as found."""
+        """The NS RRset and the addresses of its names: each name once, an address as often as it is found."""
         found = list(self._found(zone))
         names = dict.fromkeys(name for name, _ in found)
         answer = tuple(RR(zone, RRType.NS, self._ttl, name.wire) for name in names)
@@ -58,14 +58,15 @@ class Nameserver:
         )
 
     def external(self, *, headless: bool) -> list[bytes]:
-        """Where this server is reached from outside the cluster: how the Services are that it is an endpoint of.
+        """The external addresses of this server: those of the Services that it is an endpoint of.
 
-        With `headless` the endpoints of a headless Service count as that.  An endpoint of none is reached as it is.
+        With `headless`, the endpoints of a headless Service count as external.  A server that is not an endpoint of any
+        Service has the addresses of its host.
         """
-        store, found = self._store, dict[bytes, None]()
-        owners = [owner for local in self._local for owner in store.endpoint_ips.lookup(local)]
+        services, found = self._services, dict[bytes, None]()
+        owners = [owner for local in self._local for owner in services.endpoint_ips.lookup(local)]
         for owner in owners:
-            value = store.services[owner[0], owner[1]]
+            value = services.values[owner[0], owner[1]]
             if headless and value.kind == HEADLESS:
                 for part in value.slices:
                     if part.name == owner[2] and part.width:
@@ -76,22 +77,22 @@ class Nameserver:
         return list(found) if owners else list(dict.fromkeys(self._local))
 
     def _found(self, zone: Name) -> Iterator[tuple[Name, bytes]]:
-        store, is_endpoint = self._store, False
+        services, is_endpoint = self._services, False
         for local in self._local:
-            for owner in store.endpoint_ips.lookup(local):
+            for owner in services.endpoint_ips.lookup(local):
                 is_endpoint = True
-                value = store.services[owner[0], owner[1]]
-                asked = Asked(SVC, owner[0], owner[1])
+                value = services.values[owner[0], owner[1]]
+                parsed = ParsedName(SVC, owner[0], owner[1])
                 if value.kind == HEADLESS:
                     for part in value.slices:
                         if part.name == owner[2] and part.width:
                             for index in range(part.host_count):
                                 host = part.host(index)
-                                name = schema.target_name(part.label(index), asked, zone)
+                                name = schema.target_name(part.label(index), parsed, zone)
                                 if name is not None and isinstance(host, bytes):
                                     yield name, host
                 elif value.kind == CLUSTER_IP:
-                    name = schema.target_name(None, asked, zone)
+                    name = schema.target_name(None, parsed, zone)
                     if name is not None:
                         for address in value.cluster_ips:
                             yield name, address

@@ -1,8 +1,8 @@
-"""Kubernetes objects as the API spells them, only the fields that DNS needs.
+"""Kubernetes objects with the names and structure of the API, reduced to the fields that DNS needs.
 
-Path: sources make them, store.py packs them and lets them go.
-The structs decode the API's own JSON (and YAML read into dicts) with msgspec; fields that are not listed are skipped.
-`null` is legal wherever the API's Go types have a slice or a pointer, so such fields allow None.
+Path: sources decode them, store.py packs them and does not keep them.
+msgspec decodes the API's JSON (and YAML loaded into dicts) into these structs; other fields are skipped.  `null` is
+valid wherever the API's Go types have a slice or a pointer, so such fields allow None.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class ServicePort(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """core/v1 ServicePort.  `target_port` is a number or a container port's name; only controllers read it."""
+    """core/v1 ServicePort.  `target_port` is a number or the name of a container port; only controllers/ reads it."""
 
     port: int = 0
     name: str | None = None
@@ -84,7 +84,7 @@ class ServiceImportSpec(msgspec.Struct, frozen=True, gc=False):
 
 
 class ServiceImport(msgspec.Struct, frozen=True, gc=False):
-    """multicluster.x-k8s.io/v1alpha1 ServiceImport: a Service of a set of clusters, as one of them sees it."""
+    """multicluster.x-k8s.io/v1alpha1 ServiceImport: a Service of a clusterset, as one of its clusters sees it."""
 
     metadata: ObjectMeta
     spec: ServiceImportSpec = ServiceImportSpec()
@@ -155,25 +155,25 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
 Object = Service | EndpointSlice | Namespace | Pod | ServiceImport
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
-# On slices of a ServiceImport: its name, and the cluster that the endpoints are in.
+# On slices of a ServiceImport: its name, and the cluster of the endpoints.
 IMPORT_NAME_LABEL = "multicluster.kubernetes.io/service-name"
 SOURCE_CLUSTER_LABEL = "multicluster.kubernetes.io/source-cluster"
 
 
 class Upserted(NamedTuple):
-    """An object was added, or changed, or seen again."""
+    """An object was added or changed, or is delivered again."""
 
     object: Object
 
 
 class Deleted(NamedTuple):
-    """An object is gone; only its kind, namespace and name count."""
+    """An object was deleted; only its kind, namespace and name are used."""
 
     object: Object
 
 
 class Synced(NamedTuple):
-    """Everything that existed when the source began has been delivered."""
+    """All objects that existed when the source began have been delivered."""
 
 
 Event = Upserted | Deleted | Synced

@@ -1,9 +1,8 @@
-"""API objects to packed values, leaving out what DNS cannot say.
+"""Packs API objects into values, without what DNS cannot represent.
 
-Path: store.py calls it for every event.
-Rule 1: nothing an object holds may raise: what is usable is packed, the rest is told to `complain`, a reason and a
-        sentence each.
-Rule 2: an IPv4 address is read by hand; module ipaddress takes three times as long, and there is one an endpoint.
+Path: services.py and imports.py call it for every event.
+Rule: no content of an object raises an exception.  The usable parts are packed; each other part is reported to `reject`
+        with a reason and a sentence.
 Source: CoreDNS 1.14.7 plugin/kubernetes/object/{service,endpoint}.go.
 """
 
@@ -11,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from ipaddress import IPv6Address
 from typing import Final
 
-from hsdns.cluster.complaints import Reason, shown
+from hsdns.cluster.address import dashed_text, pack_address, read_address
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
@@ -26,6 +24,7 @@ from hsdns.cluster.objects import (
     ServiceImport,
     ServicePort,
 )
+from hsdns.cluster.rejected import Reason, quoted
 from hsdns.cluster.value import (
     CLUSTER_IP,
     EXTERNAL_NAME,
@@ -35,78 +34,48 @@ from hsdns.cluster.value import (
     PackedSlice,
     Port,
     ServiceValue,
-    dashed_text,
 )
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 
-Complain = Callable[[Reason, str], None]
-# Labels and lists of ports are alike all over a cluster (web-0, http/TCP); so many different ones are shared.
-KEPT: Final = 16384
-_OCTETS: Final = {str(value): value for value in range(256)}  # as the only spelling of each
-_SENTINEL = (
-    Port(b"", b"", NO_PORT),
-)  # no ports declared: one that matches questions without port labels
+Reject = Callable[[Reason, str], None]
+# Labels and lists of ports repeat all over a cluster (web-0, http/TCP); this many different ones are shared.
+MOST_SHARED: Final = 16384
+# For an object without ports: a port that matches questions without port labels.
+_NO_PORTS: Final = (Port(b"", b"", NO_PORT),)
 
 
 def pack_key(meta: ObjectMeta, name: str | None = None) -> Key | None:
-    """Namespace and name as labels; None where one of them is no label."""
+    """Namespace and name as labels; None if one of them is not a DNS label."""
     namespace, own = pack_label(meta.namespace), pack_label(meta.name if name is None else name)
     return (namespace, own) if namespace is not None and own is not None else None
 
 
 def slice_owner(meta: ObjectMeta) -> Key | None:
-    """The Service a slice belongs to, by its label alone; None where it has none."""
+    """The Service that a slice names in its label; None if it names none."""
     owner = (meta.labels or {}).get(SERVICE_NAME_LABEL)
     return pack_key(meta, owner) if owner else None
 
 
 def import_owner(meta: ObjectMeta) -> Key | None:
-    """The ServiceImport a slice belongs to, by its label alone; None where it has none."""
+    """The ServiceImport that a slice names in its label; None if it names none."""
     owner = (meta.labels or {}).get(IMPORT_NAME_LABEL)
     return pack_key(meta, owner) if owner else None
 
 
 def source_cluster(meta: ObjectMeta) -> bytes:
-    """The cluster that the endpoints of a ServiceImport's slice are in; b"" where it is not said."""
+    """The cluster that a ServiceImport's slice names in its label; b"" if it names none."""
     return pack_label((meta.labels or {}).get(SOURCE_CLUSTER_LABEL, "")) or b""
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MOST_SHARED)
 def pack_label(text: str) -> bytes | None:
-    """A string as one lower-case label; None where RFC 1035 has no room for it.  Equal ones are one object."""
+    """A string as a lower-case label; None if empty or over 63 octets (RFC 1035).  Equal labels share one object."""
     label = text.encode("utf-8", "surrogatepass").lower()
     return label if 0 < len(label) <= MAX_LABEL_LEN else None
 
 
-def pack_address(text: str) -> bytes | None:
-    """An address as 4 or 16 octets, IPv4-mapped ones as 4 (Go's net.IP.To4); None where it is none."""
-    found = read_address(text)
-    return None if found is None else found[0]
-
-
-def read_address(text: str) -> tuple[bytes, bool] | None:
-    """The same, and whether it was written in the usual form."""
-    octets = text.split(".")
-    if len(octets) == 4:
-        try:
-            a, b, c, d = octets  # no comprehension: that is a call of its own, for each endpoint
-            return bytes((_OCTETS[a], _OCTETS[b], _OCTETS[c], _OCTETS[d])), True
-        except KeyError:
-            pass  # ::ffff:10.0.0.1 has three dots too
-    try:
-        found = IPv6Address(text)
-    except ValueError:
-        return None
-    if found.scope_id is not None:
-        return None
-    mapped = found.ipv4_mapped
-    return (found.packed, str(found) == text) if mapped is None else (mapped.packed, False)
-
-
-def pack_service(
-    service: Service, slices: tuple[PackedSlice, ...], complain: Complain
-) -> ServiceValue:
-    """A Service's value; its kind is None where DNS cannot show it (an ExternalName that is no name)."""
+def pack_service(service: Service, slices: tuple[PackedSlice, ...], reject: Reject) -> ServiceValue:
+    """The value of a Service; its kind is None if DNS cannot represent it (an ExternalName that is not a name)."""
     meta, spec = service.metadata, service.spec
     ports = _ports(spec.ports or ())
     has_selector = bool(spec.selector)
@@ -114,9 +83,9 @@ def pack_service(
     if spec.type == "ExternalName":
         target = pack_target(spec.external_name or "")
         if target is None:
-            complain(
+            reject(
                 "external_name",
-                f"externalName {shown(spec.external_name or '')} is no domain name; the Service is left out",
+                f"externalName {quoted(spec.external_name or '')} is not a domain name; the Service is skipped",
             )
             return ServiceValue(None, meta.resource_version, slices=slices)
         return ServiceValue(
@@ -127,39 +96,39 @@ def pack_service(
         return ServiceValue(
             HEADLESS, meta.resource_version, (), ports, None, slices, has_selector, external
         )
-    addresses = _addresses(texts, "clusterIP", complain)
+    addresses = _addresses(texts, "clusterIP", reject)
     return ServiceValue(
         CLUSTER_IP, meta.resource_version, addresses, ports, None, slices, has_selector, external
     )
 
 
 def pack_import(
-    found: ServiceImport, slices: tuple[PackedSlice, ...], complain: Complain
+    found: ServiceImport, slices: tuple[PackedSlice, ...], reject: Reject
 ) -> ServiceValue:
-    """A ServiceImport's value; without ports it has no names, since nothing stands in for them here."""
+    """The value of a ServiceImport; unlike a Service, one without ports has no names."""
     spec, version = found.spec, found.metadata.resource_version
     ports = _ports(spec.ports or ()) if spec.ports else ()
     if spec.type == "Headless":
         return ServiceValue(HEADLESS, version, (), ports, None, slices)
-    addresses = _addresses(spec.ips or (), "IP", complain)
+    addresses = _addresses(spec.ips or (), "IP", reject)
     return ServiceValue(CLUSTER_IP, version, addresses, ports, None, slices)
 
 
-def _addresses(texts: Iterable[str], what: str, complain: Complain) -> tuple[bytes, ...]:
+def _addresses(texts: Iterable[str], what: str, reject: Reject) -> tuple[bytes, ...]:
     addresses = []
     for text in texts:
         packed = pack_address(text)
         if packed is not None:
             addresses.append(packed)
         elif text:
-            complain("address", f"{what} {shown(text)} is no address; it is left out")
+            reject("address", f"{what} {quoted(text)} is not an IP address; it is skipped")
     return tuple(addresses)
 
 
 def _external(service: Service) -> tuple[bytes | Name, ...]:
-    """Where a Service is reached from outside: its external IPs, then the addresses or names of load balancers.
+    """The external IPs of a Service, then the addresses or names of its load balancers.
 
-    What is neither address nor name is left out without a word: `kubernetes` itself has no use for it.
+    Anything else is skipped and not reported, since only k8s_external uses them.
     """
     texts = list(service.spec.external_ips or ())
     balancer = service.status.load_balancer if service.status is not None else None
@@ -170,7 +139,7 @@ def _external(service: Service) -> tuple[bytes | Name, ...]:
 
 
 def pack_target(text: str) -> Name | None:
-    """An external name in lower case; None for addresses and for what is no name."""
+    """An external name in lower case; None for an address and for text that is not a name."""
     if not text or pack_address(text) is not None:
         return None
     try:
@@ -184,15 +153,15 @@ def pack_slice(
     found: EndpointSlice,
     *,
     pod_names: bool,
-    complain: Complain,
+    reject: Reject,
     zonal: bool = False,
     cluster: bytes = b"",
 ) -> tuple[PackedSlice, ...]:
-    """The ready endpoints of a slice: one part for each address width, and one more for unusual spellings."""
+    """The ready endpoints of a slice: a part for each address width, separate ones for non-canonical spellings."""
     meta = found.metadata
     ports = _ports(found.ports or ())
     zones = _topology_zones(found) if zonal else {}
-    # By width, below zero where the addresses were not written in the usual form.
+    # By width, negative for addresses that were not written in canonical form.
     groups: dict[int, _Group] = {}
     targets: list[Name] = []
     of_targets = _Group()
@@ -203,9 +172,9 @@ def pack_slice(
         if endpoint.hostname:
             label = pack_label(endpoint.hostname)
             if label is None:
-                complain(
+                reject(
                     "hostname",
-                    f"hostname {shown(endpoint.hostname)} is no DNS label; the dashed address stands in",
+                    f"hostname {quoted(endpoint.hostname)} is not a DNS label; the dashed address is used instead",
                 )
         elif pod_names and endpoint.target_ref is not None:
             label = pack_label(endpoint.target_ref.name or "")
@@ -214,19 +183,19 @@ def pack_slice(
             if read is None:
                 target = pack_target(text) if found.address_type == "FQDN" else None
                 if target is None:
-                    complain("address", f"{shown(text)} is no address; it is left out")
+                    reject("address", f"{quoted(text)} is not an IP address; it is skipped")
                 else:
                     targets.append(target)
                     dashed = pack_label(text.replace(".", "-")) if label is None else label
                     of_targets.add(b"", dashed, zones.get(text, b""))
                 continue
-            packed, usual = read
-            width = len(packed) if usual else -len(packed)
+            packed, is_canonical = read
+            width = len(packed) if is_canonical else -len(packed)
             group = groups.get(width)
             if group is None:
                 group = groups[width] = _Group()
-            # CoreDNS makes the label from the text as written, which counts where that is not the usual form.
-            if label is None and not usual:
+            # CoreDNS makes the label from the text as written, which matters if that is not the canonical form.
+            if label is None and not is_canonical:
                 own: bytes | None = pack_label(dashed_text(text).decode())
             else:
                 own = label
@@ -263,7 +232,7 @@ def pack_slice(
 
 
 class _Group:
-    """Addresses of one part, with their labels and topology zones."""
+    """The addresses of one part, with their labels and topology zones."""
 
     __slots__ = ("addresses", "labels", "zones")
 
@@ -273,14 +242,14 @@ class _Group:
         self.zones: list[bytes] = []
 
     def add(self, address: bytes, label: bytes | None, zone: bytes) -> None:
-        """Take the next address."""
+        """Append an address."""
         self.addresses.append(address)
         self.labels.append(label)
         self.zones.append(zone)
 
 
 def _topology_zones(found: EndpointSlice) -> dict[str, bytes]:
-    """Topology zones by address as written: of an address that stands in a slice twice the last one counts."""
+    """Topology zones by address as written; for an address that occurs twice the last zone counts."""
     return {
         text: (endpoint.zone or "").lower().encode("utf-8", "surrogatepass")
         for endpoint in found.endpoints or ()
@@ -291,14 +260,14 @@ def _topology_zones(found: EndpointSlice) -> dict[str, bytes]:
 
 
 def _ports(ports: Iterable[ServicePort | EndpointPort]) -> tuple[Port, ...]:
-    return _one_of_each(tuple((port.name, port.protocol, port.port) for port in ports))
+    return _shared_ports(tuple((port.name, port.protocol, port.port) for port in ports))
 
 
-@lru_cache(maxsize=KEPT)
-def _one_of_each(
+@lru_cache(maxsize=MOST_SHARED)
+def _shared_ports(
     ports: tuple[tuple[str | None, str | None, int | None], ...],
 ) -> tuple[Port, ...]:
-    """Packed ports; the same object for all Services and slices that have the same."""
+    """Packed ports; Services and slices with equal ports share one object."""
     return (
         tuple(
             Port(
@@ -308,5 +277,5 @@ def _one_of_each(
             )
             for name, protocol, number in ports
         )
-        or _SENTINEL
+        or _NO_PORTS
     )

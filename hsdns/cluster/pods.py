@@ -1,49 +1,107 @@
-"""Pods: the names `1-2-3-4.NAMESPACE.pod.ZONE`, and which pod a query comes from.
+"""Pods by address: for the names `1-2-3-4.NAMESPACE.pod.ZONE` and to find the pod that a query comes from.
 
-Path: plugins/kubernetes.py asks for the address that a pod's label means, and for the pod of a client.
-Source: CoreDNS 1.14.7 plugin/kubernetes findPods.
+Path: store.py passes on the events -> lookup.py reads the address in a pod's name; the kubernetes plugin looks up the
+pod of a client.
+Source: CoreDNS 1.14.7 plugin/kubernetes findPods; controller.go for terminating pods.
 """
 
 from __future__ import annotations
 
-from hsdns.cluster.pack import pack_address
-from hsdns.cluster.store import PodKey, Store
+from hsdns.cluster.address import pack_address
+from hsdns.cluster.objects import Pod
+from hsdns.cluster.pack import pack_label
+from hsdns.cluster.rejected import RejectedObjects, quoted
 from hsdns.wire.rdata import address_to_text
 
-
-def pod_address(label: bytes, store: Store | None, namespace: bytes) -> bytes | None:
-    """The address in a pod's label; with a store only if a pod of that namespace has it (`pods verified`)."""
-    text = _address_text(label)
-    if text is None:
-        return None
-    address = pack_address(text)
-    if address is None or store is None:
-        return address
-    # The stored address is compared as text, so only the usual way to write it finds a pod.
-    if address_to_text(address) != text:
-        return None
-    return address if pod_count(address, store, namespace) else None
+PodKey = tuple[bytes, str]  # namespace in lower case, and name
 
 
-def pod_count(address: bytes, store: Store, namespace: bytes) -> int:
-    """How many pods of a namespace have an address; those on the host's network share one."""
-    return sum(owner[0] == namespace for owner in store.pods.get(address, ()))
+class Pods:
+    """Pods by address; `labels` holds the labels of pods, None if they are not kept.
 
-
-def client_pod(store: Store, address: str) -> PodKey | None:
-    """The pod that has a client's address: its namespace and name; None where none has, or it could be several's.
-
-    An address comes to a new pod while the one before it may still be listed as being deleted, so those count only
-    where there is no other.  Pods of several namespaces share an address on the network of their host.
+    `terminating` are the pods that are being deleted, `changes` is a number that grows with every change of an address.
     """
-    packed = pack_address(address)
-    pods = store.pods.get(packed, ()) if packed is not None else ()
-    found = [pod for pod in pods if pod not in store.leaving] or pods
-    return found[-1] if len({namespace for namespace, _ in found}) == 1 else None
+
+    def __init__(self, rejected: RejectedObjects, *, labels: bool) -> None:
+        self.by_address: dict[bytes, tuple[PodKey, ...]] = {}
+        self.terminating: set[PodKey] = set()
+        self.labels: dict[PodKey, dict[str, str]] | None = {} if labels else None
+        self.changes = 0
+        self._rejected = rejected
+        self._address: dict[PodKey, bytes] = {}
+
+    def apply(self, pod: Pod, gone: bool) -> bool:
+        """Apply an event about a pod; return whether its address changes, and so the serial of the zones."""
+        meta = pod.metadata
+        namespace = pack_label(meta.namespace)
+        if namespace is None:
+            return False
+        key = (namespace, meta.name)
+        old = self._address.get(key)
+        if not gone and meta.deletion_timestamp:
+            if old is not None:
+                self.terminating.add(key)
+            return False  # CoreDNS leaves a terminating pod as it was until it is deleted
+        self.terminating.discard(key)
+        ended = gone or pod.status.phase in ("Succeeded", "Failed", "Unknown")
+        new = None if ended or not pod.status.pod_ip else pack_address(pod.status.pod_ip)
+        if new is None and pod.status.pod_ip and not ended:
+            self._rejected.add(
+                "address", f"podIP {quoted(pod.status.pod_ip)} is not an IP address; it is skipped"
+            )
+        self._rejected.finish("Pod", meta, gone)
+        if self.labels is not None:
+            self.labels.pop(key, None)
+            if new is not None and meta.labels:
+                self.labels[key] = meta.labels
+        if old == new:
+            return False
+        self.changes += 1
+        if old is not None:
+            rest = tuple(known for known in self.by_address[old] if known != key)
+            if rest:
+                self.by_address[old] = rest
+            else:
+                del self.by_address[old]
+            del self._address[key]
+        if new is not None:
+            self.by_address[new] = (*self.by_address.get(new, ()), key)
+            self._address[key] = new
+        return True
+
+    def count(self, address: bytes, namespace: bytes) -> int:
+        """The number of pods in a namespace with this address; pods on the host network share one."""
+        return sum(owner[0] == namespace for owner in self.by_address.get(address, ()))
+
+    def of_client(self, address: str) -> PodKey | None:
+        """The pod with a client's address; None if there is none, or pods of several namespaces have it.
+
+        A new pod may get the address of one that is still listed as terminating, so terminating pods only count if
+        there is no other.  Pods of several namespaces share an address on the host network.
+        """
+        packed = pack_address(address)
+        pods = self.by_address.get(packed, ()) if packed is not None else ()
+        found = [pod for pod in pods if pod not in self.terminating] or pods
+        return found[-1] if len({namespace for namespace, _ in found}) == 1 else None
+
+    def address_of(self, label: bytes, namespace: bytes) -> bytes | None:
+        """The address in a pod's label if a pod of that namespace has it (`pods verified`)."""
+        text = _address_text(label)
+        address = None if text is None else pack_address(text)
+        # CoreDNS compares the stored address as text, so only its canonical form finds a pod.
+        if address is None or address_to_text(address) != text:
+            return None
+        return address if self.count(address, namespace) else None
+
+
+def address_in(label: bytes) -> bytes | None:
+    """The address in a pod's label, None if it has none (`pods insecure`)."""
+    text = _address_text(label)
+    return None if text is None else pack_address(text)
 
 
 def _address_text(label: bytes) -> str | None:
-    """Three single dashes make IPv4, anything else IPv6."""
+    """The label as an address: exactly three dashes, none of them doubled, make IPv4, anything else IPv6."""
     try:
         text = label.decode("ascii")
     except UnicodeDecodeError:

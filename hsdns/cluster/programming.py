@@ -1,9 +1,9 @@
-"""How long a change of endpoints took from the cluster's controllers to the answers here.
+"""The DNS programming duration (CoreDNS's term): the time from a change of endpoints to the new answers.
 
-Path: store.py asks for each change of a slice -> metrics.
-Rule 1: the time is the one that the EndpointSlice controller wrote on the slice; a slice without it, or with one that
-        is no time, is not measured.  Clocks of two machines are compared, so the duration may come out below zero.
-Rule 2: an event is waited for, so nothing is read or counted at once that can be at the next scrape.
+Path: services.py reports each change of a slice -> metrics.
+Rule 1: the start is the time that the EndpointSlice controller annotated on the slice; a slice without a valid one is
+        not measured.  The clocks of two machines are compared, so the duration may be negative.
+Rule 2: parsing and counting are deferred to the next scrape, to keep the handling of events short.
 Rule 3: the slices that exist at the start are measured too, with their age, as in CoreDNS.
 Source: CoreDNS 1.14.7 plugin/kubernetes/object/metrics.go; RFC 3339 section 5.6.
 """
@@ -22,15 +22,14 @@ CHANGE_TIME: Final = "endpoints.kubernetes.io/last-change-trigger-time"
 _RFC3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
-_NO_TIME: Final = datetime.fromisoformat("0001-01-01T00:00:00+00:00")  # Go's zero time
+_ZERO_TIME: Final = datetime.fromisoformat("0001-01-01T00:00:00+00:00")  # of Go
 
-
-# Kind of Service, when its change began as a slice has it, and now in seconds since the epoch.
+# Takes the kind of Service, the annotated time of the change, and the current time in seconds since the epoch.
 Programmed = Callable[[str, str, float], None]
 
 
 def programming_in(metrics: Registry) -> Programmed:
-    """Take what is measured into the histogram that CoreDNS has."""
+    """The function that observes durations in CoreDNS's histogram."""
     histogram = metrics.histogram(
         "coredns_kubernetes_dns_programming_duration_seconds",
         "Histogram of the time (in seconds) it took to program a dns instance.",
@@ -38,27 +37,27 @@ def programming_in(metrics: Registry) -> Programmed:
         ("service_kind",),
     )
 
-    def count(kind: str, begun: str, now: float) -> None:
-        since = read_time(begun)
-        if since is not None:
-            histogram.observe(now - since, (kind,))
+    def observe(kind: str, changed_at: str, now: float) -> None:
+        start = read_time(changed_at)
+        if start is not None:
+            histogram.observe(now - start, (kind,))
 
-    return lambda kind, begun, now: metrics.later(count, kind, begun, now)
+    return lambda kind, changed_at, now: metrics.defer(observe, kind, changed_at, now)
 
 
 def read_time(text: str) -> float | None:
-    """Seconds since the epoch from RFC 3339 with up to nanoseconds; None where it is no time, or Go's zero time."""
+    """Seconds since the epoch from RFC 3339; None if the text is not a time, or is Go's zero time."""
     if _RFC3339.fullmatch(text) is None:
         return None
     try:
-        found = datetime.fromisoformat(text)  # what is finer than microseconds it drops
+        found = datetime.fromisoformat(text)  # ignores digits beyond microseconds
     except ValueError:
         return None
-    return None if found == _NO_TIME else found.timestamp()
+    return None if found == _ZERO_TIME else found.timestamp()
 
 
 def service_kind(value: ServiceValue) -> str:
-    """The kind as the metric's label has it; an ExternalName counts as CoreDNS counts it."""
+    """The value of the metric's label `service_kind`; an ExternalName is "cluster_ip", as in CoreDNS."""
     if value.kind != HEADLESS:
         return "cluster_ip"
     return "headless_with_selector" if value.has_selector else "headless_without_selector"

@@ -1,14 +1,14 @@
-"""From addresses back to Services and slices: the index behind PTR, and the names it is asked by.
+"""The index from addresses to Services and slices, and the reverse names of addresses.
 
-Path: store.py keeps it; schema.py asks it.
-Rule 1: an address leads to the objects that hold it, never to records; those are computed from the Service's value.
+Path: services.py keeps the indexes; lookup.py and nameserver.py look up addresses.
+Rule: an address leads to the objects that have it, not to records; those are computed from the Service's value.
 """
 
 from __future__ import annotations
 
 from typing import Final, Generic, TypeVar
 
-from hsdns.cluster.pack import pack_address
+from hsdns.cluster.address import pack_address
 from hsdns.wire.name import Name
 
 Owner = TypeVar("Owner", bound=tuple[object, ...])
@@ -19,18 +19,18 @@ _NIBBLES: Final = {b"%x" % value for value in range(16)}
 
 
 class ReverseIndex(Generic[Owner]):
-    """Addresses (4 or 16 octets) and the objects that hold them, in the order they came.  Owners are tuples."""
+    """Addresses (4 or 16 octets) and the keys of the objects that have them, in the order of their addition."""
 
     __slots__ = ("_one", "_several")
 
     def __init__(self) -> None:
-        # Nearly every address has one owner; a tuple around each would cost 48 octets an endpoint.
+        # Nearly every address has one owner; a tuple around it would cost 48 octets for each endpoint.
         self._one: dict[bytes, Owner] = {}
         self._several: dict[bytes, tuple[Owner, ...]] = {}
 
     def add(self, address: bytes, owner: Owner) -> None:
-        """Let an address lead to an owner."""
-        if address not in self._one and address not in self._several:  # as nearly every one
+        """Add an owner of an address; without effect if it is one already."""
+        if address not in self._one and address not in self._several:  # nearly always
             self._one[address] = owner
             return
         known = self.lookup(address)
@@ -38,7 +38,7 @@ class ReverseIndex(Generic[Owner]):
             self._put(address, (*known, owner))
 
     def remove(self, address: bytes, owner: Owner) -> None:
-        """Let an address no longer lead to an owner."""
+        """Remove an owner of an address; without effect if it is none."""
         if self._one.get(address) == owner:
             del self._one[address]
         elif address in self._several:
@@ -57,26 +57,19 @@ class ReverseIndex(Generic[Owner]):
         elif owners:
             self._several[address] = owners
 
-    def __len__(self) -> int:
-        return len(self._one) + len(self._several)
-
     def addresses(self) -> list[bytes]:
-        """All addresses that lead somewhere."""
+        """All addresses that have an owner."""
         return [*self._one, *self._several]
-
-    def snapshot(self) -> dict[bytes, frozenset[Owner]]:
-        """A copy without order, for comparing two indexes."""
-        return {address: frozenset(self.lookup(address)) for address in self.addresses()}
 
 
 def is_reverse(name: Name) -> bool:
-    """Tell whether a name is below in-addr.arpa or ip6.arpa; those two themselves are not (CoreDNS IsReverse)."""
+    """Whether a name is below in-addr.arpa or ip6.arpa (CoreDNS IsReverse)."""
     labels = name.labels
     return len(labels) > 2 and labels[-2:] in (_IPV4, _IPV6)
 
 
 def address_of(name: Name) -> bytes | None:
-    """The address a complete reverse name stands for: 4 octets or 32 nibbles, else None.
+    """The address of a complete reverse name (4 octets or 32 nibbles), None for other names.
 
     Source: RFC 1035 section 3.5, RFC 3596 section 2.5, CoreDNS 1.14.7 plugin/pkg/dnsutil/reverse.go.
     """

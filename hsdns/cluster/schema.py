@@ -1,49 +1,31 @@
-"""Records from a Service's value, by the Kubernetes DNS specification 1.1.0 and CoreDNS's reading of it.
+"""The records of a Service, computed from its value as the Kubernetes DNS specification 1.1.0 and CoreDNS define them.
 
-Path: plugins/kubernetes.py asks at a question; what is made is kept in the value and goes with it.
-Rule 1: everything here is computed from one value, so a reply shows one state of a Service.
-Rule 2: names are lower case; the client's case comes back through compression against the question.
+Path: lookup.py and answer.py call it for a query; the records are cached in the value and dropped with it.
+Rule 1: records are computed from one value, so a reply shows one state of a Service.
+Rule 2: owner names are lower case; name compression against the question restores the client's case.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
-from hsdns.cluster.question import SVC, Asked
-from hsdns.cluster.value import EXTERNAL_NAME, HEADLESS, NO_PORT, Entry, ServiceValue, SliceKey
+from hsdns.cluster.question import SVC, ParsedName
+from hsdns.cluster.value import (
+    CLUSTER_IP,
+    EXTERNAL_NAME,
+    HEADLESS,
+    NO_PORT,
+    Entry,
+    Node,
+    ServiceValue,
+    SliceKey,
+)
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import srv
 
-_NO_RECORDS: Final[tuple[RR, ...]] = ()
 
-
-class Node:
-    """The records at one existing name; `targets` are names to be followed instead of addresses."""
-
-    __slots__ = ("a", "aaaa", "entry_count", "first", "srv", "targets")
-
-    def __init__(
-        self,
-        a: tuple[RR, ...],
-        aaaa: tuple[RR, ...],
-        entry_count: int,
-        first: bytes | Name | None,
-        targets: tuple[Name, ...],
-    ) -> None:
-        self.a = a
-        self.aaaa = aaaa
-        self.entry_count = entry_count
-        self.first = first
-        self.targets = targets
-        self.srv: tuple[tuple[RR, ...], tuple[RR, ...]] | None = (
-            None  # answer and additional, when asked for
-        )
-
-
-def find(value: ServiceValue, asked: Asked, qname: Name, ttl: int) -> Node | None:
-    """The node a question names; None where it does not exist (CoreDNS findServices).
+def find(value: ServiceValue, parsed: ParsedName, qname: Name, ttl: int) -> Node | None:
+    """The node of a name; None if the name does not exist (CoreDNS findServices).
 
     A headless Service without ready endpoints does not exist (k8s-dns section 2.4.1 as CoreDNS serves it).
     """
@@ -53,12 +35,12 @@ def find(value: ServiceValue, asked: Asked, qname: Name, ttl: int) -> Node | Non
     if value.kind is None:
         return None
     if value.kind == EXTERNAL_NAME:
-        is_plain = not (asked.endpoint or asked.port or asked.protocol or asked.topology_zone)
+        is_plain = not (parsed.endpoint or parsed.port or parsed.protocol or parsed.topology_zone)
         if not is_plain or value.external_name is None:
             return None
         node = Node((), (), 1, value.external_name, (value.external_name,))
     else:
-        found = _make(value, asked, qname.lowered(), ttl)
+        found = _make(value, parsed, qname.lowered(), ttl)
         if found is None:
             return None
         node = found
@@ -66,16 +48,16 @@ def find(value: ServiceValue, asked: Asked, qname: Name, ttl: int) -> Node | Non
     return node
 
 
-def _make(value: ServiceValue, asked: Asked, owner: Name, ttl: int) -> Node | None:
-    if asked.topology_zone and value.kind != HEADLESS:
-        return None  # a ClusterIP is in no topology zone
-    if asked.endpoint or asked.topology_zone:
-        found = [entry.host for entry in _entries(value, asked)]
+def _make(value: ServiceValue, parsed: ParsedName, owner: Name, ttl: int) -> Node | None:
+    if parsed.topology_zone and value.kind != HEADLESS:
+        return None  # a ClusterIP does not belong to a topology zone
+    if parsed.endpoint or parsed.topology_zone:
+        found = [entry.host for entry in _entries(value, parsed)]
         count = len(found)
     else:
-        found, count = value.hosts(asked.port, asked.protocol)
+        found, count = value.hosts(parsed.port, parsed.protocol)
     first = found[0] if found else None
-    if not count and not asked.topology_zone and not _port_matches(value, asked):
+    if not count and not parsed.topology_zone and not _port_matches(value, parsed):
         return None
     a, aaaa, targets = [], [], []
     for host in dict.fromkeys(found):
@@ -88,47 +70,47 @@ def _make(value: ServiceValue, asked: Asked, owner: Name, ttl: int) -> Node | No
     return Node(tuple(a), tuple(aaaa), count, first, tuple(targets))
 
 
-def _entries(value: ServiceValue, asked: Asked) -> list[Entry]:
-    """What a question finds; of a topology zone nothing, or with `prefer` everything, where nothing is in it."""
-    if asked.topology_zone:
-        found = list(value.entries_in(asked.topology_zone))
-        if found or not asked.prefers:
+def _entries(value: ServiceValue, parsed: ParsedName) -> list[Entry]:
+    """The entries that match a question; with `prefer`, all of them if the topology zone has none."""
+    if parsed.topology_zone:
+        found = list(value.entries_in(parsed.topology_zone))
+        if found or not parsed.prefers:
             return found
-    endpoint = asked.endpoint or None
-    return list(value.entries(endpoint, asked.port, asked.protocol, asked.cluster))
+    endpoint = parsed.endpoint or None
+    return list(value.entries(endpoint, parsed.port, parsed.protocol, parsed.cluster))
 
 
-def _port_matches(value: ServiceValue, asked: Asked) -> bool:
-    """A Service with a ClusterIP exists by its ports, even if no address of it could be read."""
+def _port_matches(value: ServiceValue, parsed: ParsedName) -> bool:
+    """Whether a Service without a usable ClusterIP exists because one of its ports matches."""
     return (
-        not asked.endpoint
+        not parsed.endpoint
         and not value.cluster_ips
-        and value.kind == "cluster_ip"
+        and value.kind == CLUSTER_IP
         and any(
-            (not asked.port or port.name == asked.port)
-            and (not asked.protocol or port.protocol == asked.protocol)
+            (not parsed.port or port.name == parsed.port)
+            and (not parsed.protocol or port.protocol == parsed.protocol)
             for port in value.ports
         )
     )
 
 
 def srv_records(
-    value: ServiceValue, node: Node, asked: Asked, qname: Name, zone: Name, ttl: int
+    value: ServiceValue, node: Node, parsed: ParsedName, qname: Name, zone: Name, ttl: int
 ) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
     """The SRV records of an existing name and the addresses of their targets.
 
-    The weight is floor(100 / entries), at least 1; it counts every (address, port) pair before duplicates are taken
-    out, those without a port number too (CoreDNS plugin/backend_lookup.go).
+    The weight is floor(100 / entries), at least 1, where the entries are all (address, port) pairs, including
+    duplicates and pairs without a port number (CoreDNS plugin/backend_lookup.go).
     """
     if node.srv is None:
-        node.srv = _make_srv(value, asked, qname.lowered(), zone, ttl)
+        node.srv = _make_srv(value, parsed, qname.lowered(), zone, ttl)
     return node.srv
 
 
 def _make_srv(
-    value: ServiceValue, asked: Asked, owner: Name, zone: Name, ttl: int
+    value: ServiceValue, parsed: ParsedName, owner: Name, zone: Name, ttl: int
 ) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
-    entries = [entry for entry in _entries(value, asked) if isinstance(entry.host, bytes)]
+    entries = [entry for entry in _entries(value, parsed) if isinstance(entry.host, bytes)]
     weight = max(1, 100 // len(entries)) if entries else 1
     answer: dict[tuple[Name, int], RR] = {}
     additional: dict[tuple[Name, bytes], RR] = {}
@@ -138,7 +120,7 @@ def _make_srv(
         if port == NO_PORT:
             continue
         if (label, cluster) not in targets:
-            targets[label, cluster] = target_name(label, asked, zone, cluster)
+            targets[label, cluster] = target_name(label, parsed, zone, cluster)
         target = targets[label, cluster]
         if target is None:  # the name would be over 255 octets
             continue
@@ -149,12 +131,14 @@ def _make_srv(
     return tuple(answer.values()), tuple(additional.values())
 
 
-def target_name(label: bytes | None, asked: Asked, zone: Name, cluster: bytes = b"") -> Name | None:
+def target_name(
+    label: bytes | None, parsed: ParsedName, zone: Name, cluster: bytes = b""
+) -> Name | None:
     """`LABEL.NAME.NAMESPACE.svc.ZONE` or, without a label, `NAME.NAMESPACE.svc.ZONE`; None if it is too long.
 
-    An endpoint in another cluster has that one's name between the label and the rest.
+    The name of an endpoint in another cluster has the cluster after the label: `LABEL.CLUSTER.NAME...`.
     """
-    parts: tuple[bytes, ...] = (asked.name, asked.namespace, SVC)
+    parts: tuple[bytes, ...] = (parsed.name, parsed.namespace, SVC)
     if label is not None:
         parts = (label, cluster, *parts) if cluster else (label, *parts)
     wire = b"".join(bytes((len(part),)) + part for part in parts) + zone.lower
@@ -167,12 +151,12 @@ def address_type(address: bytes) -> int:
 
 
 def pointers(value: ServiceValue, owner: SliceKey, address: bytes, zone: Name) -> list[Name]:
-    """The names of an address in one slice: one for each time that it stands there."""
-    asked = Asked(SVC, owner[0], owner[1])
+    """The names of an address in one slice, one for each occurrence."""
+    parsed = ParsedName(SVC, owner[0], owner[1])
     return [
         target
         for part in value.slices
         if part.name == owner[2]
         for index in part.positions(address)
-        if (target := target_name(part.label(index), asked, zone)) is not None
+        if (target := target_name(part.label(index), parsed, zone)) is not None
     ]

@@ -1,6 +1,6 @@
 """Label selectors, as `kubectl -l` writes them.
 
-Path: plugins/kubernetes.py reads its `labels` and `namespace_labels` with it and lets only matching objects in.
+Path: the kubernetes plugin parses `labels` and `namespace_labels`; store.py drops the objects that do not match.
 Source: Kubernetes "Labels and Selectors": `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, `a`, `!a`, by commas.
 """
 
@@ -21,20 +21,20 @@ _REQUIREMENT = re.compile(
 
 
 class Requirement(NamedTuple):
-    """One condition: the label's value must (or must not) be among `values`; None stands for absent."""
+    """One condition: the value of a label is, or with `wanted` False is not, one of `values` (None: any value)."""
 
     key: str
-    values: frozenset[str] | None  # None: any value
+    values: frozenset[str] | None
     wanted: bool
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether an object's labels fulfil it; `!=` and `notin` also match objects without the label."""
+        """Whether labels fulfil it; `!=` and `notin` also match objects without the label."""
         value = labels.get(self.key)
         found = value is not None and (self.values is None or value in self.values)
         return found is self.wanted
 
     def __str__(self) -> str:
-        """Write it as the API reads it."""
+        """The form that the API accepts."""
         if self.values is None:
             return self.key if self.wanted else f"!{self.key}"
         if len(self.values) == 1:
@@ -43,17 +43,17 @@ class Requirement(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """All of its requirements must hold."""
+    """Selects the objects that fulfil all requirements."""
 
     requirements: tuple[Requirement, ...]
 
     def __str__(self) -> str:
-        """Write it as the API reads it."""
+        """The form that the API accepts."""
         return ",".join(map(str, self.requirements))
 
     @classmethod
     def from_text(cls, text: str) -> Selector:
-        """Read a selector; raise ValueError with the part that is wrong."""
+        """Parse a selector; raise ValueError with the part that is wrong."""
         found, at = [], 0
         while at < len(text):
             match = _REQUIREMENT.match(text, at)
@@ -68,7 +68,7 @@ class Selector(NamedTuple):
         return cls(tuple(found))
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
-        """Tell whether an object with these labels is selected."""
+        """Whether an object with these labels is selected."""
         return all(requirement.matches(labels or {}) for requirement in self.requirements)
 
 

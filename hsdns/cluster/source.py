@@ -1,10 +1,10 @@
-"""The seam between the kubernetes plugin and where the cluster comes from.
+"""The interface of sources, which deliver the objects of a cluster to the kubernetes plugin as events.
 
-Path: source -> Store.apply.  The plugin reads a stream of events and does not know who sends it; sources stand in
-hsdns/sources/, one a file, and the Corefile property `source NAME ARGUMENT...` picks one.
-Rule 1: deliver() takes a batch in one step of the loop, so no query sees half of it.
-Rule 2: the first Synced comes after everything that existed at the start; a source that meets bad input later reports
-        it and delivers nothing, so that what was served before goes on.
+Path: source -> Store.apply.  Each file in hsdns/sources/ implements a source; the Corefile property
+`source NAME ARGUMENT...` selects one, without it the source is the API server.
+Rule 1: deliver() applies a batch in one step of the loop, so no query sees a part of it.
+Rule 2: Synced follows the objects that existed at the start.  A source with invalid input reports it and delivers
+        nothing of it, so that the state before is still served.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Deliver = Callable[[Sequence[Event]], None]
 
 
 class Report(Protocol):
-    """How a source tells the operator something: a level of logging and a sentence."""
+    """Passes a sentence on to the operator."""
 
     def __call__(self, level: int, message: str) -> None:
-        """Report; `level` is one of module logging's."""
+        """Report; `level` is a level of module logging."""
 
 
 class Surroundings(Protocol):
-    """What a source is given of the world besides the cluster: chance, metrics and clocks.  chain.Runtime is one."""
+    """The randomness, metrics and clocks that a source uses; chain.Runtime implements it."""
 
     random: Random
     metrics: Registry
@@ -41,24 +41,24 @@ class Surroundings(Protocol):
 
 
 class Source(Protocol):
-    """A cluster that can be watched."""
+    """Delivers the objects of a cluster and their changes."""
 
     def check(self) -> list[str]:
-        """Sentences about what is missing (files, say), for -validate and the log; contacts nothing."""
+        """Sentences about what is missing (files, for example), for -validate and the log; contacts nothing."""
 
     def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver what can be had at once, without waiting; Synced too where that is all.  Called before watch()."""
+        """Deliver what is available without waiting, with Synced if that is all; called before watch()."""
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
-        """Deliver changes until cancelled."""
+        """Deliver objects and their changes until cancelled."""
 
     def silence(self, now: float) -> float:
-        """Seconds since the source was last sure of the cluster's state, 0.0 where it always is; `now` is monotonic."""
+        """Seconds since the source last knew the cluster's state, 0.0 if it always does; `now` is monotonic seconds."""
 
 
 class NamedSource(Source, Protocol):
-    """A source that the property `source NAME ARGUMENT...` can name."""
+    """A source that the property `source NAME ARGUMENT...` can select."""
 
     @classmethod
     def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
-        """Read the words after `source`; raise CorefileError.  Opens nothing; relative paths start at `base_dir`."""
+        """Parse the arguments of `source`; raise CorefileError.  Opens nothing; paths are relative to `base_dir`."""

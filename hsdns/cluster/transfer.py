@@ -1,10 +1,10 @@
 """All records of a cluster zone, for zone transfers.
 
-Path: plugins/kubernetes.py gives it to plugins/transfer.py, which sends it in batches.
-Rule 1: what is transferred is one moment's state: the values are held on to when the transfer begins, and a value never
-        changes, so however slowly a client dependencies, it gets the zone that the SOA record's serial names.
-Rule 2: what exists for a question alone is not there: pods, addresses as names of pods, `dns-version`.
-Source: CoreDNS 1.14.7 plugin/kubernetes xfr.go: order, weights and the TTL of glue are its.
+Path: the kubernetes plugin passes them to plugins/transfer.py, which sends them in batches.
+Rule 1: a transfer is the state of one moment.  The values are collected when it begins and never change, so even a slow
+        client gets the zone that the serial of the SOA record denotes.
+Rule 2: names that exist only as answers are not transferred: pods, addresses as names of pods, `dns-version`.
+Source: CoreDNS 1.14.7 plugin/kubernetes xfr.go for the order, the weights and the TTL of glue.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from hsdns.cluster import schema
 from hsdns.cluster.answer import ClusterAnswers
-from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.value import EXTERNAL_NAME, Key, PackedSlice, Port, ServiceValue
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
@@ -26,18 +26,18 @@ _REVERSE: Final = (Name.from_text("in-addr.arpa."), Name.from_text("ip6.arpa."))
 
 
 def has_records(zone: Name) -> bool:
-    """Whether a zone has the names of Services; those of addresses are answered, but not listed."""
+    """Whether a zone can be transferred: reverse zones are answered, but not listed."""
     return not any(zone.is_at_or_below(reverse) for reverse in _REVERSE)
 
 
 def zone_records(answers: ClusterAnswers, zone: Name) -> Iterator[RR]:
-    """The records of a forward zone between its two SOA records; what it holds is read now, whenever they are taken."""
+    """The records of a forward zone without its two SOA records; the values are those of the time of the call."""
     servers, glue = answers.nameserver.records(zone)
     values = sorted(
         (
             (key, value)
-            for key, value in answers.values(zone).items()
-            if value.kind is not None and answers.is_exposed(key[0], None)
+            for key, value in answers.lookup.values(zone).items()
+            if value.kind is not None and answers.lookup.is_exposed(key[0], None)
         ),
         key=lambda item: (item[0][1], item[0][0]),
     )
@@ -50,7 +50,7 @@ def _walk(
 ) -> Iterator[RR]:
     yield from head
     for (namespace, name), value in values:
-        own = schema.target_name(None, Asked(SVC, namespace, name), zone)
+        own = schema.target_name(None, ParsedName(SVC, namespace, name), zone)
         if own is None:  # over 255 octets
             continue
         if value.kind == EXTERNAL_NAME:
@@ -98,7 +98,7 @@ def _part(own: Name, part: PackedSlice, weight: int, ttl: int) -> Iterator[RR]:
 
 
 def _port_name(port: Port, own: Name) -> Name | None:
-    """`_PORT._PROTOCOL` and the Service's name; None for a port without a name."""
+    """`_PORT._PROTOCOL` and the name of the Service; None for a port without a name."""
     if not port.name:
         return None
     protocol = _below(own, b"_" + port.protocol)
@@ -106,6 +106,6 @@ def _port_name(port: Port, own: Name) -> Name | None:
 
 
 def _below(name: Name, label: bytes) -> Name | None:
-    """A name one label longer; None where there is no room for it."""
+    """A name with one more label; None if it is too long."""
     wire = bytes((len(label),)) + label + name.lower if 0 < len(label) <= 63 else b""
     return Name(wire) if 0 < len(wire) <= MAX_NAME_LEN else None

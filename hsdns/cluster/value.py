@@ -1,25 +1,24 @@
-"""One Service as DNS sees it: a frozen, packed value that an event replaces whole.
+"""One Service with its EndpointSlices as an immutable, packed value; an event replaces the whole value.
 
-Path: pack.py makes it, store.py keeps it, schema.py computes records from it.
+Path: pack.py makes it, services.py and imports.py store it, schema.py computes records from it.
 Rule 1: the Service is the unit of immutability.  A reply is computed from one value, so it never mixes two states.
-Rule 2: addresses are bytes side by side, not objects; nothing is stored a record.  (100,000 endpoints: 46 MB packed and
-        lazy against 165 MB as RRsets with references; see docs/decisions/0001.)
-Rule 3: `nodes` is the one thing that changes: records made at the first question, dropped with the value.
+Rule 2: addresses are stored as adjacent octets, not as objects, and records are not stored.  (100,000 endpoints: 46 MB
+        packed against 165 MB as RRsets with references; see docs/decisions/0001.)
+Rule 3: only `nodes` changes: it caches the records made for the first query and is dropped with the value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from hsdns.cluster.address import dashed
+from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 
-if TYPE_CHECKING:
-    from hsdns.cluster.schema import Node
-
-NO_PORT: Final = -1  # what CoreDNS puts where a Service or slice has no port number
+NO_PORT: Final = -1  # as in CoreDNS, for a Service or slice without a port number
 Key = tuple[bytes, bytes]  # namespace, name; lower case
-SliceKey = tuple[bytes, bytes, str]  # the same and the slice's own name
+SliceKey = tuple[bytes, bytes, str]  # the key of the Service and the name of the slice
 
 CLUSTER_IP: Final = "cluster_ip"
 HEADLESS: Final = "headless"
@@ -27,7 +26,7 @@ EXTERNAL_NAME: Final = "external_name"
 
 
 class Port(NamedTuple):
-    """A port of a Service or of a slice; `name` and `protocol` in lower case, "" where there is none."""
+    """A port of a Service or of a slice; `name` and `protocol` in lower case, b"" if it has none."""
 
     name: bytes
     protocol: bytes
@@ -35,13 +34,13 @@ class Port(NamedTuple):
 
 
 class PackedSlice(NamedTuple):
-    """The ready endpoints of one EndpointSlice that have addresses of one width.
+    """The ready endpoints of one EndpointSlice whose addresses have the same width.
 
-    `labels[i]` is the name that address i has beneath the Service, None for the dashed address; `labels` itself is
-    None where no address has a name.  `targets` stands in for addresses in slices of addressType FQDN.  A part is not
-    `reversible` whose addresses were not written in the usual form: CoreDNS compares texts, so PTR misses them.
-    `topology_zones[i]` is where address i is, in lower case; None where none is known, or none is asked for.  `cluster`
-    is where the endpoints of a ServiceImport are, b"" for a Service's.
+    `labels[i]` is the label of address i below the Service, None for the dashed address; `labels` itself is None if all
+    are dashed addresses.  `targets` replaces the addresses in slices of addressType FQDN.  A part is not `reversible`
+    if its addresses were not written in canonical form: CoreDNS compares texts, so PTR does not find them.
+    `topology_zones[i]` is the topology zone of address i in lower case; None if no zone is known or none is needed.
+    `cluster` is the source cluster of a ServiceImport's endpoints, b"" for those of a Service.
     """
 
     name: str
@@ -57,18 +56,18 @@ class PackedSlice(NamedTuple):
 
     @property
     def host_count(self) -> int:
-        """How many addresses or targets there are."""
+        """The number of addresses or targets."""
         return len(self.addresses) // self.width if self.width else len(self.targets)
 
     @property
     def separate(self) -> list[bytes]:
-        """The addresses one by one, in their order."""
+        """The addresses one by one, in order."""
         width, addresses = self.width, self.addresses
         return [addresses[at : at + width] for at in range(0, len(addresses), width or 1)]
 
     @property
     def hosts(self) -> Sequence[bytes | Name]:
-        """All addresses or FQDN targets, in their order."""
+        """All addresses or FQDN targets, in order."""
         return self.separate if self.width else self.targets
 
     def host(self, index: int) -> bytes | Name:
@@ -77,7 +76,7 @@ class PackedSlice(NamedTuple):
         return self.addresses[index * width : (index + 1) * width] if width else self.targets[index]
 
     def label(self, index: int) -> bytes:
-        """The label of address number `index` beneath its Service."""
+        """The label of address number `index` below its Service."""
         if self.labels is not None:
             label = self.labels[index]
             if label is not None:
@@ -86,7 +85,7 @@ class PackedSlice(NamedTuple):
         return b"" if isinstance(host, Name) else dashed(host)
 
     def positions(self, address: bytes) -> Iterator[int]:
-        """Where an address stands; a search through the packed bytes, aligned to whole addresses."""
+        """The indexes of an address: a search through the packed octets that only accepts whole addresses."""
         width = self.width
         if len(address) != width or not self.reversible:
             return
@@ -98,7 +97,7 @@ class PackedSlice(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One (address, port) pair that matches a question; the unit in which SRV weights count."""
+    """One (address, port) pair that matches a question; SRV weights are computed from their number."""
 
     host: bytes | Name
     label: bytes | None  # None: the Service's own name is the SRV target
@@ -106,8 +105,37 @@ class Entry(NamedTuple):
     cluster: bytes = b""
 
 
+class Node:
+    """The records at one existing name; `targets` are names to follow instead of addresses.
+
+    `first` is the first address or target, `entry_count` the number of (address, port) pairs.  `srv` holds the answer
+    and additional section for SRV once they have been asked for.
+    """
+
+    __slots__ = ("a", "aaaa", "entry_count", "first", "srv", "targets")
+
+    def __init__(
+        self,
+        a: tuple[RR, ...],
+        aaaa: tuple[RR, ...],
+        entry_count: int,
+        first: bytes | Name | None,
+        targets: tuple[Name, ...],
+    ) -> None:
+        self.a = a
+        self.aaaa = aaaa
+        self.entry_count = entry_count
+        self.first = first
+        self.targets = targets
+        self.srv: tuple[tuple[RR, ...], tuple[RR, ...]] | None = None
+
+
 class ServiceValue:
-    """All of one Service: its object, if it was seen, and its slices, if any were."""
+    """A Service (or ServiceImport) and its slices; either may be missing.
+
+    `kind` is None while only slices are known: then there are no forward names, but reverse ones.  `external` are the
+    addresses, or names of load balancers, under which it is reached from outside; `has_selector` is only for metrics.
+    """
 
     __slots__ = (
         "_labels",
@@ -133,21 +161,19 @@ class ServiceValue:
         has_selector: bool = False,
         external: tuple[bytes | Name, ...] = (),
     ) -> None:
-        self.kind = kind  # None while only slices were seen: no forward names, but reverse ones
+        self.kind = kind
         self.resource_version = resource_version
         self.cluster_ips = cluster_ips
         self.ports = ports
         self.external_name = external_name
         self.slices = slices
-        self.has_selector = has_selector  # for metrics alone
-        self.external = (
-            external  # where it is reached from outside: addresses, or names of load balancers
-        )
+        self.has_selector = has_selector
+        self.external = external
         self.nodes: dict[bytes, Node] = {}
         self._labels: dict[bytes, tuple[tuple[PackedSlice, int], ...]] | None = None
 
     def with_slices(self, slices: tuple[PackedSlice, ...]) -> ServiceValue:
-        """The value after an event about one of its slices."""
+        """A copy with other slices and without cached records."""
         return ServiceValue(
             self.kind,
             self.resource_version,
@@ -161,20 +187,20 @@ class ServiceValue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known of it any more."""
+        """Whether it has neither a Service nor slices."""
         return self.kind is None and not self.slices
 
     @property
     def has_endpoints(self) -> bool:
-        """Whether any endpoint is ready."""
+        """Whether at least one endpoint is ready."""
         return any(part.host_count for part in self.slices)
 
     def entries(
         self, endpoint: bytes | None, port: bytes, protocol: bytes, cluster: bytes = b""
     ) -> Iterator[Entry]:
-        """What a question finds; `endpoint` None for the Service's own name, port and protocol b"" for any.
+        """The entries that match a question; `endpoint` None is the Service's own name, b"" any port or protocol.
 
-        Source: CoreDNS 1.14.7 plugin/kubernetes findServices; ExternalName is not asked here.
+        Not for ExternalName Services.  Source: CoreDNS 1.14.7 plugin/kubernetes findServices.
         """
         if endpoint is not None:
             for part, index in self.labels.get(endpoint, ()):
@@ -198,9 +224,9 @@ class ServiceValue:
                         yield Entry(address, None, found.number)
 
     def hosts(self, port: bytes, protocol: bytes) -> tuple[list[bytes | Name], int]:
-        """The hosts of entries() for the Service's own name, and how many entries there are.
+        """The hosts of entries() for the Service's own name, and the number of entries.
 
-        What A and AAAA ask for: an event made the value a new one a moment ago, and labels are most of the work.
+        For A and AAAA, which need no labels: making labels would be most of the work after each event.
         """
         found: list[bytes | Name] = []
         count = 0
@@ -218,7 +244,7 @@ class ServiceValue:
         return found, count
 
     def entries_in(self, topology_zone: bytes) -> Iterator[Entry]:
-        """What a question for one topology zone finds."""
+        """The entries in one topology zone."""
         for part in self.slices:
             for index, zone in enumerate(part.topology_zones or ()):
                 if zone == topology_zone:
@@ -228,7 +254,7 @@ class ServiceValue:
 
     @property
     def labels(self) -> dict[bytes, tuple[tuple[PackedSlice, int], ...]]:
-        """Endpoint labels and where they stand, made at the first question for one."""
+        """Endpoint labels with the places of their addresses; computed when first used."""
         if self._labels is None:
             found: dict[bytes, list[tuple[PackedSlice, int]]] = {}
             for part in self.slices:
@@ -237,27 +263,6 @@ class ServiceValue:
                     found.setdefault(label, []).append((part, index))
             self._labels = {label: tuple(places) for label, places in found.items()}
         return self._labels
-
-
-def dashed(address: bytes) -> bytes:
-    """The label of an address without a hostname: dots and colons as dashes, `0` after a final one."""
-    if len(address) == 4:
-        return b"%d-%d-%d-%d" % tuple(address)
-    return dashed_text(_ipv6_text(address))
-
-
-def dashed_text(text: str) -> bytes:
-    """The same from the address as written (CoreDNS endpointHostname)."""
-    if "." in text:
-        return text.replace(".", "-").encode()
-    label = text.replace(":", "-")
-    return (label + "0" if label.endswith("-") else label).encode()
-
-
-def _ipv6_text(address: bytes) -> str:
-    from ipaddress import IPv6Address  # noqa: PLC0415 - most clusters have no IPv6
-
-    return str(IPv6Address(address))
 
 
 def _matches(found: Port, port: bytes, protocol: bytes) -> bool:

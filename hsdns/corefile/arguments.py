@@ -1,4 +1,4 @@
-"""What stands on a directive's own line, read: the same for plugins that share a form.
+"""Readers for the arguments on a directive's own line that several plugins share.
 
 Path: a plugin's setup, beside read_properties().
 """
@@ -14,14 +14,14 @@ _HOST_PORT = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<host>[^:\[\]]*)):(?P<port>
 
 
 class HostPort(NamedTuple):
-    """Where to listen; an empty host means all addresses of both families."""
+    """An address to listen on; an empty host means all addresses of both families."""
 
     host: str
     port: int
 
 
 def optional_argument(directive: Directive) -> Token | None:
-    """Take the single argument of a directive, None where there is none; raise CorefileError for a second."""
+    """Return the directive's only argument, or None; raise CorefileError if there are more."""
     if len(directive.args) > 1:
         extra = directive.args[1]
         raise CorefileError(
@@ -32,7 +32,7 @@ def optional_argument(directive: Directive) -> Token | None:
 
 
 def split_host_port(text: str) -> HostPort | None:
-    """Take `:8080`, `127.0.0.1:8080`, `[::1]:8080` or `localhost:9153` apart; None where it is none of these."""
+    """Split `:8080`, `127.0.0.1:8080`, `[::1]:8080` or `localhost:9153`; return None for anything else."""
     found = _HOST_PORT.fullmatch(text)
     if found is None or int(found["port"]) > 65535:
         return None
@@ -40,7 +40,7 @@ def split_host_port(text: str) -> HostPort | None:
 
 
 def listen_address(token: Token) -> str:
-    """Read an address to listen on; raise CorefileError."""
+    """Check that a word is an address to listen on and return it; raise CorefileError."""
     if split_host_port(token.text) is None:
         raise CorefileError(
             token.position,

@@ -1,8 +1,8 @@
-"""Keys of server blocks, and zone arguments of plugins, to zones.
+"""Parser for the keys of server blocks and the zone arguments of plugins.
 
 Path: parser (checks, warnings), assemble (listeners and zones), every plugin that takes zones.
 Rule 1: a zone is a lower-case absolute Name; `10.0.0.0/22` stands for the reverse zones that cover it.
-Rule 2: what CoreDNS serves is served, however odd it looks; odd_zone() says what was probably meant.
+Rule 2: every zone that CoreDNS accepts is accepted; zone_warning() reports probable mistakes.
 Source: SplitHostPort in plugin/normalize.go, core/dnsserver/register.go and onstartup.go, plugin/pkg/cidr/cidr.go of
 CoreDNS 1.14.7.
 """
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from hsdns.corefile.tree import CorefileError, Token, did_you_mean
 from hsdns.wire.name import Name
 
-# The port of a key that names none; None is the one of the command line (-dns.port).
+# Default port of each scheme; None: the port of the command line (-dns.port).
 SCHEMES: Final[dict[str, int | None]] = {
     "dns": None,
     "tls": 853,
@@ -34,7 +34,7 @@ _PREFERRED: Final = re.compile(r"([A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?\.)+")
 
 
 class Key(NamedTuple):
-    """One zone that a server block serves, and where."""
+    """A zone that a server block serves, with scheme and port."""
 
     scheme: str
     zone: Name
@@ -43,7 +43,7 @@ class Key(NamedTuple):
 
 
 def parse_key(token: Token, default_port: int) -> list[Key]:
-    """Read `[scheme://]zone[:port]`; a CIDR zone may give several keys."""
+    """Parse `[scheme://]zone[:port]`; a CIDR zone may give several keys; raise CorefileError."""
     scheme, rest = _split_scheme(token.text)
     if scheme == "unix":
         raise CorefileError(
@@ -57,7 +57,7 @@ def parse_key(token: Token, default_port: int) -> list[Key]:
 
 
 def zones_from_args(tokens: Sequence[Token]) -> tuple[Name, ...]:
-    """Read a plugin's zone arguments; schemes and ports are read over, as CoreDNS does."""
+    """Parse a plugin's zone arguments; schemes and ports are ignored, as in CoreDNS; raise CorefileError."""
     zones: list[Name] = []
     for token in tokens:
         zone_text, _ = _split_port(token, _split_scheme(token.text)[1])
@@ -65,24 +65,24 @@ def zones_from_args(tokens: Sequence[Token]) -> tuple[Name, ...]:
     return tuple(zones)
 
 
-def odd_zone(key: Key) -> str | None:
-    """A sentence about a zone that is no host name (RFC 1035 section 2.3.1) nor a reverse zone, None where it is."""
+def zone_warning(key: Key) -> str | None:
+    """Return a warning if the zone is neither a host name (RFC 1035 section 2.3.1) nor a reverse zone, else None."""
     zone = key.zone.to_text()
     if zone == "." or zone.endswith((".in-addr.arpa.", ".ip6.arpa.")) or _PREFERRED.fullmatch(zone):
         return None
-    return f'zone "{zone}" does not follow the preferred syntax of RFC 1035{_guess(key.token.text)}'
+    return f'zone "{zone}" does not follow the preferred syntax of RFC 1035{_hint(key.token.text)}'
 
 
-def _guess(text: str) -> str:
+def _hint(text: str) -> str:
     scheme, mark, _ = text.partition("://")
     if mark and scheme not in SCHEMES:
-        return f'; "{scheme}" is no scheme{did_you_mean(scheme.lower(), SCHEMES)}'
+        return f'; "{scheme}" is not a scheme{did_you_mean(scheme.lower(), SCHEMES)}'
     if text.startswith("}"):
-        return '; is this "}" one too many?'
+        return '; is this "}" superfluous?'
     if text.endswith(("{", "}")):
         return f'; put a space before the "{text[-1]}"'
     if ":" in text:
-        return f'; "{text.rpartition(":")[2]}" is no port number'
+        return f'; "{text.rpartition(":")[2]}" is not a port number'
     if "," in text:
         return "; put a space after the comma"
     if text.startswith("("):
@@ -96,7 +96,7 @@ def _split_scheme(text: str) -> tuple[str, str]:
 
 
 def _split_port(token: Token, text: str) -> tuple[str, int | None]:
-    """Cut `:port` off; a colon that no number follows belongs to the zone."""
+    """Split off `:port`; a colon that is not followed by a number belongs to the zone."""
     if not text:
         raise CorefileError(token.position, f'"{token.text}" names no zone; the root zone is "."')
     zone_text, colon, digits = text.rpartition(":")
@@ -106,11 +106,11 @@ def _split_port(token: Token, text: str) -> tuple[str, int | None]:
         )
     if not colon or not _PORT.fullmatch(digits):
         return text, None
-    # A number that is too long for int() to read at leisure is as wrong as 65536.
+    # int() is slow for very long numbers, and refuses them above its own limit.
     port = int(digits) if len(digits) <= 20 else -1
     if not 0 <= port <= 65535:
         raise CorefileError(
-            token.position, f'"{digits}" in "{token.text}" is no port; ports are 0 to 65535'
+            token.position, f'"{digits}" in "{token.text}" is not a port; ports are 0 to 65535'
         )
     if not zone_text:
         raise CorefileError(
@@ -139,7 +139,7 @@ def _expand(token: Token, text: str) -> list[Name]:
 
 def _reason(error: ValueError, text: str) -> str:
     if isinstance(error, UnicodeError):
-        return "it holds characters that are no text"
+        return "it contains characters that are not valid Unicode"
     if text.endswith("{"):
         return 'put a space before the "{"'
     if ".." in text or text.startswith("."):
@@ -148,7 +148,7 @@ def _reason(error: ValueError, text: str) -> str:
 
 
 def _reverse_zones(token: Token, text: str) -> list[Name] | None:
-    """The zones of a CIDR at octet (IPv4) or nibble (IPv6) borders; None where the text is no CIDR."""
+    """Return a CIDR's zones, split at octets (IPv4) or nibbles (IPv6); None if the text is not a CIDR."""
     address_text, slash, bits_text = text.partition("/")
     if not slash or not re.fullmatch("[0-9]{1,8}", bits_text):
         return None
@@ -163,7 +163,7 @@ def _reverse_zones(token: Token, text: str) -> list[Name] | None:
     if isinstance(address, IPv6Address) and address_text[0] in ":0":
         raise CorefileError(
             token.position,
-            f'"{text}" is no reverse zone; an IPv6 network may not begin with ":" or "0"',
+            f'"{text}" is not a reverse zone; an IPv6 network may not begin with ":" or "0"',
         )
     step, origin = (8, "in-addr.arpa.") if isinstance(address, IPv4Address) else (4, "ip6.arpa.")
     digits = -(-bits // step)

@@ -1,9 +1,9 @@
-r"""Cut the text of a Corefile into words that know where they stand.
+r"""Lexer of the Corefile: text to words with their positions.
 
 Path: text -> [lexer] -> stream -> parser.
-Rule 1: words end at white space; only a double quote at a word's start groups, and only `\"` is an escape in it.
-Rule 2: any text has words.  Nothing raises here; an unclosed quote is left for the parser to judge.
-Rule 3: a `#` glued to a word hides only up to the next white space; one at the start of a word hides the line.
+Rule 1: white space ends a word; only a double quote at a word's start quotes, and `\"` is the only escape within it.
+Rule 2: the lexer accepts any text; the parser reports an unclosed quote.
+Rule 3: a `#` within a word starts a comment up to the next white space; at the start of a word, up to the line's end.
 Source: caddyfile/lexer.go of the fork that CoreDNS 1.14.7 uses.
 """
 
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from hsdns.corefile.tree import Position
 
-# White space is Go's unicode.IsSpace.  A carriage return is not in it: it separates nothing and is dropped from words.
+# White space is Go's unicode.IsSpace without the carriage return, which is removed and does not separate words.
 _SPACE: Final = r"\t\n\v\f \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _GAP: Final = re.compile(rf"(?:[{_SPACE}\r]+|#[^\n]*)*")
 _WORD: Final = re.compile(rf"([^{_SPACE}#]+)(?:#[^{_SPACE}]*)?")
@@ -24,10 +24,9 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 class Lexeme(NamedTuple):
-    """A word as it stands in the file, before the environment is put in.
+    """A word as written in the file, before environment variables are substituted.
 
-    `starts_line`: no word before it ends on the line it begins on.  `closed` is False where a quote runs to the end
-    of the file.
+    `starts_line`: it is the first word on its line.  `closed` is False for a quote that is never closed.
     """
 
     text: str
@@ -38,11 +37,11 @@ class Lexeme(NamedTuple):
 
 
 def tokenize(text: str, file: str) -> list[Lexeme]:
-    """Cut a file's text into words; a quoted word's position is that of its quote."""
+    """Split a file's text into words; a quoted word's position is that of its opening quote."""
     text = text.removeprefix(_BYTE_ORDER_MARK)
     lexemes: list[Lexeme] = []
-    line, line_start = 1, 0  # of the place up to which newlines have been counted
-    counted, last_line = 0, 0  # last_line: where the word before ended
+    line, line_start = 1, 0  # at offset `counted`, up to which newlines have been counted
+    counted, last_line = 0, 0  # last_line: the line on which the previous word ended
     at = _end_of_gap(text, 0)
     while at < len(text):
         newlines = text.count("\n", counted, at)
@@ -78,7 +77,7 @@ def _read_word(
         raise AssertionError("a quote always matches")
     closed = bool(quoted[2])
     value = _ESCAPE.sub(lambda escape: '"' if escape[1] == '"' else escape[0], quoted[1])
-    # Unclosed means that only a lone backslash can be left before the end; it escapes nothing and is dropped.
+    # In an unclosed quote only a backslash at the end of the file is left over; it is dropped.
     end = quoted.end() if closed else len(text)
     if not closed and not value:
         return None, end

@@ -1,11 +1,10 @@
-"""Put the words of a Corefile together: server blocks, directives, the lines of their bodies.
+"""Parser of the Corefile: words to server blocks, directives and properties.
 
 Path: stream -> [parser] -> tree, for assemble and the plugins' setup.
-Rule 1: whatever CoreDNS starts with is read, with a warning where it means something else than it looks.  The
-        exceptions are errors with a remedy: words after a body's `}`, a body's `{` on a line of its own, and braces
-        within a body.
-Rule 2: `{`, `}` and `import` are judged as they stand in the file, quoted or not, before the environment is put in.
-Rule 3: the environment, the plugins' names and the files are handed in; only read_file and match_files touch a disk.
+Rule 1: every Corefile that CoreDNS accepts is accepted, with a warning if it is misleading.  Exceptions, which are
+        errors: words after a body's `}`, a body's `{` on a line of its own, and braces within a body.
+Rule 2: `{`, `}` and `import` are recognised as written, quoted or not, before environment variables are substituted.
+Rule 3: the caller passes environment, plugin names and file access; only read_file and match_files use the disk.
 Source: caddyfile/parse.go of the fork that CoreDNS 1.14.7 uses.
 """
 
@@ -17,7 +16,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hsdns.corefile.keys import odd_zone, parse_key
+from hsdns.corefile.keys import parse_key, zone_warning
 from hsdns.corefile.lexer import Lexeme
 from hsdns.corefile.stream import Stream
 from hsdns.corefile.tree import (
@@ -33,12 +32,12 @@ from hsdns.corefile.tree import (
 
 
 def read_file(path: str) -> str:
-    """Read a file as CoreDNS does: bytes that are no UTF-8 become replacement characters."""
+    """Read a file; bytes that are not UTF-8 become replacement characters, as in CoreDNS."""
     return Path(path).read_bytes().decode("utf-8", "replace")
 
 
 def match_files(pattern: str) -> Sequence[str]:
-    """List what a pattern matches, hidden names too, in the order of their names folder by folder."""
+    """List the files that match a glob, hidden ones too, sorted by path component."""
     return sorted(glob.glob(pattern, include_hidden=True), key=lambda path: path.split(os.sep))
 
 
@@ -52,10 +51,10 @@ def parse(
     open_file: Callable[[str], str] = read_file,
     list_files: Callable[[str], Sequence[str]] = match_files,
 ) -> Corefile:
-    """Read a Corefile and all it imports; raise CorefileError at the first mistake.
+    """Parse a Corefile and its imports; raise CorefileError for the first error.
 
-    `text` is its content where `path` is only a name for it.  `not_yet` are plugins that CoreDNS has and hsdns has
-    not: they get an error of their own.  An empty file gives a tree without blocks.
+    `text` is the content if `path` is only its name in messages.  `not_yet` are the plugins of CoreDNS that hsdns
+    lacks; they have their own error.  An empty file gives a tree without blocks.
     """
     if text is None:
         try:
@@ -75,24 +74,24 @@ def parse(
     for block in blocks:
         for token in block.keys:
             for key in parse_key(token, 53):
-                odd = odd_zone(key)
-                if odd:
-                    warn(token.position, odd)
+                warning = zone_warning(key)
+                if warning:
+                    warn(token.position, warning)
     return Corefile(path, blocks, tuple(warnings), digest(blocks))
 
 
 def digest(blocks: Sequence[ServerBlock]) -> str:
-    """Hash what the blocks say, not where and how it was written (SHA-512, hex)."""
-    found = hashlib.sha512()
+    """Hash the words of the blocks, not their positions or layout (SHA-512, hex)."""
+    sha512 = hashlib.sha512()
     for block in blocks:
-        _add_words(found, "block", block.keys)
+        _add_words(sha512, "block", block.keys)
         for directive in block.directives:
-            _add_words(found, "directive", (directive.name, *directive.args))
+            _add_words(sha512, "directive", (directive.name, *directive.args))
             if directive.body is not None:
-                _add_words(found, "body", ())
+                _add_words(sha512, "body", ())
                 for line in directive.body:
-                    _add_words(found, "line", (line.name, *line.args))
-    return found.hexdigest()
+                    _add_words(sha512, "line", (line.name, *line.args))
+    return sha512.hexdigest()
 
 
 class _Parser:
@@ -106,7 +105,7 @@ class _Parser:
         self._stream, self._known, self._not_yet, self._warn = stream, known, not_yet, warn
 
     def blocks(self) -> Iterator[ServerBlock]:
-        """Read all server blocks; snippets are kept on the way."""
+        """Parse all server blocks and define the snippets."""
         stream = self._stream
         while (first := stream.peek()) is not None:
             keys = self._keys()
@@ -120,19 +119,19 @@ class _Parser:
             elif opening is not None or first.text != "import":
                 self._warn(
                     first.position,
-                    'this server block has no zone, so it is left out; give it one, such as "."',
+                    'this server block has no zone and is ignored; give it one, such as "."',
                 )
 
     def _keys(self) -> tuple[Token, ...]:
-        """Read up to the `{` or the end of the line; a comma goes on to the next line."""
+        """Parse the keys up to `{` or the end of the line; a comma continues them on the next line."""
         stream, keys = self._stream, list[Token]()
         comma: Token | None = None
-        goes_on = True
-        while (lexeme := stream.peek()) is not None and (goes_on or not lexeme.starts_line):
-            token = stream.fill_in(lexeme)
+        continued = True
+        while (lexeme := stream.peek()) is not None and (continued or not lexeme.starts_line):
+            token = stream.substitute(lexeme)
             if token.text == "import" and lexeme.starts_line:
                 stream.expand_import()
-                goes_on = True
+                continued = True
                 continue
             if token.text == "{":
                 if comma is not None:
@@ -143,7 +142,7 @@ class _Parser:
                 if lexeme.text != "{":
                     raise CorefileError(
                         lexeme.position,
-                        f'"{lexeme.text}" is a brace from the environment; write it',
+                        f'"{lexeme.text}" expands to an opening brace; write "{{" in the Corefile',
                     )
                 return tuple(keys)
             stream.take()
@@ -152,7 +151,7 @@ class _Parser:
                 if token.text.endswith(","):
                     comma = token = token._replace(text=token.text[:-1])
                 keys.append(token)
-            goes_on = comma is not None
+            continued = comma is not None
         if comma is not None:
             raise CorefileError(
                 comma.position,
@@ -183,7 +182,7 @@ class _Parser:
         stream.define_snippet(key.text[1:-1], key, body)
 
     def _directives(self, opening: Lexeme | None) -> tuple[Directive, ...]:
-        """Read a block's body; the only block of a file needs no braces."""
+        """Parse a block's directives; braces are optional if the file has only one block."""
         stream, directives = self._stream, list[Directive]()
         braced = opening is not None and opening.text == "{"
         if braced:
@@ -199,7 +198,7 @@ class _Parser:
             else:
                 directives.append(self._directive(braced, directives))
         if braced and opening is not None:
-            # CoreDNS takes the last body's `}` for the block's.
+            # CoreDNS accepts the `}` of the last body as that of the block.
             if stream.last is None or stream.last.text != "}":
                 raise self._never_closed(opening, "the server block", [])
             self._warn(
@@ -211,7 +210,7 @@ class _Parser:
     def _directive(self, braced: bool, before: Sequence[Directive]) -> Directive:
         stream = self._stream
         lexeme = stream.take()
-        name = stream.fill_in(lexeme)
+        name = stream.substitute(lexeme)
         if name.text not in self._known:
             raise CorefileError(name.position, self._unknown(lexeme, name, braced, before))
         args = list[Token]()
@@ -220,7 +219,7 @@ class _Parser:
                 if lexeme_.starts_line:
                     raise CorefileError(
                         lexeme_.position,
-                        f'the "{{" of "{name.text}" must stand at the end of its line, not below it',
+                        f'the "{{" of "{name.text}" must be at the end of the same line, not on the next',
                     )
                 return Directive(name, tuple(args), self._body(name, stream.take()))
             if lexeme_.starts_line:
@@ -230,7 +229,7 @@ class _Parser:
                     lexeme_.position,
                     'no "{" for this "}"; to close the server block, put it on a line of its own',
                 )
-            args.append(stream.fill_in(stream.take()))
+            args.append(stream.substitute(stream.take()))
         return Directive(name, tuple(args), None)
 
     def _body(self, name: Token, opening: Lexeme) -> tuple[Line, ...]:
@@ -252,7 +251,7 @@ class _Parser:
                 break
             if lexeme.starts_line or not rows:
                 rows.append([])
-            rows[-1].append(stream.fill_in(lexeme))
+            rows[-1].append(stream.substitute(lexeme))
             words.append(lexeme)
         after = stream.peek()
         if after is not None and not after.starts_line:
@@ -269,7 +268,7 @@ class _Parser:
         if word in self._not_yet:
             return f'directive "{word}" exists in CoreDNS but not in hsdns yet; remove it'
         if lexeme.text == "{":
-            return 'expected a directive, found "{"; a directive stands before its "{" on one line'
+            return 'expected a directive, found "{"; write the directive before its "{" on the same line'
         message = f'unknown directive "{word}"'
         if word != lexeme.text:
             message += f' (from "{lexeme.text}")'
@@ -280,17 +279,15 @@ class _Parser:
         above = before[-1].args[-1] if before and before[-1].args else None
         if above is not None and len(above.text) > 1 and above.text.endswith("{"):
             return f'{message}; put a space before the "{{" of "{above.text}" at {above.position}'
-        guess = did_you_mean(word.lower(), self._known)
-        if guess or not ("." in word or ":" in word):
-            return message + guess
+        hint = did_you_mean(word.lower(), self._known)
+        if hint or not ("." in word or ":" in word):
+            return message + hint
         if braced:
             return f'{message}; if it is a zone, the "}}" of the server block above is missing'
-        return (
-            f"{message}; if it is a zone, each server block needs braces, or the keys above a comma"
-        )
+        return f"{message}; if it is a zone, put braces around each server block or a comma after the keys above"
 
-    def _never_closed(self, opening: Lexeme, whose: str, words: Sequence[Lexeme]) -> CorefileError:
-        message = f'the "{{" of {whose} is never closed; add a "}}" on a line of its own'
+    def _never_closed(self, opening: Lexeme, owner: str, words: Sequence[Lexeme]) -> CorefileError:
+        message = f'the "{{" of {owner} is never closed; add a "}}" on a line of its own'
         if self._stream.unclosed_quote is not None:
             message += f", or close the quote at {self._stream.unclosed_quote.position}"
         else:
@@ -313,9 +310,9 @@ def _is_snippet(key: str) -> bool:
     return len(key) > 1 and key.startswith("(") and key.endswith(")")
 
 
-def _add_words(found: hashlib._Hash, kind: str, words: Sequence[Token]) -> None:
-    # Lengths go in first, so that no two trees give the same bytes.
-    found.update(f"{kind} {len(words)}\n".encode())
+def _add_words(sha512: hashlib._Hash, kind: str, words: Sequence[Token]) -> None:
+    # Each word is preceded by its length, so that different trees never give the same bytes.
+    sha512.update(f"{kind} {len(words)}\n".encode())
     for word in words:
         text = word.text.encode("utf-8", "surrogatepass")
-        found.update(f"{len(text)}:".encode() + text)
+        sha512.update(f"{len(text)}:".encode() + text)

@@ -1,9 +1,9 @@
-"""Regular expressions that a Corefile holds: Go's syntax, and time that grows with the text alone.
+"""Regular expressions in a Corefile: RE2, with Go's syntax and matching in linear time.
 
-Path: setup of the plugins that take one; expression/ for `matches`.
+Path: setup of the plugins that take a pattern; expression/ for `matches`.
 Source: RE2, which Go's regexp package follows (github.com/google/re2/wiki/Syntax).
-Rule 1: no expression of a Corefile reaches the `re` module of Python, whose time may grow without bound.
-Rule 2: re2 is imported for the first expression: it takes 2.5 MB, and the files of the distributions have none.
+Rule 1: no pattern of a Corefile is compiled with Python's `re`, which may take exponential time.
+Rule 2: re2 is imported with the first pattern: it takes 2.5 MB, and the usual Corefiles have no pattern.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ MAX_PATTERN_LEN: Final = 10_000  # characters; CoreDNS has the same limit in eve
 
 
 class Match(Protocol):
-    """Where a pattern was found."""
+    """One match of a pattern."""
 
     def group(self, group: int, /) -> str | None:
-        """What a group took part in, None where it took no part; 0 is the whole."""
+        """Return a group's text, None if it did not match; group 0 is the whole match."""
 
     def groups(self) -> tuple[str | None, ...]:
-        """All groups but the whole."""
+        """Return the text of groups 1 and up."""
 
 
 class Pattern(Protocol):
-    """A compiled expression."""
+    """A compiled pattern."""
 
     pattern: str
     groups: int
     groupindex: dict[str, int]
 
     def search(self, text: str, /) -> Match | None:
-        """Find the first place that fits."""
+        """Return the leftmost match."""
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Compile an expression; raise ValueError with the reason."""
+    """Compile a pattern; raise ValueError with the reason."""
     if len(text) > MAX_PATTERN_LEN:
         raise ValueError(
             f"the pattern has {len(text)} characters, at most {MAX_PATTERN_LEN} are allowed"
@@ -45,7 +45,7 @@ def compile_pattern(text: str) -> Pattern:
     import re2  # type: ignore[import-untyped]  # noqa: PLC0415 - google-re2 has no types; Rule 2
 
     options = re2.Options()
-    options.log_errors = False  # it would write to stderr by itself
+    options.log_errors = False  # RE2 would write to stderr
     try:
         return cast(Pattern, re2.compile(text, options))
     except re2.error as error:
@@ -55,7 +55,7 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def read_pattern(token: Token) -> Pattern:
-    """Read a word as an expression; raise CorefileError."""
+    """Compile a word as a pattern; raise CorefileError."""
     try:
         return compile_pattern(token.text)
     except ValueError as error:

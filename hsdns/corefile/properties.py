@@ -1,9 +1,8 @@
-"""Options as data: a table of Property for each plugin, and the readers of their arguments.
+"""Properties of plugins: a declarative table of Property for each plugin, and the readers of their arguments.
 
-Path: a plugin's setup calls read_properties() with its PROPERTIES; the docs' test compares the same table with the
-plugin's page, and `did you mean` looks in it.
-Rule 1: a table says everything about an option: how it is read, its default, how often it may stand there.
-Rule 2: nothing is ignored: an unknown option is an error, and so is one that CoreDNS has and hsdns has not (NOT_YET).
+Path: a plugin's setup calls read_properties() with its PROPERTIES; a test compares the table with the plugin's page.
+Rule 1: the table defines a property completely: its reader, its default, how often it may occur.
+Rule 2: nothing is ignored: an unknown property is an error, as is one of CoreDNS that hsdns lacks (NOT_YET).
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ Reader = Callable[[Line], T]
 
 @dataclass(frozen=True, slots=True)
 class Property(Generic[T]):
-    """One option.
+    """The definition of one property.
 
-    `syntax` is how the docs write its arguments.  `repeat`: "once" makes a second one an error, "last" lets the last
-    one win (what CoreDNS does for most), "collect" gives a list of all values.
+    `syntax` describes its arguments in the docs.  `repeat`: "once" makes a second occurrence an error, with "last" the
+    last one counts (as for most of CoreDNS), "collect" gives a list of all values.
     """
 
     read: Reader[T]
@@ -39,7 +38,7 @@ def read_properties(
     *,
     not_yet: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Read the bodies of a plugin's directives; every property of the table has a value afterwards."""
+    """Read the properties of a plugin's directives; the result has a value for every property of the table."""
     values: dict[str, Any] = {
         name: [] if known.repeat == "collect" else known.default for name, known in table.items()
     }
@@ -73,12 +72,12 @@ def read_properties(
 
 
 def only_once(directives: Sequence[Directive]) -> Directive:
-    """The block's single occurrence of a plugin; raise CorefileError at the second."""
+    """Return a plugin's only directive in a server block; raise CorefileError if there are more."""
     if len(directives) > 1:
         second = directives[1].name
         raise CorefileError(
             second.position,
-            f'"{second.text}" may stand only once in a server block; merge it with the first',
+            f'"{second.text}" may occur only once in a server block; merge it with the first',
         )
     return directives[0]
 
@@ -86,7 +85,7 @@ def only_once(directives: Sequence[Directive]) -> Directive:
 def one_of(
     directives: Sequence[Directive], warn: Callable[[str], None], *, last: bool = False
 ) -> Directive:
-    """Choose the occurrence that counts where CoreDNS takes several, the first or the last; warn of the others."""
+    """Return the directive that counts if CoreDNS allows several: the first or the last; warn about the others."""
     counts = directives[-1 if last else 0]
     for directive in directives:
         if directive is not counts:
@@ -98,7 +97,7 @@ def one_of(
 
 
 def no_arguments(directive: Directive) -> None:
-    """Refuse arguments on a directive's own line."""
+    """Raise CorefileError if a directive has arguments."""
     if directive.args:
         extra = directive.args[0]
         raise CorefileError(
@@ -107,7 +106,7 @@ def no_arguments(directive: Directive) -> None:
 
 
 def no_body(directive: Directive) -> None:
-    """Refuse a body after a directive."""
+    """Raise CorefileError if a directive has properties."""
     if directive.lines:
         extra = directive.lines[0].name
         raise CorefileError(
@@ -115,11 +114,11 @@ def no_body(directive: Directive) -> None:
         )
 
 
-# Readers: each takes the whole line, so that errors name the property and point at the word.
+# Readers: each takes the whole line, so that errors can name the property and the position of the word.
 
 
 def flag(line: Line) -> bool:
-    """Read a property that stands alone."""
+    """Read a property without arguments; its presence means True."""
     _count(line, 0, 0)
     return True
 
@@ -157,12 +156,12 @@ def many(
 
 
 def text(token: Token) -> str:
-    """Take a word as it stands."""
+    """Read a word unchanged."""
     return token.text
 
 
 def integer(low: int, high: int | None = None) -> Callable[[Token], int]:
-    """Read a whole number within bounds."""
+    """Read an integer from `low` to `high`, both included."""
 
     def read(token: Token) -> int:
         if not re.fullmatch(r"[+-]?[0-9]{1,18}", token.text):
@@ -180,7 +179,7 @@ def number(low: float) -> Callable[[Token], float]:
     """Read a decimal number, at least `low`."""
 
     def read(token: Token) -> float:
-        # float() alone would also read "1_0", "nan" and the digits of other scripts.
+        # float() would also accept "1_0", "nan" and non-ASCII digits.
         if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", token.text):
             raise CorefileError(token.position, f'"{token.text}" is not a number')
         value = float(token.text)
@@ -194,7 +193,7 @@ def number(low: float) -> Callable[[Token], float]:
 
 
 def choice(*words: str) -> Callable[[Token], str]:
-    """Read one of a few words."""
+    """Read one of the given words."""
 
     def read(token: Token) -> str:
         if token.text not in words:
@@ -242,7 +241,7 @@ def duration(low: float = 0.0, high: float | None = None) -> Callable[[Token], f
 
 
 def parse_duration(word: str) -> float | None:
-    """Read a Go duration in seconds; None where it is none."""
+    """Parse a Go duration into seconds; return None if it is not one."""
     sign, digits = (-1.0, word[1:]) if word[:1] == "-" else (1.0, word.removeprefix("+"))
     if digits == "0":
         return 0.0
@@ -257,7 +256,7 @@ def parse_duration(word: str) -> float | None:
 
 
 def duration_to_text(seconds: float) -> str:
-    """Spell a duration as Go does (`1h0m0s`, `1.5s`, `300ms`); the way back of parse_duration."""
+    """Format seconds as Go does (`1h0m0s`, `1.5s`, `300ms`); the inverse of parse_duration()."""
     nanoseconds = round(abs(seconds) * 1e9)
     sign = "-" if seconds < 0 and nanoseconds else ""
     if nanoseconds == 0:

@@ -1,9 +1,9 @@
-"""The words of a Corefile with its imports spliced in, one after the other.
+"""Stream of a Corefile's words with one word of lookahead; imports are replaced by the words they stand for.
 
-Path: lexer -> [stream] -> parser.  Reading files is handed in.
-Rule 1: an import is pure replacement of words; the parser says where a word `import` is one.
-Rule 2: what follows an import, and its own first word, start a line whatever lines they were written on.
-Rule 3: nothing is conditional, so an import inside of itself never ends and is an error at once.
+Path: lexer -> [stream] -> parser.
+Rule 1: an import is replaced word by word; the parser decides which word `import` is one.
+Rule 2: the first word of an import and the first word after it count as the start of a line.
+Rule 3: imports are unconditional, so a recursive import never ends and is an error.
 Source: doImport in caddyfile/parse.go of the fork that CoreDNS 1.14.7 uses.
 """
 
@@ -12,17 +12,16 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import Final
 
 from hsdns.corefile.environment import substitute
 from hsdns.corefile.lexer import Lexeme, tokenize
-from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 
 MAX_SNIPPET_IMPORTS: Final = 10_000  # both as in caddyfile/parse.go
 MAX_FILE_IMPORTS: Final = 100_000
-# Imports multiply: without this, a small file could make gigabytes of words within the two limits above.
+# Nested imports multiply: within the two limits above, a small file could still expand to gigabytes.
 MAX_WORDS: Final = 1_000_000
 
 OpenFile = Callable[[str], str]
@@ -31,7 +30,7 @@ ListFiles = Callable[[str], Sequence[str]]
 
 @dataclass(slots=True)
 class _Frame:
-    """A file or snippet being read, and the one whose import brought it here."""
+    """A file or snippet that is being read, and the frame that imported it."""
 
     name: str
     identity: str
@@ -41,7 +40,7 @@ class _Frame:
 
 
 class Stream:
-    """A reader of words with one word of foresight."""
+    """Reads the words of a Corefile and its imports; `last` is the last word that take() returned."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class Stream:
         self.unclosed_quote: Lexeme | None = None
         self.environ = environ
         self._frame: _Frame = _Frame(path, os.path.normpath(path), lexemes, None)
-        self._waiting: list[_Frame] = []
+        self._suspended: list[_Frame] = []
         self._snippets: dict[str, list[Lexeme]] = {}
         self._files: dict[str, list[Lexeme]] = {}
         self._root = lexemes
@@ -67,19 +66,19 @@ class Stream:
         self._note_unclosed(lexemes)
 
     def peek(self) -> Lexeme | None:
-        """The next word, None at the end."""
+        """Return the next word without consuming it, None at the end."""
         frame = self._frame
         while frame.at >= len(frame.lexemes):
-            if not self._waiting:
+            if not self._suspended:
                 return None
-            self._frame = frame = self._waiting.pop()
+            self._frame = frame = self._suspended.pop()
         lexeme = frame.lexemes[frame.at]
         if frame.at == 0 and not lexeme.starts_line:
             return lexeme._replace(starts_line=True)
         return lexeme
 
     def take(self) -> Lexeme:
-        """Go on to the next word, which peek() has shown to be there."""
+        """Consume and return the next word; peek() must not have returned None."""
         lexeme = self.peek()
         if lexeme is None:
             raise AssertionError("take() after the end")
@@ -87,26 +86,26 @@ class Stream:
         self.last = lexeme
         return lexeme
 
-    def fill_in(self, lexeme: Lexeme) -> Token:
-        """Put the environment's values into a word."""
+    def substitute(self, lexeme: Lexeme) -> Token:
+        """Substitute the environment variables of a word; raise CorefileError."""
         return substitute(lexeme, self.environ)
 
     def define_snippet(self, name: str, key: Token, body: list[Lexeme]) -> None:
-        """Keep a snippet's words; raise where the name is taken or the body imports itself."""
+        """Store a snippet; raise CorefileError if its name is taken or its body imports itself."""
         if name in self._snippets:
             raise CorefileError(
                 key.position, f'snippet "({name})" is defined twice; rename or remove this one'
             )
         for word, target in pairwise(body):
             starts_line = word.starts_line or word is body[0]
-            if word.text == "import" and starts_line and self.fill_in(target).text == name:
+            if word.text == "import" and starts_line and self.substitute(target).text == name:
                 raise CorefileError(
                     target.position, f'snippet "({name})" imports itself; remove this line'
                 )
         self._snippets[name] = body
 
     def expand_import(self) -> None:
-        """Replace the `import` that peek() shows, and its argument, by the words they stand for."""
+        """Replace the `import` that peek() returns, and its argument, by the imported words; raise CorefileError."""
         before = self.last
         word = self.take()
         argument = self.peek()
@@ -115,7 +114,7 @@ class Stream:
                 word.position, "import takes the name of a snippet, file or glob, found none"
             )
         importer = self._frame
-        target = self.fill_in(self.take())
+        target = self.substitute(self.take())
         if not target.text:
             raise CorefileError(
                 target.position,
@@ -125,9 +124,9 @@ class Stream:
         if extra is not None and not extra.starts_line:
             raise CorefileError(
                 extra.position,
-                f'import takes one argument, found "{extra.text}" too; write one import a line',
+                f'import takes one argument, also found "{extra.text}"; write one import per line',
             )
-        self.last = before  # the end of the file is judged by the last word that stays
+        self.last = before  # the parser checks the last word before the end of the file
         if target.text in self._snippets:
             self._import_snippet(target, importer)
         else:
@@ -185,14 +184,12 @@ class Stream:
         try:
             text = self._open_file(path)
         except FileNotFoundError:
-            raise CorefileError(
-                target.position, self._nothing_to_import(target.text, path)
-            ) from None
+            raise CorefileError(target.position, self._not_found(target.text, path)) from None
         except IsADirectoryError:
             folder = path.rstrip("/")
             raise CorefileError(
                 target.position,
-                f'cannot import "{folder}": it is a folder; import "{folder}/*.conf" or the like',
+                f'cannot import "{folder}": it is a folder; import its files, such as "{folder}/*.conf"',
             ) from None
         except (OSError, ValueError) as error:
             raise CorefileError(
@@ -203,13 +200,12 @@ class Stream:
         self._note_unclosed(lexemes)
         return lexemes
 
-    def _nothing_to_import(self, name: str, path: str) -> str:
+    def _not_found(self, name: str, path: str) -> str:
         for lexeme in self._root:
             if lexeme.text == f"({name})":
                 return f'snippet "({name})" must be defined before it is imported; move it up from {lexeme.position}'
-        near = get_close_matches(name, sorted(self._snippets), n=1)
-        guess = f'; did you mean "{near[0]}"?' if near else ""
-        return f'nothing to import: there is no snippet "({name})" and no file {path}{guess}'
+        hint = did_you_mean(name, self._snippets)
+        return f'nothing to import: there is no snippet "({name})" and no file {path}{hint}'
 
     def _push(self, frame: _Frame, target: Token) -> None:
         outer = frame.importer
@@ -217,12 +213,12 @@ class Stream:
             if outer.identity == frame.identity:
                 raise CorefileError(
                     target.position,
-                    f"{frame.name} imports itself{_way_back(frame)}; remove one of the imports",
+                    f"{frame.name} imports itself{_import_path(frame)}; remove one of the imports",
                 )
             outer = outer.importer
         self._words += len(frame.lexemes)
         self._check_words(target.position)
-        self._waiting.append(self._frame)
+        self._suspended.append(self._frame)
         self._frame = frame
 
     def _check_words(self, position: Position) -> None:
@@ -240,12 +236,12 @@ class Stream:
             )
 
 
-def _way_back(frame: _Frame) -> str:
+def _import_path(frame: _Frame) -> str:
     names, outer = [], frame.importer
     while outer is not None and outer.identity != frame.identity:
         names.append(outer.name)
         outer = outer.importer
-    return " by way of " + ", ".join(reversed(names)) if names else ""
+    return " through " + ", ".join(reversed(names)) if names else ""
 
 
 def _reason(error: Exception) -> str:

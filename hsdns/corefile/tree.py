@@ -1,4 +1,4 @@
-"""What a Corefile consists of; every node knows where it stands.
+"""Syntax tree of a Corefile; every token has its position.
 
 Path: made by parser.py, read by assemble.py and every plugin's setup.
 """
@@ -23,7 +23,7 @@ class Position(NamedTuple):
 
 
 class CorefileError(Exception):
-    """A sentence for the operator, with the place it is about: `Corefile:12:5: unknown property "ttll" ...`."""
+    """An error in the Corefile, with its position: `Corefile:12:5: unknown property "ttll" ...`."""
 
     def __init__(self, position: Position, message: str) -> None:
         super().__init__(f"{position}: {message}")
@@ -32,7 +32,7 @@ class CorefileError(Exception):
 
 
 class Token(NamedTuple):
-    """A word after substitution of the environment; `quoted` if it began with a double quote."""
+    """A word after substitution of environment variables; `quoted` if it began with a double quote."""
 
     text: str
     position: Position
@@ -47,7 +47,7 @@ class Line(NamedTuple):
 
 
 class Directive(NamedTuple):
-    """A plugin's name, the rest of its line and its body (None where no `{` opened one)."""
+    """A plugin's name, its arguments and its body (None without braces)."""
 
     name: Token
     args: tuple[Token, ...]
@@ -55,12 +55,12 @@ class Directive(NamedTuple):
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The body's lines, none where there is no body."""
+        """The lines of the body, empty without one."""
         return self.body or ()
 
 
 class ServerBlock(NamedTuple):
-    """Keys and what stands between their braces, in file order."""
+    """The keys and directives of a server block, in file order."""
 
     keys: tuple[Token, ...]
     directives: tuple[Directive, ...]
@@ -68,7 +68,7 @@ class ServerBlock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Corefile:
-    """A whole configuration.  `digest` (SHA-512, hex) changes with its tokens, not with white space or comments."""
+    """A parsed configuration.  `digest` (SHA-512, hex) depends on its tokens, not on white space or comments."""
 
     path: str
     blocks: tuple[ServerBlock, ...]
@@ -77,6 +77,6 @@ class Corefile:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of an error sentence: `; did you mean "ttl"?`, or nothing where no known word is near."""
+    """Return a hint for an error message, such as `; did you mean "ttl"?`, empty if no known word is similar."""
     near = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     return f'; did you mean "{near[0]}"?' if near else ""

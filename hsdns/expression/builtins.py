@@ -1,10 +1,10 @@
-"""The functions that every expression can call.
+"""Builtin functions of expressions.
 
 Path: check.py reads their signatures, evaluate.py calls them.
 Source: expr-lang/expr 1.17 builtin/builtin.go and lib.go.
-Rule 1: they raise ExpressionError, and what they make is bounded by MAX_SIZE.
-Rule 2: what asks a clock or a table of time zones (now, date, timezone, duration) is refused by name: an expression
-        depends on the query alone.
+Rule 1: they raise ExpressionError, and their results are limited to MAX_SIZE.
+Rule 2: functions of the clock or time zones (now, date, timezone, duration) are refused by name: an expression depends
+        on the query only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REFUSED: Final = frozenset({"now", "date", "timezone", "duration"})
 
 
 class Builtin(NamedTuple):
-    """A function: what it takes and gives, and how it is done."""
+    """A function: types of its arguments and result, and its implementation."""
 
     signature: Signature
     run: Callable[..., object]
@@ -80,7 +80,7 @@ def _replace(text: str, old: str, new: str, count: int = -1) -> str:
 
 def _repeat(text: str, count: int) -> str:
     if count < 0:
-        raise ExpressionError(f"repeat takes a number of 0 or more, found {count}")
+        raise ExpressionError(f"repeat takes a count of 0 or more, found {count}")
     if len(text) * count > MAX_SIZE:
         raise ExpressionError(f"repeat makes more than {MAX_SIZE} characters")
     return text * count
@@ -101,7 +101,7 @@ def _round(value: float) -> float:
 
 
 def _numbers(what: str, values: Iterable[Any], depth: int = 0) -> list[int | float]:
-    """All numbers of arguments, those in arrays too."""
+    """Return all numbers in the arguments, including those in arrays."""
     if depth > MAX_NESTING:
         raise ExpressionError(f"{what}: arrays are nested more than {MAX_NESTING} deep")
     found: list[int | float] = []
@@ -168,7 +168,7 @@ def _get(holder: Any, key: Any) -> object:
 
 def _take(items: list[Any], count: int) -> list[Any]:
     if count < 0:
-        raise ExpressionError(f"take takes a number of 0 or more, found {count}")
+        raise ExpressionError(f"take takes a count of 0 or more, found {count}")
     return items[:count]
 
 
@@ -176,7 +176,7 @@ def _from_pairs(pairs: list[Any]) -> dict[Any, Any]:
     made: dict[Any, Any] = {}
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2:
-            raise ExpressionError("fromPairs takes an array of arrays of two")
+            raise ExpressionError("fromPairs takes an array of pairs")
         if isinstance(pair[0], list | dict):
             raise ExpressionError(f"fromPairs: {kind_of(pair[0])} cannot be a key")
         made[pair[0]] = pair[1]
@@ -184,7 +184,7 @@ def _from_pairs(pairs: list[Any]) -> dict[Any, Any]:
 
 
 def _uniq(items: list[Any]) -> list[Any]:
-    if len(items) > 1000:  # each is compared with all before it
+    if len(items) > 1000:  # quadratic: elements need not be hashable
         raise ExpressionError("uniq takes at most 1000 elements")
     found: list[Any] = []
     for item in items:
@@ -211,7 +211,7 @@ def _flatten(items: list[Any], depth: int = 0) -> list[Any]:
 
 
 class _Ordered:
-    """A value as sorting compares it."""
+    """A value with the order of sort()."""
 
     __slots__ = ("value",)
 
@@ -223,9 +223,9 @@ class _Ordered:
 
 
 def sort_by(items: list[Any], keys: list[Any], order: str = "asc") -> list[Any]:
-    """Sort elements by the keys beside them."""
+    """Sort elements by the corresponding keys."""
     if order not in ("asc", "desc"):
-        raise ExpressionError(f'the order is "asc" or "desc", found "{order}"')
+        raise ExpressionError(f'the order must be "asc" or "desc", found "{order}"')
     places = sorted(range(len(items)), key=lambda at: _Ordered(keys[at]), reverse=order == "desc")
     return [items[place] for place in places]
 

@@ -1,8 +1,8 @@
-"""The types of an expression: what cannot be right is refused before any query comes.
+"""Type checker of expressions: type errors are found before any query.
 
 Path: the third step, `parser -> check -> evaluate`.
 Source: expr-lang/expr 1.17 checker/checker.go.
-Rule 1: `any` fits everywhere; a member of a map is `any`, so what is made of it is only checked when it is evaluated.
+Rule 1: `any` matches every type; a member of a map is `any`, so its use is checked during evaluation.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from hsdns.expression.types import (
 )
 
 Names = Mapping[str, Type | Signature]
-_TRUTHS: Final = frozenset({"all", "none", "any", "one"})
-_WANT_TRUTH: Final = frozenset(
+_BOOLEAN_RESULT: Final = frozenset({"all", "none", "any", "one"})
+_WITH_CONDITION: Final = frozenset(
     {"filter", "find", "findLast", "findIndex", "findLastIndex", "count"}
 )
 
 
 def check(node: Node, names: Names) -> Type:
-    """Work out the type of an expression; `names` are variables and functions.  Raise ExpressionError."""
+    """Return the type of an expression; `names` are its variables and functions; raise ExpressionError."""
     return _Checker(names).visit(node)
 
 
@@ -47,10 +47,10 @@ class _Checker:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._lets: dict[str, Type] = {}
-        self._elements: list[dict[str, Type]] = []  # what # and #name are, innermost last
+        self._elements: list[dict[str, Type]] = []  # types of # and #name, innermost last
 
     def visit(self, node: Node) -> Type:
-        """Work out the type of a part."""
+        """Return the type of a node."""
         match node:
             case tree.Literal(value=value):
                 return type_of(value)
@@ -96,9 +96,9 @@ class _Checker:
             return found
         if found is not None or name in BUILTINS or name in PREDICATES:
             raise ExpressionError(f"{name} is a function; write {name}()", node.at)
-        raise ExpressionError(f'"{name}" is not known{self._guess(name)}', node.at)
+        raise ExpressionError(f'"{name}" is not known{self._did_you_mean(name)}', node.at)
 
-    def _guess(self, name: str) -> str:
+    def _did_you_mean(self, name: str) -> str:
         return did_you_mean(name, {*self._lets, *self._names, *BUILTINS, *PREDICATES})
 
     def _pointer(self, node: tree.Pointer) -> Type:
@@ -129,7 +129,7 @@ class _Checker:
 
     @staticmethod
     def _result(operator: str, left: Type, right: Type) -> Type | None:
-        """The type that an operator gives, None where it does not take these."""
+        """Return the type of an operator's result, None if it does not accept the operands."""
         match operator:
             case "==" | "!=":
                 return BOOL if _comparable(left, right) else None
@@ -165,9 +165,7 @@ class _Checker:
     def _conditional(self, node: tree.Conditional) -> Type:
         condition = self.visit(node.condition)
         if not condition.may_be("bool"):
-            raise ExpressionError(
-                f"a condition must be bool, this is {condition}", node.condition.at
-            )
+            raise ExpressionError(f"a condition must be bool, found {condition}", node.condition.at)
         one, other = self.visit(node.then), self.visit(node.otherwise)
         if NIL in (one, other):
             return other if one == NIL else one
@@ -177,11 +175,13 @@ class _Checker:
         holder, key = self.visit(node.holder), self.visit(node.key)
         if holder.kind == "array":
             if not key.may_be("int"):
-                raise ExpressionError(f"an element of an array has a number, not {key}", node.at)
+                raise ExpressionError(
+                    f"an index of an array must be a number, found {key}", node.at
+                )
             return holder.element or ANY
         if holder.kind == "map":
             if not key.may_be("string"):
-                raise ExpressionError(f"a key of a map is a string, not {key}", node.at)
+                raise ExpressionError(f"a key of a map must be a string, found {key}", node.at)
             return ANY
         if holder.kind == "any":
             return ANY
@@ -190,10 +190,10 @@ class _Checker:
     def _slice(self, node: tree.Slice) -> Type:
         holder = self.visit(node.holder)
         if not holder.may_be("array", "string"):
-            raise ExpressionError(f"cannot take a part of {holder}", node.at)
+            raise ExpressionError(f"cannot slice {holder}", node.at)
         for bound in (node.start, node.end):
             if bound is not None and not (found := self.visit(bound)).may_be("int"):
-                raise ExpressionError(f"a bound is a whole number, not {found}", bound.at)
+                raise ExpressionError(f"a bound must be a whole number, found {found}", bound.at)
         return holder
 
     def _call(self, node: tree.Call) -> Type:
@@ -207,22 +207,22 @@ class _Checker:
             return self._arguments(node, BUILTINS[name].signature)
         if name in REFUSED:
             raise ExpressionError(
-                f"{name}() exists in CoreDNS but not in hsdns: an expression does not know the time",
+                f"{name}() exists in CoreDNS but not in hsdns, where expressions have no access to the time",
                 node.at,
             )
         if known is not None or name in self._lets:
             raise ExpressionError(f"{name} is not a function", node.at)
-        raise ExpressionError(f'function "{name}" is not known{self._guess(name)}', node.at)
+        raise ExpressionError(f'function "{name}" is not known{self._did_you_mean(name)}', node.at)
 
     def _arguments(self, node: tree.Call, signature: Signature) -> Type:
         found = [self.visit(argument) for argument in node.arguments]
         if not signature.fits(len(found)):
-            raise ExpressionError(_wanted(node.name, signature, len(found)), node.at)
+            raise ExpressionError(_count_error(node.name, signature, len(found)), node.at)
         for index, (argument, kind) in enumerate(zip(node.arguments, found, strict=True)):
             kinds = signature.kinds(index)
             if not kind.may_be(*kinds):
                 raise ExpressionError(
-                    f"{node.name} takes {' or '.join(kinds)} here, not {kind}", argument.at
+                    f"{node.name} takes {' or '.join(kinds)} here, found {kind}", argument.at
                 )
         return signature.result
 
@@ -230,25 +230,29 @@ class _Checker:
         name = node.name
         items = self.visit(node.arguments[0])
         if not items.may_be("array"):
-            raise ExpressionError(f"{name} takes an array, not {items}", node.arguments[0].at)
+            raise ExpressionError(f"{name} takes an array, found {items}", node.arguments[0].at)
         element = items.element or ANY
         result = element
         if len(node.arguments) > 1:
             predicate = node.arguments[1]
-            assert isinstance(predicate, tree.Predicate), "the parser makes it"
+            assert isinstance(predicate, tree.Predicate), "ensured by the parser"
             scope = {"": element}
             if name == "reduce":
                 scope |= {"index": INT, "acc": ANY}
             self._elements.append(scope)
             result = self.visit(predicate.body)
             self._elements.pop()
-            if name in _TRUTHS | _WANT_TRUTH and not result.may_be("bool"):
-                raise ExpressionError(f"{name} takes a condition, this is {result}", predicate.at)
+            if name in _BOOLEAN_RESULT | _WITH_CONDITION and not result.may_be("bool"):
+                raise ExpressionError(
+                    f"{name} takes a condition of type bool, found {result}", predicate.at
+                )
         if len(node.arguments) > 2:
             third = self.visit(node.arguments[2])
             if name == "sortBy" and not third.may_be("string"):
-                raise ExpressionError(f"the order is a string, not {third}", node.arguments[2].at)
-        if name in _TRUTHS:
+                raise ExpressionError(
+                    f"the order must be a string, found {third}", node.arguments[2].at
+                )
+        if name in _BOOLEAN_RESULT:
             return BOOL
         if name in ("count", "findIndex", "findLastIndex"):
             return INT if name == "count" else ANY
@@ -263,7 +267,7 @@ class _Checker:
     def _let(self, node: tree.Let) -> Type:
         name = node.name
         if name in self._lets or name in self._names or name in BUILTINS or name in PREDICATES:
-            raise ExpressionError(f'"{name}" has a meaning already; choose another name', node.at)
+            raise ExpressionError(f'"{name}" is already defined; choose another name', node.at)
         self._lets[name] = self.visit(node.value)
         found = self.visit(node.body)
         del self._lets[name]
@@ -271,7 +275,7 @@ class _Checker:
 
 
 def _both(left: Type, right: Type, *kinds: str) -> bool:
-    """Whether both can be of one of these kinds, and of the same one."""
+    """Whether both can have the same of these kinds."""
     return any(left.may_be(kind) and right.may_be(kind) for kind in kinds)
 
 
@@ -289,7 +293,7 @@ def _promoted(left: Type, right: Type) -> Type:
     return FLOAT if "float" in (left.kind, right.kind) else INT
 
 
-def _wanted(name: str, signature: Signature, found: int) -> str:
+def _count_error(name: str, signature: Signature, found: int) -> str:
     low, high = signature.required, len(signature.arguments)
     if signature.variadic:
         wanted = f"{low} or more"

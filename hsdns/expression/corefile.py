@@ -1,4 +1,4 @@
-"""Expressions as they stand in a Corefile: the rest of a line, with errors that point at the word.
+"""Expressions in a Corefile: the rest of a line, with the positions of errors.
 
 Path: setup of view and template.
 Rule 1: the words of a line are joined by single spaces, as CoreDNS does.
@@ -15,7 +15,7 @@ from hsdns.expression.fault import ExpressionError
 
 
 def read_expression(line: Line, tokens: Sequence[Token], names: Names) -> Program:
-    """Compile what these words of a line say; raise CorefileError."""
+    """Compile the expression in these words of a line; raise CorefileError."""
     if not tokens:
         raise CorefileError(
             line.name.position, f'property "{line.name.text}" needs an expression, found nothing'
@@ -24,11 +24,11 @@ def read_expression(line: Line, tokens: Sequence[Token], names: Names) -> Progra
     try:
         return compile_expression(text, names)
     except ExpressionError as error:
-        raise CorefileError(_place(tokens, error.at), f"expression: {error.message}") from None
+        raise CorefileError(_position(tokens, error.at), f"expression: {error.message}") from None
 
 
-def _place(tokens: Sequence[Token], at: int) -> Position:
-    """The place of a character of the joined text; that of its word where the word goes over several lines."""
+def _position(tokens: Sequence[Token], at: int) -> Position:
+    """Return the position of a character of the joined text; that of its word if the word spans several lines."""
     begin = 0
     for token in tokens:
         end = begin + len(token.text)
@@ -39,4 +39,4 @@ def _place(tokens: Sequence[Token], at: int) -> Position:
             position = token.position
             return position._replace(column=position.column + inside + token.quoted)
         begin = end + 1
-    raise AssertionError("there is a word")
+    raise AssertionError("there are no words")

@@ -1,9 +1,9 @@
-"""An expression's tree to a function of a query.
+"""Compiler of expressions: syntax tree to closures.
 
-Path: the last step of compiling; view and template call Program.run() for each query.
+Path: the last step of compilation; view and template call Program.run() for each query.
 Source: expr-lang/expr 1.17 compiler and vm.
-Rule 1: every node is made a closure once; an evaluation walks no tree.
-Rule 2: every element that a function looks at is a step; after MAX_STEPS of them the evaluation ends with an error.
+Rule 1: every node is compiled to a closure; evaluation does not visit the tree.
+Rule 2: every element that a function visits is a step; more than MAX_STEPS of them are an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hsdns.expression.predicates import apply_predicate
 from hsdns.expression.scope import Evaluate, Scope
 from hsdns.expression.tree import Node
 from hsdns.expression.types import Type, type_of
-from hsdns.expression.values import equal, holds, is_number, kind_of, less, member, wrap
+from hsdns.expression.values import contains, equal, is_number, kind_of, less, member, wrap
 
 _ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "-": operator.sub,
@@ -32,7 +32,7 @@ _ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 class Program(NamedTuple):
-    """A compiled expression; `type` is what it gives, as far as that is known."""
+    """A compiled expression; `type` is the type of its result, as far as known."""
 
     type: Type
     text: str
@@ -45,16 +45,16 @@ class Program(NamedTuple):
         except ExpressionError:
             raise
         except (ArithmeticError, TypeError, AttributeError, ValueError, RecursionError) as error:
-            # A value of type `any` turned out to be of a kind that the function does not take.
+            # The kind of a value of type `any` is known only now.
             raise ExpressionError(str(error)) from error
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it gives true, and nothing else; raise ExpressionError."""
+        """Whether the result is true (not merely non-empty); raise ExpressionError."""
         return self.run(values) is True
 
 
 def compile_expression(text: str, names: Names) -> Program:
-    """Read, check and compile an expression over these variables and functions; raise ExpressionError."""
+    """Compile an expression over these variables and functions; raise ExpressionError."""
     node = parse(text)
     return Program(check(node, names), text, _Compiler(names).make(node))
 
@@ -64,7 +64,7 @@ class _Compiler:
         self._names = names
 
     def make(self, node: Node) -> Evaluate:
-        """The closure of a part."""
+        """Compile a node."""
         match node:
             case tree.Literal(value=value):
                 return lambda scope: value
@@ -146,7 +146,7 @@ class _Compiler:
         def evaluate(scope: Scope) -> object:
             found = holder(scope)
             if not isinstance(found, list | str):
-                raise ExpressionError(f"cannot take a part of {kind_of(found)}", node.at)
+                raise ExpressionError(f"cannot slice {kind_of(found)}", node.at)
             low = _bound(start(scope), len(found)) if start is not None else 0
             high = _bound(end(scope), len(found)) if end is not None else len(found)
             return found[min(low, high) : high]
@@ -163,7 +163,7 @@ class _Compiler:
             predicate = None
             if len(arguments) > 1:
                 second = arguments[1]
-                assert isinstance(second, tree.Predicate), "the parser makes it"
+                assert isinstance(second, tree.Predicate), "ensured by the parser"
                 predicate = self.make(second.body)
             third = self.make(arguments[2]) if len(arguments) > 2 else None
             return lambda scope: apply_predicate(name, scope, items(scope), predicate, third)
@@ -186,17 +186,17 @@ class _Compiler:
 
 
 def _truth(value: object) -> bool:
-    """A condition's value: nil is false, anything that is not bool an error."""
+    """Convert the value of a condition: nil is false; raise ExpressionError if it is not bool."""
     if value is None:
         return False
     if not isinstance(value, bool):
-        raise ExpressionError(f"a condition must be bool, this is {kind_of(value)}")
+        raise ExpressionError(f"a condition must be bool, found {kind_of(value)}")
     return value
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ExpressionError(f"found {kind_of(value)} where a string is needed")
+        raise ExpressionError(f"expected a string, found {kind_of(value)}")
     return value
 
 
@@ -208,7 +208,7 @@ def _in(left: Evaluate, right: Evaluate) -> Evaluate:
     def evaluate(scope: Scope) -> object:
         found, container = left(scope), right(scope)
         scope.step(len(container) if isinstance(container, list) else 0)
-        return holds(container, found)
+        return contains(container, found)
 
     return evaluate
 
@@ -249,7 +249,7 @@ def _calculate(word: str, left: Any, right: Any, scope: Scope) -> object:
 
 
 def _divide(left: float, right: float) -> float:
-    """Divide as IEEE 754 has it; Python raises at zero."""
+    """Divide as in IEEE 754, where Python raises for zero."""
     if right != 0:
         return left / right
     if left == 0 or math.isnan(left):
@@ -275,7 +275,7 @@ def _range(left: Any, right: Any, scope: Scope) -> list[int]:
 
 def _bound(value: Any, size: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ExpressionError(f"a bound is a whole number, not {kind_of(value)}")
+        raise ExpressionError(f"a bound must be a whole number, found {kind_of(value)}")
     return max(0, value + size if value < 0 else min(value, size))
 
 
@@ -293,21 +293,21 @@ def _matches(left: Evaluate, right: Evaluate, node: Node) -> Evaluate:
         found, expression = left(scope), right(scope)
         if found is None or expression is None:
             return False
-        scope.step(1000)  # compiling costs what matching many elements does
+        scope.step(1000)  # the cost of compiling a pattern
         return compile_pattern(_text(expression)).search(_text(found)) is not None
 
     return evaluate_both
 
 
-class _Ended(Exception):
-    """What stood before a `?.` was nil."""
+class _ChainEnded(Exception):
+    """The operand of a `?.` is nil."""
 
 
 def _chain(link: Evaluate) -> Evaluate:
     def evaluate(scope: Scope) -> object:
         try:
             return link(scope)
-        except _Ended:
+        except _ChainEnded:
             return None
 
     return evaluate
@@ -317,7 +317,7 @@ def _member(holder: Evaluate, key: Evaluate, optional: bool) -> Evaluate:
     def evaluate(scope: Scope) -> object:
         found = holder(scope)
         if found is None and optional:
-            raise _Ended
+            raise _ChainEnded
         return member(found, key(scope))
 
     return evaluate
@@ -337,7 +337,7 @@ def _map(pairs: list[tuple[Evaluate, Evaluate]]) -> Evaluate:
         for key, value in pairs:
             found = key(scope)
             if not isinstance(found, str):
-                raise ExpressionError(f"a key of a map is a string, not {kind_of(found)}")
+                raise ExpressionError(f"a key of a map must be a string, found {kind_of(found)}")
             made[found] = value(scope)
         return made
 

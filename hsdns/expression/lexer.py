@@ -1,6 +1,6 @@
-"""Text of an expression to tokens.
+"""Lexer of expressions.
 
-Path: the first step; parser.py asks for all tokens at once.
+Path: the first step; parser.py gets all tokens at once.
 Source: expr-lang/expr 1.17 parser/lexer.
 """
 
@@ -27,7 +27,7 @@ _CONTROL: Final = dict(zip("abfnrtv\\'\"", "\a\b\f\n\r\t\v\\'\"", strict=True))
 
 
 class Lexeme(NamedTuple):
-    """One token; `text` of a string is what it stands for, `at` where it begins."""
+    """A token at offset `at`; the `text` of a string is its value."""
 
     kind: Kind
     text: str
@@ -35,7 +35,7 @@ class Lexeme(NamedTuple):
 
 
 def tokenize(text: str) -> list[Lexeme]:
-    """Cut an expression into tokens, an "end" last; raise ExpressionError."""
+    """Split an expression into tokens, the last one of kind "end"; raise ExpressionError."""
     if len(text) > MAX_LEN:
         raise ExpressionError(f"the expression has more than {MAX_LEN} characters", MAX_LEN)
     found: list[Lexeme] = []
@@ -62,7 +62,7 @@ def _one(text: str, at: int) -> tuple[Lexeme, int]:
     if char == "`":
         return _raw_string(text, at)
     if char in "bB" and text[at + 1 : at + 2] in ("'", '"'):
-        raise ExpressionError("literals of bytes are not known here; write a string", at)
+        raise ExpressionError("byte literals are not supported; write a string", at)
     if char in "()[]{}":
         return Lexeme("bracket", char, at), at + 1
     number = _NUMBER.match(text, at) if char.isdigit() or char == "." else None
@@ -79,7 +79,7 @@ def _one(text: str, at: int) -> tuple[Lexeme, int]:
     if operator is None:
         raise ExpressionError(f'"{char}" has no meaning in an expression', at)
     if operator[0] == "/" and text.startswith("/*", at):
-        raise ExpressionError("the comment has no end", at)
+        raise ExpressionError("the comment is not closed", at)
     return Lexeme("operator", operator[0], at), operator.end()
 
 
@@ -91,7 +91,7 @@ def _string(text: str, at: int) -> tuple[Lexeme, int]:
         if char == quote:
             return Lexeme("string", "".join(parts), at), here + 1
         if char in ("", "\n"):
-            raise ExpressionError("the string has no end", at)
+            raise ExpressionError("the string is not closed", at)
         if char != "\\":
             parts.append(char)
             here += 1
@@ -100,14 +100,15 @@ def _string(text: str, at: int) -> tuple[Lexeme, int]:
         made = _unescape(escape) if escape is not None else None
         if escape is None or made is None or (escape[1] in ("'", '"') and escape[1] != quote):
             raise ExpressionError(
-                f'"{text[here : here + 2]}" is no escape; write a backslash as "\\\\"', here
+                f'"{text[here : here + 2]}" is not an escape sequence; write a backslash as "\\\\"',
+                here,
             )
         parts.append(made)
         here = escape.end()
 
 
 def _unescape(escape: re.Match[str]) -> str | None:
-    """The character that an escape stands for; None where there is no such character."""
+    """Return the character of an escape sequence; None if there is no such character."""
     if escape[1]:
         return _CONTROL[escape[1]]
     if escape[2]:
@@ -118,8 +119,8 @@ def _unescape(escape: re.Match[str]) -> str | None:
 
 
 def _raw_string(text: str, at: int) -> tuple[Lexeme, int]:
-    """Read a string in backticks, in which two of them stand for one."""
+    """Read a string in backticks, in which a double backtick is a backtick."""
     found = re.compile(r"`((?:[^`]|``)*)`(?!`)").match(text, at)
     if found is None:
-        raise ExpressionError("the string has no end", at)
+        raise ExpressionError("the string is not closed", at)
     return Lexeme("string", found[1].replace("``", "`"), at), found.end()

@@ -1,8 +1,8 @@
-"""Tokens of an expression to its tree.
+"""Parser of expressions: tokens to a syntax tree.
 
 Path: the second step, `lexer -> parser -> check`.
 Source: expr-lang/expr 1.17 parser/parser.go and parser/operator.
-Rule 1: what nests is bounded, by MAX_DEPTH and MAX_OPERATORS, so that no text reaches the interpreter's own limit.
+Rule 1: nesting is limited by MAX_DEPTH and MAX_OPERATORS, so that no text reaches Python's recursion limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hsdns.expression.fault import ExpressionError
 from hsdns.expression.lexer import Kind, Lexeme, tokenize
 from hsdns.expression.tree import Node
 
-MAX_DEPTH: Final = 40  # brackets within brackets
+MAX_DEPTH: Final = 40  # nested brackets
 MAX_OPERATORS: Final = 300  # in the whole expression
 _UNARY: Final = {"not": 50, "!": 50, "-": 90, "+": 90}
 _BINARY: Final = {
@@ -25,7 +25,7 @@ _BINARY: Final = {
 _RIGHT: Final = frozenset({"**", "^"})
 _COMPARISONS: Final = frozenset({"<", ">", "<=", ">="})
 _NEGATED: Final = frozenset({"in", "matches", "contains", "startsWith", "endsWith"})
-# Functions whose second argument is looked at for every element; True where it may be left out.
+# Functions whose second argument is evaluated for each element; True if it is optional.
 PREDICATES: Final = {
     "all": False, "none": False, "any": False, "one": False, "filter": False, "map": False, "count": True, "sum": True,
     "find": False, "findIndex": False, "findLast": False, "findLastIndex": False, "groupBy": False, "sortBy": False,
@@ -36,7 +36,7 @@ _LITERALS: Final[dict[str, object]] = {"true": True, "false": False, "nil": None
 
 
 def parse(text: str) -> Node:
-    """Read an expression; raise ExpressionError."""
+    """Parse an expression; raise ExpressionError."""
     parser = _Parser(tokenize(text))
     node = parser.sequence()
     parser.expect("end")
@@ -59,7 +59,7 @@ class _Parser:
         current = self._current
         return current.kind == kind and (not texts or current.text in texts)
 
-    def _take(self) -> Lexeme:
+    def _advance(self) -> Lexeme:
         current = self._current
         if current.kind != "end":
             self._next += 1
@@ -67,23 +67,23 @@ class _Parser:
 
     def _accept(self, kind: Kind, *texts: str) -> bool:
         if self._is(kind, *texts):
-            self._take()
+            self._advance()
             return True
         return False
 
     def expect(self, kind: Kind, *texts: str) -> Lexeme:
-        """Take this token; raise ExpressionError where another one stands."""
+        """Consume this token; raise ExpressionError if there is another one."""
         if not self._is(kind, *texts):
             raise self._unexpected(
                 " or ".join(f'"{text}"' for text in texts) or (f"a {kind}" if kind != "end" else "")
             )
-        return self._take()
+        return self._advance()
 
     def _unexpected(self, wanted: str = "") -> ExpressionError:
         current = self._current
         found = f'"{current.text}"' if current.kind != "end" else "the end"
         return ExpressionError(
-            f"found {found}" + (f", expected {wanted}" if wanted else ", which does not fit here"),
+            f"found {found}" + (f", expected {wanted}" if wanted else ", which is not valid here"),
             current.at,
         )
 
@@ -93,7 +93,7 @@ class _Parser:
             raise ExpressionError(f"more than {MAX_OPERATORS} operators", self._current.at)
 
     def sequence(self) -> Node:
-        """`a; b`, or a single expression."""
+        """Parse `a; b`, or a single expression."""
         parts = [self.expression()]
         while self._accept("operator", ";"):
             if self._is("end"):
@@ -102,7 +102,7 @@ class _Parser:
         return parts[0] if len(parts) == 1 else tree.Sequence(parts[0].at, tuple(parts))
 
     def expression(self, precedence: int = 0) -> Node:
-        """Operators of at least this precedence, and their operands."""
+        """Parse operators of at least this precedence, and their operands."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ExpressionError(f"nested more than {MAX_DEPTH} deep", self._current.at)
@@ -120,7 +120,7 @@ class _Parser:
         before = ""
         while self._is("operator"):
             mark = self._next
-            negated = self._take() if self._is("operator", "not") else None
+            negated = self._advance() if self._is("operator", "not") else None
             if negated is not None and not self._is("operator", *_NEGATED):
                 raise self._unexpected("in, matches, contains, startsWith or endsWith")
             operator = self._current
@@ -128,7 +128,7 @@ class _Parser:
             if operator.kind != "operator" or binding < precedence:
                 self._next = mark
                 break
-            self._take()
+            self._advance()
             self._count_operator()
             if operator.text == "|":
                 name = self.expect("name")
@@ -148,7 +148,7 @@ class _Parser:
         return self._conditional(left) if precedence == 0 else left
 
     def _comparison(self, left: Node, operator: Lexeme, binding: int) -> Node:
-        """`a < b`; a chain `a < b < c` stands for `a < b and b < c`."""
+        """Parse `a < b`; `a < b < c` means `a < b and b < c`."""
         whole: Node | None = None
         while True:
             right = self.expression(binding + 1)
@@ -157,11 +157,11 @@ class _Parser:
             whole = one if whole is None else tree.Binary(operator.at, "&&", whole, one)
             if not self._is("operator", *_COMPARISONS):
                 return whole
-            left, operator = right, self._take()
+            left, operator = right, self._advance()
 
     def _conditional(self, node: Node) -> Node:
         while self._is("operator", "?"):
-            at = self._take().at
+            at = self._advance().at
             self._count_operator()
             if self._accept("operator", ":"):
                 node = tree.Conditional(at, node, node, self.expression())
@@ -172,7 +172,7 @@ class _Parser:
         return node
 
     def _let(self) -> Node:
-        self._take()
+        self._advance()
         name = self.expect("name")
         self.expect("operator", "=")
         value = self.expression()
@@ -180,7 +180,7 @@ class _Parser:
         return tree.Let(name.at, name.text, value, self.sequence())
 
     def _if(self) -> Node:
-        at = self._take().at
+        at = self._advance().at
         condition = self.expression()
         then = self._braced()
         self.expect("operator", "else")
@@ -203,7 +203,7 @@ class _Parser:
     def _primary(self) -> Node:
         lexeme = self._current
         if lexeme.kind == "operator" and lexeme.text in _UNARY:
-            self._take()
+            self._advance()
             operand = self.expression(_UNARY[lexeme.text])
             return self._postfix(tree.Unary(lexeme.at, lexeme.text, operand))
         if self._accept("bracket", "("):
@@ -217,27 +217,27 @@ class _Parser:
         return self._secondary()
 
     def _pointer(self) -> Node:
-        """`#`, `#name`, or `.name` for a member of what `#` is."""
+        """Parse `#`, `#name`, or `.name`, a member of `#`."""
         lexeme, name = self._current, ""
         if lexeme.text == "#":
-            self._take()
+            self._advance()
             if self._is("name") and self._current.at == lexeme.at + 1:
-                name = self._take().text
+                name = self._advance().text
         return self._postfix(tree.Pointer(lexeme.at, name))
 
     def _secondary(self) -> Node:
         lexeme = self._current
         if lexeme.kind == "name":
-            self._take()
+            self._advance()
             if lexeme.text in _LITERALS:
                 return tree.Literal(lexeme.at, _LITERALS[lexeme.text])
             if self._is("bracket", "("):
                 return self._postfix(self._call(lexeme, []))
             return self._postfix(tree.Identifier(lexeme.at, lexeme.text))
         if lexeme.kind == "number":
-            return tree.Literal(self._take().at, _number(lexeme))
+            return tree.Literal(self._advance().at, _number(lexeme))
         if lexeme.kind == "string":
-            return self._postfix(tree.Literal(self._take().at, lexeme.text))
+            return self._postfix(tree.Literal(self._advance().at, lexeme.text))
         if self._is("bracket", "["):
             return self._postfix(self._array())
         if self._is("bracket", "{"):
@@ -245,7 +245,7 @@ class _Parser:
         raise self._unexpected("a value")
 
     def _call(self, name: Lexeme, arguments: list[Node]) -> Node:
-        """A function's arguments; of a pipe the first one is already there."""
+        """Parse a function's arguments; in a pipe the first one is passed in."""
         self.expect("bracket", "(")
         given = len(arguments)
         while not self._is("bracket", ")"):
@@ -279,7 +279,7 @@ class _Parser:
 
     def _array(self) -> Node:
         items: list[Node] = []
-        at = self._take().at
+        at = self._advance().at
         while not self._is("bracket", "]"):
             if items:
                 self.expect("operator", ",")
@@ -291,7 +291,7 @@ class _Parser:
 
     def _map(self) -> Node:
         pairs: list[tuple[Node, Node]] = []
-        at = self._take().at
+        at = self._advance().at
         while not self._is("bracket", "}"):
             if pairs:
                 self.expect("operator", ",")
@@ -299,7 +299,7 @@ class _Parser:
                     break
             key: Node
             if self._is("number") or self._is("string") or self._is("name"):
-                key = tree.Literal(self._current.at, self._take().text)
+                key = tree.Literal(self._current.at, self._advance().text)
             elif self._is("bracket", "("):
                 key = self.expression()
             else:
@@ -316,10 +316,10 @@ class _Parser:
             if optional or self._is("operator", ".") or self._is("bracket", "["):
                 self._count_operator()
             if optional or self._is("operator", "."):
-                self._take()
+                self._advance()
                 chained = chained or optional
                 if not (optional and self._is("bracket", "[")):
-                    key = self._take()
+                    key = self._advance()
                     if key.kind != "name" and not (key.kind == "operator" and key.text.isalpha()):
                         raise ExpressionError("a name must follow the dot", key.at)
                     if self._is("bracket", "("):
@@ -328,13 +328,13 @@ class _Parser:
                     continue
             if not self._is("bracket", "["):
                 return tree.Chain(node.at, node) if chained else node
-            at = self._take().at
+            at = self._advance().at
             node = self._index(node, at, optional=optional)
 
     def _index(self, node: Node, at: int, *, optional: bool) -> Node:
         start = None if self._is("operator", ":") else self.expression()
         if not self._accept("operator", ":"):
-            assert start is not None, "read just now"
+            assert start is not None, "parsed above"
             self.expect("bracket", "]")
             return tree.Member(at, node, start, optional)
         end = None if self._is("bracket", "]") else self.expression()

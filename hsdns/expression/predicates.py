@@ -1,4 +1,4 @@
-"""The functions that look at every element of an array.
+"""Builtin functions with a predicate, which is evaluated for each element of an array.
 
 Path: evaluate.py calls apply_predicate() with closures.
 Source: expr-lang/expr 1.17 compiler (builtins with a predicate).
@@ -18,9 +18,9 @@ from hsdns.expression.values import is_number, kind_of, wrap
 def apply_predicate(
     name: str, scope: Scope, items: Any, predicate: Evaluate | None, third: Evaluate | None
 ) -> object:
-    """Call one of the functions; raise ExpressionError."""
+    """Call a function; raise ExpressionError."""
     if not isinstance(items, list):
-        raise ExpressionError(f"{name} takes an array, not {kind_of(items)}")
+        raise ExpressionError(f"{name} takes an array, found {kind_of(items)}")
     if name == "reduce":
         return _reduce(scope, items, predicate, third)
     found = _each(scope, items, predicate)
@@ -52,13 +52,13 @@ def apply_predicate(
         case "sortBy":
             order = third(scope) if third is not None else "asc"
             if not isinstance(order, str):
-                raise ExpressionError(f"the order is a string, not {kind_of(order)}")
+                raise ExpressionError(f"the order must be a string, found {kind_of(order)}")
             return sort_by(items, list(found), order)
     raise AssertionError(name)
 
 
 def _each(scope: Scope, items: list[Any], predicate: Evaluate | None) -> Iterator[Any]:
-    """The predicate's value for each element; the element itself where there is no predicate."""
+    """Yield the predicate's value for each element, or the element itself without a predicate."""
     element: dict[str, Any] = {}
     for item in items:
         scope.step()
@@ -74,7 +74,7 @@ def _each(scope: Scope, items: list[Any], predicate: Evaluate | None) -> Iterato
 
 def _truth(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise ExpressionError(f"{name} takes a condition, this is {kind_of(value)}")
+        raise ExpressionError(f"{name} takes a condition of type bool, found {kind_of(value)}")
     return value
 
 
@@ -106,13 +106,13 @@ def _group_by(items: list[Any], keys: Iterator[Any]) -> dict[Any, list[Any]]:
 def _reduce(
     scope: Scope, items: list[Any], predicate: Evaluate | None, third: Evaluate | None
 ) -> object:
-    assert predicate is not None, "the parser wants it"
+    assert predicate is not None, "ensured by the parser"
     if third is not None:
         total, rest = third(scope), list(enumerate(items))
     elif items:
         total, rest = items[0], list(enumerate(items))[1:]
     else:
-        raise ExpressionError("reduce of an empty array needs a third argument to begin with")
+        raise ExpressionError("reduce of an empty array needs an initial value as third argument")
     for index, item in rest:
         scope.step()
         scope.elements.append({"": item, "index": index, "acc": total})

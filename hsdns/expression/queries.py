@@ -1,6 +1,6 @@
-"""The functions that tell an expression about the query.
+"""Functions of expressions that return properties of the query.
 
-Path: view and template compile with NAMES and run with functions_of() of each query.
+Path: view and template compile with NAMES and evaluate with functions_of() of each query.
 Source: CoreDNS 1.14.7 plugin/pkg/expression, request/request.go.
 """
 
@@ -36,7 +36,7 @@ NAMES: Final[dict[str, Signature]] = {
 
 
 def functions_of(request: Request) -> Mapping[str, Callable[..., Any]]:
-    """What the functions give for a query; nothing is worked out before it is asked for."""
+    """Return the functions for a query; values are computed only when they are called."""
     query = request.query
 
     def metadata(label: str) -> str:
@@ -63,17 +63,17 @@ def functions_of(request: Request) -> Mapping[str, Callable[..., Any]]:
 
 
 def client_ip(request: Request) -> str:
-    """The client's address without a zone, not in brackets."""
+    """Return the client's address without an IPv6 zone."""
     return request.client.address.partition("%")[0]
 
 
 def bufsize(request: Request) -> int:
-    """How many octets of reply the client takes."""
+    """Return the client's limit of the reply in octets."""
     return MAX_TCP_LEN if request.protocol == "tcp" else udp_limit(request.query)
 
 
 def incidr(address: object, cidr: object) -> bool:
-    """Whether an address is in a network; raise ExpressionError where one of them is none."""
+    """Whether an address is in a network; raise ExpressionError if one of them is invalid."""
     if not isinstance(address, str) or not isinstance(cidr, str):
         raise ExpressionError("incidr takes two strings")
     try:

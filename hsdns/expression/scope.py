@@ -1,6 +1,6 @@
-"""What one evaluation knows while it runs, and how much it may still do.
+"""State of one evaluation: variables, elements, and the remaining steps.
 
-Path: evaluate.py makes one for each run.
+Path: evaluate.py makes one for each evaluation.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from hsdns.expression.fault import ExpressionError
 
-MAX_STEPS: Final = 50_000  # elements looked at: some tens of milliseconds
+MAX_STEPS: Final = 50_000  # visited elements: some tens of milliseconds
 
 
 class Scope:
-    """Variables, functions and the elements that predicates are at."""
+    """Variables, functions and the current elements of predicates."""
 
     __slots__ = ("_left", "_values", "elements", "lets")
 
@@ -25,11 +25,11 @@ class Scope:
         self.elements: list[dict[str, Any]] = []
 
     def lookup(self, name: str) -> Any:
-        """The value of a name, one that `let` gave it first."""
+        """Return the value of a name; one defined by `let` takes precedence."""
         return self.lets[name] if name in self.lets else self._values[name]
 
     def step(self, count: int = 1) -> None:
-        """Account for so many elements; raise ExpressionError where it becomes too much."""
+        """Count visited elements; raise ExpressionError if there are too many."""
         self._left -= count
         if self._left < 0:
             raise ExpressionError(f"the expression takes more than {MAX_STEPS} steps")

@@ -1,4 +1,4 @@
-"""What an expression consists of; every node knows where it stands in the text.
+"""Syntax tree of an expression.
 
 Path: made by parser.py, read by check.py and evaluate.py.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Part of an expression; `at` counts characters from 0."""
+    """A part of an expression; `at` is its offset in characters, counted from 0."""
 
     at: int
 
@@ -24,21 +24,21 @@ class Literal(Node):
 
 @dataclass(frozen=True, slots=True)
 class Identifier(Node):
-    """A name: of a variable or, before a bracket, of a function."""
+    """The name of a variable or function."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer(Node):
-    """`#`, the element that a predicate looks at; `#acc` and `#index` within reduce()."""
+    """`#`, the current element of a predicate; `#acc` and `#index` within reduce()."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unary(Node):
-    """An operator before its operand."""
+    """A prefix operator and its operand."""
 
     operator: str
     operand: Node
@@ -46,7 +46,7 @@ class Unary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Node):
-    """An operator between its operands."""
+    """A binary operator and its operands."""
 
     operator: str
     left: Node
@@ -64,7 +64,7 @@ class Conditional(Node):
 
 @dataclass(frozen=True, slots=True)
 class Member(Node):
-    """`a.b`, `a[b]`; with `optional` (`a?.b`) nil where a is nil."""
+    """`a.b`, `a[b]`; with `optional` (`a?.b`) nil if a is nil."""
 
     holder: Node
     key: Node
@@ -73,7 +73,7 @@ class Member(Node):
 
 @dataclass(frozen=True, slots=True)
 class Chain(Node):
-    """The whole of `a?.b.c`: what is nil in it ends it."""
+    """All of `a?.b.c`, which is nil as soon as an optional member's operand is nil."""
 
     link: Node
 
@@ -97,7 +97,7 @@ class Call(Node):
 
 @dataclass(frozen=True, slots=True)
 class Predicate(Node):
-    """What is evaluated for every element of an array."""
+    """The expression evaluated for each element of an array."""
 
     body: Node
 
@@ -113,7 +113,7 @@ class Let(Node):
 
 @dataclass(frozen=True, slots=True)
 class Sequence(Node):
-    """`a; b`: the value of the last one."""
+    """`a; b`, with the value of the last one."""
 
     parts: tuple[Node, ...]
 

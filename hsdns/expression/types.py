@@ -1,6 +1,6 @@
-"""Kinds of value in expressions, as far as they are known before a query comes.
+"""Types of values in expressions, as far as they are known before evaluation.
 
-Path: check.py works them out; builtins.py and queries.py declare those of their functions.
+Path: check.py infers them; builtins.py and queries.py declare those of their functions.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class Type(NamedTuple):
-    """A kind: bool, int, float, string, array, map, nil or any; `element` is what an array holds."""
+    """A kind (bool, int, float, string, array, map, nil or any); `element` is the type of an array's elements."""
 
     kind: str
     element: Type | None = None
@@ -19,11 +19,11 @@ class Type(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        """An int or a float."""
+        """Whether it is int or float."""
         return self.kind in ("int", "float")
 
     def may_be(self, *kinds: str) -> bool:
-        """Whether a value of this type can be one of these kinds; "number" is int and float."""
+        """Whether a value of this type can have one of these kinds; "number" means int and float."""
         return (
             self.kind == "any"
             or self.kind in kinds
@@ -43,24 +43,24 @@ NIL: Final = Type("nil")
 
 
 class Signature(NamedTuple):
-    """What a function takes and gives; arguments after the first `required` may be left out."""
+    """The types of a function's arguments and result; arguments after the first `required` are optional."""
 
-    arguments: tuple[tuple[str, ...], ...]  # the kinds that each may be
+    arguments: tuple[tuple[str, ...], ...]  # the kinds that each accepts
     result: Type
     required: int
-    variadic: bool = False  # whether the last one may stand several times
+    variadic: bool = False  # whether the last one may be repeated
 
     def fits(self, count: int) -> bool:
-        """Whether so many arguments are right."""
+        """Whether this number of arguments is valid."""
         return self.required <= count and (self.variadic or count <= len(self.arguments))
 
     def kinds(self, index: int) -> tuple[str, ...]:
-        """The kinds that the argument at a place may be."""
+        """Return the kinds that an argument accepts."""
         return self.arguments[min(index, len(self.arguments) - 1)]
 
 
 def signature(arguments: str, result: Type) -> Signature:
-    """Read `string int|float [string] ...`: kinds, in brackets what may be left out, dots where the last repeats."""
+    """Parse `string int|float [string] ...`: kinds, optional arguments in brackets, dots if the last one repeats."""
     words = arguments.split()
     variadic = words[-1:] == ["..."]
     if variadic:
@@ -72,7 +72,7 @@ def signature(arguments: str, result: Type) -> Signature:
 
 
 def type_of(value: object) -> Type:
-    """The type of a value; an array of values of one type says so."""
+    """Return the type of a value; of an array with its element type if all elements have the same."""
     if value is None:
         return NIL
     if isinstance(value, bool):

@@ -1,9 +1,9 @@
-"""What values of expressions do: comparing, finding members, turning into each other.
+"""Operations on values of expressions: comparison, members, conversion.
 
 Path: evaluate.py and builtins.py.
 Source: expr-lang/expr 1.17 vm/runtime; a value is a bool, int, float, str, list, dict or None.
-Rule 1: a bool is no number here, though it is one in Python.
-Rule 2: whole numbers are those of 64 bits, and wrap.
+Rule 1: a bool is not a number, unlike in Python.
+Rule 2: integers have 64 bits and wrap.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?
 
 
 def kind_of(value: object) -> str:
-    """The name of a value's kind."""
+    """Return the name of a value's kind."""
     return next((name for kind, name in _NAMES if isinstance(value, kind)), "nil")
 
 
@@ -39,14 +39,14 @@ def is_number(value: object) -> bool:
 
 
 def wrap(value: int) -> int:
-    """A whole number in 64 bits."""
+    """Wrap an integer to 64 bits."""
     if -(2**63) <= value < 2**63:
         return value
     return (value + 2**63) % 2**64 - 2**63
 
 
 def equal(one: object, other: object) -> bool:
-    """Whether two values are the same; an int equals a float of its size, nothing else of another kind."""
+    """Whether two values are equal; an int may equal a float, but no value of any other kind."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if is_number(one) and is_number(other):
@@ -59,15 +59,15 @@ def equal(one: object, other: object) -> bool:
 
 
 def less(one: Any, other: Any) -> bool:
-    """Whether a number or a string comes before another; raise ExpressionError for other kinds."""
+    """Whether a number or a string is less than another; raise ExpressionError for other kinds."""
     if (is_number(one) and is_number(other)) or (isinstance(one, str) and isinstance(other, str)):
         found: bool = one < other
         return found
     raise ExpressionError(f"cannot compare {kind_of(one)} and {kind_of(other)}")
 
 
-def holds(container: object, value: object) -> bool:
-    """Whether an array has an element, or a map a key; nil has none."""
+def contains(container: object, value: object) -> bool:
+    """Whether an array contains an element, or a map a key; nil contains nothing."""
     if container is None:
         return False
     if isinstance(container, list):
@@ -78,24 +78,24 @@ def holds(container: object, value: object) -> bool:
 
 
 def member(holder: Any, key: Any) -> object:
-    """An element or the value of a key, nil where a map has none; raise ExpressionError."""
+    """Return an element of an array or a value of a map (nil if absent); raise ExpressionError."""
     if isinstance(holder, dict):
         if isinstance(key, list | dict):
             raise ExpressionError(f"{kind_of(key)} cannot be a key")
         return holder.get(key)
     if isinstance(holder, list | str):
         if not is_number(key):
-            raise ExpressionError(f"an element has a number, found {kind_of(key)}")
+            raise ExpressionError(f"an index of an array must be a number, found {kind_of(key)}")
         at = int(key)
         if not -len(holder) <= at < len(holder):
-            raise ExpressionError(f"there is no element {at} among {len(holder)}")
+            raise ExpressionError(f"index {at} is out of range for {len(holder)} elements")
         found: object = holder[at]
         return found
     raise ExpressionError(f"{kind_of(holder)} has no member {to_text(key)}")
 
 
 def to_int(value: Any) -> int:
-    """Make a whole number of a number or of decimal digits."""
+    """Convert a number or decimal digits to an int."""
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ExpressionError(f"{to_text(value)} is not a whole number")
@@ -108,7 +108,7 @@ def to_int(value: Any) -> int:
 
 
 def to_float(value: Any) -> float:
-    """Make a decimal number of a number or of its text."""
+    """Convert a number or its text to a float."""
     if isinstance(value, str):
         if not _DECIMAL.fullmatch(value):
             raise ExpressionError(f'"{value[:80]}" is not a number')
@@ -117,7 +117,7 @@ def to_float(value: Any) -> float:
 
 
 def to_text(value: object) -> str:
-    """Write a value as Go's %v does."""
+    """Format a value like Go's %v."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -135,7 +135,7 @@ def to_text(value: object) -> str:
 
 
 def float_to_text(value: float) -> str:
-    """Write a decimal number as Go's %v does: shortest digits, an exponent from 1e+06 on and below 1e-4."""
+    """Format a float like Go's %v: shortest digits, with an exponent from 1e+06 and below 1e-4."""
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     if math.isnan(value):
@@ -152,7 +152,7 @@ def float_to_text(value: float) -> str:
 
 
 def to_json(value: object) -> str:
-    """Write a value as JSON, indented by two as Go's MarshalIndent does."""
+    """Format a value as JSON, indented by two spaces like Go's MarshalIndent."""
     try:
         made = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""Known questions to finished replies, in front of the decoder: bytes to bytes, no names, no objects.
+"""The fast path: answers queries from the answer table before they are decoded, from octets to octets.
 
-Two twins with one contract: `_native` (Rust, with workers of its own) and `_python` (always there).  The compiled one
-is taken where it was built, unless HSDNS_NO_EXTENSIONS=1; IMPLEMENTATION says which: "rust" or "python".  Only where
-it is "rust" does `_native` have Worker and MissQueue beside what stands here.
+There are two twins with one interface: `_native` (Rust, with worker threads) and `_python`.  `_native` is used if it
+was built and HSDNS_NO_EXTENSIONS is not 1.  IMPLEMENTATION is "rust" or "python".  Only `_native` has Worker and
+MissQueue.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def _find_native() -> ModuleType | None:
-    """The compiled twin; None where it is not wanted, was not built, or not for this Python."""
+    """The compiled twin; None if it is not wanted, not built, or not built for this Python."""
     if os.environ.get("HSDNS_NO_EXTENSIONS") == "1":
         return None
     try:

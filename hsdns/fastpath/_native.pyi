@@ -1,9 +1,9 @@
-"""The compiled twin of the fast path (native/, Rust): what `_python` has, and workers of its own.
+"""The compiled twin of the fast path (native/, Rust): the same as `_python`, and worker threads.
 
-Path: step 2.  Built by `pip install .` where cargo is there; hsdns/fastpath/__init__.py picks the twin.
-Rule 1: names, arguments and results are those of `_python`; only Worker, MissQueue and WorkerStatistics are more.
-Rule 2: everything here may be called from any thread.
-Rule 3: a file descriptor stays its owner's, and must be open for as long as a Batch or Worker uses it.
+Path: step 2.  `pip install .` builds it if cargo is available; hsdns/fastpath/__init__.py chooses the twin.
+Rule 1: names, parameters and results are those of `_python`, beside Worker, MissQueue and WorkerStatistics.
+Rule 2: everything may be called from any thread.
+Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or Worker uses it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,18 +24,18 @@ __all__ = [
 ]
 
 class Miss(NamedTuple):
-    """A query that was not answered: sockaddr and control data are as the kernel gave them."""
+    """A query that is left to the chain, with socket address and control data as the kernel gave them."""
 
     query: bytes
     address: bytes
     control: bytes
 
 class LogRecord(NamedTuple):
-    """A hit of a logging block: the query as received, the sockaddr as the kernel gives it.
+    """A hit of a logging block: the query as received, the client's socket address as the kernel gave it.
 
-    `flags` are the second 16 bits of the header of the reply as sent, `size` its octets without compression and OPT,
-    `answers` the records of its answer section before any were cut, `seconds` what its batch, over TCP it alone,
-    counts as duration.
+    `flags` are the second 16 bits of the reply's header as sent.  `size` is the reply's length without compression and
+    OPT, `answers` its records in the answer section, both before any were cut.  `seconds` is the duration of its batch,
+    over TCP of its look-up.
     """
 
     query: bytes
@@ -92,11 +92,11 @@ class Versions:
         """Make stale what depends on a counter."""
 
     def read(self, index: int) -> int:
-        """Return where a counter stands."""
+        """Return the value of a counter."""
 
 @final
 class ClusterNames:
-    """Which namespaces and Services a cluster has, and the serial of its zones.
+    """The namespaces and Services of a cluster, and the SOA serial of its zones.
 
     Absence means NXDOMAIN only while `open` is set, that is once everything was listed.  Labels are in lower case.
     """
@@ -106,16 +106,16 @@ class ClusterNames:
 
     def __new__(cls) -> ClusterNames: ...
     def add_namespace(self, label: bytes) -> None:
-        """Note a namespace."""
+        """Add a namespace."""
 
     def remove_namespace(self, label: bytes) -> None:
-        """Forget a namespace; its Services stay until they are removed themselves."""
+        """Remove a namespace; its Services stay until they are removed themselves."""
 
     def add_service(self, namespace: bytes, name: bytes) -> None:
-        """Note a Service."""
+        """Add a Service."""
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
-        """Forget a Service."""
+        """Remove a Service."""
 
     def has_namespace(self, label: bytes) -> bool:
         """Tell whether there is such a namespace."""
@@ -135,7 +135,7 @@ class AnswerTable:
         self,
         query: bytes,
         reply: bytes,
-        pairs: Sequence[tuple[int, int]],
+        dependencies: Sequence[tuple[int, int]],
         group: int,
         *,
         size: int,
@@ -145,59 +145,62 @@ class AnswerTable:
         log: bool = False,
         max_payload: int = 65535,
     ) -> bool:
-        """Keep the reply to a query; False where it may not be kept.
+        """Store the reply to a query; False if it cannot be stored.
 
-        `pairs` are the counters that were read before the reply was computed.  `size` is its length without
-        compression and without OPT.  `rotate`: its addresses take turns.  `names` has the serial of its SOA records.
-        `mark_ttl`: for so many seconds after a mark (set now, and anew by a hit after that) a hit counts as one of
-        `cache`; 0: each hit is a miss of `cache`; -1: `cache` does not count it.  `log`: its hits go to take_log().
-        `max_payload`: larger payload sizes of queries are lowered to it, in what a reply says and, over UDP, in how
-        long it may be.  It is 512 to 65,507, or 65,535 where none is lowered; raise ValueError for others.
+        `dependencies` are the counters that were read before the reply was computed, as (index, value); `group` is the
+        number under which take_counts() counts hits.  `size` is the reply's length without compression and without OPT.
+        `rotate`: its addresses rotate.  `names` has the serial of its SOA records.  `mark_ttl` says how `cache` counts
+        hits: an entry is marked when it is stored, and a hit counts as a hit of `cache` within so many seconds of a
+        mark, else as a miss that marks the entry again; 0: each hit is a miss of `cache`; -1: `cache` counts nothing.
+        `log`: hits are put into the log ring.  `max_payload`: larger payload sizes of queries are lowered to it, in the
+        reply's OPT and as limit of its length over UDP; 512 to 65,507, or 65,535 for no limit.
+
+        Raise OverflowError for numbers that do not fit, ValueError for another `max_payload`.
         """
 
     def add_negative_zone(
         self,
         zone: bytes,
         names: ClusterNames,
-        holes: Sequence[bytes],
+        exclusions: Sequence[bytes],
         groups: Mapping[int, int],
         mark_ttl: int,
         log: bool = False,
         max_payload: int = 65535,
     ) -> int:
-        """Answer the names below a zone that do not exist, once taught; return the region's number.
+        """Answer absent names below a zone, once set_template() was called; return the negative zone's number.
 
-        `zone` and `holes` are lower-case wire names; `groups` maps each type that is answered to its group.
+        `zone` and `exclusions` are lower-case wire names; `groups` maps each type that is answered to its group.
         `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log`, `max_payload` as in store().
         """
 
-    def set_template(self, region: int, query: bytes, reply: bytes, size: int) -> bool:
-        """Take the NXDOMAIN reply of one real run as a region's template; False where it does not fit.
+    def set_template(self, negative_zone: int, query: bytes, reply: bytes, size: int) -> bool:
+        """Make a template of an NXDOMAIN reply of the chain to a name in a negative zone; False if it cannot be one.
 
-        Raise IndexError where there is no such region.
+        Raise IndexError if there is no such negative zone.
         """
 
     def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
         """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds.
 
-        `client` is the client's sockaddr.
+        `client` is the client's socket address.
         """
 
     def clear(self) -> None:
-        """Drop every entry; regions and their templates stay."""
+        """Drop all entries; negative zones and their templates stay."""
 
     def take_counts(self) -> list[tuple[int, bool, list[int]]]:
-        """What was counted since the last call: (group, whether over TCP, 55 cells)."""
+        """What was counted since the last call: (group, whether over TCP, cells); hit_counts.py names the 55 cells."""
 
     def take_log(self, most: int) -> list[LogRecord]:
-        """Take the oldest hits that are to be logged; 65,536 of them and 16 MiB of queries are kept."""
+        """Take the oldest records out of the log ring, at most so many; it holds 65,536 and 16 MiB of queries."""
 
     @property
     def log_drops(self) -> int:
-        """How many more there were."""
+        """How many hits were not logged because the log ring was full."""
 
     def statistics(self) -> AnswerTableStatistics:
-        """What is there and what was done."""
+        """What the table holds and what it has done so far."""
 
 @final
 class Batch:
@@ -208,31 +211,31 @@ class Batch:
 
     def __new__(cls, fd: int, wildcard: bool) -> Batch: ...
     def serve(self, table: AnswerTable | None) -> list[Miss]:
-        """Receive up to 64 datagrams without waiting, answer the known ones, return the others.
+        """Receive up to 64 datagrams without waiting, answer the hits of the table, return the misses.
 
-        Raise OSError where the socket is none any more, RuntimeError while another thread is in here.
+        Raise OSError if the socket is closed, RuntimeError while another thread is in this call.
         """
 
     def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:
-        """Send replies to misses: (reply, address, control) each, the last two as they came with the query."""
+        """Send replies to misses: (reply, address, control data) each, the last two as received with the query."""
 
     def statistics(self) -> BatchStatistics:
-        """What was received and sent."""
+        """What was received and sent so far."""
 
 @final
 class MissQueue:
-    """Queries that no worker could answer, bounded in number and in octets (512 for each)."""
+    """Misses of the workers, bounded in number and in octets (512 for each)."""
 
     def __new__(cls, capacity: int = 16384) -> MissQueue: ...
     def fileno(self) -> int:
-        """Return a descriptor that is readable while something waits."""
+        """Return a file descriptor that is readable while the queue is not empty."""
 
     def take(self, most: int) -> list[tuple[int, bytes, bytes, bytes]]:
-        """Return the oldest: (index of the worker, query, address, control) each."""
+        """Take the oldest: (index of the worker, query, address, control data) each."""
 
     @property
     def dropped(self) -> int:
-        """How many did not fit."""
+        """How many were dropped because the queue was full."""
 
 @final
 class Worker:
@@ -240,16 +243,16 @@ class Worker:
 
     def __new__(cls, fd: int, wildcard: bool, queue: MissQueue, index: int) -> Worker: ...
     def exchange(self, table: AnswerTable | None) -> None:
-        """Ask another table from the next batch on; without one everything is a miss."""
+        """Use another table from the next batch on; without one every query is a miss."""
 
     def run(self) -> None:
-        """Serve until stop() is called, without the GIL; raise OSError where the socket is none any more."""
+        """Serve until stop() is called, without the GIL; raise OSError if the socket is closed."""
 
     def stop(self) -> None:
-        """Let run() return within 0.2 s, now and whenever it is called."""
+        """Make run() return within 0.2 s, now and whenever it is called again."""
 
     def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:
         """Send replies to misses, as in Batch."""
 
     def statistics(self) -> WorkerStatistics:
-        """What was received and sent."""
+        """What was received and sent so far."""

@@ -1,14 +1,14 @@
-"""Datagrams in batches, on 64-bit Linux: one recvmmsg, the hits of it by one sendmmsg, the rest is returned.
+"""Batches of datagrams on 64-bit Linux: one recvmmsg, one sendmmsg for the hits, the misses are returned.
 
-Path: steps 1, 2 and 7 for UDP; server/udp.py calls serve() when the socket is readable and answers what it returns.
-Pure twin of native/src/batch.rs; portable_batch.py is the same where these calls are missing.
-Rule 1: the structures that the kernel reads and writes lie in memory that is laid out once.  Per batch a few strided
-        views of it are read and written; per datagram nothing of ctypes is touched.
-Rule 2: nothing is copied twice: a reply that is prepared (entry.py) goes with its ID into one run of octets, which the
-        kernel reads.
+Path: steps 1, 2 and 7 for UDP; server/udp.py calls serve() when the socket is readable and answers the misses.
+Twin of native/src/batch.rs; portable_batch.py is used where these calls are missing.
+Rule 1: the structures that the kernel reads and writes are in memory that is laid out once.  A few strided views of it
+        are read and written for each batch, and no ctypes object is touched for a datagram.
+Rule 2: nothing is copied twice: prepared replies and their IDs are joined into one run of octets, which the kernel
+        reads.
 Rule 3: a datagram that cannot be sent is dropped and counted by errno, as the network would drop it.
-Rule 4: the address that was asked is that which answers: on wildcard sockets the control data of the query go back
-        with the reply (control.py).
+Rule 4: a reply leaves from the address that was asked: on wildcard sockets it has the control data of the query
+        (control.py).
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Hashable, Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import accumulate, repeat
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from hsdns.fastpath.control import (
@@ -31,6 +29,7 @@ from hsdns.fastpath.control import (
 )
 from hsdns.fastpath.descriptor import family_of
 from hsdns.fastpath.entry import FREQUENCY
+from hsdns.fastpath.hit_counts import IPV6
 from hsdns.fastpath.mmsg import (
     CALLS,
     CONTROL,
@@ -47,25 +46,23 @@ from hsdns.fastpath.mmsg import (
 )
 from hsdns.fastpath.sender import Sender
 from hsdns.fastpath.table import AnswerTable
-from hsdns.fastpath.tally import IPV6
 from hsdns.fastpath.versions import CHANGES
 from hsdns.wire.decode import MAX_QUERY_LEN
 
 BATCH_LEN: Final = 64
-SLOT_LEN: Final = MAX_QUERY_LEN + 1  # one more, so that a longer query shows
+SLOT_LEN: Final = MAX_QUERY_LEN + 1  # one more, so that longer queries are recognized
 CONTROL_ROOM: Final = 128
 NOT_A_SOCKET: Final = frozenset({errno.EBADF, errno.ENOTSOCK})
 
-# Of slots: a power of two would put all of them into the same lines of the cache.
+# Between slots: with a power of two all would share the same sets of the processor's cache.
 _STRIDE: Final = 4160
 _NAME_STRIDE: Final = 32
-_WAY: Final = itemgetter(1, 2)  # of a reply to a miss: address and control data
 _INDEXES: Final = range(BATCH_LEN)
 _STARTS: Final = range(0, BATCH_LEN * _STRIDE, _STRIDE)
 
 
 class Miss(NamedTuple):
-    """A query to be answered the ordinary way; socket address and control data as the kernel gave them."""
+    """A query that is left to the chain, with socket address and control data as the kernel gave them."""
 
     query: bytes
     address: bytes
@@ -82,7 +79,7 @@ class BatchStatistics(NamedTuple):
 
 
 class Batch:
-    """One bound UDP socket, which the caller keeps open; `wildcard`: control data come and go with each datagram."""
+    """One bound UDP socket, which the caller keeps open; `wildcard`: datagrams have control data."""
 
     def __init__(self, fd: int, wildcard: bool) -> None:
         assert CALLS is not None, "Batch needs recvmmsg; portable_batch.py does without"
@@ -114,9 +111,9 @@ class Batch:
         self._received = self._batches = 0
 
     def serve(self, table: AnswerTable | None) -> list[Miss]:
-        """Take the datagrams that are there, answer those that the table knows, return the others.
+        """Receive what has arrived, answer the hits of the table, return the misses.
 
-        Raise OSError where the socket is none any more.
+        Raise OSError if the socket is closed.
         """
         if self._wildcard:
             self._control_lens[:] = self._full_control_lens
@@ -125,7 +122,7 @@ class Batch:
             error = ctypes.get_errno()
             if error in NOT_A_SOCKET:
                 raise OSError(error, os.strerror(error))
-            return []  # nothing there, or an error of an earlier send that the kernel reports here
+            return []  # nothing has arrived, or the kernel reports an error of an earlier send
         self._received += count
         self._batches += 1
         lengths = self._lengths[:count].tolist()
@@ -136,46 +133,47 @@ class Batch:
         begin = time.monotonic_ns()
         now = begin / 1_000_000_000
         changes = CHANGES[0]
-        inbox, find, may_be_ipv6 = self._inbox.octets, table.plans.by_form.get, self._may_be_ipv6
+        inbox, may_be_ipv6 = self._inbox.octets, self._may_be_ipv6
+        find, answer_normalized = table.prepared_replies.by_form.get, table.answer_normalized
+        negative_replies = table.negative_replies
         misses: list[Miss] = []
         hits: list[int] = []
         parts: list[bytes] = []
         sizes: list[int] = []
         kinds: list[int] = []
-        absences, answer_alike = table.absences, table.answer_alike
-        planned = below = 0
+        prepared_hits = negative_hits = 0
         for index, start, length in zip(_INDEXES, _STARTS, lengths, strict=False):
             query = inbox[start : start + length]
             form = query[2:]
-            plan = find(form)
+            prepared = find(form)
             if (
-                plan is not None
-                and ((entry := plan.entry).changes == changes or table.still_holds(plan))
-                and entry.until > now
+                prepared is not None
+                and ((entry := prepared.entry).changes == changes or table.is_still_valid(prepared))
+                and entry.marked_until > now
             ):
-                planned += 1
+                prepared_hits += 1
                 if entry.state & FREQUENCY < FREQUENCY:
                     entry.state += 1
-                kind = plan.kind
+                kind = prepared.kind
                 parts.append(query[:2])
-                if plan.step:
-                    parts += plan.turned()
+                if prepared.step:
+                    parts += prepared.rotated()
                 else:
-                    parts.append(plan.body)
-                sizes.append(plan.length)
+                    parts.append(prepared.body)
+                sizes.append(prepared.length)
             else:
-                absent = absences.answer(query) if absences.is_likely else None
-                if absent is not None:
-                    head, question, tail, size, kind = absent
+                negative = negative_replies.answer(query) if negative_replies.is_likely else None
+                if negative is not None:
+                    head, question, tail, size, kind = negative
                     parts += (query[:2], head, question, tail)
                     sizes.append(size)
-                    below += 1
-                elif plan is None and (alike := answer_alike(form, now)) is not None:
-                    some, size, kind = alike
+                    negative_hits += 1
+                elif prepared is None and (adapted := answer_normalized(form, now)) is not None:
+                    pieces, size, kind = adapted
                     parts.append(query[:2])
-                    parts += some
+                    parts += pieces
                     sizes.append(size)
-                    planned += 1
+                    prepared_hits += 1
                 else:
                     found = table.answer(query, None, now)
                     if found is None:
@@ -191,10 +189,10 @@ class Batch:
             hits.append(index)
             kinds.append(kind)
         if hits:
-            table.hits += planned
-            table.negative_hits += below
+            table.hits += prepared_hits
+            table.negative_hits += negative_hits
             duration = time.monotonic_ns() - begin
-            table.tallies.add(kinds, duration)
+            table.hit_counts.add(kinds, duration)
             arena = b"".join(parts)
             self._send_hits(hits, arena, sizes)
             if table.logs:
@@ -202,7 +200,7 @@ class Batch:
         return misses
 
     def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:
-        """Send the replies to misses: each with the address and control data that its query came with."""
+        """Send replies to misses: (reply, address, control data) each, the last two as received with the query."""
         for start in range(0, len(replies), BATCH_LEN):
             some = replies[start : start + BATCH_LEN]
             names = b"".join(address for _, address, _ in some)
@@ -211,7 +209,6 @@ class Batch:
                 [len(wire) for wire, _, _ in some],
                 places(names, [len(address) for _, address, _ in some]),
                 [control for *_, control in some] if self._wildcard else [],
-                partial(map, _WAY, some),
             )
 
     def statistics(self) -> BatchStatistics:
@@ -222,7 +219,7 @@ class Batch:
     def _to_log(
         self, hits: list[int], lengths: list[int], arena: bytes, sizes: list[int]
     ) -> list[tuple[bytes, bytes, int]]:
-        """Query, address and the reply's flags of each hit."""
+        """Query, socket address and header flags of the reply for each hit."""
         starts = accumulate(sizes, initial=0)
         return [
             (*self._received_as(index, lengths[index]), arena[at + 2] << 8 | arena[at + 3])
@@ -254,18 +251,4 @@ class Batch:
             if hits[-1] + 1 == len(hits)
             else to_words([addresses[index] for index in hits]),
             controls,
-            lambda: self._clients(hits, controls),
         )
-
-    def _clients(self, hits: list[int], controls: list[bytes]) -> Iterable[Hashable]:
-        """For each hit what is equal where replies go the same way."""
-        words, each = self._names.words, _NAME_STRIDE // 8
-        names: Iterable[Hashable]
-        if self._name_len == SOCKADDR_IN_LEN:
-            names = [
-                words[index * each] for index in hits
-            ]  # family, port, address; the rest is empty
-        else:
-            octets, length = self._names.octets, self._name_len
-            names = [octets[at : at + length] for at in (index * _NAME_STRIDE for index in hits)]
-        return zip(names, controls, strict=True) if controls else names

@@ -1,10 +1,10 @@
-"""Socket addresses and control data as the kernel writes them: which address was asked, and to answer from it.
+"""Socket addresses and control data in the kernel's layout; control data make a reply leave from the address asked.
 
-Path: batch.py and portable_batch.py, and whoever answers a miss.
+Path: batch.py and portable_batch.py use it, and server/datagram.py for misses.
 Rule 1: the layout is that of 64-bit Linux on every platform: sockaddr_in and sockaddr_in6 with the family in two octets
-        of the machine's order, control messages with an eight-octet length and aligned to eight.
-Rule 2: a reply leaves from the address that was asked, by whatever interface routes there: the interface index is
-        cleared, but for link-local addresses, which mean nothing without theirs.
+        of the machine's byte order, control messages with an eight-octet length and aligned to eight.
+Rule 2: a reply leaves from the address that was asked, through the interface that routing chooses: the interface index
+        is cleared, except for link-local addresses, which mean nothing without it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 IP_PKTINFO: Final = 8
 IPV6_PKTINFO: Final = 50
-MAPPED: Final = bytes(10) + b"\xff\xff"  # in front of an IPv4 address on a dual-stack socket
+MAPPED: Final = bytes(10) + b"\xff\xff"  # prefix of an IPv4 address on a dual-stack socket
 
 _HEADER: Final = struct.Struct("=Qii")  # length with this header, level, type
 _IN: Final = struct.Struct("=4s4s4s")  # ipi_ifindex, ipi_spec_dst, ipi_addr
@@ -28,7 +28,7 @@ SOCKADDR_IN6_LEN: Final = _SOCKADDR_IN6.size
 
 
 def read_messages(control: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Level, type and data of each control message; what is not whole ends it."""
+    """Level, type and data of each control message, up to the first that is incomplete."""
     at = 0
     while at + _HEADER.size <= len(control):
         length, level, kind = _HEADER.unpack_from(control, at)
@@ -39,7 +39,7 @@ def read_messages(control: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def write_messages(messages: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """Put control messages one after another, each aligned."""
+    """The octets of control messages, one after another, each aligned."""
     return b"".join(
         _HEADER.pack(_HEADER.size + len(data), level, kind) + data + bytes(-len(data) % 8)
         for level, kind, data in messages
@@ -47,7 +47,7 @@ def write_messages(messages: Iterable[tuple[int, int, bytes]]) -> bytes:
 
 
 def reply_messages(control: bytes) -> list[tuple[int, int, bytes]]:
-    """The control messages with which a reply leaves from the address that was asked."""
+    """The control messages that make a reply leave from the address that was asked."""
     found: list[tuple[int, int, bytes]] = []
     for level, kind, data in read_messages(control):
         if (level, kind) == (socket.IPPROTO_IP, IP_PKTINFO) and len(data) == _IN.size:
@@ -59,7 +59,7 @@ def reply_messages(control: bytes) -> list[tuple[int, int, bytes]]:
 
 
 def read_address(address: bytes) -> tuple[Any, ...]:
-    """A socket address as the socket module has it: (host, port), for IPv6 with flowinfo and scope behind."""
+    """A socket address in the socket module's form: (host, port), followed by flowinfo and scope for IPv6."""
     if len(address) == _SOCKADDR_IN6.size:
         _, port, flowinfo, packed, scope = _SOCKADDR_IN6.unpack(address)
         host = socket.inet_ntop(socket.AF_INET6, packed)
@@ -69,7 +69,7 @@ def read_address(address: bytes) -> tuple[Any, ...]:
 
 
 def write_address(family: int, address: tuple[Any, ...]) -> bytes:
-    """The octets of a socket address that the socket module gave."""
+    """The octets of a socket address in the socket module's form."""
     host, port = address[0], int(address[1]).to_bytes(2, "big")
     if family == socket.AF_INET6:
         _, _, flowinfo, scope = address
@@ -79,5 +79,5 @@ def write_address(family: int, address: tuple[Any, ...]) -> bytes:
 
 
 def is_ipv6(address: bytes) -> bool:
-    """Tell whether a socket address is one of IPv6; an IPv4-mapped one is not."""
+    """Tell whether a socket address is an IPv6 one; an IPv4-mapped one is not."""
     return len(address) == _SOCKADDR_IN6.size and address[8:20] != MAPPED

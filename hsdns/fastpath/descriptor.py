@@ -1,7 +1,7 @@
-"""A descriptor as a socket object that does not close it.
+"""A file descriptor as a socket object that does not close it.
 
-Path: batch.py, portable_batch.py and sender.py ask it for what ctypes has no short word for.
-Rule 1: the descriptor stays its owner's.
+Path: batch.py, portable_batch.py and sender.py, for calls that are long to write with ctypes.
+Rule 1: the owner of the descriptor closes it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 
 
 def family_of(fd: int) -> socket.AddressFamily:
-    """The address family of an open socket; raise OSError if the descriptor is none."""
+    """The address family of an open socket; raise OSError if the descriptor is no socket."""
     with lent(fd) as sock:
         return socket.AddressFamily(sock.family)
 
 
 @contextlib.contextmanager
 def lent(fd: int) -> Iterator[socket.socket]:
-    """A socket object around a descriptor that stays its owner's."""
+    """A socket object for the length of the block; the descriptor stays open."""
     sock = socket.socket(fileno=fd)
     try:
         yield sock

@@ -1,14 +1,14 @@
-"""Which entry goes when memory is short: S3-FIFO (Yang et al., SOSP 2023).
+"""Eviction: which entry is dropped if memory is short, by S3-FIFO (Yang et al., SOSP 2023).
 
-Path: table.py asks when a reply or a prepared form of one does not fit.  Pure twin of native/src/s3fifo.rs.
-Why this one: a hit costs one small number and reorders no list; and a flood of once-asked names passes through the
-small queue only, so it pushes nothing out of the main one.
-Rule 1: what is new goes to the small queue (a tenth of the memory), or to the main one if it left the small queue not
-        long ago: the ghosts remember that by hash.
-Rule 2: what leaves the small queue goes to the main one if it was used more than once there, else it is evicted.
-Rule 3: what comes to the end of the main queue goes round again for each use, else it is evicted.
-Rule 4: an entry whose counters moved is evicted at once, used or not.
-Rule 5: the work for one eviction is bounded: nothing is answered meanwhile.
+Path: table.py calls evict() if a reply does not fit.  Twin of native/src/s3fifo.rs.
+S3-FIFO was chosen because a hit changes one small number and reorders no list, and because a flood of names that are
+asked for once passes through the small queue only, and so displaces nothing in the main queue.
+Rule 1: a new entry goes to the small queue (a tenth of the memory), or to the main queue if it left the small queue not
+        long ago: the ghosts record that by hash.
+Rule 2: an entry at the end of the small queue goes to the main queue if it was used more than once, else it is evicted.
+Rule 3: an entry at the end of the main queue goes round once more for each use, else it is evicted.
+Rule 4: an entry whose counters moved is evicted when it comes to the end of a queue, used or not.
+Rule 5: the work for one eviction is bounded, for no query is answered meanwhile.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from hsdns.fastpath.versions import Versions
 USES_TO_STAY: Final = 2
 MAX_ROUNDS: Final = 64
 _SMALL_SHARE: Final = 10
-_OCTETS_PER_GHOST: Final = 512  # of the table; two entries are hardly smaller
+_OCTETS_PER_GHOST: Final = 512  # of the table's capacity; two entries are hardly smaller
 _MIN_GHOSTS: Final = 16
 _MAX_GHOSTS: Final = 1 << 17
 _32_BITS: Final = (1 << 32) - 1
 
 
 class Queues:
-    """Entries by their keys, the two queues of these, oldest first, and the ghosts.
+    """Entries by key, the two queues of keys, oldest first, and the ghosts.
 
-    The octets of what shares memory with others are not counted here.
+    `octets` is the entries' memory without their shared headers.
     """
 
     def __init__(self, capacity: int, versions: Versions) -> None:
@@ -46,7 +46,7 @@ class Queues:
         self._ghosts = _Ghosts(capacity // _OCTETS_PER_GHOST)
 
     def push(self, key: bytes, entry: Entry) -> None:
-        """Let a new entry in."""
+        """Add a new entry."""
         self.entries[key] = entry
         octets = octets_of(key, entry)
         self.octets += octets
@@ -58,13 +58,13 @@ class Queues:
             self._small_octets += octets
 
     def resize(self, entry: Entry, more: int) -> None:
-        """Note that an entry takes so many octets more than before."""
+        """Count so many octets more for an entry."""
         self.octets += more
         if not entry.state & IN_MAIN:
             self._small_octets += more
 
     def evict(self) -> tuple[bytes, Entry] | None:
-        """Take out the entry that is to go; None where there is none."""
+        """Remove the next entry to evict, and return it with its key; None if there are no entries."""
         rounds = 0
         while self._small or self._main:
             is_last = rounds == MAX_ROUNDS
@@ -74,8 +74,8 @@ class Queues:
                 entry = self.entries[key]
                 octets = octets_of(key, entry)
                 self._small_octets -= octets
-                goes = is_last or not entry.is_true(self._versions)
-                if goes or entry.state & FREQUENCY < USES_TO_STAY:
+                is_evicted = is_last or not entry.is_valid(self._versions)
+                if is_evicted or entry.state & FREQUENCY < USES_TO_STAY:
                     self._ghosts.add(hash(key))
                     self.octets -= octets
                     del self.entries[key]
@@ -85,8 +85,8 @@ class Queues:
                 continue
             key = self._main.popleft()
             entry = self.entries[key]
-            goes = is_last or not entry.is_true(self._versions)
-            if goes or not entry.state & FREQUENCY:
+            is_evicted = is_last or not entry.is_valid(self._versions)
+            if is_evicted or not entry.state & FREQUENCY:
                 self.octets -= octets_of(key, entry)
                 del self.entries[key]
                 return key, entry
@@ -95,7 +95,7 @@ class Queues:
         return None
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all."""
         self.entries.clear()
         self._small.clear()
         self._main.clear()
@@ -104,19 +104,19 @@ class Queues:
 
 
 class _Ghosts:
-    """Hashes of what left the small queue, each in the one place where its hash puts it, with the time it came."""
+    """Hashes of keys that were evicted from the small queue, each at the place that its hash gives, with its time."""
 
     def __init__(self, wanted: int) -> None:
         count = 1 << (min(max(wanted, _MIN_GHOSTS), _MAX_GHOSTS) - 1).bit_length()
         self._mask = count - 1
-        self._hashes = array(
-            "I", bytes(4 * count)
-        )  # without the lower 16 bits, which the place has
-        self._times = array("I", bytes(4 * count))  # 1 + how many came before; 0: none
+        # Without the lower 16 bits, which the place stands for.
+        self._hashes = array("I", bytes(4 * count))
+        # 1 + the number of hashes added before; 0: no hash.
+        self._times = array("I", bytes(4 * count))
         self._time = 0
 
     def add(self, hashed: int) -> None:
-        """Remember a hash, in place of the one that was there."""
+        """Add a hash, in place of another one at its place."""
         if self._time == _32_BITS:
             self.clear()
         self._time += 1
@@ -124,7 +124,7 @@ class _Ghosts:
         self._times[hashed & self._mask] = self._time
 
     def take(self, hashed: int, main_len: int) -> bool:
-        """Tell whether a hash is among the last that came, as many as the main queue has entries, and forget it."""
+        """Tell whether a hash is among the last added, as many as the main queue has entries, and remove it."""
         place = hashed & self._mask
         time = self._times[place]
         if (
@@ -137,6 +137,6 @@ class _Ghosts:
         return True
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all."""
         self._times = array("I", bytes(4 * len(self._times)))
         self._time = 0

@@ -1,10 +1,10 @@
-"""Whether the kernel may send a datagram in fragments: not at first, but where it is too long for the path.
+"""IP fragmentation of UDP replies: forbidden, but for a reply that is too long for the path.
 
-Path: server/sockets.py forbids it for UDP sockets; batch.py and portable_batch.py, and native/src/system.rs, allow it
-for the one reply that the kernel refuses with EMSGSIZE.
-Rule 1: the kernel draws a fragment ID for each IPv4 datagram that might be cut, even where it says DF: a hash and an
-        atomic addition, one part in fifty of what a known answer costs.  IP_PMTUDISC_DO says that none will be.
-Rule 2: what clients see is what they see without this: replies up to the path's MTU with DF, longer ones in fragments.
+Path: server/sockets.py forbids it for UDP sockets; sender.py, portable_batch.py and native/src/system/sender.rs allow
+it for a reply that the kernel refused with EMSGSIZE.
+Rule 1: the kernel makes a fragment ID for each IPv4 datagram that may be fragmented, even with DF: a hash and an atomic
+        addition, a fiftieth of the cost of a hit.  With IP_PMTUDISC_DO it makes none.
+Rule 2: clients see no difference: replies up to the path's MTU have DF, longer ones come in fragments.
 Source: ip(7), IP_MTU_DISCOVER; RFC 6864 section 4.1.
 """
 
@@ -16,21 +16,21 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-IP_MTU_DISCOVER: Final = 10  # Linux; the socket module has none of these names
+IP_MTU_DISCOVER: Final = 10  # of Linux; the socket module lacks these names
 IP_PMTUDISC_WANT: Final = 1
 IP_PMTUDISC_DO: Final = 2
 
 
 def forbid_fragments(sock: socket.socket) -> None:
-    """Let EMSGSIZE tell what is too long; IPv6 sockets are set for their IPv4-mapped clients."""
+    """Let sending fail with EMSGSIZE if a datagram is too long; on IPv6 sockets this is for IPv4-mapped clients."""
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # a kernel without it sends as it always did
+        with contextlib.suppress(OSError):  # a kernel without the option sends as by default
             sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
 
 
 @contextlib.contextmanager
 def fragments_allowed(sock: socket.socket) -> Iterator[None]:
-    """Allow fragments for a moment; replies of other threads meanwhile are allowed them too, and need none."""
+    """Allow fragments for the length of the block; replies that other threads send meanwhile are short enough."""
     sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT)
     try:
         yield

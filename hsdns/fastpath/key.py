@@ -1,35 +1,34 @@
-"""Which queries the table is asked for, and under which key.
+"""Which queries are looked up, and under which key.
 
-Path: step 2, the first look at a datagram or frame; table.py asks here.  The compiled twin has the same rules in
-native/src/key.rs.
-A query is usual if all of this holds; every other one is a miss and goes the ordinary way:
+Path: the first look at a datagram or frame in step 2; table.py asks here.  Twin of native/src/key.rs.
+A query is plain if all of this holds; any other one is a miss and is left to the chain:
 
-Rule 1: 17 to 512 octets.  Longer ones hold nothing that the table knows.
-Rule 2: opcode QUERY, and of the flags only RD, CD and AD: the rest is for the decoder to judge.
-Rule 3: one question, class IN, whose name has 1 to 127 labels, no pointer, at most 255 octets (RFC 1035 section
-        2.3.4); no other record but one OPT.
+Rule 1: it has 17 to 512 octets.
+Rule 2: its opcode is QUERY, and of the flags only RD, CD and AD may be set; the decoder judges the others.
+Rule 3: it has one question, in class IN, with a name of 1 to 127 labels, without pointers, of at most 255 octets (RFC
+        1035 section 2.3.4), and no other record but at most one OPT.
 Rule 4: the OPT has the root as owner, version 0, extended RCODE 0, no flag but DO, and at most 16 whole options that
         fill it to the end of the message (RFC 6891 section 6.1.2).
 Rule 5: nothing follows the last record.
 
 The key is the lower-cased QNAME, QTYPE, and one octet of flags:
 
-Rule 6: lower case of ASCII letters only (RFC 4343).  A label's length is below 64 and so no letter; QTYPE is not
+Rule 6: only ASCII letters are lower-cased (RFC 4343).  A label's length is below 64 and so no letter; QTYPE is not
         lower-cased, or HTTPS (65, "A") and type 97 ("a") would be one.
-Rule 7: DO (1), CD (2) and whether there is an OPT (4) are in the key, for a chain may answer them differently.
-Rule 8: not in it: ID, RD, AD, case, payload size, options (cookies, padding).  They are copied, cut to or ignored when
-        the reply is written, so that a client that varies them still hits.  Class: it is always IN.  A payload size
-        that is larger than what is known gives (`max_payload`) is lowered first, with lower_size().
-Rule 9: what stands around QNAME and QTYPE is the same in most queries: the ten octets behind the ID, the class, an OPT
-        without options or with a cookie alone.  cut_query() knows them by their octets, so that such a query is looked
-        up without a look at its labels: where the table has what is left, it is a question that was read in full once.
+Rule 7: DO (1), CD (2) and whether there is an OPT (4) are in the key, for the chain may answer them differently.
+Rule 8: ID, RD, AD, case, payload size and options (cookies, padding) are not in the key.  They are copied, used as
+        limit or ignored when the reply is written, so that clients that vary them still hit.  The class is always IN.
+        A payload size above `max_payload` of the entry or negative zone is lowered first, with lower_size().
+Rule 9: what surrounds QNAME and QTYPE is the same in most queries: the ten octets after the ID, the class, and an OPT
+        without options or with a cookie alone.  cut_query() recognizes these octets, so that such a query is looked up
+        without reading its labels: if the rest of it is a key of the table, it is a question that was read before.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from hsdns.fastpath.tally import DO
+from hsdns.fastpath.hit_counts import DO
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import ECHOED, OPT_FIXED_LEN
 from hsdns.wire.encode import MAX_UDP_LEN, MIN_UDP_LEN
@@ -37,8 +36,8 @@ from hsdns.wire.iana import OptCode
 from hsdns.wire.message import AD, CD, RD
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
 
-MIN_USUAL_LEN: Final = 17
-MAX_USUAL_LEN: Final = 512
+MIN_PLAIN_LEN: Final = 17
+MAX_PLAIN_LEN: Final = 512
 MAX_OPTIONS: Final = 16
 
 KEY_DO: Final = 1
@@ -47,11 +46,11 @@ KEY_EDNS: Final = 4
 
 
 class Form(NamedTuple):
-    """What a query says beside its question.
+    """What is in a query beside its question.
 
     `tail` is the last octet of the key.  `variant` is one of eight: RD (1), CD (2) and EDNS (4), which is all that the
-    header of a reply takes from a query.  `opt` is the OPT record of the reply with the echoed options, empty where
-    the query has none.  `limit` is how many octets the client takes over UDP.  `do` is 4 for DO, as tally.py has it.
+    header of a reply takes from a query.  `opt` is the OPT record of the reply with the echoed options, empty if the
+    query has none.  `limit` is how many octets the client accepts over UDP.  `do` is DO of hit_counts.py, or 0.
     """
 
     tail: bytes
@@ -61,8 +60,8 @@ class Form(NamedTuple):
     do: int
 
 
-class Usual(NamedTuple):
-    """A usual query, taken apart; `end` is where its question ends."""
+class PlainQuery(NamedTuple):
+    """The parts of a plain query; `end` is where its question ends."""
 
     key: bytes
     end: int
@@ -80,10 +79,10 @@ class Usual(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What the ten octets after the ID say; `cut` is where, from the end, class and OPT without options begin.
+    """What the ten octets after the ID say; `cut` is where class and an OPT without options begin, from the end.
 
-    `forms` are the forms of such queries by what stands from there on, of those with a cookie by what stands before it:
-    MAX_FORMS at most, those that came last.
+    `forms` are the forms of such queries by the octets from there on, and of those with a cookie by the octets before
+    the cookie's value; at most MAX_FORMS.
     """
 
     cut: int
@@ -101,7 +100,7 @@ VARIANT_FLAGS: Final = tuple(
 )
 MAX_FORMS: Final = 256
 _CLASS_LEN: Final = 2
-# The ten octets after the ID of every usual query.
+# The ten octets after the ID of every plain query.
 HEADERS: Final = {
     flags.to_bytes(2, "big") + b"\0\1\0\0\0\0\0" + bytes((additional,)): Header(
         -_CLASS_LEN - OPT_FIXED_LEN * additional,
@@ -117,18 +116,18 @@ _OPT_START: Final = b"\0\0\x29"  # root, type 41
 _OPT_FLAGS: Final = {b"\0\0\0\0": 0, b"\0\0\x80\0": KEY_DO}  # extended RCODE, version, flags
 _ECHOED: Final = frozenset(code.to_bytes(2, "big") for code in ECHOED)
 _CLASS_IN: Final = b"\0\1"
-# A client's cookie, alone: the most frequent option (RFC 7873 section 4), and one that goes back as it came.
+# A client's cookie alone: the most frequent option (RFC 7873 section 4), which is echoed as received.
 COOKIE_START: Final = OptCode.COOKIE.to_bytes(2, "big") + b"\0\x08"
 COOKIE_LEN: Final = 12
 _COOKIE_CUT: Final = -_CLASS_LEN - OPT_FIXED_LEN - COOKIE_LEN
 _TAILS: Final = [bytes((octet,)) for octet in range(8)]
-_new: Final = tuple.__new__  # what Usual(...) ends in, without the call around it
+_new: Final = tuple.__new__  # faster than calling PlainQuery(...)
 
 
 def cut_query(query: bytes) -> tuple[int, Form] | None:
-    """Where the class begins, counted from the end, and the form of a query like one that was read; else None.
+    """Where the class begins, counted from the end, and the form; None if no query in that form was read before.
 
-    Nobody has looked at what stands before the class: it may be a question or not.
+    The octets before the class are not examined: they may be a question or not.
     """
     header = HEADERS.get(query[2:12])
     if header is None:
@@ -145,17 +144,17 @@ def cut_query(query: bytes) -> tuple[int, Form] | None:
 
 
 def lower_size(form: Form, max_payload: int) -> Form:
-    """The form of the same query with a smaller payload size; for one whose `limit` is above it, so with EDNS."""
+    """The same form with a smaller payload size; its `limit` must be above that, so it has an OPT."""
     tail, variant, opt, _, do = form
     opt = opt[:3] + max_payload.to_bytes(2, "big") + opt[5:]
     return _new(Form, (tail, variant, opt, max_payload, do))
 
 
-def read_query(query: bytes) -> Usual | None:
-    """Take a query apart; None where it is not usual."""
+def read_query(query: bytes) -> PlainQuery | None:
+    """Take a query apart; None if it is not plain."""
     size = len(query)
     header = HEADERS.get(query[2:12])
-    if header is None or not MIN_USUAL_LEN <= size <= MAX_USUAL_LEN:
+    if header is None or not MIN_PLAIN_LEN <= size <= MAX_PLAIN_LEN:
         return None
     at = HEADER_LEN
     try:
@@ -180,7 +179,7 @@ def read_query(query: bytes) -> Usual | None:
         form = Form(_TAILS[bits], variant, b"", MIN_UDP_LEN, 0)
         header.forms[_CLASS_IN] = form
         key = query[HEADER_LEN:at].lower() + query[at : at + 3] + form.tail
-        return _new(Usual, (key, end, form))
+        return _new(PlainQuery, (key, end, form))
     record = query[end:]
     do = _OPT_FLAGS.get(record[5:9])
     rest = size - end - OPT_FIXED_LEN
@@ -206,11 +205,11 @@ def read_query(query: bytes) -> Usual | None:
             header.forms.clear()
         header.forms[_CLASS_IN + (record[:-8] if is_cookie else record)] = form
     key = query[HEADER_LEN:at].lower() + query[at : at + 3] + tail
-    return _new(Usual, (key, end, form))
+    return _new(PlainQuery, (key, end, form))
 
 
 def _echoed(record: bytes) -> bytes | None:
-    """The options that go back, as sent and in order; None where they are not whole or too many."""
+    """The options that are echoed, as sent and in order; None if one is incomplete or there are too many."""
     at, size, found, count = OPT_FIXED_LEN, len(record), b"", 0
     while at < size:
         stop = at + 4

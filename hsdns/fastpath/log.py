@@ -1,13 +1,12 @@
-"""Which hits are to be logged: a bounded ring between the table and plugins/log.py.
+"""The log ring: hits that are to be logged, between the table and the `log` plugin.
 
-Path: behind step 2; batch.py puts the hits of logging blocks in once they are sent, table.py those over TCP; the `log`
-plugin takes them out.
-Pure twin of native/src/log.rs.
-Rule 1: a record says what the line needs and cannot be found out later: the query as it came, the header's flags as
-        sent, what the counters count.
-Rule 2: bounded in records and in octets of queries: what does not fit is dropped and counted, never waited for.
-Rule 3: what is not logged costs nothing: a hit's number (tally.py) has LOGGED or not, and only tables that were ever
-        taught something logged look at it, once a batch.
+Path: after step 2; batch.py adds the hits of logging blocks once they are sent, table.py those over TCP; the `log`
+plugin takes them.  Twin of native/src/log.rs.
+Rule 1: a record has what a log line needs and what cannot be found out later: the query as received, the header's flags
+        as sent, and what is counted.
+Rule 2: it is bounded in records and in octets of queries: what does not fit is dropped and counted.
+Rule 3: hits that are not logged cost nothing: LOGGED is part of a hit's kind (hit_counts.py), and only tables that
+        store replies of logging blocks examine it, once a batch.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from hsdns.fastpath.tally import ANSWERS_SHIFT, LOGGED, TCP, size_of
+from hsdns.fastpath.hit_counts import ANSWERS_SHIFT, LOGGED, TCP, size_of
 
 MAX_RECORDS: Final = 65_536
 MAX_OCTETS: Final = 16 * 1024 * 1024
@@ -40,7 +39,7 @@ class LogRecord(NamedTuple):
 
 
 class LogRing:
-    """Records, oldest first."""
+    """Records, oldest first; `dropped` is the number of those that did not fit."""
 
     def __init__(self) -> None:
         self.dropped = 0
@@ -50,7 +49,7 @@ class LogRing:
     def push(
         self, hits: Sequence[tuple[bytes, bytes, int]], kinds: Sequence[int], nanoseconds: int
     ) -> None:
-        """Note those hits of a batch whose kinds say so: query, address and header flags of each."""
+        """Add those hits of a batch whose kinds have LOGGED: query, address and header flags of each."""
         seconds = nanoseconds / 1_000_000_000
         for (query, address, flags), kind in zip(hits, kinds, strict=True):
             if not kind & LOGGED:
@@ -73,7 +72,7 @@ class LogRing:
             )
 
     def take(self, most: int) -> list[LogRecord]:
-        """Take out the oldest; raise OverflowError for a negative number."""
+        """Take the oldest, at most so many; raise OverflowError for a negative number."""
         if most < 0:
             raise OverflowError(f"{most} records cannot be taken")
         found = [self._records.popleft() for _ in range(min(most, len(self._records)))]

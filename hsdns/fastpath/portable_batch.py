@@ -1,7 +1,7 @@
 """Datagrams one by one, for platforms without recvmmsg or with structures of another layout.
 
-Path: as batch.py, whose twin this is: same names, same arguments, same results.
-Rule 1: callers never ask which of the two they have.
+Path: as batch.py, with the same names, arguments and results.
+Rule 1: callers do not depend on which of the two they have.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from hsdns.fastpath.control import (
 )
 from hsdns.fastpath.descriptor import family_of
 from hsdns.fastpath.fragments import fragments_allowed
+from hsdns.fastpath.hit_counts import IPV6
 from hsdns.fastpath.table import AnswerTable
-from hsdns.fastpath.tally import IPV6
 
 _ANCILLARY_LEN: Final = socket.CMSG_SPACE(32) * 2
 
 
 class PortableBatch:
-    """One bound UDP socket, which the caller keeps open; `wildcard`: control data come and go with each datagram."""
+    """One bound UDP socket, which the caller keeps open; `wildcard`: datagrams have control data."""
 
     def __init__(self, fd: int, wildcard: bool) -> None:
         self._family = family_of(fd)
@@ -51,9 +51,9 @@ class PortableBatch:
             sock.detach()
 
     def serve(self, table: AnswerTable | None) -> list[Miss]:
-        """Take the datagrams that are there, answer those that the table knows, return the others.
+        """Receive what has arrived, answer the hits of the table, return the misses.
 
-        Raise OSError where the socket is none any more.
+        Raise OSError if the socket is closed.
         """
         received = self._receive()
         if not received:
@@ -78,14 +78,14 @@ class PortableBatch:
             hits.append((miss.query, miss.address, reply[2] << 8 | reply[3]))
         if kinds:
             duration = time.monotonic_ns() - begin
-            table.tallies.add(kinds, duration)
+            table.hit_counts.add(kinds, duration)
             self.send(replies)
             if table.logs:
                 table.log.push(hits, kinds, duration)
         return misses
 
     def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:
-        """Send the replies to misses: each with the address and control data that its query came with."""
+        """Send replies to misses: (reply, address, control data) each, the last two as received with the query."""
         for wire, address, control in replies:
             try:
                 self._send(wire, control, address)
@@ -120,7 +120,7 @@ class PortableBatch:
             except OSError as error:
                 if error.errno in NOT_A_SOCKET:
                     raise
-                break  # nothing there, or an error of an earlier send that the kernel reports here
+                break  # nothing has arrived, or the kernel reports an error of an earlier send
             control = write_messages(ancillary)
             found.append(Miss(wire, write_address(self._family, address), control))
         return found

@@ -1,12 +1,12 @@
-"""Records of a reply that is to be stored: where they stand, and whether the reply may be stored at all.
+"""The records of a reply that is to be stored: their offsets, and whether the reply can be stored.
 
-Path: table.py and region.py ask here when they learn; nothing here runs for a hit, but where a reply must be cut.
-Pure twin of native/src/records.rs.
-Rule 1: a reply is taken only whole: QR set, TC clear, NOERROR or NXDOMAIN, the question that was asked octet for
-        octet, every record within the message, nothing after the last one.
-Rule 2: its OPT is the last record or there is none; it is taken off, each client gets one of its own.
-Rule 3: names are stepped over, never followed; the pointer of an owner leads backward, to the question or behind it
-        (RFC 1035 section 4.1.4).
+Path: table.py and negative_zone.py when they store; for a hit only cut() runs, and only if the reply must be cut.
+Twin of native/src/records.rs.
+Rule 1: a reply can be stored if it is complete: QR set, TC clear, NOERROR or NXDOMAIN, the question octet for octet,
+        all records within the message, nothing after the last one.
+Rule 2: its OPT, if any, is the last record; it is removed, for each client gets an OPT of its own.
+Rule 3: names are stepped over, not followed; the pointer of an owner leads backward, to the question or to what follows
+        it (RFC 1035 section 4.1.4).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import CD, QR, RD, TC
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
 
-MAX_STORED_LEN: Final = 16384  # within it every name can be pointed to
+MAX_STORED_LEN: Final = 16384  # pointers reach every name in it
 _FIXED_LEN: Final = 10  # type 2, class 2, ttl 4, rdlength 2
 _SOA_NUMBERS_LEN: Final = 20  # serial first
 _OPCODE: Final = 0x7800
@@ -27,11 +27,11 @@ _RCODE: Final = 0x000F
 
 
 class BadRecords(Exception):
-    """What follows the question is not what a reply may consist of."""
+    """Octets that are no records."""
 
 
 class Record(NamedTuple):
-    """Where a record stands; `pointer` is where its owner's pointer leads, if it ends in one."""
+    """The offsets of a record; `pointer` is the target of its owner's pointer, if it ends in one."""
 
     start: int
     owner_end: int
@@ -42,11 +42,10 @@ class Record(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """What a reply consists of.
+    """What the table stores of a reply.
 
-    `flags` are without RD and CD, `counts` and `records` without OPT; `serials` are offsets within `records`.
-    `step` is the length of each of the answer's records if they are two or more addresses that can change places,
-    else 0.
+    `flags` are without RD and CD, `counts` and `records` without OPT; `serials` are the offsets of SOA serials within
+    `records`.  `step` is the length of each answer record if these are two or more addresses that can rotate, else 0.
     """
 
     flags: int
@@ -57,7 +56,7 @@ class Outline(NamedTuple):
 
 
 def read_outline(question: bytes, reply: bytes) -> Outline | None:
-    """Look through the reply to a question; None where it may not be stored."""
+    """Examine the reply to a question; None if it cannot be stored."""
     start = HEADER_LEN + len(question)
     if not start <= len(reply) <= MAX_STORED_LEN:
         return None
@@ -100,7 +99,7 @@ def read_outline(question: bytes, reply: bytes) -> Outline | None:
 
 
 def walk(wire: bytes, start: int, count: int) -> Iterator[Record]:
-    """Step over so many records; raise BadRecords where one is not whole."""
+    """Step over so many records; raise BadRecords if one is incomplete."""
     for _ in range(count):
         owner_end, pointer = step_over_name(wire, start)
         rdata = owner_end + _FIXED_LEN
@@ -115,7 +114,7 @@ def walk(wire: bytes, start: int, count: int) -> Iterator[Record]:
 
 
 def step_over_name(wire: bytes, start: int) -> tuple[int, int | None]:
-    """Return the offset after a name and where its pointer leads; raise BadRecords where it is none."""
+    """Return the offset after a name and its pointer's target; raise BadRecords if it is no name."""
     at = start
     while at - start < MAX_NAME_LEN and at < len(wire):
         length = wire[at]
@@ -132,7 +131,7 @@ def step_over_name(wire: bytes, start: int) -> tuple[int, int | None]:
 
 
 def soa_serial(wire: bytes, record: Record) -> int | None:
-    """Find the serial of a SOA record; None where its RDATA is not two names and five numbers."""
+    """The offset of a SOA record's serial; None if its RDATA is not two names and five numbers."""
     rdata = wire[: record.end]
     try:
         mname_end, _ = step_over_name(rdata, record.rdata)
@@ -143,7 +142,7 @@ def soa_serial(wire: bytes, record: Record) -> int | None:
 
 
 def cut(records: bytes, counts: Sequence[int], room: int) -> tuple[int, list[int]]:
-    """How many octets of whole records fit into `room`, and how many records of each section those are."""
+    """How many octets of whole records fit in `room`, and how many records of each section these are."""
     end, fitting, left = 0, 0, sum(counts)
     for record in walk(records, 0, left):
         if record.end > room:
@@ -158,7 +157,7 @@ def cut(records: bytes, counts: Sequence[int], room: int) -> tuple[int, list[int
 
 
 def _step(reply: bytes, answer: list[Record], question_end: int) -> int:
-    """The length of each record if all are addresses of one type, with owners that nothing but the question holds."""
+    """The length of each record if all are addresses of one type with an owner in the question alone; else 0."""
     if len(answer) < 2 or answer[0].rrtype not in (RRType.A, RRType.AAAA):
         return 0
     first = answer[0]

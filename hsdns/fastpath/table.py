@@ -1,14 +1,13 @@
-"""The answer table: question bytes to finished reply bytes.
+"""The answer table of one listener: from the octets of a query to the octets of its reply.
 
-Path: step 2.  Two doors, one table: batch.py asks for datagrams, server/tcp.py calls lookup() for frames.  Pure twin
-of native/src/table.rs.
-Rule 1: an entry is a hit only while every counter that it was computed from stands where it stood (versions.py).
-Rule 2: order: entry, region, nothing.  An entry that is no longer true counts as absent; it stays in its place until
-        it is learned anew or evicted.
-Rule 3: what is asked often is prepared whole (plan.py), the rest is put together from what is kept once: the header
-        of its shape, the client's own question, the records.
-Rule 4: memory is bounded: what is kept counts with all that Python adds to it, and eviction.py says what goes.
-Rule 5: what is to be logged has a record in the log ring (log.py), whatever it came over.
+Path: step 2; batch.py asks for datagrams, server/tcp.py calls lookup() for TCP.  Twin of native/src/table.rs.
+Rule 1: an entry is a hit only while all counters that it was computed from have the values that they had (versions.py).
+Rule 2: an entry takes precedence over a negative zone.  A stale entry counts as absent; it keeps its place until it is
+        stored again or evicted.
+Rule 3: replies to frequent queries are prepared (prepared_reply.py, prepared_negative_reply.py); others are put
+        together from the shared header, the client's question and the records.
+Rule 4: memory is bounded: everything counts with what Python adds to it, and eviction.py chooses what goes.
+Rule 5: each hit of a logging block has a record in the log ring (log.py), over UDP and over TCP.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hsdns.fastpath.absence import Absences
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
 from hsdns.fastpath.entry import (
     FREQUENCY,
@@ -28,32 +26,33 @@ from hsdns.fastpath.entry import (
     write,
 )
 from hsdns.fastpath.eviction import Queues
-from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
-from hsdns.fastpath.log import LogRecord, LogRing
-from hsdns.fastpath.plan import Plan, Plans
-from hsdns.fastpath.records import read_outline
-from hsdns.fastpath.region import COUNTS, LEFT_TO_THE_CHAIN, Region
-from hsdns.fastpath.shape import Shapes, key_of
-from hsdns.fastpath.tally import (
+from hsdns.fastpath.hit_counts import (
     CACHE_HIT,
     CACHE_MISS,
     IPV6,
     LENGTH_SHIFT,
     TCP,
+    HitCounter,
     Row,
-    Tallies,
 )
+from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
+from hsdns.fastpath.log import LogRecord, LogRing
+from hsdns.fastpath.negative_zone import COUNTS, LEFT_TO_CHAIN, NegativeZone
+from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
+from hsdns.fastpath.prepared_reply import PreparedReplies, PreparedReply
+from hsdns.fastpath.records import read_outline
+from hsdns.fastpath.shared_header import SharedHeaders, make_key
 from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
 from hsdns.wire.encode import MAX_UDP_LEN, MIN_UDP_LEN
 
-MAX_PAIRS: Final = 8
+MAX_DEPENDENCIES: Final = 8
 _MAX_SIZE: Final = (1 << 32) - 1
-_MOST_OF_A_PLAN: Final = (
-    1024  # octets; where so many are free, a reply is prepared as soon as it is learned
-)
-_PLANS_SHARE: Final = 16  # one part of so many is for what is prepared alone
+# With so many octets free, a reply is prepared as soon as it is stored.
+_ROOM_TO_PREPARE: Final = 1024
+# This part of the capacity is set aside for prepared replies.
+_PREPARED_SHARE: Final = 16
 
 
 class AnswerTableStatistics(NamedTuple):
@@ -78,33 +77,33 @@ class AnswerTable:
     """The answers of one listener; `capacity` in octets."""
 
     def __init__(self, versions: Versions, capacity: int) -> None:
-        self.tallies = Tallies()
+        self.hit_counts = HitCounter()
         self.log = LogRing()
         self.logs = False  # whether a hit may have to be logged
         self.hits = self.negative_hits = 0
-        self.plans = Plans()
+        self.prepared_replies = PreparedReplies()
         self._versions = versions
-        self._whole = capacity
-        self._capacity = capacity - capacity // _PLANS_SHARE
-        self._queues = Queues(self._capacity, versions)
+        self._capacity = capacity
+        self._entry_capacity = capacity - capacity // _PREPARED_SHARE
+        self._queues = Queues(self._entry_capacity, versions)
         self._entries = self._queues.entries
-        self.absences = Absences(self._entries)
-        self._shapes = Shapes()
-        self._regions: list[Region] = []
-        self._by_length: list[Region] = []  # longest zone first
+        self.negative_replies = PreparedNegativeReplies(self._entries)
+        self._shared_headers = SharedHeaders()
+        self._negative_zones: list[NegativeZone] = []
+        self._by_length: list[NegativeZone] = []  # longest zone first
         self._misses = self._stored = self._refused = 0
         self._stale = self._evicted = self._not_plain = 0
 
     @property
     def log_drops(self) -> int:
-        """How many hits were not logged, because nobody had taken those before them."""
+        """How many hits were not logged because the log ring was full."""
         return self.log.dropped
 
     def store(
         self,
         query: bytes,
         reply: bytes,
-        pairs: Sequence[tuple[int, int]],
+        dependencies: Sequence[tuple[int, int]],
         group: int,
         *,
         size: int,
@@ -114,32 +113,34 @@ class AnswerTable:
         log: bool = False,
         max_payload: int = MAX_PAYLOAD_SIZE,
     ) -> bool:
-        """Keep the reply to a query; False where it may not be kept.
+        """Store the reply to a query; False if it cannot be stored.
 
-        `pairs` are the counters that were read before the reply was computed.  `size` is its length without
-        compression and without OPT.  `rotate`: its addresses take turns.  `names` has the serial of its SOA records.
-        `mark_ttl`: for so many seconds after a mark (set now, and anew by a hit after that) a hit counts as one of
-        `cache`; 0: each hit is a miss of `cache`; -1: `cache` does not count it.  `log`: hits are put into
-        the log ring.  `max_payload`: larger payload sizes of queries are
-        lowered to it, in what a reply says and, over UDP, in how long it may be.  It is 512 to 65,507, or 65,535 where
-        none is lowered; raise ValueError for others.
+        `dependencies` are the counters that were read before the reply was computed, as (index, value); `group` is the
+        number under which take_counts() counts hits.  `size` is the reply's length without compression and without OPT.
+        `rotate`: its addresses rotate.  `names` has the serial of its SOA records.  `mark_ttl` says how `cache` counts
+        hits: an entry is marked when it is stored, and a hit counts as a hit of `cache` within so many seconds of a
+        mark, else as a miss that marks the entry again; 0: each hit is a miss of `cache`; -1: `cache` counts nothing.
+        `log`: hits are put into the log ring.  `max_payload`: larger payload sizes of queries are lowered to it, in the
+        reply's OPT and as limit of its length over UDP; 512 to 65,507, or 65,535 for no limit.
+
+        Raise OverflowError for numbers that do not fit, ValueError for another `max_payload`.
         """
         _refuse_numbers(group, size)
         _refuse_payload(max_payload)
-        pairs = tuple((index % Versions.SIZE, value) for index, value in pairs)
-        usual = read_query(query)
+        dependencies = tuple((index % Versions.SIZE, value) for index, value in dependencies)
+        plain = read_query(query)
         values = self._versions.values
         if (
-            usual is None
-            or len(pairs) > MAX_PAIRS
-            or any(values[index] != value for index, value in pairs)
+            plain is None
+            or len(dependencies) > MAX_DEPENDENCIES
+            or any(values[index] != value for index, value in dependencies)
         ):
             return self._refuse()
-        outline = read_outline(query[HEADER_LEN : usual.end], reply)
+        outline = read_outline(query[HEADER_LEN : plain.end], reply)
         if outline is None or (outline.serials and names is None):
             return self._refuse()
-        shape = self._shapes.take(
-            key_of(
+        shared = self._shared_headers.acquire(
+            make_key(
                 outline,
                 group=group,
                 size=size,
@@ -151,73 +152,73 @@ class AnswerTable:
             )
         )
         now = time.monotonic()
-        until = now + mark_ttl if mark_ttl > 0 else NEVER
-        key, indexes = usual.key, pack_indexes([index for index, _ in pairs])
-        entry = Entry(shape, outline.records, indexes, until)
+        marked_until = now + mark_ttl if mark_ttl > 0 else NEVER
+        key, indexes = plain.key, pack_indexes([index for index, _ in dependencies])
+        entry = Entry(shared, outline.records, indexes, marked_until)
         octets = octets_of(key, entry)
-        if octets + shape.octets > self._capacity:
-            self._shapes.give_back(shape)
+        if octets + shared.octets > self._entry_capacity:
+            self._shared_headers.release(shared)
             return self._refuse()
-        known = self._entries.get(key)
-        if known is None:
+        stored = self._entries.get(key)
+        if stored is None:
             self._make_room(octets)
             self._queues.push(key, entry)
         else:
-            self.plans.forget(known)
-            before, last = octets_of(key, known), known.shape
-            if mark_ttl > 0 and last.mark_ttl > 0 and known.until > now:
-                until = known.until
-            known.fill(shape, outline.records, indexes, until)
-            self._shapes.give_back(last)
-            self._queues.resize(known, octets - before)
+            self.prepared_replies.forget(stored)
+            before, last = octets_of(key, stored), stored.shared
+            if mark_ttl > 0 and last.mark_ttl > 0 and stored.marked_until > now:
+                marked_until = stored.marked_until
+            stored.update(shared, outline.records, indexes, marked_until)
+            self._shared_headers.release(last)
+            self._queues.resize(stored, octets - before)
             self._make_room(0)
         self.logs |= log
         self._stored += 1
-        room = self._room_for_plans()
-        if self.plans.octets + _MOST_OF_A_PLAN <= room:
-            self._prepare(key, self._entries[key], query, usual.end, usual.form, room)
+        room = self._room_for_prepared()
+        if self.prepared_replies.octets + _ROOM_TO_PREPARE <= room:
+            self._prepare(key, self._entries[key], query, plain.end, plain.form, room)
         return True
 
     def add_negative_zone(
         self,
         zone: bytes,
         names: ClusterNames,
-        holes: Sequence[bytes],
+        exclusions: Sequence[bytes],
         groups: Mapping[int, int],
         mark_ttl: int,
         log: bool = False,
         max_payload: int = MAX_PAYLOAD_SIZE,
     ) -> int:
-        """Answer the names below a zone that do not exist, once taught; return the region's number.
+        """Answer absent names below a zone, once set_template() was called; return the negative zone's number.
 
-        `zone` and `holes` are lower-case wire names; `groups` maps each type that is answered to its group.
+        `zone` and `exclusions` are lower-case wire names; `groups` maps each type that is answered to its group.
         `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log` and `max_payload` are as there.
         """
         if mark_ttl not in (0, -1):
-            raise ValueError(
-                f"the mark of a region is 0 or -1, not {mark_ttl}: it has none to keep"
-            )
+            raise ValueError(f"mark_ttl of a negative zone is 0 or -1, not {mark_ttl}")
         for group in groups.values():
             _refuse_numbers(group, 0)
         _refuse_payload(max_payload)
-        region = Region(zone, names, holes, groups, mark_ttl, log, max_payload)
+        added = NegativeZone(zone, names, exclusions, groups, mark_ttl, log, max_payload)
         self.logs |= log
-        self.absences.clear()
-        self._regions.append(region)
-        self._by_length = sorted(self._regions, key=lambda each: -len(each.zone))
-        return len(self._regions) - 1
+        self.negative_replies.clear()
+        self._negative_zones.append(added)
+        self._by_length = sorted(self._negative_zones, key=lambda each: -len(each.zone))
+        return len(self._negative_zones) - 1
 
-    def set_template(self, region: int, query: bytes, reply: bytes, size: int) -> bool:
-        """Take the NXDOMAIN reply of one real run as a region's template; False where it does not fit.
+    def set_template(self, negative_zone: int, query: bytes, reply: bytes, size: int) -> bool:
+        """Make a template of an NXDOMAIN reply of the chain to a name in a negative zone; False if it cannot be one.
 
-        Raise IndexError where there is no such region.
+        Raise IndexError if there is no such negative zone.
         """
         _refuse_numbers(0, size)
-        if not 0 <= region < len(self._regions):
-            raise IndexError("the table has no such region")
-        usual = read_query(query)
-        self.absences.clear()
-        return usual is not None and self._regions[region].teach(usual, query, reply, size)
+        if not 0 <= negative_zone < len(self._negative_zones):
+            raise IndexError("the table has no such negative zone")
+        plain = read_query(query)
+        self.negative_replies.clear()
+        return plain is not None and self._negative_zones[negative_zone].set_template(
+            plain, query, reply, size
+        )
 
     def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
         """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds.
@@ -225,18 +226,18 @@ class AnswerTable:
         `client` is the client's socket address.
         """
         begin = time.monotonic_ns()
-        plan = self.plans.by_form.get(query[2:])
+        prepared = self.prepared_replies.by_form.get(query[2:])
         if (
-            plan is not None
-            and plan.length <= limit
-            and (plan.entry.changes == CHANGES[0] or self.still_holds(plan))
-            and plan.entry.until > now
+            prepared is not None
+            and prepared.length <= limit
+            and (prepared.entry.changes == CHANGES[0] or self.is_still_valid(prepared))
+            and prepared.entry.marked_until > now
         ):
-            reply = query[:2] + (b"".join(plan.turned()) if plan.step else plan.body)
-            kind = plan.kind
+            reply = query[:2] + (b"".join(prepared.rotated()) if prepared.step else prepared.body)
+            kind = prepared.kind
             self.hits += 1
-            if plan.entry.state & FREQUENCY < FREQUENCY:
-                plan.entry.state += 1
+            if prepared.entry.state & FREQUENCY < FREQUENCY:
+                prepared.entry.state += 1
         else:
             found = self.answer(query, limit, now)
             if found is None:
@@ -244,30 +245,30 @@ class AnswerTable:
             reply, kind = found
         kind |= TCP | IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else TCP
         duration = time.monotonic_ns() - begin
-        self.tallies.add_one(kind, duration)
+        self.hit_counts.add_one(kind, duration)
         if self.logs:
             self.log.push([(query, client, reply[2] << 8 | reply[3])], [kind], duration)
         return reply
 
     def take_log(self, most: int) -> list[LogRecord]:
-        """Take out the oldest records of the log ring; raise OverflowError for a negative number."""
+        """Take the oldest records out of the log ring, at most so many; raise OverflowError for a negative number."""
         return self.log.take(most)
 
     def clear(self) -> None:
-        """Drop every entry; regions and their templates stay."""
-        self.plans.clear()
+        """Drop all entries; negative zones and their templates stay."""
+        self.prepared_replies.clear()
         self._queues.clear()
-        self._shapes.clear()
+        self._shared_headers.clear()
 
     def take_counts(self) -> list[Row]:
-        """What was counted since the last call: (group, whether over TCP, cells); tally.py names the cells."""
-        return self.tallies.take_counts()
+        """What was counted since the last call: (group, whether over TCP, cells); hit_counts.py names the cells."""
+        return self.hit_counts.take_counts()
 
     def statistics(self) -> AnswerTableStatistics:
-        """What is there and what was done."""
+        """What the table holds and what it has done so far."""
         return AnswerTableStatistics(
             entries=len(self._entries),
-            octets=self._queues.octets + self._shapes.octets + self.plans.octets,
+            octets=self._queues.octets + self._shared_headers.octets + self.prepared_replies.octets,
             hits=self.hits,
             misses=self._misses,
             negative_hits=self.negative_hits,
@@ -279,17 +280,17 @@ class AnswerTable:
         )
 
     def answer(self, query: bytes, limit: int | None, now: float) -> tuple[bytes, int] | None:
-        """The reply and what it counts as over UDP and IPv4; `limit` None: it came over UDP, what that allows."""
-        known = cut_query(query)
-        if known is None:
-            usual = read_query(query)
-            if usual is None:
+        """The reply and what it counts as over UDP and IPv4, or None; `limit` None: what the query allows over UDP."""
+        found = cut_query(query)
+        if found is None:
+            plain = read_query(query)
+            if plain is None:
                 self._not_plain += 1
                 return None
-            key, end, form = usual
+            key, end, form = plain
             entry = self._entries.get(key)
         else:
-            cut, form = known
+            cut, form = found
             end = len(query) + cut + 2
             key = query[HEADER_LEN:cut] + form.tail
             entry = self._entries.get(key)
@@ -298,126 +299,129 @@ class AnswerTable:
                 if lower != key:
                     key = lower
                     entry = self._entries.get(key)
-        if entry is None or not (entry.changes == CHANGES[0] or self._is_still_true(entry)):
-            return self._answer_absent(key, query, end, form, limit)
-        shape = entry.shape
+        if entry is None or not (entry.changes == CHANGES[0] or self._revalidate(entry)):
+            return self._answer_negative(key, query, end, form, limit)
+        shared = entry.shared
         _, variant, opt, most, do = form
-        if most > shape.max_payload:
-            _, _, opt, most, _ = form = lower_size(form, shape.max_payload)
-        kind = shape.kind | len(query) << LENGTH_SHIFT | do
+        if most > shared.max_payload:
+            _, _, opt, most, _ = form = lower_size(form, shared.max_payload)
+        kind = shared.kind | len(query) << LENGTH_SHIFT | do
         state = entry.state
         if state & FREQUENCY:
-            self.plans.countdown -= 1
-            if not self.plans.countdown:
-                self._prepare(key, entry, query, end, form, self._room_for_plans())
+            self.prepared_replies.countdown -= 1
+            if not self.prepared_replies.countdown:
+                self._prepare(key, entry, query, end, form, self._room_for_prepared())
         if state & FREQUENCY < FREQUENCY:
             entry.state = state + 1
-        if shape.mark_ttl > 0:
-            if entry.until > now:
+        if shared.mark_ttl > 0:
+            if entry.marked_until > now:
                 kind |= CACHE_HIT
             else:
                 kind |= CACHE_MISS
-                entry.until = now + shape.mark_ttl
+                entry.marked_until = now + shared.mark_ttl
         self.hits += 1
-        self.absences.is_likely = False
-        records = entry.turned() if shape.step else entry.records
+        self.negative_replies.is_likely = False
+        records = entry.rotated() if shared.step else entry.records
         if limit is None:
             limit = most
         if end + len(records) + len(opt) > limit:
-            return write(query, end, form, limit, shape.flags, shape.counts, records), kind
-        head = shape.heads[variant]
+            return write(query, end, form, limit, shared.flags, shared.counts, records), kind
+        head = shared.heads[variant]
         return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt)), kind
 
-    def answer_alike(self, form: bytes, now: float) -> tuple[tuple[bytes, ...], int, int] | None:
-        """What follows the ID in the reply to a form that is like a prepared one; then as Plan.varied()."""
-        plan = self.plans.find_alike(form)
-        if plan is None:
+    def answer_normalized(
+        self, form: bytes, now: float
+    ) -> tuple[tuple[bytes, ...], int, int] | None:
+        """PreparedReply.adapted() of the prepared reply to the normalized form of a query; None if there is none."""
+        prepared = self.prepared_replies.find_normalized(form)
+        if prepared is None:
             return None
-        entry = plan.entry
-        if (entry.changes != CHANGES[0] and not self.still_holds(plan)) or entry.until <= now:
+        entry = prepared.entry
+        if (
+            entry.changes != CHANGES[0] and not self.is_still_valid(prepared)
+        ) or entry.marked_until <= now:
             return None
         if entry.state & FREQUENCY < FREQUENCY:
             entry.state += 1
-        self.absences.is_likely = False
-        return plan.varied(form)
+        self.negative_replies.is_likely = False
+        return prepared.adapted(form)
 
-    def still_holds(self, plan: Plan) -> bool:
-        """Tell whether what is prepared can be sent, after something has changed; where not, answer() sees to it."""
-        entry = plan.entry
-        if entry.is_dated() or not entry.is_true(self._versions):
+    def is_still_valid(self, prepared: PreparedReply) -> bool:
+        """Tell whether a prepared reply can be sent after a change; if not, answer() decides about its entry."""
+        entry = prepared.entry
+        if entry.has_old_serial() or not entry.is_valid(self._versions):
             return False
-        entry.renew()
+        entry.revalidate()
         return True
 
-    def _is_still_true(self, entry: Entry) -> bool:
-        """Tell whether an entry is true after something has changed, and bring its serial up to date."""
-        if not entry.is_true(self._versions):
+    def _revalidate(self, entry: Entry) -> bool:
+        """Tell whether an entry is still valid after a change, and update its serial."""
+        if not entry.is_valid(self._versions):
             self._stale += 1
-            self.plans.forget(entry)
+            self.prepared_replies.forget(entry)
             return False
-        if entry.is_dated():
-            self.plans.forget(entry)
-        entry.renew()
+        if entry.has_old_serial():
+            self.prepared_replies.forget(entry)
+        entry.revalidate()
         return True
 
-    def _answer_absent(
+    def _answer_negative(
         self, key: bytes, query: bytes, end: int, form: Form, limit: int | None
     ) -> tuple[bytes, int] | None:
-        kind, region = self._find_absent(key)
-        template = region.template if region is not None else None
-        if region is None or template is None:
-            # Where nobody has looked at its labels, it may be no query at all.
+        kind, negative_zone = self._find_negative_zone(key)
+        template = negative_zone.template if negative_zone is not None else None
+        if negative_zone is None or template is None:
+            # cut_query() does not look at the labels, so this may be no query at all.
             if read_query(query) is None:
                 self._not_plain += 1
             else:
                 self._misses += 1
             return None
-        if form.limit > region.max_payload:
-            form = lower_size(form, region.max_payload)
+        if form.limit > negative_zone.max_payload:
+            form = lower_size(form, negative_zone.max_payload)
         kind |= len(query) << LENGTH_SHIFT | form.do
         self.negative_hits += 1
-        self.absences.is_likely = True
-        self.absences.prepare(region, key, query, end, form, kind)
-        records = region.record(end)
+        self.negative_replies.is_likely = True
+        self.negative_replies.prepare(negative_zone, key, query, end, form, kind)
+        records = negative_zone.record(end)
         if limit is None:
             limit = form.limit
-        # What fits into the limit is written whole.
         return write(query, end, form, limit, template.flags, COUNTS, records), kind
 
-    def _find_absent(self, key: bytes) -> tuple[int, Region | None]:
-        """What a hit counts as but for the query's length and DO, and the region in which the name does not exist."""
-        for region in self._by_length:
-            kind = region.find(key)
+    def _find_negative_zone(self, key: bytes) -> tuple[int, NegativeZone | None]:
+        """What a hit counts as but for the query's length and DO, and the zone in which the name does not exist."""
+        for negative_zone in self._by_length:
+            kind = negative_zone.find(key)
             if kind >= 0:
-                return kind, region
-            if kind == LEFT_TO_THE_CHAIN:
+                return kind, negative_zone
+            if kind == LEFT_TO_CHAIN:
                 break
         return 0, None
 
     def _make_room(self, octets: int) -> None:
-        while self._queues.octets + self._shapes.octets + octets > self._capacity:
+        while self._queues.octets + self._shared_headers.octets + octets > self._entry_capacity:
             gone = self._queues.evict()
             if gone is None:
                 break
             _, entry = gone
             self._evicted += 1
-            self.plans.forget(entry)
-            self._shapes.give_back(entry.shape)
-        self.plans.shrink(self._room_for_plans() - octets)
+            self.prepared_replies.forget(entry)
+            self._shared_headers.release(entry.shared)
+        self.prepared_replies.shrink(self._room_for_prepared() - octets)
 
     def _prepare(
         self, key: bytes, entry: Entry, query: bytes, end: int, form: Form, room: int
     ) -> None:
-        shape = entry.shape
-        if form.limit > shape.max_payload:
-            form = lower_size(form, shape.max_payload)
-        kind = shape.kind | len(query) << LENGTH_SHIFT | form.do
-        if shape.mark_ttl > 0:
+        shared = entry.shared
+        if form.limit > shared.max_payload:
+            form = lower_size(form, shared.max_payload)
+        kind = shared.kind | len(query) << LENGTH_SHIFT | form.do
+        if shared.mark_ttl > 0:
             kind |= CACHE_HIT
-        self.plans.prepare(key, entry, query, end, form, kind, room)
+        self.prepared_replies.prepare(key, entry, query, end, form, kind, room)
 
-    def _room_for_plans(self) -> int:
-        return self._whole - self._queues.octets - self._shapes.octets
+    def _room_for_prepared(self) -> int:
+        return self._capacity - self._queues.octets - self._shared_headers.octets
 
     def _refuse(self) -> bool:
         self._refused += 1

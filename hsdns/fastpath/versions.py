@@ -1,20 +1,21 @@
-"""Counters that say whether a stored reply is still true, and names whose absence can be told.
+"""Version counters, by which a stored reply is found stale, and the names of a cluster.
 
-Path: cluster/store.py bumps and adds; table.py and region.py of the same step compare and ask.  Pure twin of
+Path: the cluster's store bumps counters and adds names; table.py and negative_zone.py compare and look up.  Twin of
 native/src/versions.rs and names.rs.
-Rule 1: whoever computes a reply reads the counters first and the store after that; an event changes the store and
-        bumps them in one step.  So a reply is true as long as its counters stand where they were read.
-Rule 2: counters are shared by many names: a collision costs a miss, never a wrong answer.
-Rule 3: whatever can make a stored or prepared reply untrue moves CHANGES too, and each counter has where CHANGES
-        stood when it was bumped last.  So where CHANGES stood when a reply was found true says it all: it is true
-        until CHANGES moves, which is one comparison for each hit, and after that if none of its counters was bumped.
+Rule 1: a reply is computed from the store after its counters were read; an event changes the store and bumps counters
+        in one step.  So a reply is valid as long as its counters have the values that were read.
+Rule 2: many names share a counter: a collision costs a miss, never a wrong answer.
+Rule 3: everything that can invalidate a stored or prepared reply moves CHANGES too, and each counter has the value of
+        CHANGES after its last bump.  So a reply needs one number: the value of CHANGES when it was found valid.  It is
+        valid until CHANGES moves, which costs one comparison for each hit; after that, if none of its counters was
+        bumped since.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# How many changes there were in this process: one number in a list, so that all see the same.
+# The number of changes in this process; in a list, so that all modules share it.
 CHANGES: Final = [0]
 
 
@@ -27,7 +28,7 @@ class Versions:
 
     def __init__(self) -> None:
         self.values = [0] * self.SIZE
-        self.moved = [0] * self.SIZE  # what CHANGES was after the last bump
+        self.moved = [0] * self.SIZE  # the value of CHANGES after the last bump
 
     def bump(self, index: int) -> None:
         """Make stale what depends on a counter."""
@@ -37,12 +38,12 @@ class Versions:
         self.moved[index] = CHANGES[0]
 
     def read(self, index: int) -> int:
-        """Return where a counter stands."""
+        """Return the value of a counter."""
         return self.values[index % self.SIZE]
 
 
 class ClusterNames:
-    """Which namespaces and Services a cluster has, and the serial of its zones.
+    """The namespaces and Services of a cluster, and the SOA serial of its zones.
 
     Absence means NXDOMAIN only while `open` is set, that is once everything was listed.  Labels are in lower case.
     """
@@ -68,7 +69,7 @@ class ClusterNames:
 
     @property
     def serial(self) -> int:
-        """The SOA serial now, 32 bits."""
+        """The current SOA serial, 32 bits."""
         return self._serial
 
     @serial.setter
@@ -79,12 +80,12 @@ class ClusterNames:
         CHANGES[0] += 1
 
     def add_namespace(self, label: bytes) -> None:
-        """Note a namespace."""
+        """Add a namespace."""
         self.namespaces.add(label)
         CHANGES[0] += 1
 
     def remove_namespace(self, label: bytes) -> None:
-        """Forget a namespace; its Services stay until they are removed themselves."""
+        """Remove a namespace; its Services stay until they are removed themselves."""
         self.namespaces.discard(label)
         CHANGES[0] += 1
 
@@ -93,14 +94,14 @@ class ClusterNames:
         return label in self.namespaces
 
     def add_service(self, namespace: bytes, name: bytes) -> None:
-        """Note a Service."""
+        """Add a Service."""
         found = self.services.setdefault(namespace, set())
         self._count += name not in found
         found.add(name)
         CHANGES[0] += 1
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
-        """Forget a Service."""
+        """Remove a Service."""
         found = self.services.get(namespace)
         if found is None or name not in found:
             return

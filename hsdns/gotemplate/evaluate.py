@@ -1,9 +1,9 @@
-"""A template's tree and a query's data to text.
+"""Rendering of a template with a query's data.
 
 Path: the last step; plugins/template.py calls Template.render() for each record of a reply.
 Source: Go's text/template/exec.go.
-Rule 1: an error ends the rendering; what was made until then is not used.
-Rule 2: MAX_STEPS nodes, MAX_OUTPUT characters and MAX_GIVEN of them on the way there, then it is cut off with an error.
+Rule 1: an error ends the rendering, and its output is discarded.
+Rule 2: the limits are MAX_STEPS nodes, MAX_OUTPUT characters and MAX_ARGUMENTS_LEN characters of arguments.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from hsdns.gotemplate.values import MISSING, Method, Missing, field_of, is_true,
 
 MAX_STEPS: Final = 10_000
 MAX_OUTPUT: Final = 65_536
-MAX_GIVEN: Final = (
-    1_000_000  # characters given to functions in all; a text doubled 30 times is a gigabyte
-)
-MAX_CALLS: Final = 40  # templates within templates
-_NOTHING: Final = object()  # no value comes from the left of a pipe
+# Characters of all arguments of functions: a text that is doubled 30 times has a gigabyte.
+MAX_ARGUMENTS_LEN: Final = 1_000_000
+MAX_CALLS: Final = 40  # nested templates
+_NOTHING: Final = object()  # the first command of a pipeline gets no value
 
 
 class Template:
-    """A template that can be filled in; str() of it is its text in Go's spelling."""
+    """A parsed template; str() of it is its text in Go's formatting."""
 
     def __init__(self, parsed: Parsed) -> None:
         self._parsed = parsed
@@ -35,14 +34,14 @@ class Template:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read a template; raise TemplateError."""
+        """Parse a template; raise TemplateError."""
         return cls(parse(text, {*FUNCTIONS, *LAZY}))
 
     def __str__(self) -> str:
         return self._text
 
     def render(self, data: object) -> str:
-        """Fill it in; raise TemplateError."""
+        """Execute the template with `data`; raise TemplateError."""
         run = _Run(self._parsed.defined, data)
         try:
             run.walk(self._parsed.root, data)
@@ -52,7 +51,7 @@ class Template:
 
 
 class _Jump(Exception):
-    """A `break` or `continue` on its way to its range."""
+    """A `break` or `continue`, propagated to its range."""
 
     def __init__(self, word: str) -> None:
         super().__init__(word)
@@ -68,11 +67,11 @@ class _Run:
         self._variables: list[tuple[str, Any]] = [("$", data)]
         self._steps = MAX_STEPS
         self._room = MAX_OUTPUT
-        self._given = MAX_GIVEN
+        self._arguments_left = MAX_ARGUMENTS_LEN
         self._calls = 0
 
     def walk(self, node: Node, dot: Any) -> None:
-        """Render a node with the value at hand."""
+        """Render a node with a value of dot."""
         self._steps -= 1
         if self._steps < 0:
             raise TemplateError(f"the template takes more than {MAX_STEPS} steps", node.at)
@@ -86,7 +85,7 @@ class _Run:
                 value = self._pipeline(pipeline, dot)
                 if not pipeline.variables:
                     if isinstance(value, Method):
-                        raise TemplateError("a method cannot be shown", node.at)
+                        raise TemplateError("a method cannot be printed", node.at)
                     self._write("<no value>" if value is None else to_text(value), node.at)
             case tree.Branch(word="range"):
                 self._range(node, dot)
@@ -117,7 +116,7 @@ class _Run:
         names = node.pipeline.variables
         value = self._pipeline(node.pipeline, dot, declare=not names)
         if len(names) == 2 and isinstance(value, int):
-            raise TemplateError("a range over a number has one variable", node.at)
+            raise TemplateError("a range over a number takes one variable", node.at)
         pairs = _pairs(value, node.at)
         if not pairs and node.otherwise is not None:
             self.walk(node.otherwise, dot)
@@ -156,7 +155,7 @@ class _Run:
             if self._variables[at][0] == name:
                 self._variables[at] = (name, value)
                 return
-        raise AssertionError("the parser has looked")
+        raise AssertionError("ensured by the parser")
 
     def _lookup(self, name: str) -> Any:
         return next(value for known, value in reversed(self._variables) if known == name)
@@ -196,7 +195,9 @@ class _Run:
     @staticmethod
     def _refuse_arguments(first: Node, others: list[Node], final: Any) -> None:
         if others or final is not _NOTHING:
-            raise TemplateError(f"{first} takes no arguments, it is no function", first.at)
+            raise TemplateError(
+                f"{first} takes no arguments, because it is not a function", first.at
+            )
 
     def _function(self, node: tree.Function, others: list[Node], dot: Any, final: Any) -> Any:
         if node.name in LAZY:
@@ -205,13 +206,15 @@ class _Run:
         arguments = [self._argument(other, dot) for other in others]
         if final is not _NOTHING:
             arguments.append(final)
-        self._given -= sum(len(each) for each in arguments if isinstance(each, str))
-        if self._given < 0:
-            raise TemplateError(f"the template works on more than {MAX_GIVEN} characters", node.at)
+        self._arguments_left -= sum(len(each) for each in arguments if isinstance(each, str))
+        if self._arguments_left < 0:
+            raise TemplateError(
+                f"the template processes more than {MAX_ARGUMENTS_LEN} characters", node.at
+            )
         return _call(node.name, fewest, most, call, arguments, node.at)
 
     def _lazy(self, node: tree.Function, others: list[Node], dot: Any, final: Any) -> Any:
-        """`and` gives the first argument that is empty, `or` the first that is not; else the last one."""
+        """Evaluate `and` or `or`: the first argument that is empty or not empty, respectively, else the last one."""
         if not others and final is _NOTHING:
             raise TemplateError(f"{node.name} takes 1 or more arguments, found 0", node.at)
         value: Any = None
@@ -222,7 +225,7 @@ class _Run:
         return value if final is _NOTHING else final
 
     def _argument(self, node: Node, dot: Any) -> Any:
-        """The value of an argument; a function that stands alone is called."""
+        """Return the value of an argument; a function as argument is called."""
         if isinstance(node, tree.Constant):
             return node.value
         if isinstance(node, tree.Function):
@@ -244,7 +247,7 @@ class _Run:
                 return self._pipeline(node, dot)
             case tree.Chain(holder=holder, names=names):
                 return _fields(self._pipeline(holder, dot), names, node.at)
-        raise AssertionError(f"{node} is no value")
+        raise AssertionError(f"{node} is not a value")
 
 
 def _fields(value: Any, names: tuple[str, ...], at: int) -> Any:
@@ -263,7 +266,7 @@ def _fields(value: Any, names: tuple[str, ...], at: int) -> Any:
 
 
 def _pairs(value: Any, at: int) -> list[tuple[Any, Any]]:
-    """What a range goes through: numbers and elements, or keys and values in order of the keys."""
+    """Return what a range iterates over: indices and elements, or keys and values sorted by key."""
     if isinstance(value, list):
         return list(enumerate(value))
     if isinstance(value, dict):
@@ -286,5 +289,5 @@ def _call(
         return call(*arguments)
     except TemplateError as error:
         raise TemplateError(error.message, error.at if error.at >= 0 else at) from None
-    except (TypeError, ValueError) as error:  # a map's key that cannot be one
+    except (TypeError, ValueError) as error:  # such as an unhashable key
         raise TemplateError(f"{name}: {error}", at) from None

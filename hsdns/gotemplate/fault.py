@@ -1,4 +1,4 @@
-"""What is wrong with a template.
+"""Error of a template.
 
 Path: raised by every step of the package.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class TemplateError(Exception):
-    """A sentence, and the place in the text that it is about, counted from 0; -1 where there is none."""
+    """An error message, and its offset in the text, counted from 0; -1 if unknown."""
 
     def __init__(self, message: str, at: int = -1) -> None:
         super().__init__(message)

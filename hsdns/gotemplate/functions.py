@@ -1,6 +1,6 @@
-"""The functions that every template can call.
+"""Predefined functions of templates.
 
-Path: evaluate.py calls them; `and` and `or` are its own, because they stop early.
+Path: evaluate.py calls them; it implements `and` and `or` itself, because they short-circuit.
 Source: Go's text/template/funcs.go.
 """
 
@@ -41,7 +41,7 @@ def _slice(holder: Any, *bounds: Any) -> object:
     if not isinstance(holder, list | str):
         raise TemplateError(f"cannot slice {kind_of(holder)}")
     if len(bounds) > (3 if isinstance(holder, list) else 2):
-        raise TemplateError(f"slice: {len(bounds)} bounds are too many")
+        raise TemplateError(f"slice: too many bounds ({len(bounds)})")
     places = [0, len(holder), len(holder)]
     for at, bound in enumerate(bounds):
         if not isinstance(bound, int) or isinstance(bound, bool):
@@ -90,7 +90,7 @@ def _lt(first: Any, second: Any) -> bool:
 
 
 def _sprint(*values: Any) -> str:
-    """Put a space between two values where neither is a text."""
+    """Concatenate, with a space between operands when neither is a string."""
     parts: list[str] = []
     for at, value in enumerate(values):
         if at and not isinstance(value, str) and not isinstance(values[at - 1], str):
@@ -122,7 +122,7 @@ def _html(*values: Any) -> str:
 
 
 def parse_int(text: Any, radix: Any, bits: Any) -> int:
-    """Read digits of a radix as a whole number without sign (Go's strconv.ParseUint)."""
+    """Parse an unsigned integer in a radix (Go's strconv.ParseUint)."""
     if not isinstance(text, str) or not isinstance(radix, int) or not isinstance(bits, int):
         raise TemplateError("parseInt takes a text, a radix and a number of bits")
     digits = text.replace("_", "") if radix == 0 else text
@@ -141,7 +141,7 @@ def parse_int(text: Any, radix: Any, bits: Any) -> int:
 
 
 FUNCTIONS: Final[dict[str, tuple[int, int | None, Callable[..., Any]]]] = {
-    # name: fewest arguments, most (None is any number), what is done
+    # name: minimum and maximum number of arguments (None: unlimited), implementation
     "eq": (1, None, _eq),
     "ne": (2, 2, lambda first, second: not _eq(first, second)),
     "lt": (2, 2, _lt),

@@ -1,8 +1,8 @@
-"""Text of a template to tokens.
+"""Lexer of templates.
 
-Path: the first step; parser.py asks for all tokens at once.
+Path: the first step; parser.py gets all tokens at once.
 Source: Go's text/template/parse/lex.go.
-Rule 1: white space within an action is a token: it tells `.A .B` from `.A.B`.
+Rule 1: white space within an action is a token, because it distinguishes `.A .B` from `.A.B`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CONTROL: Final = dict(zip("abfnrtv\\'\"", "\a\b\f\n\r\t\v\\'\"", strict=True))
 
 
 class Lexeme(NamedTuple):
-    """One token; `value` of a string or a character is what it stands for, `text` how it was written."""
+    """A token; `value` of a string or character is its value, `text` its source."""
 
     kind: Kind
     text: str
@@ -49,7 +49,7 @@ class Lexeme(NamedTuple):
 
 
 def tokenize(text: str) -> list[Lexeme]:
-    """Cut a template into tokens, an "end" last; raise TemplateError."""
+    """Split a template into tokens, the last one of kind "end"; raise TemplateError."""
     if len(text) > MAX_LEN:
         raise TemplateError(f"the template has more than {MAX_LEN} characters", MAX_LEN)
     return list(_lex(text))
@@ -80,12 +80,12 @@ def _lex(text: str) -> Iterator[Lexeme]:
             continue
         inside = start + (4 if trims_before else 2)
         if text.startswith("/*", inside):
-            raise TemplateError("the comment has no end, or something stands beside it", start)
+            raise TemplateError("the comment is not closed, or is not alone in its action", start)
         yield Lexeme("open", "{{", start)
         at = inside
         while (end := _end(text, at)) is None:
             if at >= len(text):
-                raise TemplateError("the action has no end", start)
+                raise TemplateError("the action is not closed", start)
             lexeme, at = _one(text, at)
             yield lexeme
         yield Lexeme("close", "}}", at)
@@ -93,7 +93,7 @@ def _lex(text: str) -> Iterator[Lexeme]:
 
 
 def _end(text: str, at: int) -> tuple[int, bool] | None:
-    """Where an action that ends here ends, and whether it trims what follows."""
+    """Return the end of an action's closing delimiter here, and whether it trims the text after it."""
     if text.startswith("}}", at):
         return at + 2, False
     if text[at : at + 1] in tuple(_SPACES) and text.startswith("-}}", at + 1):
@@ -105,7 +105,7 @@ def _one(text: str, at: int) -> tuple[Lexeme, int]:
     char = text[at]
     if char in _SPACES:
         end = at
-        # The last space may belong to the mark that trims what follows.
+        # The last space may belong to a trim marker.
         while text[end : end + 1] in tuple(_SPACES) and not (end > at and _end(text, end)):
             end += 1
         return Lexeme("space", text[at:end], at), end
@@ -114,7 +114,7 @@ def _one(text: str, at: int) -> tuple[Lexeme, int]:
     if char == "`":
         raw = _RAW.match(text, at)
         if raw is None:
-            raise TemplateError("the string has no end", at)
+            raise TemplateError("the string is not closed", at)
         return Lexeme("string", raw[0], at, raw[1]), raw.end()
     if char == "'":
         lexeme, end = _quoted(text, at, _CHAR)
@@ -137,7 +137,7 @@ def _one(text: str, at: int) -> tuple[Lexeme, int]:
 
 
 def _check_end(text: str, at: int) -> None:
-    """What may follow a word."""
+    """Check the character after a word; raise TemplateError."""
     char = text[at : at + 1]
     if char and char not in " \t\r\n.,|:=)(" and not text.startswith("}}", at):
         raise TemplateError(f'"{char}" cannot follow a word', at)
@@ -163,7 +163,7 @@ def _number(found: re.Match[str], text: str, at: int) -> tuple[Lexeme, int]:
 def _quoted(text: str, at: int, pattern: re.Pattern[str]) -> tuple[Lexeme, int]:
     found = pattern.match(text, at)
     if found is None:
-        raise TemplateError("the string has no end", at)
+        raise TemplateError("the string is not closed", at)
     return Lexeme(
         "string", found[0], at, _ESCAPE.sub(lambda each: _character(each, at), found[1])
     ), found.end()
@@ -175,5 +175,7 @@ def _character(escape: re.Match[str], at: int) -> str:
         return _CONTROL[control]
     number = int(octal, 8) if octal else int(hexadecimal or short or long or "110000", 16)
     if other or number >= 0x110000 or 0xD800 <= number < 0xE000 or (octal and number > 255):
-        raise TemplateError(f'"{escape[0]}" is no escape; write a backslash as "\\\\"', at)
+        raise TemplateError(
+            f'"{escape[0]}" is not an escape sequence; write a backslash as "\\\\"', at
+        )
     return chr(number)

@@ -1,9 +1,9 @@
-"""Tokens of a template to its tree.
+"""Parser of templates: tokens to a tree.
 
 Path: the second step, `lexer -> parser -> evaluate`.
 Source: Go's text/template/parse/parse.go.
-Rule 1: a function or variable that is not known is refused here, before any query.
-Rule 2: what nests is bounded by MAX_DEPTH.
+Rule 1: unknown functions and variables are errors here, before any query.
+Rule 2: nesting is limited by MAX_DEPTH.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _LITERALS: Final[dict[str, bool | None]] = {"true": True, "false": False, "nil":
 
 
 class Parsed(NamedTuple):
-    """A template, and those that it defines by name."""
+    """A template and the templates that it defines by name."""
 
     root: tree.Nodes
     defined: dict[str, tree.Nodes]
 
 
 def parse(text: str, functions: Collection[str]) -> Parsed:
-    """Read a template that may call these functions; raise TemplateError."""
+    """Parse a template with these functions; raise TemplateError."""
     parser = _Parser(tokenize(text), functions)
     root, _ = parser.nodes(top=True)
     parser.check_includes()
@@ -55,33 +55,33 @@ class _Parser:
     def _is(self, kind: Kind, *texts: str) -> bool:
         return self._current.kind == kind and (not texts or self._current.text in texts)
 
-    def _take(self) -> Lexeme:
+    def _advance(self) -> Lexeme:
         current = self._current
         self._next += current.kind != "end"
         return current
 
     def _skip_space(self) -> None:
         while self._is("space"):
-            self._take()
+            self._advance()
 
     def _expect(self, kind: Kind, *texts: str) -> Lexeme:
         self._skip_space()
         if not self._is(kind, *texts):
             raise self._unexpected(" or ".join(f'"{text}"' for text in texts) or f"a {kind}")
-        return self._take()
+        return self._advance()
 
     def _unexpected(self, wanted: str) -> TemplateError:
         current = self._current
         found = "the end" if current.kind == "end" else f'"{current.text}"'
         return TemplateError(f"found {found}, expected {wanted}", current.at)
 
-    def _deeper(self) -> None:
+    def _enter(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise TemplateError(f"nested more than {MAX_DEPTH} deep", self._current.at)
 
     def check_includes(self) -> None:
-        """Refuse `{{template}}` of what is not defined."""
+        """Check that every `{{template}}` is defined; raise TemplateError."""
         for include in self._includes:
             if include.name not in self.defined:
                 raise TemplateError(
@@ -91,13 +91,13 @@ class _Parser:
                 )
 
     def nodes(self, *, top: bool = False) -> tuple[tree.Nodes, str]:
-        """Read up to the action that ends this part: its first word, "" at the end of all."""
-        self._deeper()
+        """Parse up to the action that ends this part; also return its keyword, "" at the end of the text."""
+        self._enter()
         found: list[Node] = []
         at = self._current.at
         while True:
             if self._is("text"):
-                lexeme = self._take()
+                lexeme = self._advance()
                 found.append(tree.Text(lexeme.at, lexeme.text))
                 continue
             if self._is("end"):
@@ -105,13 +105,13 @@ class _Parser:
                     raise TemplateError('an "{{end}}" is missing', self._current.at)
                 self._depth -= 1
                 return tree.Nodes(at, tuple(found)), ""
-            opened = self._take()
+            opened = self._advance()
             self._skip_space()
             word = self._current.text if self._is("name") else ""
             if word in ("end", "else"):
                 if top:
-                    raise TemplateError(f'there is nothing that this "{word}" could end', opened.at)
-                self._take()
+                    raise TemplateError(f'this "{word}" ends nothing', opened.at)
+                self._advance()
                 self._depth -= 1
                 return tree.Nodes(at, tuple(found)), word
             node = self._action(opened.at, word)
@@ -119,21 +119,21 @@ class _Parser:
                 found.append(node)
 
     def _action(self, at: int, word: str) -> Node | None:
-        """Read one action, its brackets' beginning taken; None for a definition."""
+        """Parse an action after its opening delimiter; None for a definition."""
         if word in _BRANCHES:
-            self._take()
+            self._advance()
             return self._branch(at, word)
         if word in ("break", "continue"):
-            self._take()
+            self._advance()
             if not self._ranges:
-                raise TemplateError(f'"{word}" stands outside of a range', at)
+                raise TemplateError(f'"{word}" is not within a range', at)
             self._expect("close")
             return tree.Jump(at, word)
         if word == "template":
-            self._take()
+            self._advance()
             return self._include(at)
         if word in ("define", "block"):
-            self._take()
+            self._advance()
             return self._define(at, word)
         pipeline = self._pipeline()
         self._expect("close")
@@ -151,8 +151,8 @@ class _Parser:
             self._skip_space()
             again = self._current.text if self._is("name") else ""
             if again and again == word and word in ("if", "with"):
-                place = self._take().at
-                self._deeper()
+                place = self._advance().at
+                self._enter()
                 chained = self._branch(place, word)
                 self._depth -= 1
                 del self._variables[known:]
@@ -181,7 +181,7 @@ class _Parser:
 
     def _define(self, at: int, word: str) -> tree.Include | None:
         if word == "define" and self._depth > 1:
-            raise TemplateError('"define" stands within something else', at)
+            raise TemplateError('"define" must be at the top level', at)
         name = self._name_of_template()
         pipeline = self._pipeline() if word == "block" else None
         self._expect("close")
@@ -203,31 +203,31 @@ class _Parser:
         variables, assigns = self._declaration(in_range=in_range)
         commands = [self._command()]
         while self._is("sign", "|"):
-            self._take()
+            self._advance()
             self._skip_space()
             commands.append(self._command())
         for command in commands[1:]:
             first = command.operands[0]
             if isinstance(first, tree.Constant | tree.Dot):
-                raise TemplateError(f"{first} takes no value from the left", first.at)
+                raise TemplateError(f"{first} cannot take the value of a pipeline", first.at)
         self._variables += () if assigns else variables
         return tree.Pipeline(at, tuple(commands), variables, assigns)
 
     def _declaration(self, *, in_range: bool) -> tuple[tuple[str, ...], bool]:
-        """`$a :=`, `$a =`; in a range `$a, $b :=` too."""
+        """Parse `$a :=`, `$a =`; in a range also `$a, $b :=`."""
         mark, names = self._next, []
         while self._is("variable"):
-            names.append(self._take())
+            names.append(self._advance())
             self._skip_space()
             if self._is("sign", ":=", "="):
-                assigns = self._take().text == "="
+                assigns = self._advance().text == "="
                 self._skip_space()
                 for name in names if assigns else ():
                     self._check_variable(name)
                 return tuple(name.text for name in names), assigns
             if not (in_range and len(names) == 1 and self._is("sign", ",")):
                 break
-            self._take()
+            self._advance()
             self._skip_space()
         self._next = mark
         return (), False
@@ -254,7 +254,7 @@ class _Parser:
         return tree.Command(at, tuple(operands))
 
     def _operand(self) -> Node:
-        lexeme = self._take()
+        lexeme = self._advance()
         if lexeme.kind == "name":
             return self._word(lexeme)
         if lexeme.kind in ("string", "number"):
@@ -267,7 +267,7 @@ class _Parser:
         if lexeme.kind == "sign" and lexeme.text == ".":
             return tree.Dot(lexeme.at)
         if lexeme.kind == "sign" and lexeme.text == "(":
-            self._deeper()
+            self._enter()
             inside = self._pipeline()
             self._expect("sign", ")")
             self._depth -= 1
@@ -289,8 +289,8 @@ class _Parser:
         return tree.Function(lexeme.at, lexeme.text)
 
     def _fields(self) -> tuple[str, ...]:
-        """What follows without a space: `.A.B`."""
+        """Parse `.A.B` that follows without a space."""
         names = []
         while self._is("field"):
-            names.append(self._take().text[1:])
+            names.append(self._advance().text[1:])
         return tuple(names)

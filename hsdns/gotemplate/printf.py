@@ -2,7 +2,7 @@
 
 Path: functions.py.
 Source: the documentation of Go's fmt package.
-Rule 1: like Go, it never fails: what does not fit is shown as `%!d(string=hi)`.
+Rule 1: as in Go, it never fails: a value that does not match its verb becomes `%!d(string=hi)`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS: Final = ((bool, "bool"), (int, "int"), (float, "float64"), (str, "string
 
 
 def sprintf(form: str, values: Sequence[Any]) -> str:
-    """Fill values in for the verbs of a format."""
+    """Format values by the verbs of a format string."""
     parts: list[str] = []
     at, used, chosen = 0, 0, False
     for found in _VERB.finditer(form):
@@ -88,7 +88,7 @@ def _show(value: Any, verb: str, flags: str, width: int | None, precision: int |
 
 
 def _verb(value: Any, verb: str, flags: str, precision: int | None) -> str | None:
-    """What a verb makes of a value; None where it does not fit."""
+    """Format a value by a verb; None if they do not match."""
     if verb == "v":
         return to_text(value) if not isinstance(value, Missing) else "<nil>"
     if verb == "T":

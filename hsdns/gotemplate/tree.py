@@ -1,4 +1,4 @@
-"""What a template consists of; every node knows where it stands, and can be written as Go writes it.
+"""Tree of a template; str() of a node is its text in Go's formatting.
 
 Path: made by parser.py, read by evaluate.py; the text of a whole template is a label of metrics.
 """
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Part of a template; `at` counts characters from 0."""
+    """A part of a template; `at` is its offset in characters, counted from 0."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
 class Text(Node):
-    """What stands between actions."""
+    """Text outside of actions."""
 
     text: str
 
@@ -27,7 +27,7 @@ class Text(Node):
 
 @dataclass(frozen=True, slots=True)
 class Dot(Node):
-    """`.`, the value at hand."""
+    """`.`, the current value."""
 
     def __str__(self) -> str:
         return "."
@@ -35,7 +35,7 @@ class Dot(Node):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Node):
-    """A string, number, true, false or nil, and how it was written."""
+    """A string, number, true, false or nil, with its source."""
 
     value: str | int | float | bool | None
     written: str
@@ -46,7 +46,7 @@ class Constant(Node):
 
 @dataclass(frozen=True, slots=True)
 class Field(Node):
-    """`.A.B`, fields of the value at hand."""
+    """`.A.B`, fields of dot."""
 
     names: tuple[str, ...]
 
@@ -88,7 +88,7 @@ class Function(Node):
 
 @dataclass(frozen=True, slots=True)
 class Command(Node):
-    """A value or function, and arguments."""
+    """A value or function, and its arguments."""
 
     operands: tuple[Node, ...]
 
@@ -101,7 +101,7 @@ class Command(Node):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline(Node):
-    """`$a, $b := one | two`; `assigns` where it is `=`."""
+    """`$a, $b := one | two`; `assigns` if it is `=`."""
 
     commands: tuple[Command, ...]
     variables: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class Pipeline(Node):
 
 @dataclass(frozen=True, slots=True)
 class Nodes(Node):
-    """Nodes one after the other."""
+    """A sequence of nodes."""
 
     nodes: tuple[Node, ...]
 
@@ -135,7 +135,7 @@ class Action(Node):
 
 @dataclass(frozen=True, slots=True)
 class Branch(Node):
-    """`{{if}}`, `{{with}}` or `{{range}}`, and what stands behind its `{{else}}`."""
+    """`{{if}}`, `{{with}}` or `{{range}}`, with its `{{else}}`."""
 
     word: str
     pipeline: Pipeline

@@ -1,6 +1,6 @@
-"""Values that templates work on: texts, numbers, lists, maps and records with fields.
+"""Values of templates: strings, numbers, lists, maps and records with fields.
 
-Path: the plugin makes a Record of a query; evaluate.py and functions.py ask here what values mean.
+Path: the plugin makes a Record of a query; evaluate.py and functions.py use these operations.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from hsdns.gotemplate.fault import TemplateError
 
 
 class Method(NamedTuple):
-    """What a field is that takes arguments: `.Meta "label"`."""
+    """The value of a field that takes arguments: `.Meta "label"`."""
 
     arguments: int
     call: Callable[..., object]
 
 
 class Record:
-    """Fields by name, as a struct of Go has them; `kind` is the name of its type."""
+    """Fields by name, like a struct in Go; `kind` is the name of its type."""
 
     __slots__ = ("fields", "kind")
 
@@ -30,18 +30,18 @@ class Record:
 
 
 class StringMap(dict[str, str]):
-    """A map of texts: index gives the empty text for what it has not, where others give nothing."""
+    """A map of strings: index returns "" for absent keys."""
 
 
 class Missing:
-    """What a map of any values has not; a template shows it as `<no value>`."""
+    """An absent key of a map with values of any type; printed as `<no value>`."""
 
 
 MISSING: Final = Missing()
 
 
 def kind_of(value: object) -> str:
-    """The name of a value's kind, as errors show it."""
+    """Return the name of a value's kind for error messages."""
     if isinstance(value, Record):
         return value.kind
     for kind, name in (
@@ -53,12 +53,12 @@ def kind_of(value: object) -> str:
 
 
 def is_true(value: object) -> bool:
-    """Whether a condition holds: what is empty or zero does not."""
+    """Whether a condition is true: not zero or empty."""
     return isinstance(value, Record | Method) or (bool(value) and value is not MISSING)
 
 
 def field_of(holder: Any, name: str) -> Any:
-    """A field of a record, a value of a map; raise TemplateError."""
+    """Return a field of a record or a value of a map; raise TemplateError."""
     if isinstance(holder, Record):
         if name in holder.fields:
             return holder.fields[name]
@@ -69,7 +69,7 @@ def field_of(holder: Any, name: str) -> Any:
 
 
 def to_text(value: object) -> str:
-    """Write a value as a template shows it."""
+    """Format a value as templates print it."""
     if isinstance(value, Missing):
         return "<no value>"
     if isinstance(value, Record):

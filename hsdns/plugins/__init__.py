@@ -1,57 +1,57 @@
-"""The plugins, one file for each directive, and the order in which they run."""
+"""The plugins, a module or package for each directive, and their order in the chain."""
 
 from typing import Final
 
-# The order is CoreDNS 1.14.7's (plugin.cfg), not the file's: a plugin feels what stands below it here and does not
-# care what stands above.  Setup and start run in this order too.
+# As in CoreDNS 1.14.7 (plugin.cfg), the Corefile does not change the order: a query passes the plugins from first to
+# last, and its reply from last to first.  Setup and start run in this order, too.
 ORDER: Final[tuple[str, ...]] = (
-    "root",  # names the folder of all files below
-    "metadata",  # collects before the chain is entered, for everything in it
+    "root",  # sets the directory of all files below
+    "metadata",  # runs before the chain, for all its plugins
     "https",  # this and the next three are read before sockets are opened
     "timeouts",
     "multisocket",
-    "reload",  # first, so that a change of everything below is noticed even if that never starts
-    "nsid",  # above all that writes replies
-    "bufsize",  # above log and all that answers: they see the lowered size
-    "bind",  # says where to listen before anything asks
+    "reload",  # starts first: a change of the Corefile is noticed even if a later plugin never finishes its start
+    "nsid",  # before all plugins that answer
+    "bufsize",  # before log and all plugins that answer: they see the lowered size
+    "bind",  # read before sockets are opened
     "debug",
     "ready",  # with health and prometheus before kubernetes: their ports are open while it waits for the cluster
     "health",
     "pprof",
-    "prometheus",  # above everything that answers, so that everything is counted
-    "errors",  # sees the errors of all below, is counted above
+    "prometheus",  # before all plugins that answer: all replies are counted
+    "errors",  # sees the errors of all later plugins; prometheus counts them
     "log",
-    "cancel",  # not CoreDNS's place, the first: here it answers, and what it answers is to be logged and counted
-    "local",  # above all sources: nobody else is asked for names of this host
-    "dns64",  # above loadbalance and cache: both see what clients ask and what is asked for them
-    "any",  # above all that answers, and so is chaos
+    "cancel",  # first in CoreDNS; here it answers, and its replies are logged and counted
+    "local",  # before all sources: queries for names of this host reach none of them
+    "dns64",  # before loadbalance and cache: both see the client's query and the one for A records
+    "any",  # before all sources, like chaos
     "chaos",
-    "loadbalance",  # above cache: a cached answer is shuffled each time
-    "tsig",  # above rewrite and all sources: a query is verified as it came
-    "rewrite",  # above acl, cache and all sources: they see the changed query
-    "autopath",  # above acl and cache: each name of a walk is asked of both
-    "acl",  # above cache: what was answered to one client is not given to another
-    "cache",  # above all sources of answers
-    "header",  # below cache: a cached reply has the flags that were set
-    "tls",  # no handler; it stands where CoreDNS has it
-    "minimal",  # right above all sources
-    "python",  # below cache, above all that answers: it may answer first, change an answer or pass on
-    "template",  # above hosts and kubernetes: what it claims is not looked up
-    "transfer",  # above the zones that it gives away
-    "hosts",  # wins over kubernetes
-    "k8s_external",  # right above kubernetes, so that a zone of both is this one's
+    "loadbalance",  # before cache: a cached reply is shuffled each time
+    "tsig",  # before rewrite and all sources: a query is verified as received
+    "rewrite",  # before acl, cache and all sources: they see the rewritten query
+    "autopath",  # before acl and cache: both see each name of the search path
+    "acl",  # before cache: also applies to cached replies
+    "cache",  # before all sources
+    "header",  # after cache: cached replies have the flags set by its rules
+    "tls",  # not a handler; placed as in CoreDNS
+    "minimal",  # directly before all sources
+    "python",  # after cache, before all sources: it may answer first, change a reply or pass on
+    "template",  # before hosts and kubernetes: it answers first
+    "transfer",  # before the plugins whose zones it transfers
+    "hosts",  # before kubernetes: it answers first
+    "k8s_external",  # directly before kubernetes: it answers first if both have a zone
     "kubernetes",
-    "file",  # below kubernetes, which wins where both have a zone
-    "auto",  # zones of a folder
-    "secondary",  # zones of other servers
-    "loop",  # right before forward, whose loops it looks for
+    "file",  # after kubernetes, which answers first if both have a zone
+    "auto",  # zones from a directory
+    "secondary",  # zones from other servers
+    "loop",  # directly before forward, whose loops it detects
     "forward",  # last resort
-    "erratic",  # answers everything, and so does whoami
-    "whoami",  # answers everything, so nothing can stand behind it
-    "view",  # decides before the chain is entered; its place in it does not matter
+    "erratic",  # answers all queries, like whoami
+    "whoami",
+    "view",  # evaluated before the chain; its place in it does not matter
 )
 
-# Directives of CoreDNS 1.14.7 that hsdns refuses by name, so that nobody takes one for a typing error.
+# Directives of CoreDNS 1.14.7 that hsdns refuses as unsupported instead of unknown.
 NOT_YET: Final[frozenset[str]] = frozenset(
     "geoip proxyproto quic grpc_server https3 trace "
     "shed dnstap dnssec route53 "

@@ -1,12 +1,12 @@
-"""Refuse, empty or ignore queries by where they come from and what type they ask for.
+"""Blocks, filters or drops queries by client network and query type.
 
-Path: step 5, below `rewrite` and above `cache`, which only sees what is allowed.
+Path: step 5, after `rewrite` and before `cache`, which only sees the allowed queries.
 Source: CoreDNS 1.14.7 plugin/acl; RFC 8914 (extended DNS errors), RFC 4632 (CIDR).
-Rule 1: the first action of an `acl` that fits a query is taken; where none does, the next `acl` for the zone is asked,
-        and what fits none at all is allowed.
-Rule 2: what is blocked or filtered says so in an OPT record, which the reply has even where the query has none; as in
-        CoreDNS its DO bit is set.
-Rule 3: not cacheable: it depends on the client, and every query counts.
+Rule 1: the first action of an `acl` that matches a query applies; if none does, the next `acl` for the zone is tried.
+        A query that matches none is allowed.
+Rule 2: blocked and filtered replies have an extended DNS error in an OPT record, even if the query has no OPT record;
+        as in CoreDNS the DO bit is set.
+Rule 3: not cacheable: it depends on the client, and every query is counted.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from enum import Enum
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
 from hsdns.metrics import Counter
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import OptCode, Rcode, type_from_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
 
-PAYLOAD_SIZE: Final = 4096  # that a reply shows where the query had no EDNS
+PAYLOAD_SIZE: Final = 4096  # in replies to queries without EDNS
 BLOCKED: Final = 15  # RFC 8914 section 4.16
 FILTERED: Final = 17  # section 4.18
 _SECTIONS: Final = ("type", "net")
 
 
 class Action(Enum):
-    """What becomes of a query."""
+    """What happens to a query."""
 
     ALLOW = "allow"
     BLOCK = "block"
@@ -43,45 +44,45 @@ class Action(Enum):
 
 
 class Network(NamedTuple):
-    """A range of addresses: those that are equal after the last bits are shifted out."""
+    """A network: the addresses that equal `prefix` when shifted right by `shift` bits."""
 
     version: int
     prefix: int
     shift: int
 
-    def holds(self, address: IPv4Address | IPv6Address) -> bool:
-        """Whether an address is in it."""
+    def contains(self, address: IPv4Address | IPv6Address) -> bool:
+        """Whether an address is in the network."""
         return address.version == self.version and int(address) >> self.shift == self.prefix
 
 
 class Policy(NamedTuple):
-    """An action and the queries it is for; None means any."""
+    """An action and the queries that it applies to; None means any type or network."""
 
     action: Action
     types: frozenset[int] | None
     networks: tuple[Network, ...] | None
 
-    def fits(self, qtype: int, address: IPv4Address | IPv6Address) -> bool:
-        """Whether it is for a query."""
+    def matches(self, qtype: int, address: IPv4Address | IPv6Address) -> bool:
+        """Whether it applies to a query."""
         if self.types is not None and qtype not in self.types:
             return False
-        return self.networks is None or any(network.holds(address) for network in self.networks)
+        return self.networks is None or any(network.contains(address) for network in self.networks)
 
 
 class Rule(NamedTuple):
-    """One `acl` of the block."""
+    """One `acl` of a server block."""
 
     zones: tuple[Name, ...]
     policies: tuple[Policy, ...]
 
     def zone_of(self, qname: Name) -> Name | None:
-        """The longest of its zones that holds a name."""
+        """The longest of its zones that contains a name."""
         found = [zone for zone in self.zones if qname.is_at_or_below(zone)]
         return max(found, key=lambda zone: len(zone.lower), default=None)
 
 
 def read_policy(line: Line) -> Policy:
-    """Read `ACTION [type TYPE...] [net NETWORK...]`; `*` in a section means any."""
+    """Parse `ACTION [type TYPE...] [net NETWORK...]`; `*` means any."""
     found: dict[str, list[Token]] = {}
     section: Token | None = None
     for at, token in enumerate(line.args):
@@ -89,13 +90,13 @@ def read_policy(line: Line) -> Policy:
         if word in _SECTIONS:
             if at + 1 == len(line.args) or line.args[at + 1].text.lower() in _SECTIONS:
                 raise CorefileError(
-                    token.position, f'"{word}" needs at least one word behind it; * means any'
+                    token.position, f'"{word}" needs at least one argument; * means any'
                 )
             section = token
         elif section is None:
             raise CorefileError(
                 token.position,
-                f'"{token.text}" must stand behind "type" or "net"{did_you_mean(word, _SECTIONS)}',
+                f'expected "type" or "net" before "{token.text}"{did_you_mean(word, _SECTIONS)}',
             )
         else:
             found.setdefault(section.text.lower(), []).append(token)
@@ -124,30 +125,30 @@ def _network(token: Token) -> Network | None:
     try:
         address: IPv4Address | IPv6Address = IPv6Address(text) if ":" in text else IPv4Address(text)
     except AddressValueError:
-        raise _no_network(token) from None
+        raise _bad_network(token) from None
     bits: int = address.max_prefixlen
     if slash:
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 3 and int(digits) <= bits):
-            raise _no_network(token)
+            raise _bad_network(token)
         bits = int(digits)
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
-            raise _no_network(token)
+            raise _bad_network(token)
         if address.ipv4_mapped is not None and bits >= 96:
             address, bits = address.ipv4_mapped, bits - 96
     shift = address.max_prefixlen - bits
     return Network(address.version, int(address) >> shift, shift)
 
 
-def _no_network(token: Token) -> CorefileError:
+def _bad_network(token: Token) -> CorefileError:
     return CorefileError(
         token.position,
-        f'"{token.text}" is no network; write it as 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *',
+        f'"{token.text}" is not a network; write for example 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *',
     )
 
 
-class Acl(Handler):
-    """Keeps queries from what stands below."""
+class Acl(Plugin):
+    """Passes on the allowed queries and answers or drops the others."""
 
     name: ClassVar[str] = "acl"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
@@ -163,11 +164,11 @@ class Acl(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read all `acl [ZONES...]` of the block."""
+        """Parse all `acl [ZONES...]` of a server block."""
         rules = []
         for directive in directives:
             policies: list[Policy] = []
-            for line in directive.lines:  # one by one: their order counts
+            for line in directive.lines:  # one by one, to keep their order
                 named = Line(line.name._replace(text=line.name.text.lower()), line.args)
                 values = read_properties([directive._replace(body=(named,))], cls.PROPERTIES)
                 policies += [each for found in values.values() for each in found]
@@ -175,12 +176,12 @@ class Acl(Handler):
         return cls(rules)
 
     async def start(self, runtime: Runtime) -> None:
-        """Make the metrics."""
+        """Create the metrics."""
         self._counters = counters(runtime)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass on what is allowed."""
-        action, zone = self._judge(request)
+        """Pass on allowed queries; refuse, empty or drop the others."""
+        action, zone = self._decide(request)
         if action is Action.ALLOW or zone is None:
             self._counters[Action.ALLOW].inc((request.server, request.view))
             return await next(request)
@@ -191,7 +192,7 @@ class Acl(Handler):
             return _with_reason(request.query, Reply(), FILTERED)
         return Reply(dropped=True)
 
-    def _judge(self, request: Request) -> tuple[Action, Name | None]:
+    def _decide(self, request: Request) -> tuple[Action, Name | None]:
         query = request.query
         address: IPv4Address | IPv6Address | None = None
         for rule in self._rules:
@@ -201,13 +202,13 @@ class Acl(Handler):
             if address is None:
                 address = ip_address(request.client.address.partition("%")[0])
             for policy in rule.policies:
-                if policy.fits(query.qtype, address):
+                if policy.matches(query.qtype, address):
                     return policy.action, zone
         return Action.ALLOW, None
 
 
 def counters(runtime: Runtime) -> dict[Action, Counter]:
-    """Return the counter of each action."""
+    """The counter of each action."""
     metrics, labels = runtime.metrics, ("server", "zone", "view")
     return {
         Action.ALLOW: metrics.counter(

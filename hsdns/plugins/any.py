@@ -1,9 +1,9 @@
-"""Answer questions of type ANY with one short record, so that nobody is flooded with all of a name's.
+"""Returns a minimal reply to ANY queries.
 
-Path: step 5, above all that answers, below `log`.
+Path: step 5, before all plugins that answer, after `log`.
 Source: CoreDNS 1.14.7 plugin/any; RFC 8482 section 4.2.
-Rule 1: the record is of class IN whatever the question's is, and AA is clear.
-Rule 2: cacheable: it looks at nothing but the type, and what it answers is not kept by the fast path.
+Rule 1: the record has class IN, whatever the class of the question, and AA is clear.
+Rule 2: cacheable: it only looks at the type, and its own replies are not stored in the answer table.
 """
 
 from __future__ import annotations
@@ -11,33 +11,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.rdata import txt
 
-TTL: Final = 8482  # the number of the RFC, as CoreDNS has it
+TTL: Final = 8482  # seconds, as in CoreDNS: the number of the RFC
 _HINFO: Final = txt(b"ANY obsoleted", b"See RFC 8482")  # two strings: CPU and OS (RFC 1035 3.3.2)
 
 
-class Any(Handler):
-    """Answers ANY with a HINFO record."""
+class Any(Plugin):
+    """Answers ANY queries with a HINFO record."""
 
     name: ClassVar[str] = "any"
     cacheable = True
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Take no options."""
+        """Accept neither arguments nor options."""
         directive = one_of(directives, block.warn)
         no_arguments(directive)
         no_body(directive)
         return cls()
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer ANY, pass on the rest."""
+        """Answer ANY queries, pass on the others."""
         if request.query.qtype != RRType.ANY:
             return await next(request)
         return Reply(answer=(RR(request.query.qname, RRType.HINFO, TTL, _HINFO),))

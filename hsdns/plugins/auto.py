@@ -1,9 +1,9 @@
-"""Serve zones from all master files of a folder.
+"""Serves zones from all master files in a directory.
 
-Path: step 5, below `file`; authority/ reads the files and finds the answers.
+Path: step 5, after `file`; authority/ reads the files and finds the answers.
 Source: CoreDNS 1.14.7 plugin/auto.
-Rule 1: a zone's name comes from its file's; files that have no zone's name are passed over.
-Rule 2: a file with a fault is logged and costs nothing but its own zone, which is served as before if it was.
+Rule 1: the name of a zone comes from the name of its file; files whose name gives no zone are ignored.
+Rule 2: a faulty file is logged and affects only its own zone, which keeps its previous version if it has one.
 Cacheable: yes, as `file`.
 """
 
@@ -18,13 +18,14 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.authority.answering import answer, longest
 from hsdns.authority.file_zone import FileZone, describe
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.authority.template import OriginTemplate
 from hsdns.authority.zone import ZoneError
-from hsdns.chain import Block, Handler, Next, Request, Runtime
-from hsdns.chain import Transfer as Outgoing
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, duration, one, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.transfer import Transfer
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Reply, unwritten
@@ -35,18 +36,18 @@ log = logging.getLogger("hsdns.plugin.auto")
 
 
 class Folder(NamedTuple):
-    """Where the files are, and which of them is which zone."""
+    """A directory of master files, and the template that makes zone names of file names."""
 
     token: Token
     template: OriginTemplate
 
 
 def read_folder(line: Line) -> Folder:
-    """Read `DIR [REGEXP ORIGIN_TEMPLATE]`."""
+    """Parse `DIR [REGEXP ORIGIN_TEMPLATE]`."""
     if len(line.args) not in (1, 3):
         raise CorefileError(
             line.name.position,
-            '"directory" takes a folder, or a folder, an expression for file names and a zone name, '
+            '"directory" takes a directory, or a directory, a regular expression for file names and a zone name, '
             f"found {len(line.args)} arguments",
         )
     try:
@@ -55,8 +56,8 @@ def read_folder(line: Line) -> Folder:
         raise CorefileError(line.args[1].position, str(error)) from None
 
 
-class Auto(Handler):
-    """Answers from the zones of a folder."""
+class Auto(Plugin):
+    """Answers from the zones of a directory."""
 
     name: ClassVar[str] = "auto"
     cacheable = True
@@ -69,7 +70,7 @@ class Auto(Handler):
     def __init__(
         self, origins: tuple[Name, ...], path: str, template: OriginTemplate, seconds: float
     ) -> None:
-        """Take the zones to answer for, the folder, and the seconds between two looks at it, 0 for never."""
+        """Take the zones to answer for, the directory, and the seconds between two scans of it, 0 for none."""
         self.zones: dict[Name, FileZone] = {}
         self._origins = origins
         self._path = path
@@ -80,48 +81,50 @@ class Auto(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `auto [ZONES...]`; of several in a block the last one counts, option by option, as in CoreDNS."""
+        """Parse `auto [ZONES...]`; if a block has several, the last one counts for each option, as in CoreDNS."""
         options = read_properties(directives, cls.PROPERTIES)
         folder: Folder | None = options["directory"]
         where = directives[-1].name.position
         if folder is None:
-            raise CorefileError(where, 'auto needs "directory" with the folder of the master files')
+            raise CorefileError(
+                where, 'auto needs "directory" with the directory of the master files'
+            )
         path = block.path(folder.token.text)
         try:
             os.stat(path)
         except FileNotFoundError:
             block.warn(
-                f"{folder.token.position}: folder {path} does not exist; it is looked for again and again"
+                f"{folder.token.position}: directory {path} does not exist yet; auto keeps looking for it"
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise CorefileError(
-                folder.token.position, f'cannot look at folder "{path}": {reason}'
+                folder.token.position, f'cannot access directory "{path}": {reason}'
             ) from error
         if options["upstream"]:
             block.warn(f'{where}: "upstream" has no effect, as in CoreDNS 1.14.7')
         origins = zones_from_args(directives[-1].args) or block.zones
         return cls(origins, path, folder.template, options["reload"])
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
-        """Find `transfer`, and who stands behind."""
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find `transfer`, and whether another handler follows."""
         self._is_last = handlers[-1] is self
         self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
 
     async def start(self, runtime: Runtime) -> None:
-        """Read the folder, and begin to look whether it changed."""
+        """Read the directory and start to watch it."""
         self._runtime = runtime
-        await self.look()
+        await self.scan()
         if self._seconds:
             runtime.spawn(self._watch(), "auto")
 
     async def _watch(self) -> None:
         while True:
             await sleep(self._seconds)
-            await self.look()
+            await self.scan()
 
-    async def look(self) -> None:
-        """Take zones in, take new versions of them and let go of those whose files are gone."""
+    async def scan(self) -> None:
+        """Scan the directory: add new zones, reload changed ones, and remove those whose files are gone."""
         files = await asyncio.to_thread(self._list)
         for origin in [origin for origin in self.zones if origin not in files]:
             del self.zones[origin]
@@ -130,7 +133,7 @@ class Auto(Handler):
             known = self.zones.get(origin)
             if known is not None:
                 known.path = path
-                if await known.look():
+                if await known.reload():
                     self._notify(origin)
             elif (zone := await asyncio.to_thread(_read, origin, path)) is not None:
                 self.zones[origin] = zone
@@ -138,17 +141,17 @@ class Auto(Handler):
                 self._notify(origin)
 
     def _list(self) -> dict[Name, str]:
-        """The files of the folder that name a zone, by zone; of several for one the first in order.
+        """The files of the directory by zone; if several give the same zone, the first in order.
 
-        Folders that begin with two dots are where Kubernetes keeps the files of a mounted ConfigMap; the links to them
-        are beside.
+        Directories that begin with two dots are skipped: Kubernetes keeps the files of a mounted ConfigMap there, with
+        symbolic links to them in the directory itself.
         """
         found: dict[Name, str] = {}
 
-        def complain(error: OSError) -> None:
+        def warn(error: OSError) -> None:
             log.warning("plugin/auto: error reading %s: %s", error.filename, error.strerror)
 
-        for folder, folders, names in os.walk(os.path.realpath(self._path), onerror=complain):
+        for folder, folders, names in os.walk(os.path.realpath(self._path), onerror=warn):
             folders[:] = sorted(name for name in folders if not name.startswith(".."))
             for name in sorted(names):
                 origin = self._template.origin(name)
@@ -170,15 +173,15 @@ class Auto(Handler):
         if self._transfer is not None:
             self._transfer.notify(zone)
 
-    def transfer(self, zone: Name) -> Outgoing | None:
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All of a zone."""
         found = self.zones.get(zone)
         if found is None or found.current is None:
             return None
-        return Outgoing(found.current.soa, found.current.records())
+        return ZoneTransfer(found.current.soa, found.current.records())
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer from the longest zone that holds the name."""
+        """Answer from the longest zone that contains the name."""
         query = request.query
         if not any(query.qname.is_at_or_below(origin) for origin in self._origins):
             return await next(request)
@@ -188,7 +191,7 @@ class Auto(Handler):
         zone = self.zones[origin].current
         if query.qtype in (RRType.AXFR, RRType.IXFR):
             return unwritten(Rcode.REFUSED)
-        assert zone is not None, "taken in when it had been read"
+        assert zone is not None, "added after it had been read"
         reply, _ = await answer(zone, request, self._runtime.resolve)
         return reply
 

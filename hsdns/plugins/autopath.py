@@ -1,13 +1,13 @@
-"""Walk a client's search list for it, and answer with the first name that exists.
+"""Completes search paths on the server: answers the first query of a client's search list with the name that exists.
 
-Path: step 5, above `cache`: each name of the walk is asked of all that stands below.
+Path: step 5, before `cache`: each candidate name is passed on to the plugins after it.
 Source: CoreDNS 1.14.7 plugin/autopath.
-Rule 1: only a name below the first domain of the list is walked; what stands left of that domain is what the client's
-        program asked for.  The list ends with the root: the name alone.
-Rule 2: the first reply that is not NXDOMAIN counts, with a CNAME from the name asked to the name found in front of it;
-        where all are NXDOMAIN it is the first one as it is, and the client goes on by itself.
-Rule 3: whose list it is, another plugin of the block says by a method `search_path`, or a file for all.
-Cacheable: no, the answer depends on who asks.
+Rule 1: only a name below the first domain of the search list is completed; the labels before that domain are the name
+        that the client's program asked for.  The list ends with the root, for that name itself.
+Rule 2: the first reply that is not NXDOMAIN is used, with a CNAME from the query name to the name found; if all are
+        NXDOMAIN, the first reply is returned and the client goes on with its list.
+Rule 3: the search list comes from a plugin of the block with a method `search_path`, or from a file for all clients.
+Cacheable: no, the answer depends on the client.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Protocol, Self, runtime_checkable
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import no_body, only_once
 from hsdns.corefile.tree import CorefileError, Directive, Token
 from hsdns.metrics import Counter
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.upstream.resolv_conf import search_list
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
@@ -31,18 +32,18 @@ class SearchPaths(Protocol):
     """A plugin that knows its clients' search lists."""
 
     def search_path(self, request: Request) -> tuple[Name, ...] | None:
-        """The list for the client that asks, the root last; None where nothing is to be walked."""
+        """The search list of the client, the root last; None if its names are not completed."""
 
 
-class Autopath(Handler):
-    """Completes names by a search list."""
+class Autopath(Plugin):
+    """Completes names with a search list."""
 
     name: ClassVar[str] = "autopath"
 
     def __init__(
         self, zones: tuple[Name, ...], origin: Token, search: tuple[Name, ...] | None, block: Block
     ) -> None:
-        """Take the search list, or None where `origin` names a plugin: `@kubernetes`."""
+        """Take the search list, or None if `origin` names a plugin: `@kubernetes`."""
         self.zones = zones
         self._origin = origin
         self._search = search
@@ -52,7 +53,7 @@ class Autopath(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `autopath [ZONE...] RESOLV-CONF|@PLUGIN`."""
+        """Parse `autopath [ZONE...] RESOLV-CONF|@PLUGIN`."""
         directive = only_once(directives)
         no_body(directive)
         if not directive.args:
@@ -64,7 +65,7 @@ class Autopath(Handler):
         search = None if origin.text.startswith("@") else (*_read(origin), ROOT)
         return cls(zones_from_args(tuple(zones)) or block.zones, origin, search, block)
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
         """Find the plugin that knows the clients; without it nothing is walked, as in CoreDNS, but not unsaid."""
         if self._search is not None:
             return
@@ -74,7 +75,7 @@ class Autopath(Handler):
                 if not isinstance(handler, SearchPaths):
                     raise CorefileError(
                         self._origin.position,
-                        f"{wanted} knows no search lists; write @kubernetes, or a file such as /etc/resolv.conf",
+                        f"{wanted} has no search lists; write @kubernetes, or a file such as /etc/resolv.conf",
                     )
                 self._paths = handler
                 return
@@ -83,7 +84,7 @@ class Autopath(Handler):
         )
 
     async def start(self, runtime: Runtime) -> None:
-        """Begin to count."""
+        """Create the metric."""
         self._successes = runtime.metrics.counter(
             "coredns_autopath_success_total",
             "Counter of requests that did autopath.",
@@ -91,7 +92,7 @@ class Autopath(Handler):
         )
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Walk, or pass on."""
+        """Try the names of the search list, or pass on."""
         query = request.query
         if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
             return await next(request)
@@ -112,8 +113,8 @@ class Autopath(Handler):
                 self._successes.inc((request.server,))
                 if tried == query.qname:
                     return reply
-                return reply.replace(answer=_led_to(query.qname, reply.answer))
-        assert first is not None, "the name as it was asked fits"
+                return reply.replace(answer=_with_cname(query.qname, reply.answer))
+        assert first is not None, "the name of the query itself fits"
         return first
 
 
@@ -132,9 +133,9 @@ def _renamed(query: Query, qname: Name) -> Query:
     return query.replace(qname=qname, question_wire=question)
 
 
-def _led_to(asked: Name, answer: tuple[RR, ...]) -> tuple[RR, ...]:
-    """Records with a CNAME in front that leads to the first of them that is not of the name asked."""
+def _with_cname(qname: Name, answer: tuple[RR, ...]) -> tuple[RR, ...]:
+    """The records after a CNAME from the query name to the first other owner name among them."""
     for rr in answer:
-        if rr.owner != asked:
-            return (RR(asked, RRType.CNAME, rr.ttl, rr.owner.wire), *answer)
+        if rr.owner != qname:
+            return (RR(qname, RRType.CNAME, rr.ttl, rr.owner.wire), *answer)
     return answer

@@ -1,9 +1,9 @@
-"""Listen on some addresses of this machine only.
+"""Selects the addresses that a server block listens on.
 
-Path: before step 1: server/sockets.py asks here for a block's addresses when it opens the sockets.
+Path: before step 1: server/sockets.py asks for the addresses of a block when it opens the sockets.
 Source: CoreDNS 1.14.7 plugin/bind.
-Rule 1: which interfaces there are is handed in; setup() knows words only, so a name that is neither an address nor an
-        interface is found out when the sockets are opened.
+Rule: the caller passes in the interfaces of the machine.  setup() only sees words, so one that is neither an address
+      nor an interface is reported when the sockets are opened.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar, NamedTuple, Self
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.properties import Property, many, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Token, did_you_mean
+from hsdns.plugin import Block, Plugin
 
 Address = IPv4Address | IPv6Address
 Interfaces = Mapping[str, Sequence[str]]  # name -> its addresses as text
@@ -25,14 +25,14 @@ def _token(token: Token) -> Token:
 
 
 class Choice(NamedTuple):
-    """One `bind` line: what to listen on and what not."""
+    """One `bind`: the addresses and interfaces to listen on, and the excepted ones."""
 
     words: tuple[Token, ...]
     excepted: tuple[Token, ...]
 
 
 class Bind(Plugin):
-    """Knows the addresses of its block."""
+    """Selects the addresses of its block."""
 
     name: ClassVar[str] = "bind"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
@@ -44,7 +44,7 @@ class Bind(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read all `bind` lines of the block; their addresses add up, each has its own `except`."""
+        """Parse all `bind` of a block; their addresses are combined, each `bind` has its own `except`."""
         choices = []
         for directive in directives:
             if not directive.args:
@@ -57,9 +57,9 @@ class Bind(Plugin):
         return cls(choices)
 
     def addresses(self, interfaces: Interfaces) -> tuple[str, ...]:
-        """List the addresses to listen on, in the order of the Corefile, each once.
+        """The addresses to listen on, in the order of the Corefile, each once.
 
-        Raises CorefileError for a word that is neither an address nor an interface, and where nothing is left.
+        Raises CorefileError for a word that is neither an address nor an interface, and if no address is left.
         """
         found: dict[Address, str] = {}
         for choice in self._choices:
@@ -96,7 +96,7 @@ def _addresses(words: Sequence[Token], interfaces: Interfaces) -> list[tuple[Add
 
 
 def _with_zone(text: str, interface: str) -> str:
-    """Add the interface to a link-local IPv6 address, which means nothing without it (RFC 4007 section 11)."""
+    """Add the interface to a link-local IPv6 address, which is ambiguous without it (RFC 4007 section 11)."""
     address = ip_address(text)
     if isinstance(address, IPv6Address) and address.is_link_local and address.scope_id is None:
         return f"{text}%{interface}"

@@ -1,10 +1,10 @@
-"""Lower the size of UDP replies that clients ask for, so that no reply travels in fragments.
+"""Limits the EDNS buffer size of clients, so that no UDP reply is fragmented.
 
-Path: step 5, above `log` and everything that answers: all of them see the lowered size.
+Path: step 5, before `log` and all plugins that answer: they see the limited size.
 Source: CoreDNS 1.14.7 plugin/bufsize; RFC 6891 section 6.2.5, DNS flag day 2020.
-Rule 1: a size is lowered, never raised, and a query without EDNS stays without.  The reply shows the lowered size.
-Rule 2: cacheable: the size depends on nothing but the query's own; the fast path is told the most that a reply may say
-        and have, and lowers the size of each query that it answers in the same way.
+Rule 1: a size is only lowered, never raised, and a query without EDNS stays without.  The reply has the lowered size.
+Rule 2: cacheable: the size depends only on the query; the answer table limits the sizes of its queries and replies to
+        `max_payload` in the same way.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.arguments import optional_argument
 from hsdns.corefile.properties import integer, no_body, one_of
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.encode import MIN_UDP_LEN
 from hsdns.wire.message import Reply
 
@@ -23,8 +24,8 @@ DEFAULT_SIZE: Final = 1232  # an IPv6 packet of 1,280 octets less its headers
 MAX_SIZE: Final = 4096  # RFC 6891 section 6.2.5
 
 
-class Bufsize(Handler):
-    """Lowers the EDNS payload size."""
+class Bufsize(Plugin):
+    """Limits the EDNS payload size of queries."""
 
     name: ClassVar[str] = "bufsize"
     cacheable = True
@@ -34,14 +35,14 @@ class Bufsize(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `bufsize [SIZE]`."""
+        """Parse `bufsize [SIZE]`."""
         directive = one_of(directives, block.warn)
         no_body(directive)
         token = optional_argument(directive)
         return cls(integer(MIN_UDP_LEN, MAX_SIZE)(token) if token else DEFAULT_SIZE)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on, with the size lowered where it is larger."""
+        """Pass all queries on, with a larger size lowered."""
         query = request.query
         if query.edns is None or query.edns.payload_size <= self.max_payload:
             return await next(request)

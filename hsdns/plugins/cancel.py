@@ -1,11 +1,11 @@
-"""Give up on a query that takes too long.
+"""Cancels queries that exceed a timeout.
 
-Path: step 5, below `prometheus`, `errors` and `log`, which see what it answers, and above all that may take time.
+Path: step 5, after `prometheus`, `errors` and `log`, which see its reply, and before all plugins that may take time.
 Source: CoreDNS 1.14.7 plugin/cancel.
-Rule 1: what has no answer in time is stopped where it waits, and the client gets SERVFAIL at once: it would ask again
-        anyway, and an answer keeps it from waiting.
-Rule 2: every query is given a task of its own, so that it can be stopped.
-Rule 3: cacheable: what the fast path keeps was never waited for.
+Rule 1: a query without a reply in time is cancelled where it waits, and the client gets SERVFAIL at once instead of
+        running into its own timeout.
+Rule 2: every query gets a task of its own, so that it can be cancelled.
+Rule 3: cacheable: replies in the answer table need no waiting.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from asyncio import timeout
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.arguments import optional_argument
 from hsdns.corefile.properties import duration, duration_to_text, no_body, one_of
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 
 DEFAULT_TIMEOUT: Final = 5.001  # seconds; clients wait for five
 
 
-class Cancel(Handler):
-    """Stops queries that take too long; the time in seconds."""
+class Cancel(Plugin):
+    """Cancels queries after `seconds`."""
 
     name: ClassVar[str] = "cancel"
     waits: ClassVar[bool] = True
@@ -36,7 +37,7 @@ class Cancel(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `cancel [TIMEOUT]`."""
+        """Parse `cancel [TIMEOUT]`."""
         directive = one_of(directives, block.warn, last=True)
         no_body(directive)
         token = optional_argument(directive)
@@ -50,13 +51,13 @@ class Cancel(Handler):
         return cls(seconds)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on, and wait no longer than that."""
+        """Pass all queries on; answer SERVFAIL after the timeout."""
         limit = timeout(self.seconds)
         try:
             async with limit:
                 return await next(request)
         except TimeoutError:
-            if not limit.expired():  # a handler's own, which is its to explain
+            if not limit.expired():  # of a handler, which reports it itself
                 raise
             return unwritten(
                 Rcode.SERVFAIL, f"plugin/cancel: no answer within {duration_to_text(self.seconds)}"

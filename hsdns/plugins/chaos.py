@@ -1,11 +1,11 @@
-"""Tell version, authors and host name to those who ask in class CH.
+"""Answers queries in class CH for version, authors and host name.
 
-Path: step 5, above all that answers, below `log`.  Its presence lets other classes than IN through to every block of
-the listener (assemble.py, OPEN_CLASSES).
+Path: step 5, before all plugins that answer, after `log`.  A block with `chaos` lets classes other than IN reach every
+block of the listener (assemble.py, OPEN_CLASSES).
 Source: CoreDNS 1.14.7 plugin/chaos; RFC 4892.
-Rule 1: only TXT questions in class CH for five names are answered; AA is clear and the TTL 0.
-Rule 2: the authors come in another order each time, by the runtime's chance.
-Rule 3: cacheable: it looks at class CH alone, and the fast path takes nothing but class IN.
+Rule 1: only TXT questions in class CH for five names are answered, with AA clear and TTL 0.
+Rule 2: the authors are shuffled each time, with the runtime's random generator.
+Rule 3: cacheable: it only looks at class CH, and the answer table only stores replies of class IN.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from random import Random
 from typing import ClassVar, Final, Self
 
 from hsdns import __version__
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_body, one_of
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import RRClass, RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
@@ -33,7 +34,7 @@ _VERSIONS: Final = (Name.from_text("version.bind."), Name.from_text("version.ser
 _HOSTS: Final = (Name.from_text("hostname.bind."), Name.from_text("id.server."))
 
 
-class Chaos(Handler):
+class Chaos(Plugin):
     """Answers questions about the server itself."""
 
     name: ClassVar[str] = "chaos"
@@ -41,11 +42,11 @@ class Chaos(Handler):
 
     def __init__(self, version: str, authors: Sequence[str]) -> None:
         self.version, self.authors = version, tuple(authors)
-        self._random = Random()  # until start() brings the runtime's
+        self._random = Random()  # until start()
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `chaos [VERSION [AUTHORS...]]`; an author who is named twice counts once."""
+        """Parse `chaos [VERSION [AUTHORS...]]`; an author who is listed twice counts once."""
         directive = one_of(directives, block.warn)
         no_body(directive)
         words = [token.text for token in directive.args]
@@ -53,11 +54,11 @@ class Chaos(Handler):
         return cls(version, sorted(set(words[1:])) or DEFAULT_AUTHORS)
 
     async def start(self, runtime: Runtime) -> None:
-        """Take the runtime's chance."""
+        """Use the random generator of the runtime."""
         self._random = runtime.random
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer what is asked about the server, pass on the rest."""
+        """Answer questions about the server, pass on the others."""
         query = request.query
         if query.qclass != RRClass.CH or query.qtype != RRType.TXT:
             return await next(request)

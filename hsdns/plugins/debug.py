@@ -1,6 +1,7 @@
-"""Log at level debug, and let a fault in a handler end the process instead of one query.
+"""Enables debug logging and disables recovery from crashes in plugins.
 
-Path: beside the queries; server/lifecycle.py looks for it in the blocks and sets the process's log level.
+Path: not on the path of queries; server/lifecycle.py looks for it in the blocks, sets the log level of the process, and
+ends the process after an exception in a handler.
 Source: CoreDNS 1.14.7 plugin/debug.
 """
 
@@ -9,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.properties import no_arguments, no_body
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 
 
 class Debug(Plugin):
-    """Stands in a block where the operator wants to see more; one is enough for the whole process."""
+    """Marks a configuration for debugging; one in any block is enough for the process."""
 
     name: ClassVar[str] = "debug"
+    debug_mode = True
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Take no options; saying it twice does no harm."""
+        """Accept neither arguments nor options; may occur several times."""
         for directive in directives:
             no_arguments(directive)
             no_body(directive)

@@ -1,10 +1,10 @@
-"""Make AAAA records of A records, for clients that reach IPv4 through NAT64 alone.
+"""Synthesizes AAAA records from A records for networks with NAT64.
 
-Path: step 5, above loadbalance and cache: both see the questions of clients, and the A question that is asked for them.
+Path: step 5, before loadbalance and cache: both see the AAAA query of the client, and the A query that it causes.
 Source: CoreDNS 1.14.7 plugin/dns64; RFC 6147 section 5, RFC 6052 section 2.2.
-Rule 1: where an AAAA question has no address in its answer, and the name exists, A is asked through the whole server.
-Cacheable: only with `allow_ipv4`; else it depends on how the client asks.  What it makes is not `fresh`, so the fast
-        path keeps none of it; a reply that it leaves as it is depends on nothing else.
+Rule 1: if an AAAA query has no address in its answer and the name exists, A is resolved through the whole server.
+Cacheable: only with `allow_ipv4`; otherwise it depends on the client's address family.  Synthesized replies are not
+        `fresh`, so they are not stored in the answer table; replies that it leaves unchanged depend on nothing else.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from collections.abc import Sequence
 from ipaddress import IPv6Network
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, flag, one, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Token
 from hsdns.metrics import Counter, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, RRClass, RRType
-from hsdns.wire.message import RR, Query, Reply
+from hsdns.wire.message import RR, Reply
 
 WELL_KNOWN: Final = IPv6Network("64:ff9b::/96")  # RFC 6052 section 2.1
-MAX_TTL: Final = 600  # seconds, where the AAAA reply has no SOA record (RFC 6147 section 5.1.7)
+MAX_TTL: Final = 600  # seconds, if the AAAA reply has no SOA record (RFC 6147 section 5.1.7)
 
 
 def read_prefix(token: Token) -> IPv6Network:
-    """Read a prefix into which addresses are put: 32 to 96 bits long, in whole octets."""
+    """Parse a prefix of 32 to 96 bits, in whole octets."""
     try:
         if "/" not in token.text:
             raise ValueError
@@ -42,7 +43,7 @@ def read_prefix(token: Token) -> IPv6Network:
     return prefix
 
 
-class Dns64(Handler):
+class Dns64(Plugin):
     """Synthesizes AAAA records."""
 
     name: ClassVar[str] = "dns64"
@@ -66,13 +67,13 @@ class Dns64(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `dns64 [PREFIX] {...}`."""
+        """Parse `dns64 [PREFIX] {...}`."""
         prefix = WELL_KNOWN
         for directive in directives:
             if len(directive.args) > 1:
                 raise CorefileError(
                     directive.args[1].position,
-                    f"dns64 takes one prefix at most, found {len(directive.args)} arguments",
+                    f"dns64 takes at most one prefix, found {len(directive.args)} arguments",
                 )
             if directive.args:
                 prefix = read_prefix(directive.args[0])
@@ -84,39 +85,30 @@ class Dns64(Handler):
         )
 
     async def start(self, runtime: Runtime) -> None:
-        """Take the way to the whole server."""
+        """Keep the runtime, which resolves names, and create the metric."""
         self._runtime = runtime
         self._translated = translated(runtime.metrics)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass on; where an AAAA question has no answer, make one of A records."""
+        """Pass on; if an AAAA query has no answer, synthesize one from A records."""
         query = request.query
         is_asked = query.qtype == RRType.AAAA and query.qclass == RRClass.IN
         reply = await next(request)
         if not is_asked or not (self._allow_ipv4 or ":" in request.client.address):
             return reply
-        if not reply.written or reply.dropped or not self._is_to_be_made(reply):
+        if not reply.written or reply.dropped or not self._needs_synthesis(reply):
             return reply
-        if request.dependencies is not None:
-            request.dependencies.mark_uncacheable()  # the A question may be answered by another block
-        asked = Query.ask(
-            query.qname.lowered(),
-            RRType.A,
-            query_id=query.id,
-            flags=query.flags,
-            edns=query.edns,
-        )
-        found = await self._runtime.resolve(request.replace(query=asked, depth=request.depth + 1))
+        found = await self._runtime.resolve(request.nested(query.qname.lowered(), RRType.A))
         self._translated.inc((request.server,))
         return self._synthesize(reply, found)
 
-    def _is_to_be_made(self, reply: Reply) -> bool:
+    def _needs_synthesis(self, reply: Reply) -> bool:
         if reply.rcode == Rcode.NXDOMAIN and not reply.answer:
             return False
         return self._translate_all or all(rr.rrtype != RRType.AAAA for rr in reply.answer)
 
     def _synthesize(self, reply: Reply, found: Reply) -> Reply:
-        """The reply to the A question, its addresses in the prefix; the rcode is NOERROR, as in CoreDNS."""
+        """The reply to the A query with its addresses embedded in the prefix; the rcode is NOERROR, as in CoreDNS."""
         limit = min((rr.ttl for rr in reply.authority if rr.rrtype == RRType.SOA), default=MAX_TTL)
         answer = tuple(
             RR(
@@ -136,7 +128,7 @@ class Dns64(Handler):
 
 
 def embed(prefix: IPv6Network, address: bytes) -> bytes:
-    """Put an IPv4 address behind a prefix; octet 8 stays zero (RFC 6052 section 2.2)."""
+    """Embed an IPv4 address in a prefix; octet 8 stays zero (RFC 6052 section 2.2)."""
     length = prefix.prefixlen // 8
     front = prefix.network_address.packed[:length]
     room = max(0, 8 - length)
@@ -149,7 +141,7 @@ def embed(prefix: IPv6Network, address: bytes) -> bytes:
 
 
 def translated(metrics: Registry) -> Counter:
-    """Return the counter of replies that were made of A records."""
+    """The counter of synthesized replies."""
     return metrics.counter(
         "coredns_dns64_requests_translated_total",
         "Counter of DNS requests translated by dns64.",

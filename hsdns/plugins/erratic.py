@@ -1,9 +1,9 @@
-"""Answer every query with the same made-up address, and drop, delay or truncate some: to test how clients cope.
+"""Returns faulty replies for testing clients: drops, delays or truncates some, and answers all others alike.
 
-Path: step 5, near the end of ORDER: it answers everything, so nothing can stand behind it.
+Path: step 5, near the end of ORDER: it answers every query, so no plugin after it is reached.
 Source: CoreDNS 1.14.7 plugin/erratic; RFC 5737 and RFC 3849 (addresses for documentation).
-Rule 1: which queries are dropped, delayed or truncated goes by their number since the start, not by chance.
-Rule 2: ready only after its third and fourth query, to test what asks for readiness.
+Rule 1: the number of a query since the start decides whether it is dropped, delayed or truncated, not chance.
+Rule 2: ready only after the third and fourth query, for tests of readiness probes.
 Cacheable: no, every query must be counted.
 """
 
@@ -13,7 +13,7 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import (
     Property,
     duration,
@@ -24,6 +24,7 @@ from hsdns.corefile.properties import (
     read_properties,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Line
+from hsdns.plugin import Block, Plugin
 from hsdns.wire import rdata
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
@@ -35,7 +36,7 @@ _ADDRESSES: Final = {
     RRType.AAAA: rdata.address("2001:db8::53"),
 }
 LARGE: Final = 30  # records of a large reply
-# What a transfer holds: a SOA record, and two name servers with their addresses.
+# The content of a zone transfer: an SOA record, and two name servers with their addresses.
 _SOA: Final = (
     Name.from_text("sns.dns.icann.org.").wire
     + Name.from_text("noc.dns.icann.org.").wire
@@ -48,14 +49,14 @@ _SERVERS: Final = (
 
 
 class Delay(NamedTuple):
-    """One query of how many waits, and how long in seconds."""
+    """Every `amount`th query is delayed by `seconds`; 0 delays none."""
 
     amount: int
     seconds: float = 0.1
 
 
 def read_delay(line: Line) -> Delay:
-    """Read `delay [AMOUNT [DURATION]]`."""
+    """Parse `delay [AMOUNT [DURATION]]`."""
     if len(line.args) > 2:
         raise CorefileError(
             line.args[2].position,
@@ -70,8 +71,8 @@ def read_delay(line: Line) -> Delay:
 _NO_DELAY: Final = Delay(0)
 
 
-class Erratic(Handler):
-    """Answers, or does not."""
+class Erratic(Plugin):
+    """Answers queries, with the configured faults."""
 
     name: ClassVar[str] = "erratic"
     waits: ClassVar[bool] = True
@@ -93,7 +94,7 @@ class Erratic(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read the options; every second query is dropped where nothing else is said."""
+        """Parse the options; without options every second query is dropped."""
         for directive in directives:
             no_arguments(directive)
         options = read_properties(directives, cls.PROPERTIES)
@@ -103,21 +104,21 @@ class Erratic(Handler):
         return cls(drop, options["truncate"], options["delay"], large=options["large"])
 
     def ready(self) -> bool:
-        """Ready while three or four queries have come."""
+        """Ready while it has received three or four queries."""
         return 3 <= self._queries < 5
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer A, AAAA and AXFR; all other types are SERVFAIL."""
+        """Answer A, AAAA and AXFR; SERVFAIL for all other types."""
         number, self._queries = self._queries, self._queries + 1
         if self._drop and number % self._drop == 0:
             return Reply(dropped=True)
         if self._delay.amount and number % self._delay.amount == 0:
             await sleep(self._delay.seconds)
-        # An "and" of bits, where a remainder is meant; clients that are tested with it see the same as with CoreDNS.
+        # A bitwise "and" where a remainder is meant, as in CoreDNS, so that clients under test see the same replies.
         truncates = bool(self._truncate) and number & self._truncate == 0
         query = request.query
         if query.qtype == RRType.AXFR:
-            return _transfer(query.qname, is_whole=not truncates)
+            return _transfer(query.qname, is_complete=not truncates)
         packed = _ADDRESSES.get(query.qtype)
         if packed is None:
             return unwritten(Rcode.SERVFAIL)
@@ -126,8 +127,8 @@ class Erratic(Handler):
         return Reply(answer=(record,) * count, aa=True, tc=truncates)
 
 
-def _transfer(qname: Name, *, is_whole: bool) -> Reply:
-    """A small zone; its end is missing where it is to be truncated."""
+def _transfer(qname: Name, *, is_complete: bool) -> Reply:
+    """A transfer of a small zone, without its end if it is truncated."""
     soa = RR(qname, RRType.SOA, 0, _SOA)
     if len(qname.wire) + 2 > MAX_NAME_LEN:
         return unwritten(Rcode.SERVFAIL, f"no name fits below {qname.to_text()}")
@@ -136,5 +137,5 @@ def _transfer(qname: Name, *, is_whole: bool) -> Reply:
     addresses = [
         RR(name, RRType.AAAA, 0, packed) for name, (_, packed) in zip(names, _SERVERS, strict=True)
     ][::-1]
-    end = (soa,) if is_whole else ()
+    end = (soa,) if is_complete else ()
     return Reply(answer=(soa, *servers, *addresses, *end), aa=True)

@@ -1,12 +1,12 @@
-"""Log what went wrong while a query was answered.
+"""Logs errors that occur while queries are processed.
 
-Path: step 5, outside of everything that may fail, just below `prometheus`; it looks at replies on their way back.
+Path: step 5, before all plugins that may fail, directly after `prometheus`; it looks at the replies on their way back.
 Source: CoreDNS 1.14.7 plugin/errors.
-Rule 1: it logs `Reply.error`, the sentence of a handler; an rcode alone, SERVFAIL too, is no error.
-Rule 2: an error that matches a `consolidate` pattern is counted instead, and the count is logged when the pattern's
-        period has passed since the first one; the first pattern that matches takes the error.
-Rule 3: `stacktrace` is for what handlers raise: server/lifecycle.py tells query.py, which logs it.
-Rule 4: cacheable, since it changes no reply and a reply with an error is not to be kept by anyone.
+Rule 1: it logs `Reply.error`, the error message of a handler; an rcode alone, even SERVFAIL, is not an error.
+Rule 2: an error that matches a `consolidate` pattern is counted instead, and the count is logged when the period has
+        passed since the first error.  The first pattern that matches applies.
+Rule 3: `stacktrace` is for exceptions of handlers: server/lifecycle.py passes it to query.py, which logs them.
+Rule 4: cacheable: it changes no reply, and a reply with an error must not be stored anywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.arguments import optional_argument
 from hsdns.corefile.pattern import Pattern, read_pattern
 from hsdns.corefile.properties import (
@@ -28,6 +28,7 @@ from hsdns.corefile.properties import (
     read_properties,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Line, did_you_mean
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.message import Reply
 
@@ -42,7 +43,7 @@ LEVELS: Final = {
 
 
 class Consolidation(NamedTuple):
-    """What a `consolidate` line says; `period` in seconds."""
+    """A `consolidate` line; `period` in seconds."""
 
     period: float
     pattern: Pattern
@@ -51,7 +52,7 @@ class Consolidation(NamedTuple):
 
 
 def read_consolidation(line: Line) -> Consolidation:
-    """Read `consolidate DURATION REGEXP [LEVEL] [show_first]`."""
+    """Parse `consolidate DURATION REGEXP [LEVEL] [show_first]`."""
     if not 2 <= len(line.args) <= 4:
         raise CorefileError(
             line.name.position,
@@ -71,18 +72,18 @@ def read_consolidation(line: Line) -> Consolidation:
                 f'"{token.text}" is not one of: {", ".join(known)}{did_you_mean(token.text, known)}',
             )
         elif level is not None:
-            raise CorefileError(token.position, f'"{token.text}" is a second level; give one')
-        elif show_first:
             raise CorefileError(
-                token.position, f'level "{token.text}" must stand before "show_first"'
+                token.position, f'"{token.text}" is a second level; only one is allowed'
             )
+        elif show_first:
+            raise CorefileError(token.position, f'level "{token.text}" must precede "show_first"')
         else:
             level = LEVELS[token.text]
     return Consolidation(period, pattern, logging.ERROR if level is None else level, show_first)
 
 
-class Errors(Handler):
-    """Logs the errors of the handlers below it."""
+class Errors(Plugin):
+    """Logs the errors of the handlers after it."""
 
     name: ClassVar[str] = "errors"
     cacheable = True
@@ -96,45 +97,45 @@ class Errors(Handler):
     def __init__(
         self, consolidations: Sequence[Consolidation] = (), *, stacktrace: bool = False
     ) -> None:
-        self.stacktrace = stacktrace  # query.py logs the stack of what a handler raised
-        self._tallies = tuple(_Tally(what) for what in consolidations)
+        self.stacktrace = stacktrace  # query.py logs the stacks of exceptions
+        self._windows = tuple(_Window(each) for each in consolidations)
         self._runtime: Runtime | None = None
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `errors [stdout]`; the word changes nothing, there is no other place to log to."""
+        """Parse `errors [stdout]`; `stdout` has no effect, there is no other output."""
         token = optional_argument(only_once(directives))
         if token is not None and token.text != "stdout":
             raise CorefileError(
-                token.position, f'cannot log errors to "{token.text}"; leave it out or say "stdout"'
+                token.position, f'cannot log errors to "{token.text}"; remove it or write "stdout"'
             )
         options = read_properties(directives, cls.PROPERTIES)
         return cls(options["consolidate"], stacktrace=options["stacktrace"])
 
     async def start(self, runtime: Runtime) -> None:
-        """Begin to consolidate; before that and after stop() each error is logged by itself."""
+        """Start to consolidate; before that and after stop() each error is logged individually."""
         self._runtime = runtime
 
     async def stop(self) -> None:
-        """Log what was counted and not yet said."""
+        """Log the counts of the current periods."""
         self._runtime = None
-        for tally in self._tallies:
-            tally.flush()
+        for window in self._windows:
+            window.flush()
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on; log the error of the reply, if it has one."""
+        """Pass all queries on; log the error of the reply, if it has one."""
         reply = await next(request)
         if reply.error is not None:
-            self._note(request, reply.rcode, reply.error)
+            self._log_error(request, reply.rcode, reply.error)
         return reply
 
-    def _note(self, request: Request, rcode: int, error: str) -> None:
+    def _log_error(self, request: Request, rcode: int, error: str) -> None:
         level = logging.ERROR
-        for tally in self._tallies:
-            if tally.what.pattern.search(error):
-                if self._runtime is not None and tally.count(self._runtime):
+        for window in self._windows:
+            if window.consolidation.pattern.search(error):
+                if self._runtime is not None and window.count(self._runtime):
                     return
-                level = tally.what.level
+                level = window.consolidation.level
                 break
         qname = request.query.qname.lowered().to_text()
         _log.log(
@@ -147,33 +148,33 @@ class Errors(Handler):
         )
 
 
-class _Tally:
-    """The errors of one pattern since the first one of its period."""
+class _Window:
+    """The errors that match one pattern in the current period, which begins with the first one."""
 
-    def __init__(self, what: Consolidation) -> None:
-        self.what = what
+    def __init__(self, consolidation: Consolidation) -> None:
+        self.consolidation = consolidation
         self._errors = 0
 
     def count(self, runtime: Runtime) -> bool:
-        """Count an error; False where it is to be logged at once all the same."""
+        """Count an error; return False if it must be logged as well."""
         self._errors += 1
         if self._errors > 1:
             return True
-        runtime.spawn(self._flush_later(), f"errors {self.what.pattern.pattern}")
-        return not self.what.show_first
+        runtime.spawn(self._flush_later(), f"errors {self.consolidation.pattern.pattern}")
+        return not self.consolidation.show_first
 
     def flush(self) -> None:
-        """Say how many there were, but for a single one that was shown, and begin anew."""
+        """Log the count, unless it is a single error that was logged already, and reset it."""
         errors, self._errors = self._errors, 0
-        if errors > 1 or (errors == 1 and not self.what.show_first):
+        if errors > 1 or (errors == 1 and not self.consolidation.show_first):
             _log.log(
-                self.what.level,
+                self.consolidation.level,
                 "plugin/errors: %d errors like '%s' occurred in last %s",
                 errors,
-                self.what.pattern.pattern,
-                duration_to_text(self.what.period),
+                self.consolidation.pattern.pattern,
+                duration_to_text(self.consolidation.period),
             )
 
     async def _flush_later(self) -> None:
-        await sleep(self.what.period)
+        await sleep(self.consolidation.period)
         self.flush()

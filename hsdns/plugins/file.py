@@ -1,12 +1,12 @@
-"""Serve zones from master files.
+"""Serves zones from master files.
 
-Path: step 5, below `kubernetes`; authority/ reads the files and finds the answers.
+Path: step 5, after `kubernetes`; authority/ reads the files and finds the answers.
 Source: CoreDNS 1.14.7 plugin/file.
-Rule 1: a file with a fault stops the start; one that is not there yet does not, unless `reload 0` says that nobody will
-        look for it again.  Until it has been read its zones are SERVFAIL.
+Rule 1: a faulty file prevents the start.  A missing one does not, unless `reload 0` means that it would never be read;
+        until it has been read, queries for its zones get SERVFAIL.
 Rule 2: only names without records fall through.
-Cacheable: yes, for it stands behind `kubernetes`.  What it answers is not `fresh`, or where an alias leads to the
-        cluster its reads are spoilt, so the fast path keeps none of it.
+Cacheable: yes, since it comes after `kubernetes`.  Its own answers are not `fresh`, and an alias into the cluster is
+        marked as uncacheable, so neither is stored in the answer table.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any, ClassVar, Final, Self
 
 from hsdns.authority.answering import answer, longest
 from hsdns.authority.file_zone import FileZone, describe
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.authority.zone import ZoneError
-from hsdns.chain import Block, Handler, Next, Request, Runtime
-from hsdns.chain import Transfer as Outgoing
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, duration, flag, one, read_properties
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.hosts import read_fallthrough
 from hsdns.plugins.transfer import Transfer
 from hsdns.wire.iana import Rcode, RRType
@@ -33,7 +34,7 @@ DEFAULT_RELOAD: Final = 60.0  # seconds
 log = logging.getLogger("hsdns.plugin.file")
 
 
-class File(Handler):
+class File(Plugin):
     """Answers from the zones of master files."""
 
     name: ClassVar[str] = "file"
@@ -48,7 +49,7 @@ class File(Handler):
     def __init__(
         self, zones: dict[Name, tuple[FileZone, float]], through: tuple[Name, ...]
     ) -> None:
-        """Take each zone with the seconds between two looks at its file, 0 for never."""
+        """Take each zone with the seconds between two checks of its file, 0 for none."""
         self.zones = zones
         self._through = through
         self._is_last = False
@@ -56,7 +57,7 @@ class File(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read each `file DBFILE [ZONES...]`, and the files; options hold for the directives after them too."""
+        """Parse each `file DBFILE [ZONES...]` and read the files; options also apply to later directives."""
         zones: dict[Name, tuple[FileZone, float]] = {}
         for index, directive in enumerate(directives):
             options = read_properties(directives[: index + 1], cls.PROPERTIES)
@@ -77,13 +78,13 @@ class File(Handler):
             )
         return cls(zones, options["fallthrough"])
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
-        """Find `transfer`, and who stands behind."""
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find `transfer`, and whether another handler follows."""
         self._is_last = handlers[-1] is self
         self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
 
     async def start(self, runtime: Runtime) -> None:
-        """Tell secondaries, and begin to look whether files changed."""
+        """Notify secondaries and start to watch the files."""
         self._runtime = runtime
         for origin, (zone, seconds) in self.zones.items():
             self._notify(origin)
@@ -94,7 +95,7 @@ class File(Handler):
         if self._transfer is not None:
             self._transfer.notify(zone)
 
-    def transfer(self, zone: Name) -> Outgoing | None:
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All of a zone."""
         found = self.zones.get(zone)
         if found is None:
@@ -102,10 +103,10 @@ class File(Handler):
         current = found[0].current
         if current is None:
             raise LookupError(f"zone {zone.to_text()} has not been read yet")
-        return Outgoing(current.soa, current.records())
+        return ZoneTransfer(current.soa, current.records())
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer from the longest zone that holds the name."""
+        """Answer from the longest zone that contains the name."""
         query = request.query
         origin = longest(query.qname, self.zones)
         if origin is None:
@@ -136,11 +137,11 @@ def _load(zone: FileZone, directive: Directive, seconds: float, block: Block) ->
         raise CorefileError(token.position, f"cannot read the zone: {error}") from None
     except IsADirectoryError as error:
         raise CorefileError(
-            token.position, f"{describe(error)}; name a file, or use auto for a folder"
+            token.position, f"{describe(error)}; name a file, or use auto for a directory"
         ) from None
     except OSError as error:
         if not seconds:
             raise CorefileError(
-                token.position, f"{describe(error)}; with reload 0 it is never looked for again"
+                token.position, f"{describe(error)}; with reload 0 it would never be read"
             ) from None
-        block.warn(f"{token.position}: {describe(error)}; it is looked for every {seconds:g}s")
+        block.warn(f"{token.position}: {describe(error)}; trying again every {seconds:g}s")

@@ -1,11 +1,11 @@
-"""Set or clear flags in the header of queries and replies.
+"""Sets or clears flags in query and reply headers.
 
-Path: step 5, right below `cache` and above all that answers.
+Path: step 5, directly after `cache` and before all plugins that answer.
 Source: CoreDNS 1.14.7 plugin/header.
-Rule 1: rules are followed in the order of the file, the last one for a flag wins.
-Rule 2: a reply shows the RD of the query as it was passed on; what is said about replies comes after that, and only
-        where a handler made one.
-Rule 3: cacheable, unless a rule is about RD: the fast path copies RD from each query, AA and RA are the reply's own.
+Rule 1: rules are applied in file order, so the last rule for a flag takes effect.
+Rule 2: the RD flag of a reply is that of the query as modified by the rules.  Response rules are applied after that,
+        and only to replies that a handler has generated.
+Cacheable: unless a rule is for RD, which the answer table copies from each query; AA and RA are stored with the reply.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, no_arguments, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.message import AA, RA, RD, Reply, is_notify
 
 _ACTIONS: Final = ("set", "clear")
@@ -23,22 +24,22 @@ _FLAGS: Final = {"aa": AA, "ra": RA, "rd": RD}
 
 
 class Change(NamedTuple):
-    """Bits of the header to set or to clear."""
+    """Header bits to set or to clear."""
 
     bits: int
     is_set: bool
 
     def apply(self, flags: int) -> int:
-        """The flags after the change."""
+        """Return the flags after the change."""
         return flags | self.bits if self.is_set else flags & ~self.bits
 
 
 def read_change(line: Line) -> Change:
-    """Read `set|clear FLAG...`, in any case."""
+    """Read `set|clear FLAG...`, in upper or lower case."""
     if len(line.args) < 2:
         raise CorefileError(
             line.name.position,
-            f'"{line.name.text}" of header takes "set" or "clear" and then flags (aa, ra, rd), found '
+            f'"{line.name.text}" of header takes "set" or "clear" followed by flags (aa, ra, rd), found '
             f"{len(line.args)} arguments",
         )
     action = _one_of(line.args[0], _ACTIONS)
@@ -58,8 +59,8 @@ def _one_of(token: Token, known: Iterable[str]) -> str:
     return word
 
 
-class Header(Handler):
-    """Changes flags on the way down and on the way up."""
+class Header(Plugin):
+    """Changes the flags of queries and replies."""
 
     name: ClassVar[str] = "header"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
@@ -74,7 +75,7 @@ class Header(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `header` and its rules; of several in a block all count."""
+        """Read the rules of all `header` directives of the block."""
         for directive in directives:
             no_arguments(directive)
         options = read_properties([_in_lower_case(each) for each in directives], cls.PROPERTIES)
@@ -86,7 +87,7 @@ class Header(Handler):
         return cls(options["query"], options["response"])
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass on the query with its flags changed, and change those of the reply."""
+        """Change the query's flags, pass it on, and change the reply's flags."""
         query = request.query
         flags = query.flags
         for change in self._query:
@@ -109,7 +110,7 @@ class Header(Handler):
 
 
 def _in_lower_case(directive: Directive) -> Directive:
-    """The directive with the names of its properties in lower case: `Query SET AA` is understood too."""
+    """Return the directive with its property names in lower case: `Query SET AA` is valid, too."""
     lines = tuple(
         Line(line.name._replace(text=line.name.text.lower()), line.args) for line in directive.lines
     )

@@ -1,10 +1,9 @@
-"""Say over HTTP that the process lives, and watch how fast it says so.
+"""Serves a liveness check over HTTP, and measures its response time.
 
 Path: beside the queries; server/http.py calls answer() for /health, server/lifecycle.py waits `lameduck` seconds
 between SIGTERM and the closing of the sockets.
 Source: CoreDNS 1.14.7 plugin/health.
-Rule 1: the answer is always 200, it only proves that the event loop turns.  Whether the server should get traffic
-        is the business of `ready`.
+Rule 1: the status is always 200, which shows only that the event loop runs.  Readiness is up to `ready`.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin, Runtime
 from hsdns.corefile.arguments import HostPort, listen_address, optional_argument, split_host_port
 from hsdns.corefile.properties import Property, duration, duration_to_text, one, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.http_page import HttpPage
 from hsdns.metrics import SLIM_TIME_BUCKETS
+from hsdns.plugin import Block, Plugin, Runtime
 
 DEFAULT_ADDRESS: Final = ":8080"
 CHECK_PERIOD: Final = 1.0  # seconds, as are all here; CoreDNS plugin/health overloaded.go
@@ -32,7 +31,7 @@ _log = logging.getLogger("hsdns.plugin.health")
 
 
 class Health(Plugin):
-    """Answers /health and asks itself once a second."""
+    """Answers /health, and requests it from itself once per second."""
 
     name: ClassVar[str] = "health"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
@@ -45,7 +44,7 @@ class Health(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `health [ADDRESS]`; of several in a block the last one that says something wins."""
+        """Read `health [ADDRESS]`; of several in a block, the last address and the last `lameduck` take effect."""
         address = DEFAULT_ADDRESS
         for directive in directives:
             token = optional_argument(directive)
@@ -55,7 +54,7 @@ class Health(Plugin):
         return cls(address, options["lameduck"])
 
     async def start(self, runtime: Runtime) -> None:
-        """Have /health answered, and begin to ask."""
+        """Serve /health, and start the periodic self-check."""
         self._runtime = runtime
         self._durations = runtime.metrics.histogram(
             "coredns_health_request_duration_seconds",
@@ -67,9 +66,8 @@ class Health(Plugin):
         )
         runtime.serve_http(self.address, {"/health": HttpPage(self.answer)})
         host, port = split_host_port(self.address) or HostPort("", 0)
-        if port:  # the kernel chooses for port 0, and only the listener knows what
-            # Of all the addresses that it listens on, one has to be asked; the name of it would be looked up, and that
-            # fails where the file of hosts or the resolver is not there.
+        if port:  # port 0: the kernel chooses the port, and only the listener knows it
+            # Not "localhost": its lookup fails if /etc/hosts or the resolver is missing.
             runtime.spawn(self._watch(HostPort(host or "127.0.0.1", port)), "health")
 
     def answer(self, path: str) -> tuple[int, str, bytes]:
@@ -82,17 +80,17 @@ class Health(Plugin):
             await self.check(target)
 
     async def check(self, target: HostPort) -> None:
-        """Ask /health over a socket, as the kubelet would; count how long it took and whether it failed."""
+        """Request /health over a socket, as the kubelet does; record the duration and whether it failed."""
         host, port = target
         url = f"http://{host if ':' not in host else f'[{host}]'}:{port}/health"
         begin = self._runtime.clock()
         try:
             async with asyncio.timeout(CHECK_TIMEOUT):
-                await _ask(host, port)
+                await _get(host, port)
         except (OSError, TimeoutError, ValueError) as error:
             self._durations.observe(self._runtime.clock() - begin)
             self._failures.inc()
-            reason = str(error) or f"no answer within {duration_to_text(CHECK_TIMEOUT)}"
+            reason = str(error) or f"no response within {duration_to_text(CHECK_TIMEOUT)}"
             _log.warning('plugin/health: Local health request to "%s" failed: %s', url, reason)
             return
         elapsed = self._runtime.clock() - begin
@@ -104,16 +102,17 @@ class Health(Plugin):
             )
 
 
-async def _ask(host: str, port: int) -> None:
-    """Send a GET and wait for the whole answer; raise OSError, or ValueError where it is none."""
-    # uvloop's connect would go on with a lookup that is cancelled, and complain that nobody hears of its failure.
+async def _get(host: str, port: int) -> None:
+    """Send a GET request and read the response; raise OSError, or ValueError if the response is not HTTP."""
+    # If uvloop's connect is cancelled, its lookup continues, and a failure is logged as an unretrieved exception.
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    address = min(found, key=lambda each: each[0] != socket.AF_INET)[4]  # as the listener chose
+    # IPv4 first, like the listener.
+    address = min(found, key=lambda each: each[0] != socket.AF_INET)[4]
     reader, writer = await asyncio.open_connection(*address[:2])
     try:
         writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         answer = await reader.read(65536)
         if not answer.startswith(b"HTTP/1."):
-            raise ValueError("the answer is not HTTP")
+            raise ValueError("the response is not HTTP")
     finally:
         writer.close()

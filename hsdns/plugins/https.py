@@ -1,6 +1,6 @@
-"""Say how many connections DNS over HTTPS may have open.
+"""Limits the number of DNS over HTTPS connections.
 
-Path: beside the queries: server/settings.py gives the number to server/doh.py.
+Path: beside the queries: server/settings.py passes the limit to server/doh.py.
 Source: CoreDNS 1.14.7 plugin/https.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.properties import (
     Property,
     integer,
@@ -19,12 +18,13 @@ from hsdns.corefile.properties import (
     read_properties,
 )
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 
 DEFAULT_CONNECTIONS: Final = 200  # CoreDNS core/dnsserver server_https.go
 
 
 class Https(Plugin):
-    """Knows the number; 0 is any."""
+    """Holds the limit; 0 means no limit."""
 
     name: ClassVar[str] = "https"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
@@ -38,6 +38,6 @@ class Https(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read the body."""
+        """Read `https { max_connections N }`."""
         no_arguments(only_once(directives))
         return cls(**read_properties(directives, cls.PROPERTIES))

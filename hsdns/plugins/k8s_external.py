@@ -1,12 +1,12 @@
-"""Answer the names of Services as they are reached from outside the cluster.
+"""Serves the external addresses of Services.
 
-Path: step 5, right above `kubernetes`, whose cluster it asks; cluster/external.py finds what a name leads to.
+Path: step 5, directly before `kubernetes`, whose cluster it uses; cluster/external.py finds the entries of a name.
 Source: CoreDNS 1.14.7 plugin/k8s_external.
-Rule 1: TTLs are of two kinds, as in CoreDNS: addresses, PTR, NS and SOA have this block's `ttl`, SRV and CNAME records
-        that of the kubernetes block.
-Rule 2: `ns1.APEX.ZONE` is this server, by the external addresses of the Service that it is an endpoint of.
-Cacheable: yes, like those of `kubernetes` its answers depend on the question and the store alone, and the store tells
-        what changed.  Replies with a SOA record are not kept: the serial that the table writes is not this zone's.
+Rule 1: as in CoreDNS, addresses, PTR, NS and SOA records have the `ttl` of this block, SRV and CNAME records that of
+        the kubernetes block.
+Rule 2: `ns1.APEX.ZONE` is this server, with the external addresses of the Service that it is an endpoint of.
+Cacheable: yes, as with `kubernetes` its answers depend only on the question and the store, and the store's counters
+        tell when it changes.  Replies with an SOA record are not: the answer table would write another zone's serial.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Transfer
-from hsdns.cluster.answer import NoSuchName
+from hsdns.authority.outgoing import ZoneTransfer
+from hsdns.chain import Handler, Next, Request
 from hsdns.cluster.external import ExternalNames, srv_records, target_name
 from hsdns.cluster.freshness import ANYTHING
-from hsdns.cluster.question import Asked
+from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.question import ParsedName
 from hsdns.cluster.reverse import address_of
 from hsdns.cluster.schema import address_type
 from hsdns.cluster.transfer import has_records
@@ -35,6 +36,7 @@ from hsdns.corefile.properties import (
     read_properties,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Position, Token
+from hsdns.plugin import Block, Plugin
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply, nodata, nxdomain
@@ -47,17 +49,17 @@ _ADDRESSES: Final = (RRType.A, RRType.AAAA)
 
 
 def read_apex(token: Token) -> Name:
-    """Read the name below the zone where its name servers are."""
+    """Parse the name below the zone that holds its name servers."""
     try:
         apex = Name.from_text(token.text).lowered()
     except ValueError as error:
-        raise CorefileError(token.position, f'"{token.text}" is no name: {error}') from None
+        raise CorefileError(token.position, f'"{token.text}" is not a name: {error}') from None
     if not apex.labels:
         raise CorefileError(token.position, "apex needs at least one label, for example dns")
     return apex
 
 
-class K8sExternal(Handler):
+class K8sExternal(Plugin):
     """Answers A, AAAA, SRV and PTR for external addresses of Services."""
 
     name: ClassVar[str] = "k8s_external"
@@ -75,7 +77,7 @@ class K8sExternal(Handler):
         self, zones: tuple[Name, ...], options: dict[str, Any], position: Position
     ) -> None:
         self.zones = zones
-        self.kubernetes: Kubernetes  # meet() finds it
+        self.kubernetes: Kubernetes  # find_handlers() finds it
         self._apex: Name = options["apex"]
         self._ttl: int = options["ttl"]
         self._headless: bool = options["headless"]
@@ -84,7 +86,7 @@ class K8sExternal(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `k8s_external [ZONE...]`."""
+        """Parse `k8s_external [ZONE...]`."""
         directive = only_once(directives)
         options = read_properties(directives, cls.PROPERTIES)
         zones = zones_from_args(directive.args) or block.zones
@@ -93,11 +95,11 @@ class K8sExternal(Handler):
             if len(zone.wire) > spare:
                 raise CorefileError(
                     directive.name.position,
-                    f"zone {zone.to_text()} is too long for names of its servers below it; shorten it, or the apex",
+                    f"zone {zone.to_text()} is too long for the names of its name servers; shorten it, or the apex",
                 )
         return cls(zones, options, directive.name.position)
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
         """Find the cluster."""
         for handler in handlers:
             if isinstance(handler, Kubernetes):
@@ -105,17 +107,17 @@ class K8sExternal(Handler):
                 return
         raise CorefileError(
             self._position,
-            "k8s_external shows the cluster of a kubernetes plugin, and there is none in this server block; add it",
+            "k8s_external needs a kubernetes plugin in the same server block; add it",
         )
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """Its zones: which names exist in them is not to be seen from the labels."""
+        """Its zones: the labels of a name do not tell whether it exists."""
         if any(zone.is_at_or_below(own) for own in self.zones):
             return None
         return tuple(own for own in self.zones if own.is_at_or_below(zone))
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer from the store, or pass on what is outside the zones or falls through."""
+        """Answer from the store; pass on names outside the zones and those that fall through."""
         qname = request.query.qname
         zone = max(
             (zone for zone in self.zones if qname.is_at_or_below(zone)),
@@ -139,7 +141,7 @@ class K8sExternal(Handler):
             return reply.held(partial(self._is_missing, request, zone))
         return self._finish(request, nxdomain(self._soa(zone)))
 
-    def transfer(self, zone: Name) -> Transfer | None:
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All of one of its forward zones; LookupError before the cluster has been read."""
         if zone not in self.zones or not has_records(zone):
             return None
@@ -148,7 +150,7 @@ class K8sExternal(Handler):
         zone = zone.lowered()
         servers, glue = self._servers(zone)
         named = self._names.records(zone, self._ttl, self.kubernetes.answers.ttl)
-        return Transfer(self._soa(zone), chain(servers, glue, named))
+        return ZoneTransfer(self._soa(zone), chain(servers, glue, named))
 
     def _at_apex(self, request: Request, zone: Name) -> Reply:
         qtype = request.query.qtype
@@ -157,7 +159,7 @@ class K8sExternal(Handler):
         if qtype != RRType.NS:
             return nodata(self._soa(zone))
         if request.dependencies is not None:
-            request.dependencies.note(ANYTHING)
+            request.dependencies.add(ANYTHING)
         answer, glue = self._servers(zone)
         return Reply(answer=answer, additional=glue, aa=True)
 
@@ -169,7 +171,7 @@ class K8sExternal(Handler):
             return nxdomain(self._soa(zone))
         owner = query.qname.lowered()
         if request.dependencies is not None:
-            request.dependencies.note(ANYTHING)
+            request.dependencies.add(ANYTHING)
         _, glue = self._servers(zone)
         answer = tuple(rr._replace(owner=owner) for rr in glue if rr.rrtype == query.qtype)
         return Reply(answer=answer, aa=True) if answer else nodata(self._soa(zone))
@@ -180,7 +182,7 @@ class K8sExternal(Handler):
         address = address_of(query.qname) if query.qtype == RRType.PTR else None
         if address is not None:
             return self._pointers(request, address)
-        entries, asked = self._names.find(query.qname.below(zone), request.dependencies)
+        entries, parsed = self._names.find(query.qname.below(zone), request.dependencies)
         answer: list[RR] = []
         additional: list[RR] = []
         truncated = False
@@ -188,7 +190,7 @@ class K8sExternal(Handler):
             for entry in entries:
                 truncated |= await self._add_address(request, entry, answer)
         elif query.qtype == RRType.SRV:
-            await self._add_srv(request, entries, asked, zone, answer, additional)
+            await self._add_srv(request, entries, parsed, zone, answer, additional)
         if not answer:
             return nodata(self._soa(zone))
         return Reply(
@@ -199,14 +201,14 @@ class K8sExternal(Handler):
         )
 
     async def _add_address(self, request: Request, entry: Entry, answer: list[RR]) -> bool:
-        """Add an address of the type asked for, or a load balancer's name and what it resolves to; tell of TC."""
+        """Add an address of the query type, or a load balancer's name and its addresses; return their TC."""
         owner, qtype = request.query.qname.lowered(), request.query.qtype
         if isinstance(entry.host, bytes):
             if address_type(entry.host) == qtype:
                 answer.append(RR(owner, qtype, self._ttl, entry.host))
             return False
         cname = RR(owner, RRType.CNAME, self.kubernetes.answers.ttl, entry.host.lower)
-        if cname in answer:  # once, not for each port
+        if cname in answer:  # added for another port
             return False
         answer.append(cname)
         found = await self.kubernetes.look_up(request, entry.host, qtype)
@@ -217,19 +219,19 @@ class K8sExternal(Handler):
         self,
         request: Request,
         entries: Sequence[Entry],
-        asked: Asked,
+        parsed: ParsedName,
         zone: Name,
         answer: list[RR],
         additional: list[RR],
     ) -> None:
         owner = request.query.qname.lowered()
-        answer += srv_records(entries, asked, owner, zone, self.kubernetes.answers.ttl)
+        answer += srv_records(entries, parsed, owner, zone, self.kubernetes.answers.ttl)
         looked_up: set[Name] = set()
         for host, label, port, _ in entries:
             if port == NO_PORT:
                 continue
             if isinstance(host, bytes):
-                target = target_name(label, asked, zone)
+                target = target_name(label, parsed, zone)
                 if target is not None:
                     additional.append(RR(target, address_type(host), self._ttl, host))
             elif host not in looked_up:
@@ -241,7 +243,7 @@ class K8sExternal(Handler):
     def _pointers(self, request: Request, address: bytes) -> Reply:
         owner = request.query.qname.lowered()
         names = (
-            target_name(None, Asked(b"", namespace, name), self.zones[0])
+            target_name(None, ParsedName(b"", namespace, name), self.zones[0])
             for namespace, name in self._names.pointers(address, request.dependencies)
         )
         answer = tuple(
@@ -253,10 +255,10 @@ class K8sExternal(Handler):
 
     @property
     def _names(self) -> ExternalNames:
-        return ExternalNames(self.kubernetes.answers, headless=self._headless)
+        return ExternalNames(self.kubernetes.answers.lookup, headless=self._headless)
 
     def _is_missing(self, request: Request, zone: Name) -> bool:
-        """Tell whether a name that was passed on still does not exist."""
+        """Whether a name that was passed on still does not exist."""
         query = request.query
         address = address_of(query.qname) if query.qtype == RRType.PTR else None
         if address is not None:
@@ -281,13 +283,13 @@ class K8sExternal(Handler):
 
     def _soa(self, zone: Name) -> RR:
         hostmaster = Name(_HOSTMASTER + self._apex.lower[:-1] + zone.lower)
-        serial = self.kubernetes.store.external_serial
+        serial = self.kubernetes.store.services.external_serial
         rdata = soa(self._server(zone), hostmaster, serial, 7200, 1800, 86400, self._ttl)
         return RR(zone, RRType.SOA, self._ttl, rdata)
 
     @staticmethod
     def _finish(request: Request, reply: Reply) -> Reply:
-        """Say what may be kept of a reply: by no cache, and by the fast path only without a SOA record."""
+        """Mark a reply as not to be stored in `cache`, and with an SOA record neither in the answer table."""
         if request.dependencies is not None and (
             reply.authority or request.query.qtype == RRType.SOA
         ):

@@ -1,9 +1,9 @@
-"""Answer for this host: localhost, names below it and before it, and the reverse zones of 0, 127 and 255.
+"""Answers queries for `localhost` and special reverse zones without an upstream.
 
-Path: step 5, just below `log`, so that nobody else is asked for these names.
+Path: step 5, before all other plugins that answer, so that queries for these names reach none of them.
 Source: CoreDNS 1.14.7 plugin/local; RFC 6303 section 3, RFC 6761 section 6.3.
 Rule 1: the replies are not authoritative, and their TTL is a week.
-Cacheable: yes, whether it answers depends on the name alone; what it answers is not `fresh`, so it is asked each time.
+Cacheable: yes, because only the name decides whether it answers.  Its own replies are not `fresh`, so none is stored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import (
     Property,
     choice,
@@ -21,6 +21,7 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import Directive
 from hsdns.metrics import Counter, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire import rdata
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply
@@ -37,8 +38,8 @@ _ADDRESSES: Final = {
 }
 
 
-class Local(Handler):
-    """Answers queries about this host itself."""
+class Local(Plugin):
+    """Answers queries for localhost and its reverse zones."""
 
     name: ClassVar[str] = "local"
     cacheable = True
@@ -57,11 +58,11 @@ class Local(Handler):
         return cls(prefix=read_properties(directives, cls.PROPERTIES)["localhost_prefix"] == "on")
 
     async def start(self, runtime: Runtime) -> None:
-        """Make the metric."""
+        """Register the metric."""
         self._requests = requests(runtime.metrics)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """Its own zones; with the prefix on, any name of any zone may begin with `localhost`."""
+        """Return its zones, or None with the prefix on: names of any zone may begin with `localhost`."""
         if self._prefix:
             return None
         own = (LOCALHOST, *_REVERSE)
@@ -70,7 +71,7 @@ class Local(Handler):
         return tuple(each for each in own if each.is_at_or_below(zone))
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer its own names, pass on the rest."""
+        """Answer queries for its own names, and pass on all others."""
         qname, qtype = request.query.qname, request.query.qtype
         is_below = qname != LOCALHOST and qname.is_at_or_below(LOCALHOST)
         is_before = self._prefix and len(qname.labels) > 1 and qname.labels[0] == b"localhost"
@@ -90,7 +91,7 @@ class Local(Handler):
 
 
 def own_zone(qname: Name) -> Name | None:
-    """The zone of its own that a name is in, in the name's letter case."""
+    """Return the zone of this plugin that contains a name, in the letter case of the name."""
     for zone in (LOCALHOST, *_REVERSE):
         if qname.is_at_or_below(zone):
             return Name(qname.wire[len(qname.wire) - len(zone.wire) :])
@@ -120,7 +121,7 @@ def _soa(owner: Name) -> RR:
 
 
 def requests(metrics: Registry) -> Counter:
-    """Return the counter of names below and before localhost."""
+    """Return the counter of queries for names that end or begin with localhost."""
     return metrics.counter(
         "coredns_local_localhost_requests_total", "Counter of special localhost subdomain requests."
     )

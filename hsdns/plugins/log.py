@@ -1,12 +1,11 @@
-"""Log each query and what became of it, one line a query.
+"""Logs queries and their replies.
 
-Path: step 5, below `errors` and above everything that changes a query, so it shows names as clients asked them.
+Path: step 5, after `errors` and before all plugins that change queries, so lines contain the names that clients sent.
 Source: CoreDNS 1.14.7 plugin/log, plugin/pkg/replacer, plugin/pkg/response.
-Rule 1: only the first rule whose name the question falls under counts; its class decides whether a line is written.
-Rule 2: a format is taken apart once, at setup; a line costs one call for each of its placeholders.
-Rule 3: cacheable, unless a format shows {local} or metadata: the fast path tells of each query that it answers, and
-        lines about those are written a moment later.  Where more come than can be written, some are left out and
-        counted.
+Rule 1: the first rule whose name contains the queried name applies; its classes decide whether a line is logged.
+Rule 2: a format is compiled once, at setup; a line costs one call per placeholder.
+Cacheable: unless a format contains {local} or metadata.  Hits of the answer table are logged slightly later; if there
+        are more than can be written, the rest is counted.
 """
 
 from __future__ import annotations
@@ -16,9 +15,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, choice, many, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.fastpath import LogRecord
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.encode import MAX_TCP_LEN, udp_limit
 from hsdns.wire.iana import Rcode, class_to_text, rcode_to_text, type_to_text
 from hsdns.wire.message import AA, AD, CD, RA, RD, TC, Reply, copied_flags
@@ -41,7 +42,7 @@ _CLASSES: Final = {
     "denial": frozenset({Outcome.NXDOMAIN, Outcome.NODATA}),
     "error": frozenset({Outcome.SERVER_ERROR, Outcome.META, Outcome.OTHER_ERROR}),
 }
-# What the labels log/class and log/type say, in CoreDNS's words.
+# Values of the labels log/class and log/type, as in CoreDNS.
 _CLASS_OF: Final = {
     outcome: word for word, found in _CLASSES.items() if word != "all" for outcome in found
 }
@@ -56,24 +57,16 @@ _TYPES: Final = {
 }
 
 
-class Kept(NamedTuple):
-    """What the fast path tells of a reply: its header's flags as sent, its length as log counts it, its answers."""
-
-    flags: int
-    size: int
-    answers: int
-
-
 class Exchange(NamedTuple):
-    """A query and its end; `reply` is None where nothing is sent.  `seconds` is the time between.
+    """A query and its reply, `seconds` later; `reply` is None if none is sent.
 
-    `kept` is there instead of a reply where the fast path sent one.
+    Where the answer table has sent the reply, it is `hit` that tells about it.
     """
 
     request: Request
     reply: Reply | None
     seconds: float
-    kept: Kept | None = None
+    hit: LogRecord | None = None
 
 
 class Rule(NamedTuple):
@@ -82,11 +75,11 @@ class Rule(NamedTuple):
     zone: Name
     outcomes: frozenset[Outcome]
     line: Callable[[Exchange], str]
-    cacheable: bool = True  # whether the fast path tells all that the line shows
+    cacheable: bool = True  # whether a hit of the answer table has all that the line shows
 
 
-class Log(Handler):
-    """Writes the query log."""
+class Log(Plugin):
+    """Logs queries."""
 
     name: ClassVar[str] = "log"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
@@ -101,7 +94,7 @@ class Log(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read all `log [NAMES...] [FORMAT]` of the block, in order."""
+        """Read all `log [NAMES...] [FORMAT]` of the block, in file order."""
         rules = []
         for directive in directives:
             classes = read_properties([directive], cls.PROPERTIES)["class"]
@@ -109,7 +102,7 @@ class Log(Handler):
             outcomes = frozenset().union(*(_CLASSES[word] for word in words))
             names, form = _names_and_format(directive, block)
             line = compile_format(form)
-            # What was asked over which address is not told by the fast path, and nothing about the client.
+            # What was asked over which address is not told by the answer table, and nothing about the client.
             cacheable = "{local}" not in form and (
                 "{/" not in form or "metadata" not in block.plugins
             )
@@ -117,12 +110,12 @@ class Log(Handler):
         return cls(rules)
 
     async def start(self, runtime: Runtime) -> None:
-        """Take the clocks."""
+        """Store the runtime's clocks."""
         self._clock = runtime.clock
         self._wall = runtime.wall
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on; write a line about what came back."""
+        """Pass the query on, and log it with its reply."""
         rule = self._rule_of(request)
         if rule is None:
             return await next(request)
@@ -137,16 +130,16 @@ class Log(Handler):
             _log.info(rule.line(Exchange(request, sent, self._clock() - request.now)))
         return reply
 
-    def write_kept(self, request: Request, kept: Kept, seconds: float) -> None:
-        """Write the line about a query that the fast path has answered."""
+    def log_hit(self, request: Request, hit: LogRecord) -> None:
+        """Write the line about a query that the answer table has answered."""
         rule = self._rule_of(request)
         if rule is None or not _log.isEnabledFor(logging.INFO):
             return
-        found = Outcome.NXDOMAIN if kept.flags & 15 == Rcode.NXDOMAIN else Outcome.NODATA
-        if kept.answers:
+        found = Outcome.NXDOMAIN if hit.flags & 15 == Rcode.NXDOMAIN else Outcome.NODATA
+        if hit.answers:
             found = Outcome.POSITIVE
         if found in rule.outcomes:
-            _log.info(rule.line(Exchange(request, None, seconds, kept)))
+            _log.info(rule.line(Exchange(request, None, hit.seconds, hit)))
 
     def _rule_of(self, request: Request) -> Rule | None:
         qname = request.query.qname
@@ -162,13 +155,13 @@ def _names_and_format(directive: Directive, block: Block) -> tuple[list[Name], s
         args, form = args[:-1], args[-1].text
         if "{/" in form and "metadata" not in block.plugins:
             block.warn(
-                f'{directive.args[-1].position}: placeholders that begin with "{{/" show "-":'
-                " add metadata to the block to have them filled"
+                f'{directive.args[-1].position}: placeholders that begin with "{{/" are logged as "-"'
+                " without metadata in the block; add metadata"
             )
     elif len(args) == 1 and "{" in args[0].text:
         block.warn(
-            f'{args[0].position}: "{args[0].text}" is read as a name, which no query has;'
-            ' to log all names in this format write "log . FORMAT"'
+            f'{args[0].position}: "{args[0].text}" is parsed as a name, not as a format;'
+            ' to log all names in this format, write "log . FORMAT"'
         )
     return [_name(token) for token in args] or [ROOT], form
 
@@ -181,12 +174,12 @@ def _name(token: Token) -> Name:
 
 
 def compile_format(form: str) -> Callable[[Exchange], str]:
-    """Make a function of a format; braces around an unknown word stay as they are."""
+    """Compile a format to a function; unknown placeholders are logged unchanged."""
     form = form.replace("{common}", COMMON).replace("{combined}", COMBINED)
     pieces: list[str] = []
     fields: list[Callable[[Exchange], str]] = []
     at = 0
-    # A placeholder reaches from a closing brace back to the nearest opening one, so `{ {name} }` holds one.
+    # A placeholder contains no braces: `{ {name} }` contains one, `{name}`.
     for found in re.finditer(r"\{([^{}]*)\}", form):
         word = found[1]
         field = _FIELDS.get(word) or (_metadata(word[1:]) if word.startswith("/") else None)
@@ -218,15 +211,15 @@ def _bufsize(exchange: Exchange) -> str:
 
 
 def _rcode(exchange: Exchange) -> str:
-    if exchange.kept is not None:
-        return rcode_to_text(exchange.kept.flags & 15)
+    if exchange.hit is not None:
+        return rcode_to_text(exchange.hit.flags & 15)
     reply = exchange.reply
     return EMPTY if reply is None else rcode_to_text(reply.rcode).removeprefix("RCODE")
 
 
 def _rflags(exchange: Exchange) -> str:
-    if exchange.kept is not None:
-        flags = exchange.kept.flags
+    if exchange.hit is not None:
+        flags = exchange.hit.flags
         return ",".join(["qr", *(word for bit, word in _FLAGS if flags & bit)])
     reply, request = exchange.reply, exchange.request
     if reply is None:
@@ -250,8 +243,8 @@ def _rflags(exchange: Exchange) -> str:
 
 
 def _rsize(exchange: Exchange) -> str:
-    if exchange.kept is not None:
-        return str(exchange.kept.size)
+    if exchange.hit is not None:
+        return str(exchange.hit.size)
     reply = exchange.reply
     return "0" if reply is None else str(reply_size(exchange.request.query, reply))
 

@@ -1,34 +1,42 @@
-"""Gather what plugins know of a query, under labels such as `kubernetes/namespace`, for others to read.
+"""Provides metadata about queries, under labels such as `kubernetes/namespace`, to other plugins.
 
-Path: step 4, before the block's chain, views included; log, rewrite, template, view and a user's own plugins read it.
+Path: step 4, before the chain of the server block and before `view`; log, rewrite, template, view and python read it.
 Source: CoreDNS 1.14.7 plugin/metadata.
-Rule 1: a value is worked out when it is read; a label that two plugins give has the value of the one below.
-Cacheable: yes, it changes nothing; what reads the values says for itself whether it may be left out.
+Rule 1: a value is computed when it is read.  If two plugins provide a label, the later one in the chain takes effect.
+Cacheable: yes, because it changes neither queries nor replies; plugins that read the values decide for themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import no_body, only_once
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 
 
-class Metadata(Handler):
+@runtime_checkable
+class MetadataProvider(Protocol):
+    """A plugin that knows something of queries (CoreDNS: Provider)."""
+
+    def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
+        """Labels `PLUGIN/NAME` and functions for their values; called for every query."""
+
+
+class Metadata(Plugin):
     """Collects values before a query enters the chain."""
 
     name: ClassVar[str] = "metadata"
-    guards: ClassVar[bool] = True
     cacheable = True
 
     def __init__(self, zones: Sequence[Name]) -> None:
         self.zones = tuple(zones)
-        self._sources: tuple[Handler, ...] = ()
+        self._providers: tuple[MetadataProvider, ...] = ()
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -37,20 +45,18 @@ class Metadata(Handler):
         no_body(directive)
         return cls(zones_from_args(directive.args) or block.zones)
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
-        """Note who in the chain knows something."""
-        self._sources = tuple(
-            each for each in handlers if type(each).metadata is not Handler.metadata
-        )
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find the plugins of the chain that provide metadata."""
+        self._providers = tuple(each for each in handlers if isinstance(each, MetadataProvider))
 
-    def enter(self, request: Request) -> Request:
-        """Collect; a name outside of the zones gets an empty collection."""
+    def filter_request(self, request: Request) -> Request:
+        """Add the metadata to the request; for a name outside the zones it is empty."""
         found: dict[str, Callable[[], str]] = {}
         if any(request.query.qname.is_at_or_below(zone) for zone in self.zones):
-            for source in self._sources:
-                found.update(source.metadata(request))
+            for provider in self._providers:
+                found.update(provider.metadata(request))
         return request.replace(metadata=found)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on."""
+        """Pass the query on."""
         return await next(request)

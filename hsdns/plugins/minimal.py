@@ -1,12 +1,11 @@
-"""Leave the authority and additional sections out of answers that do not need them.
+"""Removes authority and additional records from positive replies.
 
-Path: step 5, below `cache` and above all that answers.
+Path: step 5, after `cache` and before all plugins that answer.
 Source: CoreDNS 1.14.7 plugin/minimal.
-Rule 1: only a positive answer is made smaller.  A referral is its authority section, and a denial needs its SOA record
-        (RFC 2308); errors, NOTIFY and zone transfers stay as they are too.
-Rule 2: the OPT record counts to the additional section: an upstream's or a handler's own gives way to the one that
-        answers the query's.
-Rule 3: cacheable: what it does depends on the reply alone, and it leaves NXDOMAIN as it is.
+Rule 1: only positive replies are changed.  A referral needs its NS records and a negative reply its SOA record
+        (RFC 2308); errors, NOTIFY and zone transfers are not changed either.
+Rule 2: the OPT record is part of the additional section: one from an upstream or a handler is replaced by the server's.
+Cacheable: yes, because its changes depend on the reply alone, and negative replies are not changed.
 """
 
 from __future__ import annotations
@@ -14,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.message import Reply
 from hsdns.wire.outcome import Outcome, outcome
 
 
-class Minimal(Handler):
-    """Strips positive answers."""
+class Minimal(Plugin):
+    """Removes records from positive replies."""
 
     name: ClassVar[str] = "minimal"
     cacheable = True
@@ -32,18 +32,18 @@ class Minimal(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Take no options."""
+        """Read `minimal`, which has no options."""
         directive = one_of(directives, block.warn)
         no_arguments(directive)
         no_body(directive)
         return cls()
 
     async def start(self, runtime: Runtime) -> None:
-        """Take the wall clock: an answer whose signatures are out of their time is no positive one."""
+        """Keep the runtime for its wall clock: a reply with expired signatures is not positive."""
         self._runtime = runtime
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on, and take from the reply what it can do without."""
+        """Pass the query on, and remove the records from a positive reply."""
         reply = await next(request)
         if reply.dropped or not reply.written:
             return reply

@@ -1,6 +1,7 @@
-"""Say how many sockets, each with a thread, answer UDP queries at the block's addresses.
+"""Sets the number of UDP sockets per address.
 
-Path: beside the queries: server/settings.py asks here when listeners are opened; server/workers.py has the threads.
+Path: beside the queries: server/settings.py reads the number when listeners are opened, and server/workers.py runs a
+thread for each socket.
 Source: CoreDNS 1.14.7 plugin/multisocket.
 """
 
@@ -9,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.arguments import optional_argument
 from hsdns.corefile.properties import integer, no_body, only_once
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 
 MAX_SOCKETS: Final = 1024
 
 
 class Multisocket(Plugin):
-    """Knows the number of sockets; None is as many as there are CPUs to use."""
+    """Holds the number of sockets; None means the number of available CPUs."""
 
     name: ClassVar[str] = "multisocket"
 

@@ -1,11 +1,11 @@
-"""Say over HTTP whether this server should get traffic.
+"""Serves a readiness check over HTTP.
 
 Path: beside the queries; server/http.py calls answer() for /ready.
 Source: CoreDNS 1.14.7 plugin/ready.
-Rule 1: with `monitor until-ready` a plugin that was ready once is not asked about again.  What is remembered is who was
-        still waited for at the last request, and it can only shrink.  A plugin that may relapse is asked every time.
-Rule 2: what plugins remark stands below OK, a line each; without remarks the body is CoreDNS's.
-Rule 3: from SIGTERM on the answer is 503, so that traffic goes elsewhere while answers still flow.
+Rule 1: with `monitor until-ready`, a plugin that was ready at one request counts as ready at all later ones, unless it
+        reports that it is no longer ready (`relapsed`).
+Rule 2: remarks of plugins follow OK, one per line; without remarks the body is CoreDNS's.
+Rule 3: after SIGTERM the status is 503, so that clients go elsewhere while queries are still answered.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import logging
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin, Readiness, Runtime
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, choice, one, only_once, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.http_page import HttpPage
+from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.readiness import Readiness
 
 DEFAULT_ADDRESS: Final = ":8181"
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -40,7 +41,7 @@ class Ready(Plugin):
     def __init__(self, address: str = DEFAULT_ADDRESS, *, continuously: bool = False) -> None:
         self.address = address
         self.continuously = continuously
-        self._waited_for: set[str] | None = None
+        self._unready: set[str] | None = None  # at the last request
         self._runtime: Runtime | None = None
 
     @classmethod
@@ -55,28 +56,28 @@ class Ready(Plugin):
         )
 
     async def start(self, runtime: Runtime) -> None:
-        """Have /ready answered."""
+        """Serve /ready."""
         self._runtime = runtime
         runtime.serve_http(self.address, {"/ready": HttpPage(self.answer)})
 
     def answer(self, path: str) -> tuple[int, str, bytes]:
-        """Answer a request for /ready: 200 `OK`, or 503 and who is not ready."""
+        """Answer a request for /ready: 200 `OK`, or 503 and the plugins that are not ready."""
         runtime = self._runtime
         if runtime is None or runtime.stopping:
             return 503, _TEXT, b"Shutting down"
         readiness = runtime.readiness()
-        waiting = self._waiting(readiness)
-        if not waiting:
+        unready = self._unready_plugins(readiness)
+        if not unready:
             return 200, _TEXT, "\n".join(("OK", *readiness.remarks)).encode()
-        names = ",".join(sorted(waiting))
+        names = ",".join(sorted(unready))
         _log.info('plugin/ready: Plugins not ready: "%s"', names)
         return 503, _TEXT, names.encode()
 
-    def _waiting(self, readiness: Readiness) -> set[str]:
-        waiting = set(readiness.unready)
+    def _unready_plugins(self, readiness: Readiness) -> set[str]:
+        unready = set(readiness.unready)
         if self.continuously:
-            return waiting
-        if self._waited_for is not None:
-            waiting &= self._waited_for
-        self._waited_for = waiting
-        return waiting.union(readiness.relapsed)
+            return unready
+        if self._unready is not None:
+            unready &= self._unready
+        self._unready = unready
+        return unready.union(readiness.relapsed)

@@ -1,10 +1,10 @@
-"""Look at the Corefile now and then, and change over when it says something new.
+"""Reloads a changed Corefile automatically.
 
-Path: beside the queries; the work is done by server/lifecycle.py behind `runtime.reload_if_changed()`.
+Path: beside the queries; server/lifecycle.py reloads, through `runtime.reload_if_changed()`.
 Source: CoreDNS 1.14.7 plugin/reload.
-Rule 1: only the moment is decided here.  What counts is the digest of the parsed file with all that it imports, so
-        comments, white space and a touched file change nothing, and a ConfigMap's symlink needs no special care.
-Rule 2: the names of the metrics stand here, and server/lifecycle.py counts through the functions below.
+Rule 1: this plugin decides only when to check.  The digest is that of the parsed file with all its imports, so
+        comments, white space and modification times do not matter, and a ConfigMap's symlinks need no special handling.
+Rule 2: the metrics are defined here; server/lifecycle.py sets them through the functions below.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin, Runtime
 from hsdns.corefile.properties import duration, no_body, one_of
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.metrics import Counter, Gauge, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 
 DEFAULT_INTERVAL: Final = 30.0  # seconds, as are all here; CoreDNS plugin/reload setup.go
 DEFAULT_JITTER: Final = 15.0
@@ -28,7 +28,7 @@ _log = logging.getLogger("hsdns.plugin.reload")
 
 
 class Reload(Plugin):
-    """Asks for a look at the Corefile at regular times."""
+    """Checks the Corefile for changes periodically."""
 
     name: ClassVar[str] = "reload"
 
@@ -60,14 +60,14 @@ class Reload(Plugin):
         return cls(interval, jitter)
 
     def period(self, random: Random) -> float:
-        """Choose the seconds between two looks, INTERVAL plus or minus half of JITTER.
+        """Choose the seconds between two checks, INTERVAL plus or minus half of JITTER.
 
-        It is chosen once, so that many servers with one Corefile keep apart from each other for good.
+        Called once, so that several servers with the same Corefile never check at the same time for long.
         """
         return self.interval + (random.random() - 0.5) * self.jitter
 
     async def start(self, runtime: Runtime) -> None:
-        """Begin to look."""
+        """Start the periodic check."""
         failures(runtime.metrics)
         versions(runtime.metrics)
         runtime.spawn(self._watch(runtime, self.period(runtime.random)), "reload")
@@ -79,7 +79,7 @@ class Reload(Plugin):
 
 
 def failures(metrics: Registry) -> Counter:
-    """Return the counter of new Corefiles that could not be put to use."""
+    """Return the counter of failed reloads."""
     return metrics.counter(
         "coredns_reload_failed_total", "Counter of the number of failed reload attempts."
     )
@@ -95,11 +95,11 @@ def versions(metrics: Registry) -> Gauge:
 
 
 def show_version(metrics: Registry, digest: str) -> None:
-    """Show which Corefile was tried last (SHA-512, hex); CoreDNS does so from the first reload on."""
+    """Export the digest (SHA-512, hex) of the last reload, failed or not; as in CoreDNS, not at startup."""
     gauge = versions(metrics)
     gauge.values = {("sha512", digest): 1}
 
 
 def show_running(digest: str) -> None:
-    """Log which Corefile is served now (SHA-512, hex)."""
+    """Log the digest of the active Corefile (SHA-512, hex)."""
     _log.info("plugin/reload: Running configuration SHA512 = %s", digest)

@@ -1,14 +1,14 @@
-"""Change queries before they are answered, and make their replies fit what was asked.
+"""Rewrites queries and the corresponding replies.
 
-Path: step 5, above `acl`, `cache` and all that answers, which see the changed query, and below `log` and
-`prometheus`, which see the client's.  rewriting/ has the rules.
+Path: step 5, after `log` and `prometheus`, which see the client's query, and before `acl`, `cache` and all plugins that
+answer, which see the rewritten one.  rewriting/ has the rules.
 Source: CoreDNS 1.14.7 plugin/rewrite.
 Rule 1: the question of a reply is always the client's.
-Rule 2: rules are followed in the order of the file until one that stops was about the query; what they want done to
-        the reply is done in the opposite order.
-Rule 3: a block is not chosen anew for the changed name: what answers stands in the same block.
-Rule 4: cacheable, unless there is an `edns0` rule: all others depend on the question alone, and
-        names_answered_first() returns all names whose negative answers they may change.
+Rule 2: rules are applied in file order until one without `continue` matches; changes to the reply are applied in
+        reverse order.
+Rule 3: the server block is not selected again for the rewritten name.
+Cacheable: unless there is an `edns0` rule, because all others depend on the question alone; names_answered_first()
+        returns all names whose negative replies they may change.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.tree import CorefileError, Directive, Token
-from hsdns.rewriting.draft import BadName, Draft, ReplyRule, rewrite
+from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.rewriting.draft import Draft, InvalidName, ReplyRule, rewrite
 from hsdns.rewriting.option import RewriteOption, reverted
 from hsdns.rewriting.rule import Rule
 from hsdns.rewriting.syntax import read_rule
@@ -29,8 +30,8 @@ from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import Name
 
 
-class Rewrite(Handler):
-    """Follows rules."""
+class Rewrite(Plugin):
+    """Applies the rules."""
 
     name: ClassVar[str] = "rewrite"
 
@@ -44,7 +45,7 @@ class Rewrite(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read all `rewrite` of the block, a rule each."""
+        """Read all `rewrite` of the block; each is a rule."""
         return cls(
             [
                 read_rule(_words(directive), directive.name.position, block.warn)
@@ -53,21 +54,21 @@ class Rewrite(Handler):
         )
 
     async def start(self, runtime: Runtime) -> None:
-        """Take the way to this server's own answers, for `cname` rules."""
+        """Keep the runtime, which resolves the targets of `cname` rules."""
         self._runtime = runtime
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """The names that any rule is about."""
+        """Return the names that any rule may match."""
         found: list[Name] = []
         for rule in self.rules:
-            claims = rule.names_matched(zone)
-            if claims is None:
+            names = rule.affected_names(zone)
+            if names is None:
                 return None
-            found += claims
+            found += names
         return tuple(found)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Change the query, pass it on, and change the reply."""
+        """Rewrite the query, pass it on, and rewrite the reply."""
         query = self._with_echoes(request.query)
         undo: list[ReplyRule] = []
         stopped = False
@@ -83,18 +84,18 @@ class Rewrite(Handler):
             below = request if query is request.query else request.replace(query=query)
             reply = await next(below)
             if not reply.written and (undo or stopped):
-                # With its OPT record, as in CoreDNS: `nsid` writes into that, and `log` counts it.
+                # With an OPT record, as in CoreDNS: `nsid` adds to it, and `log` includes it in the size.
                 reply = reply.replace(written=True, edns_options=_shown_options(query))
             if undo and reply.written and not reply.dropped:
                 reply = await self._undo(below, reply, undo)
-        except BadName as bad:
+        except InvalidName as bad:
             reply = unwritten(Rcode.SERVFAIL, f"invalid name after rewrite: {bad.text}")
         if self._has_options and reply.edns is None and query.edns is not None:
             reply = reply.replace(edns=reverted(query.edns, tuple(undo)))
         return reply
 
     def _with_echoes(self, query: Query) -> Query:
-        """The query with the options marked that its reply is to show."""
+        """Return the query with those options marked that the reply echoes."""
         edns = query.edns
         if edns is None or not self._has_options or edns.echoed == self._echoed:
             return query
@@ -117,17 +118,13 @@ class Rewrite(Handler):
         return done.replace(following=_rewritten(reply.following, undo))
 
     async def _lookup(self, below: Request, qname: Name) -> Reply | None:
-        """Ask this server for the new target of a CNAME, with the client's own EDNS."""
-        query = below.query
-        if below.dependencies is not None:
-            below.dependencies.mark_uncacheable()  # what is there changes without telling
-        asked = Query.ask(qname, query.qtype, query_id=query.id, flags=query.flags, edns=query.edns)
-        found = await self._runtime.resolve(below.replace(query=asked, depth=below.depth + 1))
+        """Resolve the new target of a CNAME through this server, with the client's EDNS."""
+        found = await self._runtime.resolve(below.nested(qname, below.query.qtype))
         return None if found.dropped else found
 
 
 def _shown_options(query: Query) -> tuple[tuple[int, bytes], ...] | None:
-    """The options that a reply sends back; None where the query has no OPT record."""
+    """Return the options that a reply echoes; None if the query has no OPT record."""
     edns = query.edns
     if edns is None:
         return None
@@ -137,7 +134,7 @@ def _shown_options(query: Query) -> tuple[tuple[int, bytes], ...] | None:
 def _rewritten(
     following: Iterator[tuple[RR, ...]], undo: Sequence[ReplyRule]
 ) -> Iterator[tuple[RR, ...]]:
-    """The later messages of a zone transfer, which holds no alias that would have to be looked up."""
+    """Rewrite the later messages of a zone transfer; no CNAME target is resolved for them."""
     for answer in following:
         draft = Draft(Reply(answer=answer))
         for _ in rewrite(draft, undo):
@@ -146,7 +143,7 @@ def _rewritten(
 
 
 def _words(directive: Directive) -> list[Token]:
-    """The words of a rule: those of the line and, where that has one at most, those of the body."""
+    """Return the words of a rule: those of the line and, if it has at most one, those of the body."""
     words = list(directive.args)
     if len(words) < 2:
         for line in directive.lines:
@@ -155,6 +152,6 @@ def _words(directive: Directive) -> list[Token]:
         extra = directive.lines[0].name
         raise CorefileError(
             extra.position,
-            f'a rule of rewrite stands either on one line or in a body, found "{extra.text}" in a body as well',
+            f'a rule of rewrite is written on one line or in a body, not both; found "{extra.text}" in the body',
         )
     return words

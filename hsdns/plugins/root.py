@@ -1,6 +1,6 @@
-"""Say in which folder the files of a block are looked for.
+"""Sets the directory for relative file paths.
 
-Path: beside it; assemble.py reads it before the block's other plugins are set up and puts it into Block.root.
+Path: beside the queries; assemble.py sets Block.root from it before the other plugins of the block are set up.
 Source: CoreDNS 1.14.7 plugin/root.
 """
 
@@ -10,39 +10,39 @@ import os
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.properties import no_body
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin
 
 
 class Root(Plugin):
-    """The folder of relative paths."""
+    """Holds the directory."""
 
     name: ClassVar[str] = "root"
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, root_folder: str) -> None:
+        self.root_folder = root_folder
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `root PATH`, the last one counts; a folder that is not there is only a warning, it may come later."""
+        """Read `root PATH`, of which the last takes effect; warn of a missing directory, it may be created later."""
         for directive in directives:
             no_body(directive)
             if len(directive.args) != 1:
                 raise CorefileError(
                     directive.name.position,
-                    f'"root" takes one folder, found {len(directive.args)} arguments',
+                    f'"root" takes one directory, found {len(directive.args)} arguments',
                 )
         token = directives[-1].args[0]
         try:
             os.stat(token.text)
         except FileNotFoundError:
             block.warn(
-                f"{token.position}: root folder {token.text} does not exist; files are looked for there all the same"
+                f"{token.position}: root directory {token.text} does not exist; relative paths still refer to it"
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise CorefileError(
-                token.position, f'cannot look at root folder "{token.text}": {reason}'
+                token.position, f'cannot access root directory "{token.text}": {reason}'
             ) from error
         return cls(token.text)

@@ -1,10 +1,10 @@
-"""Serve zones that are fetched from primaries, and kept up to date.
+"""Serves zones transferred from primaries.
 
-Path: step 5, below `auto`; authority/ fetches the zones and finds the answers.
+Path: step 5, after `auto`; authority/ transfers the zones and looks up the answers.
 Source: CoreDNS 1.14.7 plugin/secondary; RFC 1034 section 4.3.5, RFC 1996, RFC 5936, RFC 9432.
-Rule 1: until a zone has been transferred, and once it has expired, it is SERVFAIL.
-Rule 2: a NOTIFY from a primary is answered, then acted on; others get no answer.
-Cacheable: yes, as `file`.
+Rule 1: until a zone has been transferred, and after it has expired, queries for it are answered with SERVFAIL.
+Rule 2: a NOTIFY from a primary is answered and triggers a refresh; any other NOTIFY gets no reply.
+Cacheable: yes, like `file`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from hsdns.authority.address import is_from, read_endpoint
 from hsdns.authority.answering import answer, longest
 from hsdns.authority.catalog import CatalogError, Member, read_catalog
 from hsdns.authority.incoming import TransferError
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.authority.secondary_zone import SecondaryZone
-from hsdns.chain import Block, Endpoint, Handler, Next, Plugin, Request, Runtime
-from hsdns.chain import Transfer as Outgoing
+from hsdns.chain import Endpoint, Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Line
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.hosts import read_fallthrough
 from hsdns.plugins.transfer import Transfer
 from hsdns.wire.iana import Rcode, RRType
@@ -36,14 +37,12 @@ log = logging.getLogger("hsdns.plugin.secondary")
 def _read_primaries(line: Line) -> tuple[Endpoint, ...]:
     """Read `from ADDRESS...`."""
     if len(line.args) < 2 or line.args[0].text != "from":
-        raise CorefileError(
-            line.name.position, '"transfer" of secondary is written "transfer from ADDRESS..."'
-        )
+        raise CorefileError(line.name.position, 'secondary takes "transfer from ADDRESS..."')
     return tuple(map(read_endpoint, line.args[1:]))
 
 
 class Wanted(NamedTuple):
-    """A zone of the Corefile; `members` are the zones that a catalog may bring, None where it is no catalog."""
+    """A zone of the Corefile; `members` restricts the member zones of a catalog, None if it is not a catalog."""
 
     zone: Name
     primaries: tuple[Endpoint, ...]
@@ -51,15 +50,15 @@ class Wanted(NamedTuple):
 
 
 class Dynamic(NamedTuple):
-    """A zone that a catalog has brought."""
+    """A member zone of a catalog."""
 
     catalog: Name
     label: bytes
     task: Awaitable[Any]
 
 
-class Secondary(Handler):
-    """Answers from zones of primaries."""
+class Secondary(Plugin):
+    """Answers from transferred zones."""
 
     name: ClassVar[str] = "secondary"
     cacheable = True
@@ -97,22 +96,22 @@ class Secondary(Handler):
                 )
             lists = options["catalog"]
             members = None
-            if lists:  # one without zones lets every zone in
+            if lists:  # a `catalog` without zones allows all
                 members = tuple(zone for line in lists for zone in line) if all(lists) else ()
             for zone in zones_from_args(directive.args) or block.zones:
                 wanted[zone] = Wanted(zone, primaries, members)
         options = read_properties(directives, cls.PROPERTIES)
         return cls(tuple(wanted.values()), options["fallthrough"])
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
-        """Find `transfer`, and who stands behind."""
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find `transfer`, and whether this is the last handler."""
         self._is_last = handlers[-1] is self
         self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
 
     def inherit(self, old: Plugin) -> bool:
-        """Go on with the zones that the configuration before had of the same primaries.
+        """Take over zones with the same primaries from the previous configuration.
 
-        Catalogs are fetched anew, for their members begin with a transfer.
+        Catalogs are transferred again, because their members are created after a transfer.
         """
         if isinstance(old, Secondary):
             for wanted in self._wanted:
@@ -123,31 +122,31 @@ class Secondary(Handler):
         return False
 
     async def start(self, runtime: Runtime) -> None:
-        """Begin to fetch the zones; nothing waits for them."""
+        """Start transferring the zones in the background."""
         self._runtime = runtime
         for zone in self.zones.values():
-            self._keep(zone)
+            self._start_zone(zone)
 
-    def _keep(self, zone: SecondaryZone) -> Awaitable[Any]:
+    def _start_zone(self, zone: SecondaryZone) -> Awaitable[Any]:
         runtime = self._runtime
-        keeping = zone.keep(runtime.clock, runtime.random, self._notify)
+        keeping = zone.run(runtime.clock, runtime.random, self._notify)
         return runtime.spawn(keeping, f"secondary {zone.origin.to_text()}")
 
     def _notify(self, zone: Name) -> None:
         if self._transfer is not None:
             self._transfer.notify(zone)
 
-    def transfer(self, zone: Name) -> Outgoing | None:
-        """All of a zone."""
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
+        """Return all records of a zone; raise LookupError before its first transfer."""
         found = self.zones.get(zone)
         if found is None:
             return None
         if found.current is None:
             raise LookupError(f"zone {zone.to_text()} has not been transferred yet")
-        return Outgoing(found.current.soa, found.current.records())
+        return ZoneTransfer(found.current.soa, found.current.records())
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer from the longest zone that holds the name."""
+        """Answer from the longest zone that contains the name."""
         query = request.query
         origin = longest(query.qname, self.zones)
         if origin is None:
@@ -156,7 +155,7 @@ class Secondary(Handler):
         if query.qtype in (RRType.AXFR, RRType.IXFR):
             return unwritten(Rcode.REFUSED)
         if is_notify(query):
-            return self._take_notify(found, request.client)
+            return self._handle_notify(found, request.client)
         if found.is_expired(request.now):
             log.error("plugin/file: Zone %s is expired", origin.to_text())
             return unwritten(Rcode.SERVFAIL)
@@ -168,7 +167,7 @@ class Secondary(Handler):
             return await next(request)
         return reply
 
-    def _take_notify(self, zone: SecondaryZone, client: Endpoint) -> Reply:
+    def _handle_notify(self, zone: SecondaryZone, client: Endpoint) -> Reply:
         shown = zone.origin.to_text()
         if not is_from(client, [primary.address for primary in zone.primaries]):
             log.info("plugin/file: Dropping notify from %s for %s", client.address, shown)
@@ -181,7 +180,7 @@ class Secondary(Handler):
     # Catalogs
 
     def _acceptor(self, wanted: Wanted) -> Any:
-        """What looks at each transfer of a zone: at catalogs for their members, at others not at all."""
+        """Return the function that receives each transfer of a zone, and reads the members if it is a catalog."""
         if wanted.members is None:
             return lambda records: None
 
@@ -195,7 +194,7 @@ class Secondary(Handler):
         return accept
 
     def _apply(self, wanted: Wanted, members: tuple[Member, ...]) -> None:
-        """Serve what a catalog lists, and nothing of it that it lists no more."""
+        """Add the member zones that a catalog lists, and remove those that it no longer lists."""
         catalog = wanted.zone
         self._catalogs[catalog] = members
         allowed = [
@@ -211,22 +210,22 @@ class Secondary(Handler):
                 catalog.to_text(),
             )
         for member in allowed:
-            self._take_in(member, wanted)
+            self._add_member(member, wanted)
         listed = {member.zone for member in allowed}
         for zone, dynamic in list(self._dynamic.items()):
             if dynamic.catalog == catalog and zone not in listed:
-                self._drop(zone)
+                self._remove_member(zone)
                 log.info(
                     "plugin/secondary: Removed catalog member zone %s from catalog %s",
                     zone.to_text(),
                     catalog.to_text(),
                 )
 
-    def _take_in(self, member: Member, wanted: Wanted) -> None:
-        """Serve a member, unless another catalog or the Corefile has it and does not give it away."""
+    def _add_member(self, member: Member, wanted: Wanted) -> None:
+        """Serve a member zone, unless it is in the Corefile, or in another catalog without a change of ownership."""
         zone, catalog = member.zone, wanted.zone
         dynamic = self._dynamic.get(zone)
-        kept: SecondaryZone | None = None
+        previous: SecondaryZone | None = None
         if dynamic is not None and dynamic.catalog == catalog:
             if dynamic.label == member.label:
                 return
@@ -238,7 +237,7 @@ class Secondary(Handler):
             if source is None or source.new_owner != catalog:
                 dynamic = None
             elif dynamic.label == source.label == member.label:
-                kept = self.zones[zone]
+                previous = self.zones[zone]
         if dynamic is None and zone in self.zones:
             log.warning(
                 "plugin/secondary: Skipping catalog member zone %s from %s: zone already exists",
@@ -247,18 +246,18 @@ class Secondary(Handler):
             )
             return
         if dynamic is not None:
-            self._drop(zone)
+            self._remove_member(zone)
         found = self.zones[zone] = SecondaryZone(zone, wanted.primaries, log)
-        if kept is not None:
-            found.take_over(kept)
-        self._dynamic[zone] = Dynamic(catalog, member.label, self._keep(found))
+        if previous is not None:
+            found.take_over(previous)
+        self._dynamic[zone] = Dynamic(catalog, member.label, self._start_zone(found))
         log.info(
             "plugin/secondary: Added catalog member zone %s from catalog %s",
             zone.to_text(),
             catalog.to_text(),
         )
 
-    def _drop(self, zone: Name) -> None:
+    def _remove_member(self, zone: Name) -> None:
         dynamic = self._dynamic.pop(zone)
         del self.zones[zone]
         if isinstance(dynamic.task, asyncio.Task):

@@ -1,7 +1,7 @@
-"""Say how long a connection may take, and how many queries it may carry.
+"""Sets timeouts and query limits for TCP, TLS and HTTPS connections.
 
-Path: beside the queries: server/settings.py gives each listener the limits of its blocks, server/tcp.py and
-server/doh.py keep them.  UDP has none.
+Path: beside the queries: server/settings.py combines the limits of a listener's blocks; server/tcp.py and server/doh.py
+enforce them.  UDP has none.
 Source: CoreDNS 1.14.7 plugin/timeouts.
 """
 
@@ -11,10 +11,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Plugin
 from hsdns.corefile.properties import Property, integer, no_arguments, one, read_properties
 from hsdns.corefile.properties import duration as go_duration
 from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.plugin import Block, Plugin
 
 SHORTEST: Final = 1.0  # seconds
 LONGEST: Final = 24 * 3600.0
@@ -33,13 +33,13 @@ def _queries(token: Token) -> int:
     if count == 0:
         raise CorefileError(
             token.position,
-            f'"{token.text}" queries are none; give 1 or more, or {UNLIMITED} for any number',
+            f'"{token.text}" would allow no query; give 1 or more, or {UNLIMITED} for no limit',
         )
     return count
 
 
 class Timeouts(Plugin):
-    """Knows the limits of its block's connections, in seconds; None is what it says nothing about."""
+    """Holds the limits of the block's connections, in seconds and queries; None if not given."""
 
     name: ClassVar[str] = "timeouts"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
@@ -63,12 +63,12 @@ class Timeouts(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read the body, which must say something; of several values the last one counts."""
+        """Read the body, which must not be empty; of several values the last takes effect."""
         for directive in directives:
             no_arguments(directive)
             if not directive.lines:
                 raise CorefileError(
                     directive.name.position,
-                    f'"timeouts" says nothing; give at least one of {", ".join(cls.PROPERTIES)}',
+                    f'"timeouts" is empty; give at least one of {", ".join(cls.PROPERTIES)}',
                 )
         return cls(**read_properties(directives, cls.PROPERTIES))

@@ -1,10 +1,10 @@
-"""Have the certificate with which tls:// and https:// keys of the block are served.
+"""Configures the certificate for DNS over TLS and DNS over HTTPS.
 
-Path: beside the queries: server/settings.py gives a listener the context of its blocks, server/tls.py speaks TLS.
+Path: beside the queries: server/settings.py takes a listener's SSL context from its blocks, server/tls.py uses it.
 Source: CoreDNS 1.14.7 plugin/tls and plugin/pkg/tls.
-Rule 1: the files are read at setup, so each reload reads them anew, and a fault in one stops the start or the reload
-        with its place.  Connections that are open keep what they began with.
-Rule 2: TLS 1.2 is the least.
+Rule 1: the files are read at setup, so each reload reads them again, and an invalid file is an error at its position in
+        the Corefile.  Open connections keep their certificate.
+Rule 2: the minimum version is TLS 1.2.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Plugin, Runtime
 from hsdns.corefile.properties import Property, one, read_properties, text
 from hsdns.corefile.tree import CorefileError, Directive, Position, Token, did_you_mean
+from hsdns.plugin import Block, Plugin, Runtime
 
 CLIENT_AUTH: Final = {
     "nocert": ssl.CERT_NONE,
     "verify_if_given": ssl.CERT_OPTIONAL,
     "require_and_verify": ssl.CERT_REQUIRED,
 }
-# A certificate that nobody verifies proves nothing, and Python's ssl module has no way to take one.
+# Python's ssl module cannot request a client certificate without verifying it, which would prove nothing anyway.
 UNVERIFIED: Final = ("request", "require")
 ACME: Final = ("acme", "email", "ca", "storage", "ca_root", "resolver")
 _log = logging.getLogger("hsdns.plugin.tls")
 
 
 class Files(NamedTuple):
-    """What a context is made of; two listeners' blocks agree where these are equal."""
+    """The input of an SSL context; all blocks of an address must have the same."""
 
     cert: str
     key: str
@@ -44,7 +44,7 @@ def _client_auth(token: Token) -> ssl.VerifyMode:
     if token.text in UNVERIFIED:
         raise CorefileError(
             token.position,
-            f'"{token.text}" asks for certificates without verifying them, which hsdns cannot do; '
+            f'"{token.text}" requests certificates without verifying them, which hsdns cannot do; '
             'use "verify_if_given" or "require_and_verify"',
         )
     if token.text not in CLIENT_AUTH:
@@ -73,7 +73,7 @@ class Tls(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `tls CERT KEY [CA]`; of several in a block the last one counts."""
+        """Read `tls CERT KEY [CA]`; of several in a block the last takes effect."""
         for directive in directives:
             _refuse_acme(directive)
             if not 2 <= len(directive.args) <= 3:
@@ -88,13 +88,22 @@ class Tls(Plugin):
         files = Files(cert, key, "".join(ca), options["client_auth"], keylog)
         return cls(files, directive.args[0].position)
 
+    def agree_with(self, other: Self) -> None:
+        """Raise CorefileError where another block of the same address has other files."""
+        if self.files != other.files:
+            raise CorefileError(
+                self.position,
+                f"another block of this address has other TLS files, at {other.position}; "
+                "an address has one certificate; use the same files or another port",
+            )
+
     async def start(self, runtime: Runtime) -> None:
-        """Begin to write the sessions' keys where that is asked for."""
+        """Open the key log, if configured."""
         path = self.files.keylog
         if not path:
             return
         try:
-            # Whoever reads the file can read the connections, so it is the owner's alone.
+            # The keys decrypt the connections, so only the owner may read the file.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
             self.context.keylog_filename = path
         except OSError as error:
@@ -104,28 +113,13 @@ class Tls(Plugin):
         _log.warning('plugin/tls: Writing TLS Key Log to "%s"', path)
 
 
-def only_one(plugins: Iterable[Plugin]) -> ssl.SSLContext | None:
-    """The context of a listener's blocks, None for plain text; raise CorefileError where they disagree."""
-    found: Tls | None = None
-    for plugin in plugins:
-        if isinstance(plugin, Tls):
-            if found is not None and found.files != plugin.files:
-                raise CorefileError(
-                    plugin.position,
-                    f"another block of this address has other TLS files, at {found.position}; "
-                    "an address has one certificate: name the same files or change a port",
-                )
-            found = found or plugin
-    return found.context if found is not None else None
-
-
 def _refuse_acme(directive: Directive) -> None:
     for line in directive.lines:
         if line.name.text in ACME and not directive.args:
             raise CorefileError(
                 line.name.position,
-                f'"{line.name.text}": hsdns does not fetch certificates (ACME); '
-                'have cert-manager or another tool write them to files, and name these: "tls CERT KEY"',
+                f'"{line.name.text}": hsdns does not obtain certificates by ACME; '
+                'use cert-manager or another tool to write them to files, and "tls CERT KEY"',
             )
 
 
@@ -145,12 +139,12 @@ def _make_context(files: Files, position: Position) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Stand in for the prompt with which OpenSSL would stop the start."""
+    """Replace OpenSSL's password prompt, which would block the start."""
     raise ValueError("the key is encrypted; decrypt it first")
 
 
 def _load(position: Position, path: str, load: Callable[[], None]) -> None:
-    """Turn what goes wrong with a file into a sentence that names it."""
+    """Load a file; raise CorefileError with its path and the reason."""
     try:
         load()
     except (OSError, ValueError) as error:

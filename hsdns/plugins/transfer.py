@@ -1,10 +1,10 @@
-"""Give whole zones to secondaries (AXFR, IXFR), and tell them when a zone has changed (NOTIFY).
+"""Serves zone transfers and sends NOTIFY messages to secondaries.
 
-Path: step 5, above the plugins that have zones: `kubernetes`, `file`, `auto`, `secondary` (Handler.transfer).
+Path: step 5, before the plugins whose zones it transfers: `kubernetes`, `file`, `auto`, `secondary` (Transferer).
 Source: CoreDNS 1.14.7 plugin/transfer; RFC 5936, RFC 1995 section 4, RFC 1996.
-Rule 1: transfers go over TCP alone, to the addresses of `to` alone; everybody else is REFUSED.
-Rule 2: IXFR with the serial of the zone is answered with its SOA record, with any other serial like AXFR.
-Cacheable: yes.  What it answers itself is not `fresh`, so the fast path keeps none of it; all else passes unchanged.
+Rule 1: transfers are available only over TCP and only to the addresses of `to`; all other clients get REFUSED.
+Rule 2: IXFR with the current serial is answered with the SOA record, with any other serial like AXFR.
+Cacheable: yes.  Its own replies are not `fresh`, so they are never stored; all others pass unchanged.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import logging
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.authority.address import endpoint_to_text, is_from, read_endpoint
 from hsdns.authority.notify import send_notify
-from hsdns.authority.outgoing import asked_serial, batches
+from hsdns.authority.outgoing import ZoneTransfer, batches, client_serial
 from hsdns.authority.zone import serial_of
-from hsdns.chain import Block, Endpoint, Handler, Next, Request, Runtime
-from hsdns.chain import Transfer as Outgoing
+from hsdns.chain import Endpoint, Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, many, one, read_properties
 from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
@@ -33,7 +33,7 @@ log = logging.getLogger("hsdns.plugin.transfer")
 
 
 def _read_secondary(token: Token) -> Endpoint:
-    """Read an address, or `*` for everybody."""
+    """Read an address, or `*` for any."""
     return ANYBODY if token.text == "*" else read_endpoint(token)
 
 
@@ -43,23 +43,32 @@ def _read_source(token: Token) -> str:
         return str(ip_address(token.text))
     except ValueError:
         raise CorefileError(
-            token.position, f'"{token.text}" is no IP address to send NOTIFY from'
+            token.position,
+            f'"{token.text}" is not an IP address; "source" is the address that NOTIFY is sent from',
         ) from None
 
 
 class Secondaries(NamedTuple):
-    """One directive: who may have which zones."""
+    """One directive: zones, the secondaries that may transfer them, and the source address of NOTIFY."""
 
     zones: tuple[Name, ...]
     to: tuple[Endpoint, ...]
     source: str | None
 
     def allow(self, client: Endpoint) -> bool:
-        """Whether a client may have them."""
+        """Whether a client may transfer the zones."""
         return ANYBODY in self.to or is_from(client, [each.address for each in self.to])
 
 
-class Transfer(Handler):
+@runtime_checkable
+class Transferer(Protocol):
+    """A plugin whose zones can be transferred (CoreDNS: Transferer)."""
+
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
+        """All of a zone; None where it has no such zone, LookupError where it has not read it yet."""
+
+
+class Transfer(Plugin):
     """Answers AXFR and IXFR."""
 
     name: ClassVar[str] = "transfer"
@@ -71,7 +80,7 @@ class Transfer(Handler):
 
     def __init__(self, secondaries: Sequence[Secondaries]) -> None:
         self._secondaries = tuple(secondaries)
-        self._handlers: Sequence[Handler] = ()
+        self._transferers: tuple[Transferer, ...] = ()
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -83,23 +92,23 @@ class Transfer(Handler):
             if not to:
                 raise CorefileError(
                     directive.name.position,
-                    'transfer needs "to" with the addresses of secondaries, or "to *" for everybody',
+                    'transfer needs "to" with the addresses of secondaries, or "to *" for any client',
                 )
             zones = zones_from_args(directive.args) or block.zones
             found.append(Secondaries(zones, to, options["source"]))
         return cls(found)
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
-        """Remember who may have zones."""
-        self._handlers = tuple(handler for handler in handlers if handler is not self)
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find the handlers that have zones."""
+        self._transferers = tuple(each for each in handlers if isinstance(each, Transferer))
 
     async def start(self, runtime: Runtime) -> None:
-        """Send nothing: the plugins that have zones say when."""
+        """Keep the runtime; the plugins that have zones call notify()."""
         self._runtime = runtime
 
     def notify(self, zone: Name) -> None:
-        """Tell all secondaries of a zone that there is a new version; who does not hear it is logged."""
-        chosen = self._chosen(zone)
+        """Send a NOTIFY for a zone to all its secondaries; failures are logged."""
+        chosen = self._secondaries_of(zone)
         if chosen is None:
             return
         for secondary in dict.fromkeys(chosen.to):
@@ -121,20 +130,20 @@ class Transfer(Handler):
             )
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer AXFR and IXFR; everything else goes on."""
+        """Answer AXFR and IXFR, and pass on all other queries."""
         query = request.query
         if query.qtype not in (RRType.AXFR, RRType.IXFR):
             return await next(request)
         if request.protocol != "tcp":
             return unwritten(Rcode.REFUSED)
-        chosen = self._chosen(query.qname)
+        chosen = self._secondaries_of(query.qname)
         if chosen is None:
             return await next(request)
         if not chosen.allow(request.client):
             return Reply(rcode=Rcode.REFUSED)
         serial = None
         if query.qtype == RRType.IXFR:
-            serial = asked_serial(query)
+            serial = client_serial(query)
             if serial is None:
                 return unwritten(Rcode.SERVFAIL)
         try:
@@ -151,10 +160,10 @@ class Transfer(Handler):
                 serial,
             )
             return Reply(answer=(outgoing.soa,))
-        return in_messages(self._counted(outgoing, request))
+        return in_messages(self._logged_batches(outgoing, request))
 
-    def _chosen(self, name: Name) -> Secondaries | None:
-        """The directive with the longest zone that holds a name; of two with the same the first."""
+    def _secondaries_of(self, name: Name) -> Secondaries | None:
+        """Return the directive with the longest zone that contains a name; the first of several."""
         chosen, length = None, -1
         for secondaries in self._secondaries:
             for zone in secondaries.zones:
@@ -162,16 +171,16 @@ class Transfer(Handler):
                     chosen, length = secondaries, len(zone.lower)
         return chosen
 
-    def _find(self, zone: Name) -> Outgoing | None:
-        for handler in self._handlers:
-            found = handler.transfer(zone)
+    def _find(self, zone: Name) -> ZoneTransfer | None:
+        for transferer in self._transferers:
+            found = transferer.transfer(zone)
             if found is not None:
                 return found
         return None
 
     @staticmethod
-    def _counted(outgoing: Outgoing, request: Request) -> Iterator[tuple[RR, ...]]:
-        """The batches of a transfer, and a line in the log when the last one is taken."""
+    def _logged_batches(outgoing: ZoneTransfer, request: Request) -> Iterator[tuple[RR, ...]]:
+        """Yield the batches of a transfer, and log it after the last one."""
         count = 0
         for batch in batches(outgoing):
             count += len(batch)
@@ -186,7 +195,7 @@ class Transfer(Handler):
 
 
 def in_messages(batches: Iterator[tuple[RR, ...]]) -> Reply:
-    """A reply of one message for each batch."""
+    """Return a reply with one message per batch."""
     first, second = next(batches), next(batches, None)
     following = None if second is None else chain((second,), batches)
     return Reply(answer=first, aa=True, following=following)

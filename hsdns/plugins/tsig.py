@@ -1,10 +1,10 @@
-"""Verify signed queries and sign their replies (TSIG).
+"""Verifies TSIG-signed queries and signs their replies.
 
-Path: step 5, above `rewrite` and all sources of answers; wire/tsig.py knows the record.
+Path: step 5, before `rewrite` and all sources of answers; wire/tsig.py reads and signs the record.
 Source: CoreDNS 1.14.7 plugin/tsig; RFC 8945.
-Rule 1: what stands below does not see the signature, and `forward` does not pass it on.
-Rule 2: whatever is answered to a signed query is signed, refusals and failures too.
-Cacheable: no, each signature is of its own query and time, and an unsigned query may have to be refused.
+Rule 1: later plugins see the query without its signature, and `forward` sends it unsigned.
+Rule 2: every reply to a signed query is signed, refusals and failures included.
+Cacheable: no, because each signature covers the query and the time, and unsigned queries may have to be refused.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, many, one, only_once, read_properties, text
 from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token, did_you_mean
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, type_from_text, type_to_text
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
@@ -33,7 +34,7 @@ log = logging.getLogger("hsdns.plugin.tsig")
 
 
 class Secret(NamedTuple):
-    """A key and where it is said."""
+    """A key, its secret, and their position in the Corefile."""
 
     key: Name
     secret: bytes
@@ -41,13 +42,13 @@ class Secret(NamedTuple):
 
 
 class Required(NamedTuple):
-    """Queries that must be signed: those of some types or opcodes, or all."""
+    """The types or opcodes whose queries must be signed."""
 
     numbers: frozenset[int] = frozenset()
     everything: bool = False
 
     def includes(self, number: int) -> bool:
-        """Whether a type or opcode is one of them."""
+        """Whether queries of a type or opcode must be signed."""
         return self.everything or number in self.numbers
 
 
@@ -61,7 +62,7 @@ def _secret(name: str, key: str, position: Position) -> Secret:
     try:
         owner = Name.from_text(name).lowered()
     except ValueError as error:
-        raise CorefileError(position, f'"{name}" is no name of a key: {error}') from None
+        raise CorefileError(position, f'"{name}" is not a key name: {error}') from None
     try:
         return Secret(owner, b64decode(key, validate=True), position)
     except binascii.Error:
@@ -71,7 +72,7 @@ def _secret(name: str, key: str, position: Position) -> Secret:
 
 
 def _read_required(known: Any) -> Any:
-    """Read `all`, `none` or numbers by their names."""
+    """Return a reader of `all`, `none` or a list of types or opcodes."""
 
     def read(line: Line) -> Required:
         tokens = many(lambda token: token)(line)
@@ -99,7 +100,7 @@ def _read_opcode(token: Token) -> int:
     return number
 
 
-class Tsig(Handler):
+class Tsig(Plugin):
     """Verifies queries and signs replies."""
 
     name: ClassVar[str] = "tsig"
@@ -136,29 +137,29 @@ class Tsig(Handler):
         for secret in (*options["secret"], *from_files):
             if secret.key in secrets:
                 raise CorefileError(
-                    secret.position, f'key "{secret.key.to_text()}" has a secret already'
+                    secret.position, f'key "{secret.key.to_text()}" already has a secret'
                 )
             secrets[secret.key] = secret.secret
         if not secrets:
             block.warn(
-                f"{directive.name.position}: tsig has no secret, so no signed query can be verified here"
+                f"{directive.name.position}: tsig has no secret, so it cannot verify any signed query"
             )
         zones = zones_from_args(directive.args) or block.zones
         return cls(zones, secrets, options["require"], options["require_opcode"])
 
     async def start(self, runtime: Runtime) -> None:
-        """Take the clock."""
+        """Keep the runtime for its wall clock."""
         self._runtime = runtime
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Verify a signed query and sign its reply; refuse an unsigned one that must be signed."""
+        """Verify a signed query and sign its reply; refuse an unsigned query that must be signed."""
         query = request.query
         if not any(query.qname.is_at_or_below(zone) for zone in self._zones):
             return await next(request)
         try:
             found = read_signature(query.whole)
         except BadRecord as reason:
-            return Reply(rcode=Rcode.FORMERR, error=f"its TSIG record cannot be read: {reason}")
+            return Reply(rcode=Rcode.FORMERR, error=f"malformed TSIG record: {reason}")
         if found is None:
             if self._types.includes(query.qtype) or self._opcodes.includes(query.opcode):
                 log.debug(
@@ -179,14 +180,14 @@ class Tsig(Handler):
 
 
 def _read_file(line: Line) -> list[Secret]:
-    """Read the `key` statements of a file in the format of named.conf(5); algorithms are read over."""
+    """Read the `key` statements of a file in the format of named.conf(5); algorithms are ignored."""
     token = one(lambda token: token)(line)
     try:
         with open(text(token), encoding="utf-8", errors="replace") as file:
             content = file.read()
     except OSError as error:
         raise CorefileError(
-            token.position, f'cannot read secrets of "{token.text}": {error.strerror}'
+            token.position, f'cannot read secrets from "{token.text}": {error.strerror}'
         ) from None
     words = [
         word.strip('"')
@@ -200,7 +201,7 @@ def _read_file(line: Line) -> list[Secret]:
 
 
 def _read_key(words: list[str], token: Token) -> Secret:
-    """Take `key NAME { algorithm A; secret S; };` off the words of a file."""
+    """Remove one `key NAME { algorithm A; secret S; };` from the words of a file and return its secret."""
     key, secret = "", ""
     try:
         if words.pop(0) != "key":
@@ -220,7 +221,7 @@ def _read_key(words: list[str], token: Token) -> Secret:
     except (IndexError, ValueError):
         raise CorefileError(
             token.position,
-            f'"{token.text}" is not understood near key "{key}"; expected: key "NAME" {{ secret "KEY"; }};',
+            f'syntax error in "{token.text}" near key "{key}"; expected: key "NAME" {{ secret "KEY"; }};',
         ) from None
     if words and words[0] == ";":
         words.pop(0)

@@ -1,9 +1,9 @@
-"""Take a query into its block only where an expression says so.
+"""Restricts a server block to queries that match an expression.
 
-Path: step 4, before the block's chain, which may be one of several for the same zone; entrance.py asks.
+Path: step 4, while the server block is chosen, which may be one of several for the same zone.
 Source: CoreDNS 1.14.7 plugin/view.
-Rule 1: what is not true is false: another kind of value, and an expression that fails.
-Cacheable: no, the expression may look at the client, so each query has to be asked about.
+Rule 1: an expression that fails, or whose result is anything other than true, counts as false.
+Cacheable: no, because an expression may depend on the client, so it is evaluated for each query.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.expression.corefile import read_expression
 from hsdns.expression.evaluate import Program
 from hsdns.expression.fault import ExpressionError
 from hsdns.expression.queries import NAMES, functions_of
+from hsdns.plugin import Block, Plugin
 from hsdns.wire.message import Reply
 
 _log = logging.getLogger("hsdns.plugin.view")
 
 
-class View(Handler):
-    """Asks its expressions about each query."""
+class View(Plugin):
+    """Evaluates its expressions for each query."""
 
     name: ClassVar[str] = "view"
-    guards: ClassVar[bool] = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "expr": Property(
             lambda line: read_expression(line, line.args, NAMES),
@@ -43,7 +43,7 @@ class View(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `view NAME { expr EXPRESSION }`; without an expression every query is taken."""
+        """Read `view NAME { expr EXPRESSION }`; without an expression it accepts all queries."""
         directive = only_once(directives)
         if len(directive.args) != 1:
             raise CorefileError(
@@ -55,8 +55,8 @@ class View(Handler):
             raise CorefileError(name.position, "the name of a view cannot be empty")
         return cls(name.text, read_properties([directive], cls.PROPERTIES)["expr"])
 
-    def enter(self, request: Request) -> Request | None:
-        """Take the query where all expressions hold."""
+    def filter_request(self, request: Request) -> Request | None:
+        """Accept the query if all expressions are true."""
         values = functions_of(request)
         for program in self._programs:
             try:
@@ -68,9 +68,9 @@ class View(Handler):
         return request.replace(view=self.view)
 
     def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
-        """Tell the view's name."""
+        """Return the name of the view."""
         return {"view/name": lambda: self.view}
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on."""
+        """Pass the query on."""
         return await next(request)

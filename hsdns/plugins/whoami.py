@@ -1,8 +1,8 @@
-"""Tell a client what address and port it asks from.
+"""Returns the client's address and port.
 
-Path: step 5, the last of ORDER: it answers every question and asks nobody.
+Path: step 5, the last of ORDER: it answers every query.
 Source: CoreDNS 1.14.7 plugin/whoami.
-Rule 1: never cacheable: the reply depends on the client, its port included.
+Cacheable: no, because the reply depends on the client's address and port.
 """
 
 from __future__ import annotations
@@ -10,37 +10,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from hsdns.chain import Block, Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
 from hsdns.wire import rdata
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
 
 
-class Whoami(Handler):
-    """Answers with the client's address, and its port as an SRV record, in the additional section."""
+class Whoami(Plugin):
+    """Answers with the client's address, and an SRV record with its port, in the additional section."""
 
     name: ClassVar[str] = "whoami"
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Take no options."""
+        """Read `whoami`, which has no options."""
         directive = one_of(directives, block.warn)
         no_arguments(directive)
         no_body(directive)
         return cls()
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer any question of any type and class; the answer section stays empty."""
+        """Answer a query of any type and class; the answer section is empty."""
         query, client = request.query, request.client
         packed = rdata.address(client.address.partition("%")[0])
         rrtype = RRType.A if len(packed) == 4 else RRType.AAAA
         additional = [RR(query.qname, rrtype, 0, packed, query.qclass)]
         label = f"_{request.protocol}".encode()
         owner = bytes((len(label),)) + label + query.qname.wire
-        if len(owner) <= MAX_NAME_LEN:  # a name may be too long to take one more label
+        if len(owner) <= MAX_NAME_LEN:  # a name may be too long for one more label
             target = rdata.srv(0, 0, client.port, ROOT)
             additional.append(RR(Name(owner), RRType.SRV, 0, target, query.qclass))
         return Reply(additional=tuple(additional), aa=True)

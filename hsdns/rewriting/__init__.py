@@ -1,1 +1,1 @@
-"""Rules that change queries on their way down the chain, and undo that in replies; no IO, no clock."""
+"""Rewrite rules, which change queries before the rest of the chain and replies after it; no I/O, no clock."""

@@ -1,6 +1,6 @@
-"""What rules do to replies: owners, names in RDATA, TTLs, the rcode, the target of a CNAME.
+"""Rules for replies: owners, names in RDATA, TTLs, rcode, targets of CNAME records.
 
-Path: rule.py makes them for one query, or once for all; draft.py applies them.
+Path: rule.py makes them, for one query or once at setup; draft.py applies them.
 Source: CoreDNS 1.14.7 plugin/rewrite name.go, ttl.go, rcode.go, cname_target.go.
 """
 
@@ -14,11 +14,11 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import read_name
 
-# Octets before the name that `answer value` is about.
+# Octets before the name in RDATA to which `answer value` applies.
 _VALUES: Final[dict[int, int]] = {
     RRType.NS: 0,
     RRType.CNAME: 0,
-    RRType.SOA: 0,  # the primary server; the mailbox stays
+    RRType.SOA: 0,  # MNAME only, not RNAME
     RRType.PTR: 0,
     RRType.MX: 2,
     RRType.SRV: 6,
@@ -29,7 +29,7 @@ _NAPTR_STRINGS: Final = 3
 
 
 class OwnerRule:
-    """Changes owners that match."""
+    """Rewrites owners that match."""
 
     is_about_message = False
 
@@ -37,7 +37,7 @@ class OwnerRule:
         self._matcher, self._to = matcher, to
 
     def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Change the owner."""
+        """Rewrite the owner."""
         assert record is not None, "it is not about the message"
         text = record.owner.to_text()
         new = self._matcher.replace(text, self._to)
@@ -47,7 +47,7 @@ class OwnerRule:
 
 
 class ValueRule:
-    """Changes names in RDATA that match."""
+    """Rewrites names in RDATA that match."""
 
     is_about_message = False
 
@@ -55,7 +55,7 @@ class ValueRule:
         self._matcher, self._to = matcher, to
 
     def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Change the name."""
+        """Rewrite the name."""
         assert record is not None, "it is not about the message"
         at = _value_at(record)
         if at is None:
@@ -69,7 +69,7 @@ class ValueRule:
 
 
 class TtlRule:
-    """Holds TTLs between two bounds, in seconds."""
+    """Limits TTLs to a range in seconds."""
 
     is_about_message = False
 
@@ -77,14 +77,14 @@ class TtlRule:
         self.low, self.high = low, high
 
     def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Change the TTL."""
+        """Limit the TTL."""
         assert record is not None, "it is not about the message"
         record.ttl = min(max(record.ttl, self.low), self.high)
         return None
 
 
 class RcodeRule:
-    """Puts one rcode in place of another."""
+    """Replaces an rcode by another."""
 
     is_about_message = True
 
@@ -92,10 +92,10 @@ class RcodeRule:
         self.old, self.new = old, new
 
     def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Change the rcode.
+        """Replace the rcode.
 
-        It is done again for each record, as in CoreDNS: where one rule makes what another one looks for, how many
-        records there are decides how far it goes.
+        It is applied again for each record, as in CoreDNS: with rules that chain (A to B, B to C) the number of records
+        determines how many of them take effect.
         """
         if draft.rcode == self.old:
             draft.rcode = self.new
@@ -103,7 +103,7 @@ class RcodeRule:
 
 
 class AliasRule:
-    """Leads a CNAME elsewhere, and puts what is there in place of what stood behind it."""
+    """Changes the target of a CNAME, and replaces the records after it by those of the new target."""
 
     is_about_message = False
 
@@ -111,16 +111,16 @@ class AliasRule:
         self._matcher, self._to = matcher, to
 
     def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Look at the target of a CNAME."""
+        """Change the target if it matches."""
         assert record is not None, "it is not about the message"
         if record.rrtype != RRType.CNAME:
             return None
         target, _ = read_name(record.rdata, 0)
         new = self._matcher.replace(target.to_text(), self._to)
-        return None if new is None else self._lead(draft, target, to_name(new))
+        return None if new is None else self._replace_target(draft, target, to_name(new))
 
     @staticmethod
-    def _lead(draft: Draft, old: Name, new: Name) -> Lookup:
+    def _replace_target(draft: Draft, old: Name, new: Name) -> Lookup:
         found = yield new
         if found is None:
             return
@@ -137,7 +137,7 @@ class AliasRule:
 
 
 def _value_at(record: Record) -> int | None:
-    """Where in RDATA the name is, None where there is none."""
+    """Return the offset of the name in RDATA, None if there is none."""
     if record.rrtype != RRType.NAPTR:
         return _VALUES.get(record.rrtype)
     at = _NAPTR_FIXED_LEN

@@ -1,10 +1,10 @@
-"""A reply in the making: what rules change of it, record by record.
+"""Draft of a reply, to which rules are applied record by record.
 
-Path: plugins/rewrite.py -> rewrite() -> the rules of answer.py and option.py, the last one of the block first.
+Path: plugins/rewrite.py -> rewrite() -> the rules of answer.py and option.py, in reverse order.
 Source: CoreDNS 1.14.7 plugin/rewrite reverter.go.
-Rule 1: each rule sees each record of authority, answer and additional section, in this order.  Where there is no record
-        at all, rules about the whole message are applied once, without one.
-Rule 2: no IO: a rule that needs another answer yields the name, and is given the reply.
+Rule 1: each rule is applied to each record of the authority, answer and additional sections, in this order.  If there
+        are none, rules for the whole message are applied once.
+Rule 2: no I/O: a rule that needs another reply yields the name to look up, and is sent the reply.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Protocol
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
 
-Lookup = Generator[Name, Reply | None, None]  # yields what to look up, takes what was found
+Lookup = Generator[Name, Reply | None, None]  # yields the name to look up; is sent the reply
 
 
-class BadName(ValueError):
-    """What a rule made is no domain name."""
+class InvalidName(ValueError):
+    """The result of a rule is not a domain name."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -27,15 +27,15 @@ class BadName(ValueError):
 
 
 def to_name(text: str) -> Name:
-    """Read a name that a rule made; raise BadName."""
+    """Parse the name that a rule made; raise InvalidName."""
     try:
         return Name.from_text(text)
     except ValueError:
-        raise BadName(text) from None
+        raise InvalidName(text) from None
 
 
 class Record:
-    """A record that can be changed; it may stand in a list that is being walked and in the one that replaces it."""
+    """A mutable record; it may be both in the section that is being iterated and in the one that replaces it."""
 
     __slots__ = ("owner", "rdata", "rrclass", "rrtype", "ttl")
 
@@ -43,21 +43,21 @@ class Record:
         self.owner, self.rrtype, self.ttl, self.rdata, self.rrclass = rr
 
     def to_rr(self) -> RR:
-        """The record as it is now."""
+        """Return the record as it is now."""
         return RR(self.owner, self.rrtype, self.ttl, self.rdata, self.rrclass)
 
 
 class ReplyRule(Protocol):
-    """Something to be done to a reply."""
+    """A rule for replies."""
 
-    is_about_message: bool  # whether it is applied also where there is no record
+    is_about_message: bool  # whether it is also applied to a reply without records
 
     def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Change the draft or the record; where it has to look something up, return how."""
+        """Change the draft or the record; return a generator if it must look up a name."""
 
 
 class Draft:
-    """What rules may change of a reply.  `options` are those of its own OPT record, None where it has none."""
+    """The parts of a reply that rules may change; `options` are those of its own OPT record, None without one."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
@@ -68,7 +68,7 @@ class Draft:
         self.options = None if reply.edns_options is None else list(reply.edns_options)
 
     def to_reply(self) -> Reply:
-        """The reply as it is now."""
+        """Return the reply as it is now."""
         return self._reply.replace(
             rcode=self.rcode,
             tc=self.tc,
@@ -80,11 +80,12 @@ class Draft:
 
 
 def rewrite(draft: Draft, rules: Sequence[ReplyRule]) -> Lookup:
-    """Apply rules, the last one first."""
+    """Apply the rules, the last one first."""
     backwards = tuple(reversed(rules))
     walked: list[Record | None] = [*draft.authority, *draft.answer, *draft.additional]
     if draft.options is not None:
-        walked.append(None)  # the OPT record, which no rule but those about the message cares for
+        # The OPT record, which only rules for the message see.
+        walked.append(None)
     for record in walked or [None]:
         for rule in backwards:
             if record is None and not rule.is_about_message:

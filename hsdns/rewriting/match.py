@@ -1,10 +1,10 @@
-"""How a rule tells whether it is about a name, and what it makes of it.
+"""Matchers: whether a rule applies to a name, and the name it is replaced with.
 
-Path: rule.py asks about the qname of a query, answer.py about names in a reply.
+Path: rule.py matches the qname of a query, answer.py the names in a reply.
 Source: CoreDNS 1.14.7 plugin/rewrite name.go.
-Rule 1: names are compared as text: presentation form with the final dot, qnames in lower case.
-Rule 2: names_matched() must cover every name that matches: for all others the answer table gives the negative answers
-        of a zone without the plugin chain.
+Rule 1: names are compared as text: presentation form with the final dot; qnames in lower case.
+Rule 2: affected_names() must cover every name that matches: for other names of a zone, negative answers are given
+        without the chain.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Protocol
 from hsdns.corefile.pattern import Match, Pattern
 from hsdns.wire.name import Name
 
-Claims = tuple[Name, ...] | None  # names at or below which something may match; None for any
+AffectedNames = tuple[Name, ...] | None  # matches are at or below these names; None: anywhere
 
 
 class Matcher(Protocol):
-    """One of the five ways to match a name."""
+    """One of the ways to match a name."""
 
     def matches(self, text: str) -> bool:
-        """Whether a name is meant."""
+        """Whether the name matches."""
 
     def replace(self, text: str, to: str) -> str | None:
-        """What a name becomes, None where it is not meant."""
+        """Return the replacement of a name, None if it does not match."""
 
-    def names_matched(self, zone: Name) -> Claims:
-        """Where in a zone names may be meant."""
+    def affected_names(self, zone: Name) -> AffectedNames:
+        """Return where in a zone names may match."""
 
 
 class Exact:
-    """The whole name."""
+    """Matches the whole name."""
 
     def __init__(self, text: str) -> None:
         self._name = name_of(text)
@@ -42,50 +42,50 @@ class Exact:
         return text == self.text
 
     def replace(self, text: str, to: str) -> str | None:
-        """Put the other name in its place."""
+        """Replace the name."""
         return to if text == self.text else None
 
-    def names_matched(self, zone: Name) -> Claims:
-        """The name, if it is in the zone."""
+    def affected_names(self, zone: Name) -> AffectedNames:
+        """Return the name, if it is in the zone."""
         name = self._name
         return (name,) if name is not None and name.is_at_or_below(zone) else ()
 
 
 class Prefix:
-    """What a name begins with."""
+    """Matches the beginning of a name."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def matches(self, text: str) -> bool:
-        """Look at the beginning."""
+        """Compare the beginning."""
         return text.startswith(self.text)
 
     def replace(self, text: str, to: str) -> str | None:
-        """Exchange the beginning."""
+        """Replace the beginning."""
         return to + text[len(self.text) :] if self.matches(text) else None
 
-    def names_matched(self, zone: Name) -> Claims:
+    def affected_names(self, zone: Name) -> AffectedNames:
         """Anywhere."""
         return None
 
 
 class Suffix:
-    """What a name ends with."""
+    """Matches the end of a name."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def matches(self, text: str) -> bool:
-        """Look at the end."""
+        """Compare the end."""
         return text.endswith(self.text)
 
     def replace(self, text: str, to: str) -> str | None:
-        """Exchange the end."""
+        """Replace the end."""
         return text[: len(text) - len(self.text)] + to if self.matches(text) else None
 
-    def names_matched(self, zone: Name) -> Claims:
-        """All below the first dot: what stands before it may be the end of a label."""
+    def affected_names(self, zone: Name) -> AffectedNames:
+        """Return the name after the first dot, because the text before it may be the end of a label."""
         parent = name_of(self.text.partition(".")[2])
         if "\\" in self.text or parent is None or zone.is_at_or_below(parent):
             return None
@@ -93,26 +93,26 @@ class Suffix:
 
 
 class Substring:
-    """What stands anywhere in a name."""
+    """Matches any part of a name."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def matches(self, text: str) -> bool:
-        """Look everywhere."""
+        """Search the text."""
         return self.text in text
 
     def replace(self, text: str, to: str) -> str | None:
-        """Exchange it wherever it stands."""
+        """Replace all occurrences."""
         return text.replace(self.text, to) if self.matches(text) else None
 
-    def names_matched(self, zone: Name) -> Claims:
+    def affected_names(self, zone: Name) -> AffectedNames:
         """Anywhere."""
         return None
 
 
 class Regex:
-    """What a regular expression finds in a name."""
+    """Matches by a regular expression."""
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
@@ -122,44 +122,44 @@ class Regex:
         return self._pattern.search(text) is not None
 
     def replace(self, text: str, to: str) -> str | None:
-        """Put the other name in place of the whole, `{0}` to `{n}` in it replaced by what the groups found."""
+        """Replace the whole name by `to`, with `{0}` to `{n}` replaced by the groups."""
         found = self._pattern.search(text)
-        return None if found is None else _fill(to, found)
+        return None if found is None else _substitute_groups(to, found)
 
-    def names_matched(self, zone: Name) -> Claims:
+    def affected_names(self, zone: Name) -> AffectedNames:
         """Anywhere."""
         return None
 
 
 class Below:
-    """A name and all below it, as whole labels; what `answer auto` finds names of a reply with."""
+    """Matches a name and all names below it; used by `answer auto` for names in replies."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def matches(self, text: str) -> bool:
-        """Compare the end."""
+        """Compare the end, by labels."""
         return text == self.text or text.endswith("." + self.text)
 
     def replace(self, text: str, to: str) -> str | None:
-        """Exchange the end."""
+        """Replace the end."""
         return text[: len(text) - len(self.text)] + to if self.matches(text) else None
 
-    def names_matched(self, zone: Name) -> Claims:
-        """Never asked: it is about replies."""
+    def affected_names(self, zone: Name) -> AffectedNames:
+        """Raise AssertionError: it is used for replies only."""
         return None
 
 
 def name_of(text: str) -> Name | None:
-    """Read a name; None where the text is none."""
+    """Parse a name; return None if it is invalid."""
     try:
         return Name.from_text(text).lowered()
     except ValueError:
         return None
 
 
-def _fill(to: str, found: Match) -> str:
-    # One after the other, as CoreDNS does: what a group found may hold `{2}` itself.
+def _substitute_groups(to: str, found: Match) -> str:
+    # One after the other, as in CoreDNS: the text of a group may itself contain `{2}`.
     for number, value in enumerate((found.group(0), *found.groups())):
         to = to.replace(f"{{{number}}}", value or "")
     return to

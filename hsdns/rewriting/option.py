@@ -1,10 +1,11 @@
-"""What `edns0` rules do to the OPT record of queries, and to what goes back of it.
+"""Rules of `edns0` for the options in queries and in their replies.
 
-Path: beside rule.py; syntax.py makes them.
+Path: beside rule.py; option_syntax.py makes them.
 Source: CoreDNS 1.14.7 plugin/rewrite edns0.go and wire.go; RFC 6891, RFC 7871 (client subnet), RFC 5001 (NSID).
-Rule 1: an OPT record of 4,096 octets is made where the query has none, even where no option comes into it.
-Rule 2: a reply shows the options as they were left, of the kinds that are echoed; with `revert` as they came.
-Rule 3: nothing here is pure: clients differ, and the fast path writes the options of its own query.
+Rule 1: a query without an OPT record gets one with 4,096 octets, even if no option is added.
+Rule 2: a reply echoes the options of the rewritten query, of the kinds that are echoed; with `revert` the original
+        ones.
+Rule 3: no rule is pure: the client's address may matter, and the fast path echoes the options of the original query.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from typing import Final
 
 from hsdns.chain import Request
 from hsdns.rewriting.draft import Draft, Lookup, Record, ReplyRule
-from hsdns.rewriting.match import Claims
+from hsdns.rewriting.match import AffectedNames
 from hsdns.rewriting.rule import Step
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 
-PAYLOAD_SIZE: Final = 4096  # of an OPT record that a rule makes
+PAYLOAD_SIZE: Final = 4096  # of an OPT record that a rule adds
 Options = list[tuple[int, bytes]]
-Data = Callable[[Query, Request], bytes | None]  # None: there is nothing to put in
+Data = Callable[[Query, Request], bytes | None]  # None: no data, so no option
 
 
 class Action(Enum):
-    """What is done where the option is there, and where it is not."""
+    """What to do if the option is present or absent."""
 
     SET = "set"
     APPEND = "append"
@@ -38,7 +39,7 @@ class Action(Enum):
 
 
 class OptionRemoved:
-    """Takes out what a rule has added."""
+    """Removes an option that a rule has added."""
 
     is_about_message = True
 
@@ -46,20 +47,20 @@ class OptionRemoved:
         self._code = code
 
     def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Take it from the reply's own OPT record."""
+        """Remove it from the reply's own OPT record."""
         if draft.options is not None:
             self.revert(draft.options)
         return None
 
     def revert(self, options: Options) -> None:
-        """Take out the first option of the code."""
+        """Remove the first option with the code."""
         at = _find(options, self._code)
         if at is not None:
             del options[at]
 
 
 class OptionRestored:
-    """Puts back what a rule has replaced."""
+    """Restores an option that a rule has replaced."""
 
     is_about_message = True
 
@@ -67,23 +68,23 @@ class OptionRestored:
         self._code, self._data = code, data
 
     def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Put it into the reply's own OPT record."""
+        """Restore it in the reply's own OPT record."""
         if draft.options is not None:
             self.revert(draft.options)
         return None
 
     def revert(self, options: Options) -> None:
-        """Give the first option of the code its old data."""
+        """Restore the data of the first option with the code."""
         at = _find(options, self._code)
         if at is not None:
             options[at] = (self._code, self._data)
 
 
 class RewriteOption:
-    """Sets, adds, replaces or removes one option.
+    """Sets, adds, replaces or removes an option.
 
-    `data` makes what comes in; it is asked before the query is touched.  `is_single`: `append` adds nothing where the
-    option is there already.  `echoed`: its code is one that replies show.
+    `data` makes its data, before the query is changed.  `is_single`: `append` adds nothing if the option is present.
+    `echoed`: replies may contain its code.
     """
 
     is_pure = False
@@ -103,7 +104,7 @@ class RewriteOption:
         self._data, self._is_single, self._reverts = data, is_single, reverts
 
     def apply(self, query: Query, request: Request) -> Step:
-        """Change the options."""
+        """Change the options of the query."""
         data = self._data(query, request)
         if data is None:
             return Step(query, is_done=False)
@@ -125,18 +126,18 @@ class RewriteOption:
         changed = query.replace(edns=replace(edns, options=tuple(options)))
         return Step(changed, (undo,) if undo is not None and self._reverts else (), is_done)
 
-    def names_matched(self, zone: Name) -> Claims:
+    def affected_names(self, zone: Name) -> AffectedNames:
         """All."""
         return None
 
 
 def constant(data: bytes) -> Data:
-    """The same octets each time."""
+    """Return a constant."""
     return lambda query, request: data
 
 
 def subnet(ipv4_bits: int, ipv6_bits: int) -> Data:
-    """The client's network (RFC 7871 section 6): as many bits of its address as are given away."""
+    """Return the client's network with as many bits of its address as given (RFC 7871 section 6)."""
 
     def data(query: Query, request: Request) -> bytes:
         address = ip_address(request.client.address.partition("%")[0])
@@ -152,7 +153,7 @@ def _address(text: str) -> bytes:
     return ip_address(text.partition("%")[0]).packed
 
 
-# What `{word}` stands for, in octets.
+# The values of `{word}`, as octets.
 VARIABLES: Final[dict[str, Data]] = {
     "qname": lambda query, request: query.qname.to_text().encode(),
     "qtype": lambda query, request: query.qtype.to_bytes(2, "big"),
@@ -165,7 +166,7 @@ VARIABLES: Final[dict[str, Data]] = {
 
 
 def metadata(label: str) -> Data:
-    """What a plugin knows of the query under a label such as `kubernetes/namespace`."""
+    """Return the metadata with a label such as `kubernetes/namespace`."""
 
     def data(query: Query, request: Request) -> bytes | None:
         found = (request.metadata or {}).get(label)
@@ -176,7 +177,7 @@ def metadata(label: str) -> Data:
 
 
 def reverted(edns: Edns, undo: tuple[ReplyRule, ...]) -> Edns:
-    """The OPT record of a query as its reply is to show it."""
+    """Return the OPT record that the reply to a query echoes."""
     options: Options = list(edns.options)
     for rule in reversed(undo):
         if isinstance(rule, OptionRemoved | OptionRestored):

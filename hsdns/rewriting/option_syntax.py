@@ -1,4 +1,4 @@
-"""The words behind `edns0` to a rule about an option.
+"""Parser for the arguments after `edns0`.
 
 Path: syntax.py at setup -> option.py.
 Source: CoreDNS 1.14.7 plugin/rewrite edns0.go.
@@ -22,7 +22,7 @@ from hsdns.rewriting.option import (
 )
 from hsdns.wire.iana import OptCode
 
-# What stands behind `KIND ACTION`: otherwise, and with `unset`.
+# The arguments after `KIND ACTION`: in general, and for `unset`.
 _EDNS0_ARGUMENTS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "local": (("CODE", "DATA"), ("CODE",)),
     "nsid": ((), ()),
@@ -31,7 +31,7 @@ _EDNS0_ARGUMENTS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 
 
 def read_option(words: Sequence[Token], stops: bool) -> RewriteOption:
-    """Read `KIND ACTION ...`, which are two words at least; raise CorefileError."""
+    """Parse `KIND ACTION ...` (at least two words); raise CorefileError."""
     kind, verb, arguments = words[0], words[1], words[2:]
     known = ("local", "nsid", "subnet")
     if kind.text.lower() not in known:
@@ -79,7 +79,8 @@ def _code(token: Token) -> int:
     value = _number(token.text)
     if value is None or value > 0xFFFF:
         raise CorefileError(
-            token.position, f'"{token.text}" is no option code; write 0 to 65535 or 0x0 to 0xffff'
+            token.position,
+            f'"{token.text}" is not an option code; write 0 to 65535 or 0x0 to 0xffff',
         )
     return value
 
@@ -88,13 +89,13 @@ def _bits(token: Token, most: int) -> int:
     value = _number(token.text)
     if value is None or value > most:
         raise CorefileError(
-            token.position, f'"{token.text}" is no length of a network; allowed is 0 to {most}'
+            token.position, f'"{token.text}" is not a prefix length; allowed is 0 to {most}'
         )
     return value
 
 
 def _number(text: str) -> int | None:
-    """Read a number as Go does: decimal, 0x, 0o, 0b, or octal after a zero; None where it is none."""
+    """Parse a number in Go's syntax (decimal, 0x, 0o, 0b, or octal after a zero); return None if it is not one."""
     if not re.fullmatch("[0-9A-Za-z_]{1,40}", text):
         return None
     try:
@@ -104,7 +105,7 @@ def _number(text: str) -> int | None:
 
 
 def _data(token: Token) -> tuple[Data, bool]:
-    """The data of a local option, and whether it is a variable's: those are added only where there is none."""
+    """Return the data of a local option, and whether it is a variable, which is only added if the option is absent."""
     text = token.text
     if text.startswith("{") and text.endswith("}"):
         word = text[1:-1]
@@ -114,14 +115,14 @@ def _data(token: Token) -> tuple[Data, bool]:
         if not namespace or not name:
             raise CorefileError(
                 token.position,
-                f'"{text}" is no variable; they are {", ".join(VARIABLES)} and labels of metadata such as '
+                f'"{text}" is not a variable; variables are {", ".join(VARIABLES)} and metadata labels such as '
                 f"plugin/name{did_you_mean(word, VARIABLES)}",
             )
         return metadata(word), True
     if text.startswith("0x"):
         if not re.fullmatch("([0-9A-Fa-f]{2})*", text[2:]):
             raise CorefileError(
-                token.position, f'"{text}" is not hexadecimal: two digits make an octet'
+                token.position, f'"{text}" is not hexadecimal; write two digits per octet'
             )
         return constant(bytes.fromhex(text[2:])), False
     return constant(text.encode("utf-8", "surrogateescape")), False

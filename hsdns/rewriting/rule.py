@@ -1,9 +1,9 @@
-"""What rules do to queries: name, type, class; and what each wants done to the reply.
+"""Rules for queries: name, type, class; and the rules for their replies.
 
-Path: syntax.py makes them, plugins/rewrite.py follows them in the order of the file.
+Path: syntax.py makes them; plugins/rewrite.py applies them in the order of the Corefile.
 Source: CoreDNS 1.14.7 plugin/rewrite name.go, type.go, class.go, ttl.go, rcode.go, cname_target.go.
-Rule 1: a rule sees the query as the rules before it left it.
-Rule 2: what depends on the question alone `is_pure`; only then replies may be kept.
+Rule 1: each rule gets the query as changed by the rules before it.
+Rule 2: a rule `is_pure` if it depends on the question only; replies can be cached only if all rules are.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import NamedTuple, Protocol
 from hsdns.chain import Request
 from hsdns.rewriting.answer import AliasRule, OwnerRule, RcodeRule, TtlRule, ValueRule
 from hsdns.rewriting.draft import ReplyRule, to_name
-from hsdns.rewriting.match import Below, Claims, Matcher
+from hsdns.rewriting.match import AffectedNames, Below, Matcher
 from hsdns.wire.iana import RRClass, RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 
 
 class Step(NamedTuple):
-    """What became of a query; `undo` is to be done to its reply.  `is_done`: the rule was about this query."""
+    """The result of a rule: the query, the rules for its reply (`undo`), and whether it matched (`is_done`)."""
 
     query: Query
     undo: tuple[ReplyRule, ...] = ()
@@ -28,22 +28,22 @@ class Step(NamedTuple):
 
 
 class Rule(Protocol):
-    """One rule; `stops`: no rule behind it is looked at where it was about the query."""
+    """A rule; with `stops` no later rule is applied after it matched."""
 
     stops: bool
     is_pure: bool
 
     def apply(self, query: Query, request: Request) -> Step:
-        """Change a query, which is the request's as it is now; raise BadName."""
+        """Return the query changed; `query` is the request's with all changes so far; raise InvalidName."""
 
-    def names_matched(self, zone: Name) -> Claims:
-        """Names in a zone for which it may change what is answered."""
+    def affected_names(self, zone: Name) -> AffectedNames:
+        """Return the names in a zone whose answer it may change."""
 
 
 class RewriteName:
-    """Asks for another name.
+    """Rewrites the name.
 
-    `automatic`: the reply is led back to the name that was asked for; `undo` comes on top of that.
+    `automatic`: the original name is restored in the reply, in addition to the rules in `undo`.
     """
 
     is_pure = True
@@ -61,7 +61,7 @@ class RewriteName:
         self._matcher, self._to, self._automatic, self._undo = matcher, to, automatic, undo
 
     def apply(self, query: Query, request: Request) -> Step:
-        """Ask for the other name."""
+        """Rewrite the name."""
         text = query.qname.lowered().to_text()
         new = self._matcher.replace(text, self._to)
         if new is None:
@@ -71,15 +71,15 @@ class RewriteName:
         if self._automatic:
             back = Below(qname.to_text())
             undo = (OwnerRule(back, text), ValueRule(back, text), *undo)
-        return Step(_ask(query, qname, query.qtype, query.qclass), undo)
+        return Step(_with_question(query, qname, query.qtype, query.qclass), undo)
 
-    def names_matched(self, zone: Name) -> Claims:
-        """Those that it matches."""
-        return self._matcher.names_matched(zone)
+    def affected_names(self, zone: Name) -> AffectedNames:
+        """Return the names that it matches."""
+        return self._matcher.affected_names(zone)
 
 
 class RewriteType:
-    """Asks for another type."""
+    """Rewrites the type."""
 
     is_pure = True
 
@@ -87,18 +87,18 @@ class RewriteType:
         self.stops, self.old, self.new = stops, old, new
 
     def apply(self, query: Query, request: Request) -> Step:
-        """Ask for the other type."""
+        """Rewrite the type."""
         if query.qtype != self.old:
             return Step(query, is_done=False)
-        return Step(_ask(query, query.qname, self.new, query.qclass))
+        return Step(_with_question(query, query.qname, self.new, query.qclass))
 
-    def names_matched(self, zone: Name) -> Claims:
-        """All, but for ANY: nobody answers that without the chain."""
+    def affected_names(self, zone: Name) -> AffectedNames:
+        """Return any name, unless it is about ANY, which is never answered without the chain."""
         return () if self.old == RRType.ANY else None
 
 
 class RewriteClass:
-    """Asks in another class."""
+    """Rewrites the class."""
 
     is_pure = True
 
@@ -106,18 +106,18 @@ class RewriteClass:
         self.stops, self.old, self.new = stops, old, new
 
     def apply(self, query: Query, request: Request) -> Step:
-        """Ask in the other class."""
+        """Rewrite the class."""
         if query.qclass != self.old:
             return Step(query, is_done=False)
-        return Step(_ask(query, query.qname, query.qtype, self.new))
+        return Step(_with_question(query, query.qname, query.qtype, self.new))
 
-    def names_matched(self, zone: Name) -> Claims:
-        """All of class IN: nobody answers another one without the chain."""
+    def affected_names(self, zone: Name) -> AffectedNames:
+        """Return any name if it is about IN: other classes are never answered without the chain."""
         return None if self.old == RRClass.IN else ()
 
 
 class RewriteReply:
-    """Changes TTLs or the rcode of the replies about names that match."""
+    """Rewrites TTLs or the rcode of the replies for names that match."""
 
     is_pure = True
 
@@ -126,34 +126,34 @@ class RewriteReply:
         self._matcher, self._undo = matcher, undo
 
     def apply(self, query: Query, request: Request) -> Step:
-        """Leave the query as it is."""
+        """Leave the query unchanged."""
         if not self._matcher.matches(query.qname.lowered().to_text()):
             return Step(query, is_done=False)
         return Step(query, (self._undo,))
 
-    def names_matched(self, zone: Name) -> Claims:
-        """Those that it matches."""
-        return self._matcher.names_matched(zone)
+    def affected_names(self, zone: Name) -> AffectedNames:
+        """Return the names that it matches."""
+        return self._matcher.affected_names(zone)
 
 
 class RewriteAlias:
-    """Leads CNAME records in any reply elsewhere."""
+    """Rewrites the targets of CNAME records in any reply."""
 
-    is_pure = True  # what it looks up elsewhere, whoever looks takes note of
+    is_pure = True  # the lookup of the new target records its own dependencies
 
     def __init__(self, matcher: Matcher, to: str, *, stops: bool = True) -> None:
         self.stops = stops
         self._undo = AliasRule(matcher, to)
 
     def apply(self, query: Query, request: Request) -> Step:
-        """Leave the query as it is."""
+        """Leave the query unchanged."""
         return Step(query, (self._undo,))
 
-    def names_matched(self, zone: Name) -> Claims:
-        """None: a name that does not exist has no CNAME record."""
+    def affected_names(self, zone: Name) -> AffectedNames:
+        """Return no names: a name that does not exist has no CNAME record."""
         return ()
 
 
-def _ask(query: Query, qname: Name, qtype: int, qclass: int) -> Query:
+def _with_question(query: Query, qname: Name, qtype: int, qclass: int) -> Query:
     question = qname.wire + qtype.to_bytes(2, "big") + qclass.to_bytes(2, "big")
     return query.replace(qname=qname, qtype=qtype, qclass=qclass, question_wire=question)

@@ -1,10 +1,10 @@
-"""The words of one `rewrite` to a rule.
+"""Parser for the arguments of `rewrite`.
 
-Path: plugins/rewrite.py at setup -> rule.py; option_syntax.py reads what stands behind `edns0`.
+Path: plugins/rewrite.py at setup -> rule.py; option_syntax.py parses the arguments after `edns0`.
 Source: CoreDNS 1.14.7 plugin/rewrite setup.go, newRule and its kin.
-Rule 1: patterns but regular expressions are made lower case and end in a dot, whatever the way of matching, as in
-        CoreDNS: `prefix foo-` matches names that begin with `foo-.` only.  Who wrote that is told.
-Rule 2: nothing is ignored: a word too many is an error with its place.
+Rule 1: every pattern except a regular expression becomes lower case and gets a final dot, as in CoreDNS: `prefix foo-`
+        only matches names that begin with `foo-.`, which causes a warning.
+Rule 2: nothing is ignored: an extra word is an error with its position.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hsdns.rewriting.rule import (
 )
 from hsdns.wire.iana import class_from_text, rcode_from_text, type_from_text
 
-LONGEST_TTL: Final = 2**31 - 1  # RFC 2181 section 8; where a range has no upper end
+MAX_TTL: Final = 2**31 - 1  # RFC 2181 section 8; the upper end of an open range
 MAX_NUMBER: Final = 2**32 - 1
 MAX_RCODE: Final = 23
 MATCHES: Final = ("exact", "prefix", "suffix", "substring", "regex")
@@ -39,7 +39,7 @@ Warn = Callable[[str], None]
 
 
 def read_rule(words: Sequence[Token], position: Position, warn: Warn) -> Rule:
-    """Read `[continue|stop] FIELD ...`; raise CorefileError, at `position` where words are missing."""
+    """Parse `[continue|stop] FIELD ...`; raise CorefileError, at `position` if words are missing."""
     left = list(words)
     stops = True
     if left and left[0].text.lower() in ("continue", "stop"):
@@ -50,13 +50,13 @@ def read_rule(words: Sequence[Token], position: Position, warn: Warn) -> Rule:
     word = field.text.lower()
     if word == "answer":
         raise CorefileError(
-            field.position, '"answer" must stand behind a name rule: name exact FROM TO answer auto'
+            field.position, '"answer" must follow a name rule: name exact FROM TO answer auto'
         )
     reader = _READERS.get(word)
     if reader is None:
         raise CorefileError(
             field.position,
-            f'"{field.text}" is no field of rewrite; fields are {", ".join(FIELDS)}{did_you_mean(word, FIELDS)}',
+            f'"{field.text}" is not a field of rewrite; fields are {", ".join(FIELDS)}{did_you_mean(word, FIELDS)}',
         )
     return reader(field, left, stops, warn)
 
@@ -64,33 +64,33 @@ def read_rule(words: Sequence[Token], position: Position, warn: Warn) -> Rule:
 def _read_name(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
     if len(words) < 2:
         raise _wrong(field, "[exact|prefix|suffix|substring|regex] FROM TO [answer ...]", words)
-    way = "exact" if len(words) == 2 else _way(words.pop(0))
+    kind = "exact" if len(words) == 2 else _match_kind(words.pop(0))
     old, new, options = words[0], words[1], words[2:]
     automatic, undo = _read_answer(options, warn)
     to = absolute(new.text)
-    if way == "regex":
+    if kind == "regex":
         pattern = read_pattern(old)
         _check_groups(pattern, new, warn)
         matcher: Matcher = Regex(pattern)
     else:
-        matcher = _matcher(way, old, warn)
-    if way == "suffix" and automatic:
-        # Better than leading back this one name: what else ends like it is led back too.
+        matcher = _matcher(kind, old, warn)
+    if kind == "suffix" and automatic:
+        # Instead of restoring this one name: other names with the same ending are restored too.
         back, text = Suffix(to), absolute(old.text)
         undo = (OwnerRule(back, text), ValueRule(back, text), *undo)
         automatic = False
-    return RewriteName(matcher, to, automatic=automatic or way == "exact", undo=undo, stops=stops)
+    return RewriteName(matcher, to, automatic=automatic or kind == "exact", undo=undo, stops=stops)
 
 
 def _read_answer(words: list[Token], warn: Warn) -> tuple[bool, tuple[ReplyRule, ...]]:
-    """Read `answer auto|name FROM TO|value FROM TO`, several in a row; `answer` once is enough."""
+    """Parse `answer auto|name FROM TO|value FROM TO`, also several; the word `answer` need not be repeated."""
     automatic: Token | None = None
     named = False
     undo: list[ReplyRule] = []
     left = list(words)
     if left and left[0].text != "answer":
         raise CorefileError(
-            left[0].position, f'behind FROM and TO only "answer" may stand, found "{left[0].text}"'
+            left[0].position, f'only "answer" may follow FROM and TO, found "{left[0].text}"'
         )
     while left:
         word = left.pop(0)
@@ -106,7 +106,7 @@ def _read_answer(words: list[Token], warn: Warn) -> tuple[bool, tuple[ReplyRule,
         if word.text not in ("name", "value"):
             raise CorefileError(
                 word.position,
-                f'"{word.text}" is no answer rule; they are auto, name and value'
+                f'"{word.text}" is not an answer rule; they are auto, name and value'
                 f"{did_you_mean(word.text, ('auto', 'name', 'value'))}",
             )
         if len(left) < 2:
@@ -119,7 +119,8 @@ def _read_answer(words: list[Token], warn: Warn) -> tuple[bool, tuple[ReplyRule,
         undo.append(kind(Regex(pattern), absolute(new.text)))
     if automatic is not None and named:
         raise CorefileError(
-            automatic.position, '"answer auto" and "answer name" exclude each other; remove one'
+            automatic.position,
+            '"answer auto" and "answer name" exclude each other; remove one of them',
         )
     return automatic is not None, tuple(undo)
 
@@ -149,8 +150,8 @@ def _two_numbers(field: Token, words: list[Token], read: Callable[[str], int]) -
 def _read_ttl(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
     if len(words) not in (2, 3):
         raise _wrong(field, "[exact|prefix|suffix|substring|regex] FROM SECONDS|MIN-MAX", words)
-    way = "exact" if len(words) == 2 else _way(words.pop(0))
-    matcher = _matcher(way, words[0], warn)
+    kind = "exact" if len(words) == 2 else _match_kind(words.pop(0))
+    matcher = _matcher(kind, words[0], warn)
     return RewriteReply(matcher, TtlRule(*_ttl_range(words[1])), stops=stops)
 
 
@@ -158,13 +159,13 @@ def _ttl_range(token: Token) -> tuple[int, int]:
     found = re.fullmatch(r"([0-9]{0,10})(-?)([0-9]{0,10})", token.text)
     if found is None or not (found[1] or found[3]):
         raise CorefileError(
-            token.position, f'"{token.text}" is no TTL; write 30, 30-300, 30- or -300 (seconds)'
+            token.position, f'"{token.text}" is not a TTL; write 30, 30-300, 30- or -300 (seconds)'
         )
     low = int(found[1] or 0)
-    high = (int(found[3]) if found[3] else LONGEST_TTL) if found[2] else low
+    high = (int(found[3]) if found[3] else MAX_TTL) if found[2] else low
     if max(low, high) > MAX_NUMBER or low > high:
         raise CorefileError(
-            token.position, f'"{token.text}" is no range of TTLs: the first is the least'
+            token.position, f'"{token.text}" is not a range of TTLs; write the lower one first'
         )
     return low, high
 
@@ -172,24 +173,24 @@ def _ttl_range(token: Token) -> tuple[int, int]:
 def _read_cname(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
     if len(words) not in (2, 3):
         raise _wrong(field, "[exact|prefix|suffix|substring|regex] FROM TO", words)
-    way = "exact" if len(words) == 2 else _way(words.pop(0))
-    # All but exact patterns stay as they stand, but in lower case.
+    kind = "exact" if len(words) == 2 else _match_kind(words.pop(0))
+    # Patterns other than exact get no final dot, but become lower case.
     old, new = (token._replace(text=token.text.lower()) for token in words)
-    if way == "exact":
+    if kind == "exact":
         return RewriteAlias(Exact(absolute(old.text)), absolute(new.text), stops=stops)
-    if way == "regex":
+    if kind == "regex":
         pattern = read_pattern(old)
         _warn_of_groups(pattern, new, warn)
         return RewriteAlias(Regex(pattern), new.text, stops=stops)
-    return RewriteAlias(_PLAIN[way](old.text), new.text, stops=stops)
+    return RewriteAlias(_PLAIN[kind](old.text), new.text, stops=stops)
 
 
 def _read_rcode(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
     if len(words) not in (3, 4):
         raise _wrong(field, "[exact|prefix|suffix|substring|regex] NAME FROM TO", words)
-    way = "exact" if len(words) == 3 else _way(words.pop(0))
+    kind = "exact" if len(words) == 3 else _match_kind(words.pop(0))
     rcodes = RcodeRule(_rcode(words[1]), _rcode(words[2]))
-    return RewriteReply(_matcher(way, words[0], warn), rcodes, stops=stops)
+    return RewriteReply(_matcher(kind, words[0], warn), rcodes, stops=stops)
 
 
 def _rcode(token: Token) -> int:
@@ -208,23 +209,25 @@ def _read_edns0(field: Token, words: list[Token], stops: bool, warn: Warn) -> Ru
     return read_option(words, stops)
 
 
-def _matcher(way: str, token: Token, warn: Warn) -> Matcher:
-    """A way to match qnames."""
-    if way == "regex":
+def _matcher(kind: str, token: Token, warn: Warn) -> Matcher:
+    """Make a matcher for qnames."""
+    if kind == "regex":
         return Regex(read_pattern(token))
     text = absolute(token.text)
-    if way == "exact":
+    if kind == "exact":
         if name_of(text) is None:
-            warn(f'{token.position}: "{token.text}" is no domain name, so the rule never matches')
+            warn(
+                f'{token.position}: "{token.text}" is not a domain name, so the rule never matches'
+            )
         return Exact(text)
     if text != token.text.lower() and (
-        way == "prefix" or (way == "substring" and "." not in token.text)
+        kind == "prefix" or (kind == "substring" and "." not in token.text)
     ):
         warn(
-            f'{token.position}: {way} "{token.text}" is read as "{text}", as in CoreDNS, so it matches at the end of a '
-            "label only; for what stands within one use regex"
+            f'{token.position}: {kind} "{token.text}" is read as "{text}", as in CoreDNS, so it matches at the end of '
+            "a label only; use regex for other places"
         )
-    return _PLAIN[way](text)
+    return _PLAIN[kind](text)
 
 
 _PLAIN: Final[dict[str, Callable[[str], Matcher]]] = {
@@ -234,24 +237,24 @@ _PLAIN: Final[dict[str, Callable[[str], Matcher]]] = {
 }
 
 
-def _way(token: Token) -> str:
+def _match_kind(token: Token) -> str:
     word = token.text.lower()
     if word not in MATCHES:
         raise CorefileError(
             token.position,
-            f'"{token.text}" is no way to match; they are {", ".join(MATCHES)}{did_you_mean(word, MATCHES)}',
+            f'"{token.text}" is not a kind of match; kinds are {", ".join(MATCHES)}{did_you_mean(word, MATCHES)}',
         )
     return word
 
 
 def _check_groups(pattern: Pattern, to: Token, warn: Warn) -> None:
-    """Refuse a TO that asks for more groups than there are, by number of them, as CoreDNS counts."""
+    """Raise CorefileError if TO uses more different groups than the pattern has, which is what CoreDNS counts."""
     used = {found for found in re.findall(r"\{([0-9]{1,3})\}", to.text) if found == str(int(found))}
-    used = {found for found in used if int(found) <= 100}  # CoreDNS looks no further
+    used = {found for found in used if int(found) <= 100}  # the limit of CoreDNS
     if len(used) > pattern.groups:
         raise CorefileError(
             to.position,
-            f'"{to.text}" asks for {len(used)} groups, and "{pattern.pattern}" has {pattern.groups}',
+            f'"{to.text}" uses {len(used)} groups, but "{pattern.pattern}" has {pattern.groups}',
         )
     _warn_of_groups(pattern, to, warn)
 
@@ -260,19 +263,19 @@ def _warn_of_groups(pattern: Pattern, to: Token, warn: Warn) -> None:
     for found in re.findall(r"\{([0-9]{1,3})\}", to.text):
         if int(found) > pattern.groups:
             warn(
-                f'{to.position}: "{{{found}}}" in "{to.text}" stays as it is: "{pattern.pattern}" has '
+                f'{to.position}: "{{{found}}}" in "{to.text}" is not replaced: "{pattern.pattern}" has '
                 f"{pattern.groups} groups"
             )
 
 
 def absolute(text: str) -> str:
-    """A name in lower case with its final dot."""
+    """Return a name in lower case with its final dot."""
     text = text.lower()
     if not text.endswith("."):
         return text + "."
     before = text[:-1]
     escapes = len(before) - len(before.rstrip("\\"))
-    return text + "." if escapes % 2 else text  # an escaped dot is no end
+    return text + "." if escapes % 2 else text  # an escaped dot is not the end
 
 
 def _wrong(field: Token, form: str, words: Sequence[Token]) -> CorefileError:

@@ -13,10 +13,10 @@ from asyncio import sleep
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from hsdns.answer_table.policy import BlockPolicy
+from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.fastpath import IMPLEMENTATION, Versions
-from hsdns.keeper import Keeper, Policy
 from hsdns.metrics import Counter, Registry
-from hsdns.plugins.prometheus import QueryCounts
 from hsdns.server.datagram import client_endpoint
 from hsdns.server.listener import Listener
 from hsdns.server.udp_listener import UdpListener
@@ -28,12 +28,12 @@ LOG_LINES: Final = 500  # at a time, some milliseconds of work: 10,000 lines a s
 MAX_LOG_LINES: Final = 65_536  # of a table that was exchanged
 
 
-def make_keeper(
-    server: str, blocks: Mapping[Name, Policy], versions: Versions, counts: QueryCounts
-) -> Keeper | None:
-    """The table of a listener, None where no block of it may have one."""
-    keeper = Keeper(server, blocks, versions, counts)
-    return keeper if keeper.keeps else None
+def make_writer(
+    server: str, blocks: Mapping[Name, BlockPolicy], versions: Versions
+) -> AnswerTableWriter | None:
+    """The answer table of a listener with its writer; None where no reply of its blocks may be stored."""
+    writer = AnswerTableWriter(server, blocks, versions)
+    return writer if writer.is_needed else None
 
 
 class AnswerTables:
@@ -45,9 +45,9 @@ class AnswerTables:
     def __init__(self, metrics: Registry, listeners: Callable[[], Iterable[Listener]]) -> None:
         self._listeners = listeners
         # What was seen of each that is counted, by the counter's name; a dict, for its order.
-        self._tables: dict[Keeper, _Seen] = {}
+        self._tables: dict[AnswerTableWriter, _Seen] = {}
         self._sockets: dict[UdpListener, _Seen] = {}
-        self._exchanged: list[Keeper | UdpListener] = []  # counted once more
+        self._exchanged: list[AnswerTableWriter | UdpListener] = []  # counted once more
         self._send_errors = metrics.counter(
             "hsdns_udp_send_errors_total",
             "Replies that the kernel did not take, by its reason.",
@@ -88,7 +88,7 @@ class AnswerTables:
     def fold(self) -> None:
         """Add to the metrics what has been counted beside them."""
         listeners = list(self._listeners())
-        tables = [each.processor.keeper for each in listeners]
+        tables = [each.processor.writer for each in listeners]
         live = {table: None for table in tables if table is not None}
         sockets = {each.udp: None for each in listeners if each.udp is not None}
         for table in live:
@@ -111,7 +111,9 @@ class AnswerTables:
         while True:
             # A server that logs nothing is not woken for it.
             logs = any(
-                each.processor.keeper.logs for each in self._listeners() if each.processor.keeper
+                each.processor.writer.hit_log.is_wanted
+                for each in self._listeners()
+                if each.processor.writer
             )
             before = self._exchanged
             await sleep(LOG_INTERVAL if logs else IDLE_INTERVAL)
@@ -121,7 +123,7 @@ class AnswerTables:
             ):  # no scrape has come, and a table is many octets
                 self.fold()
 
-    def _forget(self, each: Keeper | UdpListener) -> None:
+    def _forget(self, each: AnswerTableWriter | UdpListener) -> None:
         if isinstance(each, UdpListener):
             self._sockets.pop(each, None)
         else:
@@ -133,14 +135,14 @@ class AnswerTables:
             self._write_log(table, most)
 
     @staticmethod
-    def _write_log(table: Keeper, most: int) -> None:
-        if table.logs:
-            table.write_log(table.table.take_log(most), client_endpoint)
+    def _write_log(table: AnswerTableWriter, most: int) -> None:
+        if table.hit_log.is_wanted:
+            table.hit_log.write(table.table.take_log(most), client_endpoint)
 
-    def _fold_table(self, keeper: Keeper, seen: _Seen) -> None:
-        keeper.fold()
-        seen.add(self._log_drops, {(): keeper.table.log_drops})
-        found, server = keeper.table.statistics(), keeper.server
+    def _fold_table(self, writer: AnswerTableWriter, seen: _Seen) -> None:
+        writer.hits.count()
+        seen.add(self._log_drops, {(): writer.table.log_drops})
+        found, server = writer.table.statistics(), writer.server
         lookups = {
             "hit": found.hits,
             "region": found.negative_hits,
@@ -165,12 +167,12 @@ class AnswerTables:
         seen.add(self._queue_drops, {(): dropped})
         seen.add(self._send_errors, counts)
 
-    def _show_sizes(self, live: Iterable[Keeper]) -> None:
+    def _show_sizes(self, live: Iterable[AnswerTableWriter]) -> None:
         entries: dict[tuple[str, ...], float] = {}
         octets: dict[tuple[str, ...], float] = {}
-        for keeper in live:
-            found = keeper.table.statistics()
-            entries[(keeper.server,)], octets[(keeper.server,)] = found.entries, found.octets
+        for writer in live:
+            found = writer.table.statistics()
+            entries[(writer.server,)], octets[(writer.server,)] = found.entries, found.octets
         self._entries.values, self._octets.values = entries, octets
 
 

@@ -17,7 +17,7 @@ from enum import Enum, auto
 from typing import Final
 
 from hsdns.assemble import Configuration
-from hsdns.chain import Plugin, hand_over
+from hsdns.plugin import Plugin, inherit_plugins
 from hsdns.plugins import ORDER
 from hsdns.plugins.health import Health
 from hsdns.query import QueryProcessor
@@ -191,7 +191,7 @@ class Instance:
 
     async def _prepare(self, predecessor: Instance | None, draining: Sequence[Instance]) -> None:
         if predecessor is not None:
-            hand_over(predecessor.configuration.plugins, self.configuration.plugins)
+            inherit_plugins(predecessor.configuration.plugins, self.configuration.plugins)
             for each in draining:
                 await each.listeners.closed.wait()
             self.runtime.bound = self.listeners.bind(predecessor.listeners)

@@ -1,25 +1,36 @@
-"""From a configuration's blocks to what answers at each listener.
+"""Makes the query processors of a configuration: chains, block choice and answer table of each listener.
 
-Path: lifecycle.py makes a processor for each listener when a configuration starts, and anew when claims change.
+Path: lifecycle.py makes them when a configuration starts, and anew when the names that handlers answer first change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from typing import Protocol, runtime_checkable
 
+from hsdns.answer_table.policy import BlockPolicy
 from hsdns.assemble import Configuration, ServedAddress
-from hsdns.chain import Request, fold
+from hsdns.chain import Request, link
 from hsdns.fastpath import Versions
-from hsdns.keeper import Policy
-from hsdns.plugins.debug import Debug
-from hsdns.plugins.errors import Errors
-from hsdns.plugins.prometheus import Prometheus, QueryCounts, panics
+from hsdns.plugins.prometheus import QueryCounts, panics
 from hsdns.query import QueryProcessor
-from hsdns.server.answer_tables import make_keeper
+from hsdns.server.answer_tables import make_writer
 from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
-from hsdns.zones import Zones
+
+
+@runtime_checkable
+class DebugMode(Protocol):
+    """A plugin that puts the whole process in debug mode (`debug`)."""
+
+    debug_mode: bool
+
+
+@runtime_checkable
+class LogsStacks(Protocol):
+    """A handler that may ask for the stack of an error that a handler raises (`errors`)."""
+
+    stacktrace: bool
 
 
 def make_processors(
@@ -29,22 +40,19 @@ def make_processors(
     counts: QueryCounts,
     fail: Callable[[str], None],
 ) -> dict[str, QueryProcessor]:
-    """Make what answers at each listener, by its name in metrics; `fail` ends the process.
+    """Make the processor of each listener, by the listener's name in metrics; `fail` ends the process.
 
-    Handlers that wait do so in `runtime.queries`.
+    The tasks of handlers that wait are in `runtime.queries`.
     """
-    chains = {}
-    for block in configuration.blocks:
-        handlers = block.handlers
-        for handler, following in pairwise(handlers):
-            if isinstance(handler, Prometheus):
-                handler.following = following.name
-        chains[id(block)] = fold(handlers, runtime.queries.spawn) if handlers else None
+    chains = {
+        id(block): link(block.handlers, runtime.queries.spawn) if block.handlers else None
+        for block in configuration.blocks
+    }
 
     def on_refused(request: Request, reply: Reply) -> None:
         counts.count_dropped(request, reply, runtime.clock() - request.now)
 
-    policies = {id(block): Policy(block.handlers) for block in configuration.blocks}
+    policies = {id(block): BlockPolicy(block.handlers) for block in configuration.blocks}
     panicked = panics(runtime.metrics)
 
     def on_panic() -> None:
@@ -57,17 +65,15 @@ def make_processors(
     return {
         listener.listen.server: QueryProcessor(
             listener.listen.server,
-            Zones({zone: chains[id(block)] for zone, block in listener.zones.items()}),
+            listener.block_choice(chains),
             any_class=listener.any_class,
             on_refused=on_refused,
             on_panic=on_panic,
-            keeper=make_keeper(
+            writer=make_writer(
                 listener.listen.server,
                 {zone: policies[id(block)] for zone, block in listener.zones.items()},
                 counters,
-                counts,
             ),
-            entrances=listener.entrances(chains),
             stacktrace=_logs_stacks(listener),
         )
         for listener in configuration.listeners
@@ -76,13 +82,10 @@ def make_processors(
 
 def has_debug(configuration: Configuration) -> bool:
     """Whether any block has `debug`, which counts for the process."""
-    return any(isinstance(plugin, Debug) for plugin in configuration.plugins)
+    return any(
+        isinstance(plugin, DebugMode) and plugin.debug_mode for plugin in configuration.plugins
+    )
 
 
 def _logs_stacks(listener: ServedAddress) -> bool:
-    return any(
-        isinstance(plugin, Errors) and plugin.stacktrace
-        for blocks in listener.served.values()
-        for block in blocks
-        for plugin in block.plugins
-    )
+    return any(isinstance(plugin, LogsStacks) and plugin.stacktrace for plugin in listener.plugins)

@@ -13,11 +13,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from hsdns.assemble import Configuration
-from hsdns.chain import Endpoint, Readiness, Request
+from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import Counters
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
+from hsdns.readiness import Readiness
 from hsdns.server.http import HttpPages
 from hsdns.server.interfaces import own_addresses
 from hsdns.wire.message import Reply

@@ -8,15 +8,37 @@ times, the first block for numbers.
 from __future__ import annotations
 
 import ssl
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from hsdns.assemble import ServedAddress
-from hsdns.chain import Plugin
-from hsdns.plugins.https import DEFAULT_CONNECTIONS, Https
-from hsdns.plugins.multisocket import Multisocket
-from hsdns.plugins.timeouts import UNLIMITED, Timeouts
-from hsdns.plugins.tls import only_one
+from hsdns.plugin import Plugin
+from hsdns.plugins.https import DEFAULT_CONNECTIONS
+from hsdns.plugins.timeouts import UNLIMITED
 from hsdns.server.cpus import usable_cpus
+
+
+@runtime_checkable
+class SetsSockets(Protocol):
+    """A plugin that says how many sockets a UDP address has (`multisocket`)."""
+
+    sockets: int | None  # None: one for each CPU
+
+
+@runtime_checkable
+class SetsTimeouts(Protocol):
+    """A plugin that limits connections, in seconds and queries; None for the default (`timeouts`)."""
+
+    read: float | None
+    write: float | None
+    idle: float | None
+    max_queries: int | None
+
+
+@runtime_checkable
+class LimitsConnections(Protocol):
+    """A plugin that limits the number of HTTPS connections (`https`)."""
+
+    max_connections: int
 
 
 class Limits(NamedTuple):
@@ -49,11 +71,12 @@ def settings_of(listener: ServedAddress) -> Settings:
     plugins = [plugin for block in blocks for plugin in block]
     workers = None
     for plugin in blocks[0]:
-        if isinstance(plugin, Multisocket):
+        if isinstance(plugin, SetsSockets):
             workers = plugin.sockets or usable_cpus()
+    tls = listener.find_tls() if listener.listen.scheme != "dns" else None
     return Settings(
         _limits(plugins),
-        only_one(plugins) if listener.listen.scheme != "dns" else None,
+        tls.context if tls is not None else None,
         workers,
         _max_connections(blocks[0]) if listener.listen.scheme == "https" else 0,
     )
@@ -62,7 +85,7 @@ def settings_of(listener: ServedAddress) -> Settings:
 def _limits(plugins: list[Plugin]) -> Limits:
     limits = DEFAULT_LIMITS
     for plugin in plugins:
-        if isinstance(plugin, Timeouts):
+        if isinstance(plugin, SetsTimeouts):
             limits = Limits(
                 plugin.read or limits.read,
                 plugin.write or limits.write,
@@ -74,6 +97,6 @@ def _limits(plugins: list[Plugin]) -> Limits:
 
 def _max_connections(plugins: list[Plugin]) -> int:
     return next(
-        (plugin.max_connections for plugin in plugins if isinstance(plugin, Https)),
+        (plugin.max_connections for plugin in plugins if isinstance(plugin, LimitsConnections)),
         DEFAULT_CONNECTIONS,
     )

@@ -1,4 +1,4 @@
-"""Where the cluster comes from, one source a file.
+"""Sources of cluster objects, one per module.
 
 Path: the Corefile property `source NAME ARGUMENT...` -> source_from -> the source's setup.
 """
@@ -19,7 +19,7 @@ _CLASSES = {
 
 
 class _Sources(Mapping[str, type[NamedSource]]):
-    """Names and classes; a class is imported when it is looked up, so that start pays for one source only."""
+    """The source classes by name; a class is imported when it is looked up, so that unused ones are not loaded."""
 
     def __getitem__(self, name: str) -> type[NamedSource]:
         module, class_name = _CLASSES[name]
@@ -37,7 +37,7 @@ SOURCES: Final[Mapping[str, type[NamedSource]]] = _Sources()
 
 
 def source_from(name: Token, args: Sequence[Token], base_dir: str) -> NamedSource:
-    """Set up the source of that name; raise CorefileError.  Relative paths start at `base_dir`."""
+    """Create the source with that name; raise CorefileError.  Relative paths start at `base_dir`."""
     if name.text not in SOURCES:
         remedy = did_you_mean(name.text, SOURCES) or f"; known are {', '.join(SOURCES)}"
         raise CorefileError(name.position, f'unknown source "{name.text}"{remedy}')

@@ -1,7 +1,7 @@
-"""Which API server the words of a kubernetes block mean, and the connection to it.
+"""Connection options of a kubernetes block: which API server it uses, and with which credentials.
 
 Path: plugins/kubernetes.py (endpoint, tls, kubeconfig) -> here -> sources/api_server.py.
-Rule 1: kubeconfig overrides endpoint and tls; without any of them it is the cluster that this process runs in
+Rule 1: kubeconfig overrides endpoint and tls; without any of them the in-cluster configuration is used
         (CoreDNS 1.14.7 plugin/kubernetes/kubernetes.go getClientConfig).
 """
 
@@ -19,8 +19,8 @@ from hsdns.apiserver.transport import Transport
 from hsdns.cluster.source import Report, Surroundings
 
 
-class Words(NamedTuple):
-    """What the block says; empty where it says nothing."""
+class ConnectionOptions(NamedTuple):
+    """The block's properties for the connection; empty if absent."""
 
     kubeconfig: tuple[str, ...] = ()  # FILE [CONTEXT]
     endpoint: tuple[str, ...] = ()  # URL...
@@ -28,36 +28,36 @@ class Words(NamedTuple):
 
 
 class ApiAccess:
-    """The way to the API server that the words mean.  Raise ValueError for an endpoint that is no address."""
+    """Makes the transport to the API server; raises ValueError for an endpoint that is not a URL."""
 
     def __init__(
         self,
-        words: Words,
+        options: ConnectionOptions,
         environment: Mapping[str, str] = os.environ,
         folder: str = SERVICE_ACCOUNT,
     ) -> None:
-        self._words = words
+        self._options = options
         self._environment = environment
         self._folder = folder
         self._access(time.monotonic, time.time, lambda sentence: None)
 
     def __str__(self) -> str:
-        """The words, or the pod's own cluster."""
-        words = (*self._words.kubeconfig, *self._words.endpoint[:1])
+        """Return the kubeconfig or the endpoint, else `in cluster`."""
+        words = (*self._options.kubeconfig, *self._options.endpoint[:1])
         return " ".join(words) or "in cluster"
 
     @property
     def is_in_cluster(self) -> bool:
-        """Whether it is the cluster that this process runs in."""
-        return not self._words.kubeconfig and not self._words.endpoint
+        """Whether the in-cluster configuration is used."""
+        return not self._options.kubeconfig and not self._options.endpoint
 
     def check(self) -> list[str]:
-        """Sentences about what is missing; contacts nothing."""
+        """Return a sentence for each missing part; does not contact the server."""
         return self._access(time.monotonic, time.time, lambda sentence: None).check()
 
     def __call__(self, around: Surroundings, report: Report) -> Transport:
-        """Make the connection's client; contacts nothing yet."""
-        # Only whoever has an API server to watch pays for the HTTP client.
+        """Make the client; does not contact the server yet."""
+        # The HTTP client is imported only if there is an API server to watch.
         from hsdns.apiserver.client import ApiClient  # noqa: PLC0415
 
         def warn(sentence: str) -> None:
@@ -69,14 +69,14 @@ class ApiAccess:
     def _access(
         self, now: Callable[[], float], wall: Callable[[], float], warn: Callable[[str], None]
     ) -> AccessSource:
-        words = self._words
-        if words.kubeconfig:
+        options = self._options
+        if options.kubeconfig:
             from hsdns.apiserver.kubeconfig import Kubeconfig  # noqa: PLC0415 - no pod needs it
 
-            file, context = (*words.kubeconfig, "")[:2]
+            file, context = (*options.kubeconfig, "")[:2]
             return Kubeconfig(file, context, now, wall, warn)
-        if words.endpoint:
+        if options.endpoint:
             from hsdns.apiserver.endpoint import Endpoint  # noqa: PLC0415 - no pod needs it
 
-            return Endpoint(words.endpoint, *words.tls)
+            return Endpoint(options.endpoint, *options.tls)
         return InCluster(self._environment, now, warn, self._folder)

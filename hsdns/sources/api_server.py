@@ -1,10 +1,9 @@
-"""The API server as a source: which scopes are watched, and when all of them have been read.
+"""The API server as a source: the scopes to watch, and when all of them are synced.
 
-Path: plugins/kubernetes.py makes one where the block names no other source -> a watcher for each scope -> deliver.
-Rule 1: services, endpointslices, namespaces and, where they are wanted, pods and serviceimports are watched in the
-        whole cluster, as in CoreDNS.  Where that is forbidden and `namespaces` is given, each is watched in those
-        namespaces instead.
-Rule 2: what the handling of an event raises is logged and costs that event; the watch goes on.
+Path: plugins/kubernetes.py makes one if the block names no other source -> a watcher for each scope -> deliver.
+Rule 1: services, endpointslices, namespaces and, if enabled, pods and serviceimports are watched cluster-wide, as in
+        CoreDNS.  If that is forbidden and `namespaces` is given, each is watched in those namespaces instead.
+Rule 2: an exception while an event is handled is logged and drops that event only; the watch continues.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from hsdns.apiserver.contact import Contact, ScopeObserver, WatchMetrics
-from hsdns.apiserver.reflector import PAGE, STATE_SILENCE, Key, Reflector
+from hsdns.apiserver.reflector import PAGE, STATE_READ_TIMEOUT, Key, Reflector
 from hsdns.apiserver.resource import (
     ENDPOINT_SLICES,
     NAMESPACES,
@@ -26,8 +25,8 @@ from hsdns.apiserver.resource import (
     Scope,
 )
 from hsdns.apiserver.transport import Transport, Unreachable
-from hsdns.apiserver.watch_event import NotAnEvent, decode_page
-from hsdns.apiserver.watcher import REFUSAL_LEN, Watcher
+from hsdns.apiserver.watch_event import MalformedEvent, decode_page
+from hsdns.apiserver.watcher import MAX_ERROR_LEN, Watcher
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     Event,
@@ -42,8 +41,8 @@ from hsdns.cluster.source import Deliver, Report, Surroundings
 log = logging.getLogger("hsdns.apiserver")
 
 
-class Wanted(NamedTuple):
-    """What the plugin needs to know of the cluster; selectors as text, for the API server to apply."""
+class WatchOptions(NamedTuple):
+    """What to watch; the selectors are text for the API server."""
 
     namespaces: tuple[str, ...] = ()
     labels: str = ""
@@ -54,7 +53,7 @@ class Wanted(NamedTuple):
 
     @property
     def scopes(self) -> list[Scope]:
-        """What is watched where nothing is forbidden."""
+        """The scopes to watch if nothing is forbidden."""
         scopes = [Scope(SERVICES, labels=self.labels)]
         if self.endpoints:
             scopes.append(Scope(ENDPOINT_SLICES, labels=self.labels))
@@ -62,7 +61,7 @@ class Wanted(NamedTuple):
             labels = ",".join(filter(None, (self.labels, IMPORT_NAME_LABEL)))
             scopes.append(Scope(ENDPOINT_SLICES, labels=labels))
         scopes.append(Scope(NAMESPACES, labels=self.namespace_labels))
-        if self.imports:  # which selector it is that chooses them is CoreDNS's way
+        if self.imports:  # CoreDNS, too, selects them with the selector of the namespaces
             scopes.append(Scope(SERVICE_IMPORTS, labels=self.namespace_labels))
         if self.pods:
             scopes.append(Scope(PODS, labels=self.labels))
@@ -70,34 +69,35 @@ class Wanted(NamedTuple):
 
 
 class Connect(Protocol):
-    """How a source comes to its API server."""
+    """Makes the transport of a source."""
 
     @property
     def is_in_cluster(self) -> bool:
-        """Whether that is the server of the cluster that this process runs in."""
+        """Whether the server is that of the cluster that this process runs in."""
 
     def __call__(self, around: Surroundings, report: Report) -> Transport:
-        """Make the transport; contacts nothing yet."""
+        """Make the transport; does not contact the server yet."""
 
     def check(self) -> list[str]:
-        """Sentences about what is missing."""
+        """Return a sentence for each missing part."""
 
 
 class ApiServer:
-    """A cluster behind an API server.
+    """The objects of a cluster, watched at its API server.
 
-    `reject` takes kind, key and fault of objects that could not be read; `settle` is called once all has been read.
+    `reject` gets kind, key and error of each object that cannot be decoded; `settle` is called when all scopes
+    are synced.
     """
 
     def __init__(
         self,
         connect: Connect,
-        wanted: Wanted,
+        options: WatchOptions,
         settle: Callable[[], None] | None = None,
     ) -> None:
         self.reject: Callable[[str, Key, str], None] = lambda kind, key, fault: None
         self._connect = connect
-        self.wanted = wanted
+        self.options = options
         self._settle = settle or _freeze
         self._contact: Contact | None = None
         self._transport: Transport | None = None
@@ -105,20 +105,20 @@ class ApiServer:
         self._synced = False
 
     def __str__(self) -> str:
-        """Name the API server, for a snapshot to tell whether it is of the same one."""
+        """Name the API server; a snapshot is only used if it is of the same one."""
         return str(self._connect)
 
     @property
     def is_in_cluster(self) -> bool:
-        """Whether it is the cluster that this process runs in."""
+        """Whether the server is that of the cluster that this process runs in."""
         return self._connect.is_in_cluster
 
     def check(self) -> list[str]:
-        """What is missing to reach the API server, as far as this host can tell."""
+        """Return a sentence for each missing part, as far as this host can tell."""
         return self._connect.check()
 
     def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver nothing: an API server must be waited for."""
+        """Deliver nothing: objects arrive only in watch()."""
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Watch all scopes until cancelled."""
@@ -136,36 +136,36 @@ class ApiServer:
             async with asyncio.TaskGroup() as group:
 
                 def take(events: Sequence[Event]) -> None:
-                    self._take(events, deliver)
+                    self._deliver(events, deliver)
 
                 def start(scope: Scope) -> None:
                     observer = ScopeObserver(scope, contact.metrics, report, self.reject)
                     reflector = Reflector(scope, take, observer, around.random)
                     self._reflectors[scope] = reflector
-                    watcher = Watcher(reflector, transport, contact, around.clock, gives_up)
+                    watcher = Watcher(reflector, transport, contact, around.clock, replace)
                     group.create_task(watcher.run(), name=f"watch {scope}")
 
-                def gives_up(reflector: Reflector) -> bool:
-                    scopes = self._instead(reflector, report, deliver)
+                def replace(reflector: Reflector) -> bool:
+                    scopes = self._replacements(reflector, report, deliver)
                     if scopes is None:
                         return False
                     for scope in scopes:
                         start(scope)
                     del self._reflectors[reflector.scope]
-                    self._take((), deliver)
+                    self._deliver((), deliver)
                     return True
 
-                for scope in self.wanted.scopes:
+                for scope in self.options.scopes:
                     start(scope)
         finally:
             await transport.close()
 
     def silence(self, now: float) -> float:
-        """Seconds since the scope that was heard of least; infinite before all were heard of."""
+        """Seconds since the last contact of the scope with the oldest one; infinite until all had contact."""
         return self._contact.silence(now) if self._contact is not None else float("inf")
 
     async def objects(self) -> list[Object]:
-        """List everything that is watched, beside the watches; raise Unreachable."""
+        """List all watched scopes, independently of the watches; raise Unreachable."""
         if self._transport is None:
             raise Unreachable("the API server is not being watched")
         found: list[Object] = []
@@ -173,7 +173,7 @@ class ApiServer:
             found += await _list(self._transport, scope)
         return found
 
-    def _take(self, events: Sequence[Event], deliver: Deliver) -> None:
+    def _deliver(self, events: Sequence[Event], deliver: Deliver) -> None:
         if events:
             try:
                 deliver(events)
@@ -184,44 +184,44 @@ class ApiServer:
             deliver([Synced()])
             self._settle()
 
-    def _instead(
+    def _replacements(
         self, reflector: Reflector, report: Report, deliver: Deliver
     ) -> list[Scope] | None:
-        """What to watch instead of a scope that is forbidden; None where it must be had."""
-        scope, namespaces = reflector.scope, self.wanted.namespaces
+        """Return the scopes to watch instead of a forbidden one; None if there is no alternative."""
+        scope, namespaces = reflector.scope, self.options.namespaces
         if not reflector.forbidden or reflector.synced or not namespaces:
             return None
         if scope.namespace is None:
             names = " ".join(namespaces)
             report(
                 logging.INFO,
-                f"{scope} of the whole cluster are forbidden to this account; "
-                f"watching those of {names} alone",
+                f"this account may not watch {scope} in the whole cluster; "
+                f"watching namespaces {names} instead",
             )
             return [scope._replace(namespace=name) for name in namespaces]
         if scope.resource is not NAMESPACES:
             return None
         report(
             logging.INFO,
-            f"namespace {scope.namespace} may not be watched by this account; it is taken to exist",
+            f"this account may not watch namespace {scope.namespace}; assuming that it exists",
         )
         deliver([Upserted(Namespace(ObjectMeta(name=scope.namespace)))])
         return []
 
 
 def _deliver_singly(events: Sequence[Event], deliver: Deliver) -> None:
-    """Find the event that cannot be handled, and leave it out."""
+    """Deliver the events one by one; log and drop those that fail."""
     for event in events:
         try:
             deliver([event])
         except Exception:
             meta = getattr(getattr(event, "object", None), "metadata", None)
-            where = f"{meta.namespace}/{meta.name}" if meta is not None else "an event"
-            log.exception("%s could not be handled and is left out", where)
+            subject = f"{meta.namespace}/{meta.name}" if meta is not None else "an event"
+            log.exception("cannot handle %s; it is ignored", subject)
 
 
 async def _list(transport: Transport, scope: Scope) -> list[Object]:
-    """List a scope in pages."""
+    """List a scope page by page."""
     found: list[Object] = []
     following = ""
     while True:
@@ -230,12 +230,12 @@ async def _list(transport: Transport, scope: Scope) -> list[Object]:
             query["continue"] = following
         async with transport.get(scope.path, query) as answer:
             if answer.status != 200:
-                text = await answer.text(REFUSAL_LEN)
+                text = await answer.text(MAX_ERROR_LEN)
                 raise Unreachable(f"{scope} cannot be listed: {answer.status} {text[:200]}")
-            body = b"".join([chunk async for chunk in answer.chunks(lambda: STATE_SILENCE)])
+            body = b"".join([chunk async for chunk in answer.chunks(lambda: STATE_READ_TIMEOUT)])
         try:
             page = decode_page(body, scope.resource)
-        except NotAnEvent as error:
+        except MalformedEvent as error:
             raise Unreachable(f"{scope} cannot be listed: {error}") from None
         found += page.objects
         following = page.following
@@ -244,6 +244,6 @@ async def _list(transport: Transport, scope: Scope) -> list[Object]:
 
 
 def _freeze() -> None:
-    """Take what was read out of the garbage collector's rounds: 70 ms for 10,000 Services each time."""
+    """Exempt the objects from garbage collection, which would take 70 ms per run for 10,000 Services."""
     gc.collect()
     gc.freeze()

@@ -1,9 +1,9 @@
-"""One file of manifests: YAML or JSON bytes to documents.
+"""Parser for one manifest file: YAML or JSON bytes to documents.
 
 Path: manifest_folder.py (bytes) -> here -> cluster/controllers/simulation.
-Rule 1: every document knows its line, and an error the line of the field that it is about.
-Rule 2: a file is read to its end; all that is wrong in it is reported at once.
-Rule 3: kinds that DNS has no use for are skipped; only the namespace that they name counts.
+Rule 1: every document has its line; an error has the line of its field.
+Rule 2: all errors of a file are reported at once.
+Rule 3: kinds that DNS does not use are skipped, but the namespace they name exists.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ import yaml
 from hsdns.cluster.controllers.document import Document, Refused, check_document
 from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED, KINDS, Manifest
 
-_Base: Any = getattr(
-    yaml, "CSafeLoader", yaml.SafeLoader
-)  # the C one is ten times as fast, where it was built
+# CSafeLoader is ten times as fast, but not in every build of PyYAML.
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _GROUPS = {kind: group for group, kind in KINDS}
 
 
 class _Loader(_Base):  # type: ignore[misc]  # chosen at run time
-    """YAML as the API machinery reads it: a date is text."""
+    """YAML as Kubernetes reads it: without the timestamp type."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML's own class attribute, replaced rather than changed
         first: [(tag, pattern) for tag, pattern in listed if tag != "tag:yaml.org,2002:timestamp"]
@@ -34,14 +33,14 @@ class _Loader(_Base):  # type: ignore[misc]  # chosen at run time
 
 
 class ManifestFile(NamedTuple):
-    """What a file holds; `problems` are sentences with file and line."""
+    """The contents of a file; `problems` are sentences with file and line."""
 
     documents: list[Document]
     problems: list[str]
 
 
 def read_manifest_file(content: bytes, path: str) -> ManifestFile:
-    """Read all documents of a file; never raises."""
+    """Parse all documents of a file; errors are returned in `problems`."""
     documents: list[Document] = []
     problems: list[str] = []
     items = _json_items(content) if _looks_like_json(content, path) else _yaml_items(content)
@@ -50,18 +49,18 @@ def read_manifest_file(content: bytes, path: str) -> ManifestFile:
             where = f"{path}:{item.line}"
             try:
                 document = _read_item(item, where)
-            except _Faulty as fault:
+            except _ManifestError as fault:
                 problems.append(f"{path}:{fault.line}: {fault}")
             else:
                 if document is not None:
                     documents.append(document)
-    except _Faulty as fault:
+    except _ManifestError as fault:
         problems.append(f"{path}:{fault.line}: {fault}")
     return ManifestFile(documents, problems)
 
 
-class _Faulty(Exception):
-    """A sentence and the line that it is about."""
+class _ManifestError(Exception):
+    """An error message and its line."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -69,7 +68,7 @@ class _Faulty(Exception):
 
 
 class _Head(msgspec.Struct, rename="camel"):
-    """What is looked at first; anything may stand there."""
+    """The fields that are decoded first, unchecked."""
 
     api_version: Any = None
     kind: Any = None
@@ -77,27 +76,29 @@ class _Head(msgspec.Struct, rename="camel"):
 
 
 class _Item(NamedTuple):
-    """An object before its kind is known; lists are taken apart already, their items know their kind."""
+    """An object whose kind is not checked yet; one for each item of a list."""
 
     line: int
     head: _Head
-    value: Any  # what YAML gave, or the JSON of the object
-    node: Any = None  # YAML's own tree, which knows lines
+    value: Any  # a YAML value, or the raw JSON of the object
+    node: Any = None  # the YAML node, which has the lines
 
 
 def _read_item(item: _Item, where: str) -> Document | None:
     head = item.head
     if head.kind is None and head.api_version is None:
-        return None  # values of a chart, a workflow: YAML, but no manifest
+        return None  # YAML, but not a manifest, such as the values of a Helm chart
     for field, word in (("kind", head.kind), ("apiVersion", head.api_version)):
         if not isinstance(word, str) or not word:
             missing = "is missing" if word is None else "is not text"
-            raise _Faulty(item.line, f"{field} {missing}; every object needs apiVersion and kind")
+            raise _ManifestError(
+                item.line, f"{field} {missing}; every object needs apiVersion and kind"
+            )
     group, slash, _ = head.api_version.rpartition("/")
     kind = KINDS.get((group, head.kind))
     if kind is None:
         if not slash and head.kind in _GROUPS and _GROUPS[head.kind]:
-            raise _Faulty(
+            raise _ManifestError(
                 item.line,
                 f"{head.kind} is not of apiVersion {head.api_version}; write {_GROUPS[head.kind]}/"
                 + ("v1alpha1" if head.kind == "ServiceImport" else "v1"),
@@ -107,7 +108,7 @@ def _read_item(item: _Item, where: str) -> Document | None:
         return check_document(head.kind, _converted(item, kind), where)
     except Refused as fault:
         name = _display_name(head)
-        raise _Faulty(_line_of(item, fault.field), f"{name}: {fault}") from None
+        raise _ManifestError(_line_of(item, fault.field), f"{name}: {fault}") from None
 
 
 def _namespace_named(head: _Head, where: str) -> Document | None:
@@ -126,23 +127,23 @@ def _converted(item: _Item, kind: type[Manifest]) -> Manifest:
         return msgspec.convert(item.value, kind)
     except msgspec.ValidationError:
         pass
-    # `null` means the same as absent, and a key is text however it looks: rare, so tried second.
+    # Rare, so tried second: `null` means absent, and keys that are not strings are converted.
     try:
         value = (
             msgspec.json.decode(item.value) if isinstance(item.value, msgspec.Raw) else item.value
         )
-        return msgspec.convert(_normal(value), kind)
+        return msgspec.convert(_normalised(value), kind)
     except msgspec.ValidationError as fault:
         raise _wrong_type(str(fault)) from None
     except RecursionError:
-        raise Refused("object", "it contains itself by an alias; write it out") from None
+        raise Refused("object", "it contains itself through an alias; write it out") from None
 
 
-def _normal(value: Any) -> Any:
+def _normalised(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_key(key): _normal(each) for key, each in value.items() if each is not None}
+        return {_key(key): _normalised(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
-        return [_normal(each) for each in value]
+        return [_normalised(each) for each in value]
     return value
 
 
@@ -162,7 +163,7 @@ _WORDS = {
 
 
 def _wrong_type(message: str) -> Refused:
-    """Turn msgspec's message into a sentence."""
+    """Translate msgspec's message."""
     text, _, path = message.partition(" - at ")
     path = (
         path.replace("`key` in ", "")
@@ -201,10 +202,10 @@ def _display_name(head: _Head) -> str:
 
 
 def _line_of(item: _Item, field: str) -> int:
-    """Find the line of a field such as `spec.ports[0].port`; where it is not there, the nearest one above it."""
+    """Find the line of a field such as `spec.ports[0].port`, or of its nearest parent that exists."""
     node, shift = item.node, 0
     if node is None:
-        # JSON is YAML too, and YAML's tree knows lines.
+        # JSON is a subset of YAML, whose nodes have lines.
         try:
             node, shift = yaml.compose(bytes(item.value), Loader=_Loader), item.line - 1
         except yaml.YAMLError:
@@ -242,7 +243,7 @@ def _yaml_items(content: bytes) -> Iterator[_Item]:
     except yaml.YAMLError as fault:
         raise _yaml_fault(fault, content) from None
     except (ValueError, RecursionError) as fault:
-        raise _Faulty(1, f"a value cannot be read ({fault}); put it in quotes") from None
+        raise _ManifestError(1, f"a value cannot be read ({fault}); put it in quotes") from None
     finally:
         loader.dispose()
 
@@ -252,8 +253,9 @@ def _yaml_objects(node: Any, value: Any, of: _Head | None = None) -> Iterator[_I
     if value is None or (isinstance(value, list) and of is None):
         return
     if not isinstance(value, dict):
-        raise _Faulty(
-            line, "this is no Kubernetes object; write fields such as apiVersion, kind and metadata"
+        raise _ManifestError(
+            line,
+            "this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata",
         )
     kind, api_version = value.get("kind"), value.get("apiVersion")
     if of is not None:
@@ -264,7 +266,7 @@ def _yaml_objects(node: Any, value: Any, of: _Head | None = None) -> Iterator[_I
         return
     items = value.get("items") or []
     if not isinstance(items, list):
-        raise _Faulty(line, f"items of {head.kind} is not a list; write one object an item")
+        raise _ManifestError(line, f"items of {head.kind} is not a list; write one object per item")
     nodes = next((each for key, each in node.value if key.value == "items"), None)
     inner = _inner_head(head)
     for each, item in zip(nodes.value if nodes else [], items, strict=False):
@@ -276,23 +278,23 @@ def _is_list(kind: object, has_items: bool) -> bool:
 
 
 def _inner_head(head: _Head) -> _Head:
-    """Know what the items of a typed list are: they may come without kind and apiVersion."""
+    """Return the defaults for the items of a typed list, which may lack kind and apiVersion."""
     if head.kind == "List":
         return _Head()
     return _Head(head.api_version, head.kind.removesuffix("List"))
 
 
-def _yaml_fault(fault: yaml.YAMLError, content: bytes) -> _Faulty:
+def _yaml_fault(fault: yaml.YAMLError, content: bytes) -> _ManifestError:
     mark = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
     if mark is not None:
         problem = getattr(fault, "problem", None) or "not understood"
-        return _Faulty(
+        return _ManifestError(
             mark.line + 1, f"not YAML: {problem} (column {mark.column + 1}); correct the file"
         )
     position = getattr(fault, "position", 0)
     line = content.count(b"\n", 0, position) + 1 if isinstance(position, int) else 1
     reason = getattr(fault, "reason", None) or str(fault)
-    return _Faulty(line, f"not YAML: {reason}; write the file in UTF-8")
+    return _ManifestError(line, f"not YAML: {reason}; write the file in UTF-8")
 
 
 # JSON
@@ -308,7 +310,7 @@ class _JsonHead(msgspec.Struct, rename="camel"):
 def _looks_like_json(content: bytes, path: str) -> bool:
     if path.endswith(".json"):
         return True
-    # kubectl's JSON under another name; a YAML flow mapping fails here and is read as YAML.
+    # JSON under another extension; a YAML flow mapping is not valid JSON and is parsed as YAML.
     if content.lstrip()[:1] != b"{":
         return False
     try:
@@ -325,7 +327,7 @@ def _json_items(content: bytes) -> Iterator[_Item]:
 
 
 class _Lines:
-    """Where pieces of a text stand, asked for in the order of the text."""
+    """Finds the lines of substrings, which must be asked for in the order of the text."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -333,7 +335,7 @@ class _Lines:
         self._line = 1
 
     def line_of(self, piece: bytes) -> int:
-        """Tell the line in which a piece begins."""
+        """Return the line in which a substring begins."""
         found = self._content.find(piece, self._at)
         self._line += self._content.count(b"\n", self._at, found)
         self._at = found
@@ -348,14 +350,15 @@ def _json_objects(raw: msgspec.Raw, lines: _Lines, of: _Head | None) -> Iterator
     except msgspec.ValidationError:
         if of is None and text.lstrip()[:1] == b"[":
             return
-        raise _Faulty(
-            line, "this is no Kubernetes object; write fields such as apiVersion, kind and metadata"
+        raise _ManifestError(
+            line,
+            "this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata",
         ) from None
     except msgspec.DecodeError as fault:
         byte = re.search(r"\(byte (\d+)\)", str(fault))
         end = int(byte[1]) if byte else len(text)
         problem = re.sub(r"JSON is malformed: | \(byte \d+\)", "", str(fault))
-        raise _Faulty(
+        raise _ManifestError(
             line + text.count(b"\n", 0, end),
             f"not JSON: {problem[:1].lower()}{problem[1:]}; correct the file",
         ) from None
@@ -370,8 +373,8 @@ def _json_objects(raw: msgspec.Raw, lines: _Lines, of: _Head | None) -> Iterator
     try:
         items = msgspec.json.decode(found.items, type=list[msgspec.Raw] | None) or []
     except msgspec.ValidationError:
-        raise _Faulty(
-            line, f"items of {head.kind} is not a list; write one object an item"
+        raise _ManifestError(
+            line, f"items of {head.kind} is not a list; write one object per item"
         ) from None
     inner = _inner_head(head)
     for item in items:

@@ -1,9 +1,9 @@
-"""The files of manifests under some paths, and whether they have changed.
+"""The manifest files under a list of paths, and a fingerprint of their state.
 
 Path: manifests.py -> here -> manifest_file.py.
-Rule 1: paths in the order given, files within a folder by name, folders below it too; what begins with a dot is passed
-        over, which leaves out `.git` and a ConfigMap's `..data` (its files are links into it).
-Rule 2: change is seen on the files that links lead to: a ConfigMap's update swaps one link and no file.
+Rule 1: paths in the given order, files of a folder by name, recursively; names that begin with a dot are skipped, such
+        as `.git` and the `..data` of a mounted ConfigMap, whose visible files are links into it.
+Rule 2: the fingerprint follows links: the update of a mounted ConfigMap swaps a link and changes no file.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-ENDINGS = (".yaml", ".yml", ".json")
+EXTENSIONS = (".yaml", ".yml", ".json")
 Fingerprint = tuple[tuple[str, int, int, int, int], ...]
 
 
 def missing_paths(paths: Sequence[str]) -> list[str]:
-    """Sentences about paths that are not there."""
+    """Return an error for each path that does not exist."""
     return [
         f'source manifests: there is no file or folder "{path}"; correct the path or create it'
         for path in paths
@@ -25,7 +25,7 @@ def missing_paths(paths: Sequence[str]) -> list[str]:
 
 
 def manifest_paths(paths: Sequence[str]) -> list[str]:
-    """List the files, each once; a file that is named itself may have any ending."""
+    """List the files, each once; a path that is itself a file may have any extension."""
     found: dict[str, None] = {}
     for path in paths:
         if os.path.isdir(path):
@@ -36,7 +36,7 @@ def manifest_paths(paths: Sequence[str]) -> list[str]:
 
 
 def fingerprint(paths: Sequence[str]) -> Fingerprint:
-    """Tell a state of the files from another without reading them."""
+    """Return a value that changes when a file is added, removed or changed; reads no file."""
     seen = []
     for path in manifest_paths(paths):
         try:
@@ -47,26 +47,26 @@ def fingerprint(paths: Sequence[str]) -> Fingerprint:
     return tuple(seen)
 
 
-def concerns(changed: str, paths: Sequence[str]) -> bool:
-    """Whether a change of this path can change the manifests."""
+def is_relevant(changed: str, paths: Sequence[str]) -> bool:
+    """Whether a change at the path `changed` may affect the manifests."""
     changed = os.path.abspath(changed)
-    return any(_concerns(changed, os.path.abspath(path)) for path in paths)
+    return any(_is_relevant(changed, os.path.abspath(path)) for path in paths)
 
 
-def _concerns(changed: str, path: str) -> bool:
+def _is_relevant(changed: str, path: str) -> bool:
     is_folder = os.path.isdir(path)
     steps = os.path.relpath(changed, path if is_folder else os.path.dirname(path)).split(os.sep)
     if changed == path:
         return True
     if steps[0] == "..":
         return False
-    # `..data` and its like are how the kubelet changes a mounted ConfigMap.
+    # The kubelet updates a mounted ConfigMap by swapping `..data`.
     if any(step.startswith("..") for step in steps):
         return True
     if not is_folder or any(step.startswith(".") for step in steps):
         return False
-    # What has no such ending may be a folder that has come or gone.
-    return changed.endswith(ENDINGS) or not os.path.isfile(changed)
+    # A path without such an extension may be a new or a removed folder.
+    return changed.endswith(EXTENSIONS) or not os.path.isfile(changed)
 
 
 def _walk(folder: str, above: frozenset[str]) -> Iterator[str]:
@@ -83,5 +83,5 @@ def _walk(folder: str, above: frozenset[str]) -> Iterator[str]:
             continue
         if os.path.isdir(path):
             yield from _walk(path, above | {real})
-        elif name.endswith(ENDINGS):
+        elif name.endswith(EXTENSIONS):
             yield path

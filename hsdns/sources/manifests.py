@@ -1,11 +1,11 @@
-"""The source `manifests PATH...`: a cluster written down in files.
+"""The source `manifests PATH...`: a cluster described by files.
 
 Path: files -> manifest_file (documents) -> cluster/controllers (objects) -> deliver, the difference only.
-Rule 1: at the start the good files are served and the broken ones reported; later, one broken file holds back the whole
-        reload, and what was served before goes on.
-Rule 2: files are read and compared in a thread, delivered on the loop, in one batch.
-Rule 3: a change is looked for twice: the system's notices for speed, a look every two seconds for what gives
-        none (links that are swapped, network file systems).
+Rule 1: at the start the valid files are served and the others reported; later, one invalid file blocks the whole
+        reload, and the last valid state is still served.
+Rule 2: files are read and compared in a thread; changes are delivered on the loop in one batch.
+Rule 3: changes are found by file notifications and by polling: some changes cause no notification (swapped links,
+        network file systems).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from hsdns.corefile.tree import CorefileError, Token
 from hsdns.sources.manifest_file import read_manifest_file
 from hsdns.sources.manifest_folder import (
     Fingerprint,
-    concerns,
     fingerprint,
+    is_relevant,
     manifest_paths,
     missing_paths,
 )
@@ -49,22 +49,22 @@ _Key = tuple[type[Object], str, str]
 
 
 class _Reading(NamedTuple):
-    """What the files held at one time; each sentence comes with its level."""
+    """The state of the files at one time; each sentence has its log level."""
 
     objects: list[Object]
     sentences: list[tuple[int, str]]
     fingerprint: Fingerprint
-    filled: frozenset[str]  # the files that hold objects
+    nonempty: frozenset[str]  # the files that contain objects
 
     @property
-    def good(self) -> bool:
-        """Whether every file could be read."""
+    def is_valid(self) -> bool:
+        """Whether every file was read without errors."""
         return all(level < logging.ERROR for level, _ in self.sentences)
 
 
 def _nothing_in(paths: Sequence[str]) -> str:
     return (
-        f"source manifests: {' '.join(paths)}: no object of a cluster is in it, so no name of the cluster exists; "
+        f"source manifests: {' '.join(paths)}: it contains no Kubernetes object, so the cluster has no names; "
         "is it the right path, and were the templates of a chart rendered?"
     )
 
@@ -72,27 +72,31 @@ def _nothing_in(paths: Sequence[str]) -> str:
 class Manifests:
     """Files and folders of YAML and JSON, watched.
 
-    `poll_seconds` is the time between looks at the files, `notices` whether the system's notices are used too.
+    `poll_seconds` is the polling interval; `notifications` enables file notifications.
     """
 
     def __init__(
-        self, paths: Sequence[str], *, poll_seconds: float = POLL_SECONDS, notices: bool = True
+        self,
+        paths: Sequence[str],
+        *,
+        poll_seconds: float = POLL_SECONDS,
+        notifications: bool = True,
     ) -> None:
         self.paths = tuple(paths)
         self._poll_seconds = poll_seconds
-        self._notices = notices
+        self._notifications = notifications
         self._versions: dict[_Key, str] = {}
         self._fingerprint: Fingerprint = ()
-        self._filled: frozenset[str] = frozenset()
+        self._nonempty: frozenset[str] = frozenset()
         self._synced = False
 
     def __str__(self) -> str:
-        """The source and its paths."""
+        """Return the name of the source and its paths."""
         return f"manifests {' '.join(self.paths)}"
 
     @classmethod
     def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
-        """Take the paths; raise CorefileError where there is none."""
+        """Check the paths; raise CorefileError if one is empty or there is none."""
         if not args:
             raise CorefileError(
                 name.position,
@@ -107,7 +111,7 @@ class Manifests:
         return cls([os.path.normpath(os.path.join(base_dir, token.text)) for token in args])
 
     def check(self) -> list[str]:
-        """Name the paths that are missing or hold nothing to read; load() says so too."""
+        """Report paths that do not exist and folders without manifests; load() reports them too."""
         return missing_paths(self.paths) + [
             f'source manifests: folder "{path}" holds no .yaml, .yml or .json file; add one or correct the path'
             for path in self.paths
@@ -115,27 +119,27 @@ class Manifests:
         ]
 
     def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver what the good files hold, then Synced; where there are only faults, that waits for a correction."""
+        """Deliver the objects of the valid files, then Synced, which waits for a correction if no file is valid."""
         reading = self._read()
         for level, sentence in reading.sentences:
             report(level, sentence)
         self._fingerprint = reading.fingerprint
-        self._filled = reading.filled
-        self._synced = reading.good or bool(reading.objects)
+        self._nonempty = reading.nonempty
+        self._synced = reading.is_valid or bool(reading.objects)
         deliver([*self._difference(reading.objects), *([Synced()] if self._synced else [])])
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
-        """Deliver the difference whenever files change."""
-        noticed = asyncio.Event()
+        """Deliver the difference whenever files change, until cancelled."""
+        notified = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            if self._notices:
-                tasks.create_task(self._wait_for_notices(noticed, report))
-            is_held_back = False
+            if self._notifications:
+                tasks.create_task(self._wait_for_notifications(notified, report))
+            is_blocked = False
             while True:
                 try:
                     async with asyncio.timeout(self._poll_seconds):
-                        await noticed.wait()
-                    noticed.clear()
+                        await notified.wait()
+                    notified.clear()
                 except TimeoutError:
                     if await asyncio.to_thread(fingerprint, self.paths) == self._fingerprint:
                         continue
@@ -143,17 +147,20 @@ class Manifests:
                 self._fingerprint = reading.fingerprint
                 for level, sentence in reading.sentences:
                     report(level, sentence)
-                if not reading.good:
+                if not reading.is_valid:
                     report(
                         logging.WARNING,
-                        "source manifests: nothing of this change is used until it is corrected",
+                        "source manifests: still serving the last valid state until the errors are corrected",
                     )
-                    is_held_back = True
+                    is_blocked = True
                     continue
-                if is_held_back:
-                    is_held_back = False
-                    report(logging.INFO, "source manifests: corrected; the files are used again")
-                self._filled = reading.filled
+                if is_blocked:
+                    is_blocked = False
+                    report(
+                        logging.INFO,
+                        "source manifests: the errors are corrected; serving the files again",
+                    )
+                self._nonempty = reading.nonempty
                 events = self._difference(reading.objects)
                 if not self._synced:
                     self._synced = True
@@ -162,15 +169,15 @@ class Manifests:
                     deliver(events)
 
     def silence(self, now: float) -> float:
-        """Never unsure: what the files said last holds until they say something else."""
+        """Always 0: the files are the authority, so the state is never outdated."""
         return 0.0
 
     def _read(self) -> _Reading:
-        # Taken first: what changes while the files are read is then seen as a change.
+        # Taken first, so that a change while the files are read is detected afterwards.
         state = fingerprint(self.paths)
         sentences = [(logging.ERROR, sentence) for sentence in missing_paths(self.paths)]
         documents: list[Document] = []
-        filled: set[str] = set()
+        nonempty: set[str] = set()
         for path in manifest_paths(self.paths):
             try:
                 with open(path, "rb") as file:
@@ -183,18 +190,18 @@ class Manifests:
                     )
                 )
                 continue
-            if path in self._filled and not content.strip(_BLANK):
-                # What `kubectl get ... > FILE` does first: the file is cut to nothing, long before it is written.
+            if path in self._nonempty and not content.strip(_BLANK):
+                # `kubectl get ... > FILE` truncates the file long before it writes it.
                 sentences.append(
                     (
                         logging.ERROR,
-                        f"{path}:1: the file is empty now; write its objects, or delete it to drop them",
+                        f"{path}:1: the file is now empty; write its objects, or delete it to remove them",
                     )
                 )
                 continue
             found = read_manifest_file(content, path)
             if found.documents:
-                filled.add(path)
+                nonempty.add(path)
             sentences += [(logging.ERROR, problem) for problem in found.problems]
             if not found.problems:
                 documents += found.documents
@@ -203,10 +210,10 @@ class Manifests:
         )
         if not objects and not sentences:
             sentences.append((logging.WARNING, _nothing_in(self.paths)))
-        return _Reading(objects, sentences, state, frozenset(filled))
+        return _Reading(objects, sentences, state, frozenset(nonempty))
 
     def _difference(self, objects: Sequence[Object]) -> list[Event]:
-        """Compare with what was delivered before, by version, and remember."""
+        """Return the difference to the objects delivered before, by resource version."""
         versions = {_key(each): each.metadata.resource_version for each in objects}
         before, self._versions = self._versions, versions
         events: list[Event] = [
@@ -217,24 +224,24 @@ class Manifests:
         events += [Deleted(_stub(key)) for key in before if key not in versions]
         return events
 
-    async def _wait_for_notices(self, noticed: asyncio.Event, report: Report) -> None:
-        # These imports take 50 ms, which queries should not wait for.
+    async def _wait_for_notifications(self, notified: asyncio.Event, report: Report) -> None:
+        # These imports take 50 ms, which must not delay queries.
         for module in ("watchfiles", "anyio._backends._asyncio"):
             await asyncio.to_thread(import_module, module)
         async with asyncio.TaskGroup() as tasks:
             for folders, recursive in self._watched_folders():
                 if folders:
-                    tasks.create_task(self._pass_on(folders, recursive, noticed, report))
+                    tasks.create_task(self._forward(folders, recursive, notified, report))
 
     def _watched_folders(self) -> Iterator[tuple[list[str], bool]]:
-        """Folders, and whether what is below them counts."""
+        """Yield folders, and whether to watch them recursively."""
         yield sorted({path for path in self.paths if os.path.isdir(path)}), True
-        # A file is watched by its folder: editors put a new file in the place of the old one.
+        # A file is watched through its folder, because editors replace the file.
         parents = {os.path.dirname(path) or "." for path in self.paths if not os.path.isdir(path)}
         yield sorted(path for path in parents if os.path.isdir(path)), False
 
-    async def _pass_on(
-        self, folders: Sequence[str], recursive: bool, noticed: asyncio.Event, report: Report
+    async def _forward(
+        self, folders: Sequence[str], recursive: bool, notified: asyncio.Event, report: Report
     ) -> None:
         from watchfiles import awatch  # noqa: PLC0415  # imported in a thread above
 
@@ -242,16 +249,16 @@ class Manifests:
             async for _ in awatch(
                 *folders,
                 recursive=recursive,
-                watch_filter=lambda _, path: concerns(path, self.paths),
+                watch_filter=lambda _, path: is_relevant(path, self.paths),
                 debounce=400,
                 ignore_permission_denied=True,
             ):
-                noticed.set()
+                notified.set()
         except (OSError, RuntimeError) as fault:
             report(
                 logging.WARNING,
-                f"source manifests: the system gives no notices of changed files ({fault}); "
-                f"they are looked at every {self._poll_seconds:g} seconds",
+                f"source manifests: file notifications are not available ({fault}); "
+                f"polling every {self._poll_seconds:g} seconds",
             )
 
 
@@ -260,7 +267,7 @@ def _key(each: Object) -> _Key:
 
 
 def _stub(key: _Key) -> Object:
-    """Make an object that says which one is gone and no more."""
+    """Make an object with only the identity of a deleted one."""
     kind, namespace, name = key
     metadata = ObjectMeta(name=name, namespace=namespace)
     if kind is Service:

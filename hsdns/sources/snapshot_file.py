@@ -1,9 +1,9 @@
-"""The file that keeps the last known state of a cluster, for the next start without an API server.
+"""Snapshot file: the last known state of a cluster, for a start without an API server.
 
-Path: load() -> Store.restore at the start; Store -> cluster/snapshot.py -> keep(), a piece at a time, at work.
-Rule 1: the file is whole or the one before it: written beside it, brought to disk, renamed; mode 0600.
-Rule 2: a file that cannot be used costs a sentence and never the start; one that cannot be written is tried again.
-Rule 3: what is written was delivered by the source: a store that lives from the file itself is not saved.
+Path: load() -> Store.restore at the start; Store -> cluster/snapshot.py -> save_periodically() afterwards.
+Rule 1: the file is replaced atomically: written to a temporary file, fsynced, renamed; mode 0600.
+Rule 2: an unusable file is a warning and never stops the start; a failed write is retried.
+Rule 3: only a state that the source delivered is saved, never one that was restored from the file.
 Rule 4: text is made on the loop in pieces of PIECE octets, about a millisecond each, and written in a thread.
 """
 
@@ -28,16 +28,16 @@ from hsdns.cluster.store import Store
 from hsdns.metrics import Registry
 
 FIRST_SECONDS: Final = 10.0  # from the first sync to the first save
-PAUSE_SECONDS: Final = 60.0  # between two saves, at least
-LOOK_SECONDS: Final = 1.0  # between looks at a store that is not synced yet
+PAUSE_SECONDS: Final = 60.0  # minimum between two saves
+LOOK_SECONDS: Final = 1.0  # polling interval until the store is synced
 PIECE: Final = 32 * 1024  # octets
-LEFT_OVER_SECONDS: Final = 600.0  # the age of a half-written file that no one is writing any more
+LEFT_OVER_SECONDS: Final = 600.0  # age at which a temporary file is considered abandoned
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class SnapshotFile:
-    """A snapshot at a path; `settings` are words that must be the same when it is loaded as when it was saved."""
+    """A snapshot at a path; it is loaded only if `settings` are the same as when it was saved."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class SnapshotFile:
         self._is_failing = False
 
     def load(self, report: Report) -> tuple[Iterator[Object], float] | None:
-        """The objects, read as they are asked for, and when they were saved; None, and why, where there are none."""
+        """Return the objects, decoded lazily, and the time of saving; report why and return None if there are none."""
         try:
             status = os.stat(self.path)
             if not stat.S_ISREG(status.st_mode):
@@ -62,7 +62,7 @@ class SnapshotFile:
             with open(self.path, "rb") as file:
                 header = snapshot.check(file)
         except FileNotFoundError:
-            report(logging.INFO, f'snapshot "{self.path}": there is none yet')
+            report(logging.INFO, f'snapshot "{self.path}": it does not exist yet')
             return None
         except OSError as fault:
             report(
@@ -96,14 +96,14 @@ class SnapshotFile:
         )
         return self._objects(), header.saved
 
-    async def keep(self, store: Store, report: Report, around: Surroundings) -> None:
-        """Save a while after the first sync, then whenever the store has changed, and once more when cancelled."""
+    async def save_periodically(self, store: Store, report: Report, around: Surroundings) -> None:
+        """Save after the first sync, then whenever the store has changed, and once more when cancelled."""
         try:
             while not store.synced:
                 await self._sleep(LOOK_SECONDS)
             await self._sleep(FIRST_SECONDS)
             while True:
-                await _to_its_end(self._save_if_changed(store, report, around))
+                await _uninterrupted(self._save_if_changed(store, report, around))
                 await self._sleep(PAUSE_SECONDS)
         finally:
             await self._save_if_changed(store, report, around)
@@ -120,13 +120,13 @@ class SnapshotFile:
                 self._is_failing = True
                 report(
                     logging.ERROR,
-                    f'snapshot "{self.path}": it cannot be written: {fault.strerror or fault}; trying again every '
-                    f"{PAUSE_SECONDS:g} seconds, correct its folder or remove the property",
+                    f'snapshot "{self.path}": it cannot be written: {fault.strerror or fault}; retrying every '
+                    f"{PAUSE_SECONDS:g} seconds; correct its folder or remove the property",
                 )
             return
         if self._is_failing:
             self._is_failing = False
-            report(logging.INFO, f'snapshot "{self.path}": it is written again')
+            report(logging.INFO, f'snapshot "{self.path}": it can be written again')
         self._saved_changes = changes
         around.metrics.gauge(
             "hsdns_kubernetes_snapshot_saved_timestamp_seconds",
@@ -150,7 +150,7 @@ class SnapshotFile:
         except BaseException:
             with suppress(OSError):
                 os.unlink(file.name)
-            with suppress(OSError):  # what could not be written cannot be flushed either
+            with suppress(OSError):  # closing flushes, which fails after a failed write
                 file.close()
             raise
 
@@ -160,7 +160,7 @@ class SnapshotFile:
             dir=folder or ".", prefix=f".{name}.", suffix=".tmp", delete=False
         )
         now = os.fstat(file.fileno()).st_mtime
-        # A process that was killed has left its half of a file here.
+        # Remove the temporary files of processes that were killed.
         with os.scandir(folder or ".") as found:
             for each in found:
                 if each.name.startswith(f".{name}.") and each.name.endswith(".tmp"):
@@ -182,15 +182,15 @@ class SnapshotFile:
             os.close(folder)
 
     def _check_mode(self, mode: int, report: Report) -> None:
-        """Warn where others may read the file; refuse it where anyone may write it, and so decide the answers."""
+        """Warn if others may read the file; raise BadSnapshot if others may write it."""
         if mode & stat.S_IWOTH:
             raise snapshot.BadSnapshot(
-                f"anyone may write it (mode {mode & 0o777:04o}), so it cannot be trusted; give it mode 0600"
+                f"every user may write it (mode {mode & 0o777:04o}), so it cannot be trusted; give it mode 0600"
             )
         if mode & 0o077:
             report(
                 logging.WARNING,
-                f'snapshot "{self.path}": others may use it (mode {mode & 0o777:04o}); give it mode 0600',
+                f'snapshot "{self.path}": other users have access to it (mode {mode & 0o777:04o}); give it mode 0600',
             )
 
     def _objects(self) -> Iterator[Object]:
@@ -198,8 +198,8 @@ class SnapshotFile:
             yield from snapshot.objects(file)
 
 
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Do it to its end even when cancelled meanwhile: what a thread is writing cannot be called back."""
+async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
+    """Complete `work` even if cancelled meanwhile, because a write in a thread cannot be cancelled."""
     task = asyncio.create_task(work)
     try:
         await asyncio.shield(task)
@@ -209,7 +209,7 @@ async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
 
 
 def show_serving(metrics: Registry, path: str, store: Store) -> None:
-    """Set the metric that tells whether answers come from the snapshot at `path`; call it when that changes."""
+    """Set the metric that tells whether answers come from the snapshot at `path`; call it after each change."""
     metrics.gauge(
         "hsdns_kubernetes_snapshot_serving",
         "1 while answers come from the snapshot, 0 once the cluster has been read.",

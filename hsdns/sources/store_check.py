@@ -1,7 +1,7 @@
-"""The check that production may switch on: does the store equal what the API server lists?
+"""Consistency check of the store: compares it periodically with what the API server lists.
 
 Path: HSDNS_CHECK_STORE=SECONDS -> plugins/kubernetes.py starts it -> source.objects() -> cluster/consistency.py.
-Rule 1: it only tells; nothing that is served changes by it.
+Rule 1: it only reports; the store is not changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Final
 
 from hsdns.apiserver.transport import Unreachable
-from hsdns.cluster.consistency import Suspicion, inconsistencies_in
+from hsdns.cluster.consistency import ConsistencyCheck, inconsistencies_in
 from hsdns.cluster.source import Report, Surroundings
 from hsdns.cluster.store import Store
 from hsdns.sources.api_server import ApiServer
@@ -22,7 +22,7 @@ VARIABLE: Final = "HSDNS_CHECK_STORE"
 
 
 def check_interval(report: Report, environment: Mapping[str, str] = os.environ) -> float | None:
-    """Seconds between two checks, None where none are wanted."""
+    """Return the seconds between two checks, None if they are off."""
     text = environment.get(VARIABLE, "")
     if not text:
         return None
@@ -33,14 +33,14 @@ def check_interval(report: Report, environment: Mapping[str, str] = os.environ) 
     if not seconds > 0.0:
         report(
             logging.WARNING,
-            f'{VARIABLE} is "{text}", which is no number of seconds; the store is not checked',
+            f'{VARIABLE} is "{text}", which is not a positive number of seconds; the store is not checked',
         )
         return None
     return seconds
 
 
-async def _stepped(steps: Generator[None, None, list[str]]) -> list[str]:
-    """Let queries be answered between the steps: all of them take a second for 10,000 Services."""
+async def _run_steps(steps: Generator[None, None, list[str]]) -> list[str]:
+    """Run the steps, yielding to the loop after each: all of them take a second for 10,000 Services."""
     while True:
         try:
             next(steps)
@@ -58,16 +58,16 @@ async def check_store(
     seconds: float,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Compare every so many seconds, until cancelled."""
-    suspicion, counter = Suspicion(), inconsistencies_in(around.metrics)
+    """Compare every `seconds`, until cancelled."""
+    check, counter = ConsistencyCheck(), inconsistencies_in(around.metrics)
     report(logging.INFO, f"the store is compared with the API server every {seconds:g} s")
     while True:
         await sleep(seconds)
         try:
             objects = await source.objects()
         except Unreachable as fault:
-            report(logging.WARNING, f"the store was not checked: {fault}")
+            report(logging.WARNING, f"cannot check the store: {fault}")
             continue
-        for sentence in await _stepped(suspicion.steps(store, objects)):
+        for sentence in await _run_steps(check.steps(store, objects)):
             counter.inc()
             report(logging.ERROR, f"the store and the API server differ: {sentence}")

@@ -1,6 +1,6 @@
-"""The source `synthetic NAME=VALUE...`: a cluster of any size, for load tests, with changes at a steady rate.
+"""The source `synthetic NAME=VALUE...`: a generated cluster for load tests, with a constant rate of changes.
 
-Path: SyntheticCluster (what) and Pace (when) -> deliver.
+Path: SyntheticCluster (objects) and Pace (timing) -> deliver.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from hsdns.cluster.objects import Synced, Upserted
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.properties import integer, number
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
-from hsdns.sources.synthetic_cluster import MOST_ENDPOINTS, MOST_SERVICES, Shape, SyntheticCluster
+from hsdns.sources.synthetic_cluster import MAX_ENDPOINTS, MAX_SERVICES, Shape, SyntheticCluster
 
-_BATCH = 4096  # objects in one delivery at the start, so that they need not all exist at once
-_TICK_SECONDS = 0.05  # the longest time that a change waits for others
+_BATCH = 4096  # objects per delivery at the start, to limit memory
+_TICK_SECONDS = 0.05  # maximum delay of a change
 
 
 def _share(token: Token) -> float:
@@ -35,7 +35,7 @@ def _rate(token: Token) -> float:
 
 
 SETTINGS: Final[dict[str, Callable[[Token], Any]]] = {
-    "services": integer(0, MOST_SERVICES),
+    "services": integer(0, MAX_SERVICES),
     "endpoints": integer(0, 10_000),
     "headless": _share,
     "dual_stack": _share,
@@ -45,7 +45,7 @@ SETTINGS: Final[dict[str, Callable[[Token], Any]]] = {
 
 
 class Pace:
-    """Tells how many changes are due; what a stall has kept back for more than a second is not made up for."""
+    """Computes how many changes are due; after a stall, at most those of one second."""
 
     def __init__(self, rate: float, now: float) -> None:
         self._rate = rate
@@ -53,7 +53,7 @@ class Pace:
         self._done = 0
 
     def due(self, now: float) -> int:
-        """Count the changes to make now."""
+        """Return the number of changes to make now."""
         count = int((now - self._start) * self._rate) - self._done
         most = max(1, int(self._rate))
         self._done += count
@@ -61,12 +61,12 @@ class Pace:
 
     @property
     def pause(self) -> float:
-        """Seconds to wait before asking again."""
+        """Seconds until the next call of due()."""
         return max(1.0 / self._rate, _TICK_SECONDS)
 
 
 class Synthetic:
-    """A cluster that is made up; `changes` are events a second."""
+    """A generated cluster; `changes` are events per second."""
 
     def __init__(self, shape: Shape, changes: float = 0.0) -> None:
         self.shape = shape
@@ -75,8 +75,8 @@ class Synthetic:
 
     @classmethod
     def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
-        """Read NAME=VALUE words; raise CorefileError at the word that is wrong."""
-        del base_dir  # no path stands in the words
+        """Parse the settings; raise CorefileError."""
+        del base_dir  # no setting is a path
         values: dict[str, Any] = {}
         for token in args:
             word, equals, value = token.text.partition("=")
@@ -89,16 +89,16 @@ class Synthetic:
             if not equals:
                 raise CorefileError(token.position, f'"{word}" has no value; write {word}=VALUE')
             if word in values:
-                raise CorefileError(token.position, f'"{word}" is given twice; remove one')
+                raise CorefileError(token.position, f'"{word}" is given twice; remove one of them')
             file, line, column = token.position
             values[word] = read(Token(value, Position(file, line, column + len(word) + 1)))
         changes: float = values.pop("changes", 0.0)
         shape = Shape(**values)
         total = shape.services * shape.endpoints
-        if total > MOST_ENDPOINTS:
+        if total > MAX_ENDPOINTS:
             raise CorefileError(
                 name.position,
-                f"{total} endpoints are more than the {MOST_ENDPOINTS} that have an address; write less",
+                f"{total} endpoints are more than the {MAX_ENDPOINTS} available addresses; lower services or endpoints",
             )
         if changes and not total:
             raise CorefileError(
@@ -108,11 +108,11 @@ class Synthetic:
         return cls(shape, changes)
 
     def __str__(self) -> str:
-        """The source and its shape."""
+        """Return the name of the source and its settings."""
         return f"synthetic {self.shape}"
 
     def check(self) -> list[str]:
-        """Nothing can be missing."""
+        """Return no problems: nothing can be missing."""
         return []
 
     def load(self, deliver: Deliver, report: Report) -> None:
@@ -123,7 +123,7 @@ class Synthetic:
         deliver([Synced()])
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
-        """Deliver changes at the rate asked for."""
+        """Deliver changes at the configured rate, until cancelled."""
         if not self.changes:
             await asyncio.get_running_loop().create_future()  # cancelled with the task
         loop = asyncio.get_running_loop()
@@ -135,5 +135,5 @@ class Synthetic:
                 deliver(events)
 
     def silence(self, now: float) -> float:
-        """Never unsure: it makes the cluster itself."""
+        """Always 0: the source generates the cluster itself."""
         return 0.0

@@ -1,10 +1,10 @@
-"""A cluster made of numbers: objects and changes that a seed determines.
+"""Generator of a synthetic cluster: objects and changes that depend on a seed alone.
 
-Path: synthetic.py -> here -> deliver.  No clock and no loop: whoever asks for a change gets the next one.
+Path: synthetic.py -> here -> deliver.
 Rule 1: Service N is `svc-N` in namespace `ns-M`, M = N // 100; its endpoint P is `svc-N-P`.  Which Services are
-        headless or dual-stack follows from their shares alone, so a load test knows all names without asking.
-Rule 2: the seed moves addresses and picks changes; the same seed gives the same addresses and the same changes.
-Rule 3: no address is used twice at a time.
+        headless or dual-stack depends on the shares alone, so a load test can derive all names.
+Rule 2: the seed determines addresses and changes.
+Rule 3: no address is used twice at the same time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from hsdns.cluster.objects import (
     ServiceSpec,
 )
 
-SERVICES_A_NAMESPACE = 100
-ENDPOINTS_A_SLICE = 100  # kube-controller-manager's --max-endpoints-per-slice
+SERVICES_PER_NAMESPACE = 100
+ENDPOINTS_PER_SLICE = 100  # kube-controller-manager's --max-endpoints-per-slice
 PORT = 8080
-_SPARES = 65_536  # addresses that rest after use
+_SPARES = 65_536  # unused addresses; a released one is reused after all of them
 _POD_SPACE = 2**24
-MOST_SERVICES = 2**20
-MOST_ENDPOINTS = _POD_SPACE - _SPARES  # of all Services together
+MAX_SERVICES = 2**20
+MAX_ENDPOINTS = _POD_SPACE - _SPARES  # of all Services together
 _POD_V4 = int(IPv4Address("10.0.0.0"))
 _POD_V6 = int(IPv6Address("fd00:10:244::"))
 _SERVICE_V4 = int(IPv4Address("172.16.0.0"))
@@ -44,7 +44,7 @@ _SERVICE_V6 = int(IPv6Address("fd00:10:96::"))
 
 
 class Shape(NamedTuple):
-    """What a synthetic cluster looks like; shares are 0 to 1."""
+    """The parameters of a synthetic cluster; shares are 0 to 1."""
 
     services: int = 1000
     endpoints: int = 10
@@ -53,22 +53,22 @@ class Shape(NamedTuple):
     seed: int = 1
 
     def is_headless(self, service: int) -> bool:
-        """Tell which Services are headless, spread evenly."""
-        return _falls_on(service, self.headless)
+        """Whether a Service is headless; the headless ones are spread evenly."""
+        return _is_selected(service, self.headless)
 
     def is_dual_stack(self, service: int) -> bool:
-        """Tell which Services are dual-stack: the same share of the headless ones and of the others."""
+        """Whether a Service is dual-stack: the same share among the headless ones and the others."""
         headless_before = _whole(service, self.headless)
         nth = headless_before if self.is_headless(service) else service - headless_before
-        return _falls_on(nth, self.dual_stack)
+        return _is_selected(nth, self.dual_stack)
 
     def families(self, service: int) -> list[str]:
-        """The address families of a Service."""
+        """Return the address families of a Service."""
         return ["IPv4", "IPv6"] if self.is_dual_stack(service) else ["IPv4"]
 
 
 class SyntheticCluster:
-    """A cluster of this shape, and its future."""
+    """Generates the objects of a cluster and its changes."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -77,36 +77,35 @@ class SyntheticCluster:
         self._step = self._random.randrange(1, _POD_SPACE, 2)
         self._offset = self._random.randrange(_POD_SPACE)
         self._version = 0
-        self._moved: dict[
-            tuple[int, int], int
-        ] = {}  # (service, endpoint) -> its place in the address space
+        # (service, endpoint) -> index in the address space
+        self._moved: dict[tuple[int, int], int] = {}
         total = shape.services * shape.endpoints
         self._spares = deque(range(total, total + _SPARES))
 
     def objects(self) -> Iterator[Object]:
-        """All objects as they are now, each with a new resource version."""
+        """Yield all current objects, each with a new resource version."""
         shape = self.shape
-        for namespace in range(-(-shape.services // SERVICES_A_NAMESPACE)):
+        for namespace in range(-(-shape.services // SERVICES_PER_NAMESPACE)):
             yield Namespace(
                 ObjectMeta(name=f"ns-{namespace}", resource_version=self._next_version())
             )
         for service in range(shape.services):
             yield self._service(service)
             for family in shape.families(service):
-                for first in range(0, shape.endpoints, ENDPOINTS_A_SLICE):
+                for first in range(0, shape.endpoints, ENDPOINTS_PER_SLICE):
                     yield self._slice(service, family, first)
 
     def change(self) -> EndpointSlice:
-        """Replace one address of one slice, as if a pod had moved; raise ValueError without endpoints."""
+        """Replace one address of a slice, as if a pod had been replaced; raise ValueError without endpoints."""
         shape = self.shape
         if not shape.services or not shape.endpoints:
             raise ValueError("a cluster without endpoints has nothing to change")
         service = self._random.randrange(shape.services)
         endpoint = self._random.randrange(shape.endpoints)
-        self._spares.append(self._place(service, endpoint))
+        self._spares.append(self._index(service, endpoint))
         self._moved[service, endpoint] = self._spares.popleft()
-        # A dual-stack pod's other address stays: one event changes one slice.
-        first = endpoint - endpoint % ENDPOINTS_A_SLICE
+        # The other address of a dual-stack pod is unchanged: one event changes one slice.
+        first = endpoint - endpoint % ENDPOINTS_PER_SLICE
         return self._slice(service, "IPv4", first)
 
     def _service(self, service: int) -> Service:
@@ -139,11 +138,11 @@ class SyntheticCluster:
         )
 
     def _slice(self, service: int, family: str, first: int) -> EndpointSlice:
-        last = min(first + ENDPOINTS_A_SLICE, self.shape.endpoints)
+        last = min(first + ENDPOINTS_PER_SLICE, self.shape.endpoints)
         suffix = "v4" if family == "IPv4" else "v6"
         return EndpointSlice(
             metadata=ObjectMeta(
-                name=f"svc-{service}-{suffix}-{first // ENDPOINTS_A_SLICE}",
+                name=f"svc-{service}-{suffix}-{first // ENDPOINTS_PER_SLICE}",
                 namespace=_namespace(service),
                 resource_version=self._next_version(),
                 labels={SERVICE_NAME_LABEL: f"svc-{service}"},
@@ -156,10 +155,10 @@ class SyntheticCluster:
     def _endpoint(self, service: int, family: str, endpoint: int) -> Endpoint:
         name = f"svc-{service}-{endpoint}"
         if family == "IPv4":
-            address = str(IPv4Address(_POD_V4 + self._scattered(self._place(service, endpoint))))
+            address = str(IPv4Address(_POD_V4 + self._scattered(self._index(service, endpoint))))
         else:
-            place = self._first_place(service, endpoint)
-            address = str(IPv6Address(_POD_V6 + 1 + self._scattered(place)))
+            index = self._initial_index(service, endpoint)
+            address = str(IPv6Address(_POD_V6 + 1 + self._scattered(index)))
         return Endpoint(
             addresses=[address],
             conditions=_READY,
@@ -167,14 +166,14 @@ class SyntheticCluster:
             target_ref=ObjectReference(kind="Pod", name=name, namespace=_namespace(service)),
         )
 
-    def _first_place(self, service: int, endpoint: int) -> int:
+    def _initial_index(self, service: int, endpoint: int) -> int:
         return service * self.shape.endpoints + endpoint
 
-    def _place(self, service: int, endpoint: int) -> int:
-        return self._moved.get((service, endpoint), self._first_place(service, endpoint))
+    def _index(self, service: int, endpoint: int) -> int:
+        return self._moved.get((service, endpoint), self._initial_index(service, endpoint))
 
-    def _scattered(self, place: int) -> int:
-        return (self._offset + place * self._step) % _POD_SPACE
+    def _scattered(self, index: int) -> int:
+        return (self._offset + index * self._step) % _POD_SPACE
 
     def _next_version(self) -> str:
         self._version += 1
@@ -185,13 +184,13 @@ _READY = EndpointConditions(ready=True, serving=True, terminating=False)
 
 
 def _namespace(service: int) -> str:
-    return f"ns-{service // SERVICES_A_NAMESPACE}"
+    return f"ns-{service // SERVICES_PER_NAMESPACE}"
 
 
 def _whole(count: int, share: float) -> int:
-    # Rounded first: 0.1 + 0.2 is a little more than 0.3 and must not count as one more.
+    # Rounded first: 0.1 + 0.2 is slightly more than 0.3 and must not be rounded up.
     return int(round(count * share, 6))
 
 
-def _falls_on(index: int, share: float) -> bool:
+def _is_selected(index: int, share: float) -> bool:
     return _whole(index + 1, share) > _whole(index, share)

@@ -1,5 +1,5 @@
-"""Other DNS servers, asked: where they are, how they are reached, and whether they are well.
+"""DNS client for upstream servers: addresses, connections, health checks and queries.
 
-Path: plugins/forward.py picks an upstream and asks it; plugins/loop.py asks this very server.  The only owner of client
-sockets.
+Path: plugins/forward.py chooses an upstream and queries it; plugins/loop.py queries this server itself.  No other
+package opens client sockets for DNS.
 """

@@ -1,9 +1,9 @@
-"""One socket to an upstream, and one query on it at a time.
+"""Connections to an upstream over UDP, TCP or TLS, with one query at a time.
 
-Path: upstream/exchange.py asks, upstream/pool.py keeps connections between two queries.
-Rule 1: a datagram or message with another ID than that of the query waited for is passed over: it is late, or forged.
-        The sockets are connected, so the kernel drops what comes from elsewhere.
-Rule 2: whoever asks brings the timeout; a connection whose query failed is closed, never used again.
+Path: upstream/exchange.py sends queries; upstream/pool.py keeps idle connections.
+Rule 1: a message with another ID than the pending query is ignored: it is late or spoofed.  UDP sockets are connected,
+        so the kernel drops datagrams from other addresses.
+Rule 2: the caller sets the timeout, and closes a connection whose query failed.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ HTTPS: Final = "https"  # https.py
 
 
 class Connection:
-    """What UDP and streams have in common: waiting for the message with the right ID."""
+    """A connection that waits for the message with the ID of its query; base of UDP and streams."""
 
     def __init__(self) -> None:
         self.is_open = True
-        self.opened = 0.0  # monotonic seconds; whoever keeps connections sets it
+        self.opened = 0.0  # monotonic seconds, set by the caller
         self._transport: asyncio.BaseTransport | None = None
         self._id = b""
         self._answer: asyncio.Future[bytes] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport from the event loop."""
+        """Store the transport (asyncio.BaseProtocol)."""
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits."""
+        """Fail the pending query."""
         self.is_open = False
         self._fail(exc or ConnectionClosed("closed the connection"))
 
@@ -84,11 +84,11 @@ class UdpConnection(Connection, asyncio.DatagramProtocol):
     """A connected UDP socket."""
 
     def datagram_received(self, data: bytes, addr: object) -> None:
-        """Look at a datagram from the upstream."""
+        """Process a datagram from the upstream."""
         self._receive(data)
 
     def error_received(self, exc: Exception) -> None:
-        """Hear that nobody listens there (ICMP port unreachable)."""
+        """Fail the pending query (ICMP port unreachable)."""
         self._fail(exc)
 
     def _send(self, message: bytes) -> None:
@@ -96,19 +96,19 @@ class UdpConnection(Connection, asyncio.DatagramProtocol):
 
 
 class StreamConnection(Connection, asyncio.Protocol):
-    """A TCP connection, with TLS or without."""
+    """A TCP connection, with or without TLS."""
 
     def __init__(self) -> None:
         super().__init__()
         self._frames = FrameBuffer()
 
     def data_received(self, data: bytes) -> None:
-        """Look at the messages that are complete."""
+        """Process the complete messages."""
         for message in self._frames.feed(data):
             self._receive(message)
 
     def eof_received(self) -> bool:
-        """Close when the upstream does: half a connection is of no use."""
+        """Close when the upstream closes its side."""
         return False
 
     def _send(self, message: bytes) -> None:
@@ -118,7 +118,7 @@ class StreamConnection(Connection, asyncio.Protocol):
 async def connect(
     protocol: str, target: Target, tls: ssl.SSLContext | None, source: str | None = None
 ) -> Connection:
-    """Open a socket to an upstream; raise OSError.  `tls` is needed for tcp-tls; `source` is the address asked from."""
+    """Connect to an upstream; raise OSError.  tcp-tls needs `tls`; `source` is the local address, or None."""
     loop = asyncio.get_running_loop()
     local = local_address(target, source)
     if protocol == UDP and local is not None:
@@ -148,7 +148,7 @@ async def connect(
 
 
 def local_address(target: Target, source: str | None) -> tuple[str, int] | None:
-    """The local end for an upstream; raise OSError where `source` is of the other family."""
+    """Return the local address for an upstream; raise OSError if `source` is of the other family."""
     if source is None:
         return None
     if (":" in source) != (":" in target.address):
@@ -157,12 +157,12 @@ def local_address(target: Target, source: str | None) -> tuple[str, int] | None:
 
 
 def server_hostname(target: Target) -> str:
-    """Whom an upstream's certificate must name."""
+    """Return the name that an upstream's certificate must contain."""
     return target.server_name or target.address.partition("%")[0]
 
 
 def _datagram_socket(target: Target, local: tuple[str, int]) -> socket.socket:
-    """Make a bound and connected socket; uvloop leaves one open where it cannot bind it itself."""
+    """Make a bound and connected socket here, because uvloop leaks it if bind fails."""
     family = socket.AF_INET6 if ":" in target.address else socket.AF_INET
     made = socket.socket(family, socket.SOCK_DGRAM)
     try:

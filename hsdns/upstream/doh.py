@@ -1,10 +1,10 @@
-"""DNS over HTTPS as a client speaks it, without IO: bytes in, bytes out, replies by stream.
+"""Client side of DNS over HTTPS on HTTP/2, sans I/O.
 
-Path: https.py moves the bytes; the library h2 knows HTTP/2.
+Path: https.py does the I/O; h2 implements HTTP/2.
 Source: RFC 8484 (section 4.1: the ID is 0, so that replies to GET can be cached); RFC 9113; CoreDNS 1.14.7
-plugin/pkg/doh doh.go, which asks for the path /dns-query always.
-Rule 1: one query is one stream; it ends once, as the bytes of a message or as an error.
-Rule 2: what a server may make us hold is bounded: MAX_REPLY octets for a stream, no pushed streams.
+plugin/pkg/doh doh.go, which always requests the path /dns-query.
+Rule 1: each query is a stream, which ends once, with a message or an error.
+Rule 2: memory for a server's data is bounded: MAX_REPLY octets per stream, no pushed streams.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ import h2.events
 import h2.exceptions
 import h2.settings
 
-from hsdns.upstream.faults import ConnectionClosed, Misbehaviour
+from hsdns.upstream.faults import ConnectionClosed, ProtocolViolation
 
 MEDIA_TYPE: Final = "application/dns-message"
 PATH: Final = "/dns-query"
 METHODS: Final = ("GET", "POST")
 MAX_REPLY: Final = 65535
 
-_FRAME_HEAD: Final = (
-    9  # octets (RFC 9113 section 4.1); a server's first frame is SETTINGS (section 3.4)
-)
+# Octets (RFC 9113 section 4.1); a server's first frame is SETTINGS (section 3.4).
+_FRAME_HEADER_LEN: Final = 9
 _TYPE_AT: Final = 3
 _SETTINGS: Final = 4
 
@@ -38,13 +37,12 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class DohSession:
-    """One HTTP/2 connection's client side."""
+    """The client side of an HTTP/2 connection."""
 
     def __init__(self, authority: str, method: str = "POST") -> None:
         self.is_open = True
-        self.has_settings = (
-            False  # the server's: before they come nobody knows how many streams it takes
-        )
+        # The server's settings, without which the number of concurrent streams is unknown.
+        self.has_settings = False
         self._head = b""
         self._authority = authority
         self._method = method
@@ -58,24 +56,24 @@ class DohSession:
             },
         )
         self._http.initiate_connection()
-        self._replies: dict[int, bytearray] = {}  # of the streams that wait for their end
+        self._replies: dict[int, bytearray] = {}  # incomplete replies by stream
         self._unsent: dict[int, bytes] = {}
 
-    def outgoing(self) -> bytes:
-        """The bytes to send, once."""
+    def data_to_send(self) -> bytes:
+        """Return the bytes to send and clear them."""
         return self._http.data_to_send()
 
     @property
     def has_room(self) -> bool:
-        """Whether the server takes another query now."""
+        """Whether the server accepts another query now."""
         return self.is_open and (
             self._http.open_outbound_streams < self._http.remote_settings.max_concurrent_streams
         )
 
     def ask(self, message: bytes) -> int:
-        """Ask; return the number of the stream, on which the reply comes.  Raise ConnectionClosed."""
+        """Send a query; return the stream on which the reply will arrive; raise ConnectionClosed."""
         if not self.has_room:
-            raise ConnectionClosed("takes no more queries on this connection")
+            raise ConnectionClosed("accepts no more queries on this connection")
         message = b"\0\0" + message[2:]
         path, body = PATH, message
         if self._method == "GET":
@@ -93,70 +91,73 @@ class DohSession:
         try:
             stream = self._http.get_next_available_stream_id()
             self._http.send_headers(stream, headers, end_stream=not body)
-        except (
-            h2.exceptions.ProtocolError
-        ) as error:  # no numbers left, or the connection is being closed
+        except h2.exceptions.ProtocolError as error:
+            # The stream IDs are exhausted, or the connection is closing.
             self.is_open = False
-            raise ConnectionClosed(f"takes no more queries on this connection: {error}") from None
+            raise ConnectionClosed(f"accepts no more queries on this connection: {error}") from None
         self._replies[stream] = bytearray()
         if body:
             self._unsent[stream] = body
             self._send_bodies()
         return stream
 
-    def give_up(self, stream: int) -> None:
-        """Want the reply of a stream no more."""
+    def cancel(self, stream: int) -> None:
+        """Reset a stream whose reply is no longer needed."""
         if self._replies.pop(stream, None) is not None:
             self._reset(stream)
 
-    def receive(self, data: bytes) -> dict[int, bytes | OSError]:
-        """Take bytes from the server; return how streams ended.  Raise ConnectionClosed where they are no HTTP/2."""
+    def receive_data(self, data: bytes) -> dict[int, bytes | OSError]:
+        """Process bytes from the server; return the ended streams; raise ConnectionClosed if it is not HTTP/2."""
         ended: dict[int, bytes | OSError] = {}
-        if len(self._head) < _FRAME_HEAD:
-            self._head += data[:_FRAME_HEAD]
-            # Said here, since h2 would wait for the 4 MB that "HTT" at the place of a length stands for.
+        if len(self._head) < _FRAME_HEADER_LEN:
+            self._head += data[:_FRAME_HEADER_LEN]
+            # Checked here, because h2 would take "HTT" as a frame length and wait for 4 MB.
             if self._head[_TYPE_AT:] and self._head[_TYPE_AT] != _SETTINGS:
                 self.is_open = False
                 raise ConnectionClosed("does not speak HTTP/2")
         try:
             for event in self._http.receive_data(data):
-                self._take(event, ended)
+                self._handle(event, ended)
         except h2.exceptions.ProtocolError as error:
             self.is_open = False
-            raise ConnectionClosed(f"does not keep to HTTP/2: {error}") from None
+            raise ConnectionClosed(f"violates the HTTP/2 protocol: {error}") from None
         self._send_bodies()
         return ended
 
     def close(self) -> None:
-        """Say goodbye."""
+        """Close the connection with GOAWAY."""
         if self.is_open:
             self.is_open = False
             self._http.close_connection()
 
-    def _take(self, event: h2.events.Event, ended: dict[int, bytes | OSError]) -> None:
+    def _handle(self, event: h2.events.Event, ended: dict[int, bytes | OSError]) -> None:
         if isinstance(event, h2.events.RemoteSettingsChanged):
             self.has_settings = True
         elif isinstance(event, h2.events.ConnectionTerminated):
-            # h2 reads nothing after a GOAWAY, not even the replies to what the server has read before it.
+            # h2 processes nothing after a GOAWAY, not even replies to earlier streams.
             self.is_open = False
             for waiting in list(self._replies):
                 self._end(waiting, ConnectionClosed("closes the connection"), ended)
         stream: int = getattr(event, "stream_id", None) or 0
         if isinstance(event, h2.events.DataReceived):
-            # Also for streams nobody waits for, or the connection's window would fill with them.
+            # Also for cancelled streams, because they use the connection's flow control window too.
             self._http.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         if stream not in self._replies:
             return
         if isinstance(event, h2.events.ResponseReceived):
             fault = _fault(event.headers or ())
             if fault is not None:
-                self._end(stream, Misbehaviour(fault), ended)
+                self._end(stream, ProtocolViolation(fault), ended)
                 self._reset(stream)
         elif isinstance(event, h2.events.DataReceived):
             reply = self._replies[stream]
             reply += event.data or b""
             if len(reply) > MAX_REPLY:
-                self._end(stream, Misbehaviour(f"answers more than {MAX_REPLY} octets"), ended)
+                self._end(
+                    stream,
+                    ProtocolViolation(f"sent a reply of more than {MAX_REPLY} octets"),
+                    ended,
+                )
                 self._reset(stream)
         elif isinstance(event, h2.events.StreamEnded):
             self._end(stream, bytes(self._replies[stream]), ended)
@@ -170,11 +171,11 @@ class DohSession:
 
     def _reset(self, stream: int) -> None:
         self._unsent.pop(stream, None)
-        with suppress(h2.exceptions.ProtocolError):  # the server may have ended it meanwhile
+        with suppress(h2.exceptions.ProtocolError):  # the server may already have ended it
             self._http.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
 
     def _send_bodies(self) -> None:
-        """Send of the bodies that wait what the server's windows allow."""
+        """Send as much of the waiting bodies as flow control allows."""
         for stream, body in list(self._unsent.items()):
             try:
                 while body:
@@ -188,7 +189,7 @@ class DohSession:
                     self._http.send_data(stream, body[:size], end_stream=size == len(body))
                     body = body[size:]
             except h2.exceptions.ProtocolError:
-                body = b""  # the stream is over: how it ended comes, or came, as an event
+                body = b""  # the stream has ended; an event reports how
             if body:
                 self._unsent[stream] = body
             else:
@@ -196,22 +197,23 @@ class DohSession:
 
 
 def _fault(headers: Headers) -> str | None:
-    """What is wrong with the head of an answer; None where it announces a DNS message."""
+    """Return the error in the response headers; None if they announce a DNS message."""
     found = dict(headers)
     status = found.get(b":status", b"").decode("ascii", "replace")
     if status != "200":
         return f"answers with HTTP status {status}"
     media_type = found.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media_type != MEDIA_TYPE.encode():
-        return f'answers with "{media_type.decode("ascii", "replace")[:80]}" in place of "{MEDIA_TYPE}"'
+        return (
+            f'answers with "{media_type.decode("ascii", "replace")[:80]}" instead of "{MEDIA_TYPE}"'
+        )
     return None
 
 
 def _reset_error(event: h2.events.StreamReset) -> OSError:
-    if (
-        event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM
-    ):  # not looked at (RFC 9113 section 8.7)
+    if event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM:
+        # Not processed (RFC 9113 section 8.7), so it may be sent again.
         return ConnectionClosed("refuses the query on this connection")
     code = event.error_code
     name = code.name if isinstance(code, h2.errors.ErrorCodes) else code
-    return Misbehaviour(f"drops the query ({name})")
+    return ProtocolViolation(f"reset the stream of the query ({name})")

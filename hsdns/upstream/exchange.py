@@ -1,13 +1,13 @@
-"""Ask one upstream one question.
+"""Exchange of a query and its reply with one upstream.
 
-Path: plugins/forward.py calls Upstream.ask() for each attempt; connection.py waits, wire/decode_reply.py reads.
+Path: plugins/forward.py calls Upstream.ask() for each attempt; connection.py sends, wire/decode_reply.py decodes.
 Source: CoreDNS 1.14.7 plugin/pkg/proxy connect.go.
-Rule 1: every query gets an ID nobody can guess (RFC 5452 section 9.2), on a socket with a port that the kernel chose.
-Rule 2: a kept TCP connection that the upstream has closed meanwhile is no failure: the next one is taken.
-Rule 3: a UDP reply that does not fit what the client takes, or ends too early, becomes an empty one with TC set, so
-        that the client asks again over TCP.  A client that asked over TCP takes all that fits a message.
-Rule 4: an error says which upstream did what, and after the first how often in a row and for how long.  Where Go has
-        words for it they stand at the end, since patterns of `errors` and of log searches are written for them.
+Rule 1: every query has an unpredictable ID (RFC 5452 section 9.2) and a source port chosen by the kernel.
+Rule 2: if the upstream has closed an idle TCP connection, the query is sent over the next one.
+Rule 3: a UDP reply that is cut, or larger than the client's limit, becomes an empty one with TC set, so that the client
+        retries over TCP.  Over TCP the only limit is that of a message.
+Rule 4: an error names the upstream and what it did, and after the first one also the number and time of the previous
+        ones.  It ends with Go's words, if Go has any, because patterns of `errors` and log searches expect them.
 """
 
 from __future__ import annotations
@@ -31,22 +31,21 @@ from hsdns.wire.iana import RRType, rcode_to_text
 from hsdns.wire.message import RD, Query, Reply
 
 if TYPE_CHECKING:
-    from hsdns.upstream.https import HttpsConnection, HttpsLine
+    from hsdns.upstream.https import HttpsConnection, HttpsPool
 
 READ_TIMEOUT: Final = 2.0  # seconds; plugin/forward defaultReadTimeout
 EXPIRE: Final = 10.0  # seconds; plugin/forward defaultExpire
-OPEN_TIMEOUT: Final = (
-    5.0  # seconds, for a connection that many queries wait for, each with a time of its own
-)
+# Seconds to connect over HTTPS, for all queries that wait for the connection.
+OPEN_TIMEOUT: Final = 5.0
 PROXY_NAME: Final = "forward"
 
 
 class UpstreamError(Exception):
-    """A sentence about an upstream that did not answer; it begins with its address."""
+    """An upstream did not reply or not correctly; the message begins with its address."""
 
 
-class Manner(NamedTuple):
-    """How the upstreams of a `forward` are asked; times in seconds, 0 for `max_age` and `max_idle` being no limit."""
+class UpstreamSettings(NamedTuple):
+    """How upstreams are queried; times in seconds; 0 in `max_age` and `max_idle` means no limit."""
 
     expire: float = EXPIRE
     max_age: float = 0.0
@@ -59,9 +58,9 @@ class Manner(NamedTuple):
 
 
 class Upstream:
-    """One upstream with its connections, its health and its numbers.
+    """An upstream with its connections, health and metrics.
 
-    `loops` says that what is sent there comes back to this server: it is not to be asked.
+    `loops` means that queries sent there come back to this server, so it must not be used.
     """
 
     def __init__(
@@ -70,20 +69,22 @@ class Upstream:
         *,
         clock: Callable[[], float],
         metrics: Registry,
-        manner: Manner = Manner(),  # noqa: B008 - immutable
+        settings: UpstreamSettings = UpstreamSettings(),  # noqa: B008 - immutable
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.target = target
-        self.manner = manner
+        self.settings = settings
         self.loops = False
-        self.pool = Pool(manner.expire, clock, max_age=manner.max_age, max_idle=manner.max_idle)
-        self.https: HttpsLine | None = None
-        self.health = Health(manner.check.interval, self._probe)
+        self.pool = Pool(
+            settings.expire, clock, max_age=settings.max_age, max_idle=settings.max_idle
+        )
+        self.https: HttpsPool | None = None
+        self.health = Health(settings.check.interval, self._probe)
         self._name = str(target)
         self._clock = clock
         self._tls = tls
-        self._failed_in_a_row = 0
-        self._failed_first = 0.0
+        self._consecutive_failures = 0
+        self._first_failure = 0.0
         self._durations = metrics.histogram(
             "coredns_proxy_request_duration_seconds",
             "Histogram of the time each request took.",
@@ -106,11 +107,11 @@ class Upstream:
             ("proxy_name", "to", "proto"),
         )
         if target.transport == "https":
-            # 18 ms that only these upstreams need
-            from hsdns.upstream.https import HttpsLine  # noqa: PLC0415 - as said
+            # Imported only for these upstreams: 18 ms.
+            from hsdns.upstream.https import HttpsPool  # noqa: PLC0415 - as said
 
-            self.https = HttpsLine(
-                self._open_https, clock, expire=manner.expire, max_age=manner.max_age
+            self.https = HttpsPool(
+                self._open_https, clock, expire=settings.expire, max_age=settings.max_age
             )
 
     def __str__(self) -> str:
@@ -119,15 +120,15 @@ class Upstream:
     async def ask(
         self, query: Query, protocol: str, budget: float, limit: int | None = None
     ) -> Reply:
-        """Ask over "udp" or "tcp", within `budget` seconds; raise UpstreamError, or WrongQuestion for a wrong reply.
+        """Query over "udp" or "tcp", within `budget` seconds; raise UpstreamError, or WrongQuestion.
 
-        `limit` is how many octets of reply the client takes, where the query does not say it.
+        `limit` is the client's maximum of octets, by default that of the query.
         """
         proto = self._proto(protocol)
         limit = udp_limit(query) if limit is None else limit
         message = encode_query(query, secrets.randbits(16))
         started = self._clock()
-        seconds = min(self.manner.read_timeout, budget)
+        seconds = min(self.settings.read_timeout, budget)
         try:
             async with asyncio.timeout(seconds):
                 reply = await self._exchange(proto, message, query, limit)
@@ -138,18 +139,18 @@ class Upstream:
                 f"did not reply over {proto} within {seconds:g}s", "i/o timeout"
             ) from None
         except BadReply as error:
-            raise self._failure(f"sent what cannot be read over {proto}: {error}") from None
+            raise self._failure(f"sent a malformed reply over {proto}: {error}") from None
         except OSError as error:
             words = "connection refused" if isinstance(error, ConnectionRefusedError) else ""
             raise self._failure(f"{describe(error)} ({proto})", words) from None
-        self._failed_in_a_row = 0
+        self._consecutive_failures = 0
         rcode = rcode_to_text(reply.rcode)
-        rcode = rcode.removeprefix("RCODE")  # unknown ones are plain numbers in CoreDNS
+        rcode = rcode.removeprefix("RCODE")  # CoreDNS writes unknown ones as plain numbers
         self._durations.observe(self._clock() - started, (PROXY_NAME, self._name, rcode))
         return reply
 
     def close(self) -> None:
-        """Close all idle connections; those in use are closed when their reply came."""
+        """Close all idle connections; those in use are closed after their reply."""
         self.pool.close()
         if self.https is not None:
             self.https.close()
@@ -158,19 +159,19 @@ class Upstream:
         return {"tls": TLS, "https": HTTPS}.get(self.target.transport, protocol)
 
     def _failure(self, what: str, words: str = "") -> UpstreamError:
-        """Count a failure and put it into a sentence."""
+        """Count a failure and return its error."""
         now = self._clock()
-        if not self._failed_in_a_row:
-            self._failed_first = now
-        self._failed_in_a_row += 1
+        if not self._consecutive_failures:
+            self._first_failure = now
+        self._consecutive_failures += 1
         sentence = f"{self} {what}"
-        if self._failed_in_a_row > 1:
-            ago = duration_to_text(round(now - self._failed_first))
-            sentence += f", {self._failed_in_a_row} failures in a row, the first {ago} ago"
+        if self._consecutive_failures > 1:
+            ago = duration_to_text(round(now - self._first_failure))
+            sentence += f", {self._consecutive_failures} failures in a row, the first {ago} ago"
         return UpstreamError(f"{sentence}: {words}" if words else sentence)
 
     async def _exchange(self, proto: str, message: bytes, query: Query, limit: int) -> Reply:
-        """Send a query, wait for its reply and read it; a connection whose query failed is closed."""
+        """Send a query and decode its reply; close the connection after an error."""
         labels = (PROXY_NAME, self._name, proto)
 
         def count(was_open: bool) -> None:
@@ -183,7 +184,7 @@ class Upstream:
             reused = connection is not None
             count(reused)
             if connection is None:
-                connection = await connect(proto, self.target, self._tls, self.manner.source)
+                connection = await connect(proto, self.target, self._tls, self.settings.source)
                 connection.opened = self._clock()
             try:
                 reply = self._read(await connection.ask(message), query, proto, limit)
@@ -205,17 +206,17 @@ class Upstream:
         try:
             return decode_reply(wire, query)
         except BadReply as error:
-            if proto == UDP and error.cut:
+            if proto == UDP and error.is_truncated:
                 return decode_header(wire)
             raise
 
     def _open_https(self) -> asyncio.Future[HttpsConnection]:
-        """Open a connection in a task of its own: all queries that wait for it share it."""
+        """Open a connection in its own task, which all waiting queries share."""
 
         async def opened() -> HttpsConnection:
             try:
                 async with asyncio.timeout(OPEN_TIMEOUT):
-                    return await self._connect_https(self.manner.doh_method)
+                    return await self._connect_https(self.settings.doh_method)
             except TimeoutError:
                 raise OSError(0, f"no connection within {OPEN_TIMEOUT:g}s") from None
 
@@ -224,12 +225,12 @@ class Upstream:
     async def _connect_https(self, method: str) -> HttpsConnection:
         from hsdns.upstream.https import connect_https  # noqa: PLC0415 - as in __init__
 
-        return await connect_https(self.target, self._tls, method, self.manner.source)
+        return await connect_https(self.target, self._tls, method, self.settings.source)
 
     async def _probe(self) -> bool:
-        """Ask on a fresh socket whether anybody is there; any reply says so."""
-        check = self.manner.check
-        proto = self._proto(TCP if self.manner.force_tcp else UDP)
+        """Query over a new connection; return whether there was any reply."""
+        check = self.settings.check
+        proto = self._proto(TCP if self.settings.force_tcp else UDP)
         flags = RD if check.recursion_desired else 0
         query = Query.ask(check.domain, RRType.NS, flags=flags)
         message = encode_query(query, secrets.randbits(16))
@@ -239,7 +240,7 @@ class Upstream:
                 if proto == HTTPS:
                     connection = await self._connect_https("POST")
                 else:
-                    connection = await connect(proto, self.target, self._tls, self.manner.source)
+                    connection = await connect(proto, self.target, self._tls, self.settings.source)
                 await connection.ask(message)
         except (OSError, TimeoutError):
             self._probe_failures.inc((PROXY_NAME, self._name))

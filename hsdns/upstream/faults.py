@@ -1,6 +1,6 @@
-"""What goes wrong with an upstream, and how it is put into words.
+"""Errors of upstreams and their messages.
 
-Path: connection.py, doh.py and https.py raise; exchange.py makes sentences of it.
+Path: connection.py, doh.py and https.py raise them; exchange.py makes the messages.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import ssl
 
 
 class ConnectionClosed(ConnectionError):
-    """The upstream closed the connection, or takes nothing more on it; the message says so."""
+    """The upstream closed the connection, or accepts no more queries on it; the message says which."""
 
 
-class Misbehaviour(OSError):
-    """What an upstream did in place of answering; the end of a sentence that begins with its address."""
+class ProtocolViolation(OSError):
+    """The upstream did not follow the protocol; the message continues a sentence that begins with its address."""
 
 
 def describe(error: BaseException) -> str:
-    """What went wrong with a socket, as the end of a sentence that begins with the upstream's address."""
+    """Return the end of an error message that begins with the upstream's address."""
     if isinstance(error, ConnectionRefusedError):
         return "refuses connections; does a DNS server listen there?"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"shows a certificate that does not hold: {error.verify_message}"
+        return f"presents an invalid certificate: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return f"does not agree on TLS: {error.strerror or error}"
+        return f"failed the TLS handshake: {error.strerror or error}"
     if isinstance(error, socket.gaierror):
         return f"cannot be reached: {error.strerror}"
-    if isinstance(error, (ConnectionClosed, Misbehaviour)):
+    if isinstance(error, (ConnectionClosed, ProtocolViolation)):
         return str(error)
     if isinstance(error, OSError):
         return f"cannot be reached: {error.strerror or error}"

@@ -1,9 +1,9 @@
-"""Whether an upstream is well: asked only after a query failed, and then until it answers.
+"""Health of an upstream: after a failed query it is probed until it replies.
 
-Path: plugins/forward.py reports failed queries here and passes over upstreams that are down.
+Path: plugins/forward.py reports failed queries; upstreams that are down are skipped.
 Source: CoreDNS 1.14.7 plugin/pkg/proxy health.go, plugin/pkg/up up.go.
-Rule 1: only probes count: a failed query starts them, a failed probe is one more failure, and the first probe that gets
-        any reply at all sets the count back and ends them.
+Rule 1: only probes count: a failed query starts them, each failed probe increments the count, and the first reply of
+        any kind resets it and ends them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROBE_TIMEOUT: Final = 1.0  # plugin/pkg/proxy health.go defaultTimeout
 
 
 class HealthCheck(NamedTuple):
-    """What is asked, and how many seconds apart."""
+    """The query to probe with, and the seconds between probes."""
 
     interval: float = 0.5
     recursion_desired: bool = True
@@ -35,15 +35,15 @@ class Health:
         self._is_probing = False
 
     def is_down(self, max_fails: int) -> bool:
-        """Tell whether more probes failed in a row than are allowed; 0 allows any number."""
+        """Whether more than `max_fails` consecutive probes failed; 0 means never down."""
         return max_fails > 0 and self.failures > max_fails
 
     @property
     def is_probing(self) -> bool:
-        """Whether probes go on; a second run beside them would count failures twice."""
+        """Whether probes are running; a second run would count failures twice."""
         return self._is_probing
 
-    async def probe_until_well(self) -> None:
+    async def probe_until_healthy(self) -> None:
         """Probe until a reply comes."""
         self._is_probing = True
         try:

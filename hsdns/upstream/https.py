@@ -1,9 +1,9 @@
-"""The socket below DNS over HTTPS: one HTTP/2 connection to an upstream, shared by all queries.
+"""HTTP/2 connection to a DNS over HTTPS upstream, shared by all queries.
 
-Path: upstream/exchange.py asks; doh.py says which bytes to send.
-Rule 1: the connection is opened by the first query; those that come meanwhile wait for the same one.
-Rule 2: a connection that is closed under a query, or takes no more of them, is no failure: one more is opened.
-Rule 3: what is idle for longer than `expire`, or was opened longer than `max_age` ago, is closed.
+Path: upstream/exchange.py sends queries; doh.py implements the protocol.
+Rule 1: the first query opens the connection; others wait for it meanwhile.
+Rule 2: if the connection closes during a query, or accepts no more, the query is sent over a new one.
+Rule 3: a connection that is idle for longer than `expire`, or older than `max_age`, is closed.
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ from typing import Final, cast
 
 from hsdns.upstream.connection import local_address, server_hostname
 from hsdns.upstream.doh import DohSession
-from hsdns.upstream.faults import ConnectionClosed, Misbehaviour
+from hsdns.upstream.faults import ConnectionClosed, ProtocolViolation
 from hsdns.upstream.target import Target
 
-MAX_CLOSED: Final = 3  # connections that one query may see closing
+MAX_CLOSED: Final = 3  # connections that may close during one query
 
 
 class HttpsConnection(asyncio.Protocol):
-    """An HTTP/2 connection; any number of queries at a time."""
+    """An HTTP/2 connection with any number of concurrent queries."""
 
     def __init__(self, session: DohSession) -> None:
         self._session = session
         self._transport: asyncio.Transport | None = None
-        self._is_retired = False
+        self._is_draining = False
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
     def is_usable(self) -> bool:
-        """Whether it takes another query."""
+        """Whether it accepts another query."""
         transport = self._transport
         is_open = transport is not None and not transport.is_closing()
-        return is_open and self._session.has_room and not self._is_retired
+        return is_open and self._session.has_room and not self._is_draining
 
     @property
     def is_full(self) -> bool:
-        """Whether it takes no other query only because so many wait."""
+        """Whether it accepts no other query only because of the queries in progress."""
         return self._session.is_open and not self.is_usable and not self.is_idle
 
     @property
     def is_idle(self) -> bool:
-        """Whether no query waits for its reply."""
+        """Whether no query is in progress."""
         return not self._waiting
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to speak HTTP/2."""
+        """Start HTTP/2."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are of no common class
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        """Hand replies to who waits for them."""
+        """Complete the queries whose replies have arrived."""
         try:
-            ended = self._session.receive(data)
+            ended = self._session.receive_data(data)
         except ConnectionClosed as error:
             self._flush()
             self._drop(error)
@@ -75,15 +75,15 @@ class HttpsConnection(asyncio.Protocol):
         self._close_when_done()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell all who wait."""
+        """Fail all queries in progress."""
         self._drop(exc or ConnectionClosed("closed the connection"))
 
     async def wait_ready(self) -> None:
-        """Wait until the server has said how many queries it takes at a time; raise OSError."""
+        """Wait for the server's settings, which limit the concurrent queries; raise OSError."""
         await self._ready
 
     async def ask(self, message: bytes) -> bytes:
-        """Send a query; return the reply, whose ID is 0.  Raise OSError, ConnectionError where another one may do."""
+        """Send a query; return the reply (ID 0); raise ConnectionError if a new connection may help, or OSError."""
         stream = self._session.ask(message)
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[stream] = future
@@ -91,14 +91,14 @@ class HttpsConnection(asyncio.Protocol):
         try:
             return await future
         finally:
-            if self._waiting.pop(stream, None) is not None:  # the reply came too late
-                self._session.give_up(stream)
+            if self._waiting.pop(stream, None) is not None:  # cancelled before the reply
+                self._session.cancel(stream)
                 self._flush()
                 self._close_when_done()
 
-    def retire(self) -> None:
-        """Take no more queries, and close when those that wait have their replies."""
-        self._is_retired = True
+    def drain(self) -> None:
+        """Accept no more queries, and close after those in progress."""
+        self._is_draining = True
         self._close_when_done()
 
     def close(self) -> None:
@@ -108,12 +108,12 @@ class HttpsConnection(asyncio.Protocol):
         self._drop(ConnectionClosed("closed the connection"))
 
     def _flush(self) -> None:
-        data = self._session.outgoing()
+        data = self._session.data_to_send()
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     def _close_when_done(self) -> None:
-        is_over = self._is_retired or not self._session.is_open
+        is_over = self._is_draining or not self._session.is_open
         if is_over and not self._waiting and self._transport is not None:
             self._transport.close()
 
@@ -121,7 +121,7 @@ class HttpsConnection(asyncio.Protocol):
         self._session.is_open = False
         if not self._ready.done():
             self._ready.set_exception(error)
-            self._ready.exception()  # looked at, whoever waits
+            self._ready.exception()  # marks it as retrieved if nobody waits
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
@@ -133,9 +133,9 @@ class HttpsConnection(asyncio.Protocol):
 async def connect_https(
     target: Target, tls: ssl.SSLContext | None, method: str, source: str | None = None
 ) -> HttpsConnection:
-    """Open a connection; raise OSError, also where the upstream does not speak HTTP/2."""
+    """Open a connection; raise OSError, also if the upstream does not speak HTTP/2."""
     name = server_hostname(target)
-    # The name says which of a server's sites is meant; an address does without.
+    # SNI only for names: RFC 6066 section 3 has no addresses.
     authority = str(target) if target.server_name is None else f"{name}:{target.port}"
     transport, connection = await asyncio.get_running_loop().create_connection(
         lambda: HttpsConnection(DohSession(authority, method)),
@@ -148,7 +148,7 @@ async def connect_https(
     session = transport.get_extra_info("ssl_object")
     if session is None or session.selected_alpn_protocol() != "h2":
         transport.abort()
-        raise Misbehaviour("does not offer HTTP/2, over which DNS over HTTPS is asked")
+        raise ProtocolViolation("does not offer HTTP/2, which DNS over HTTPS requires")
     try:
         await connection.wait_ready()
     except BaseException:
@@ -157,8 +157,8 @@ async def connect_https(
     return connection
 
 
-class HttpsLine:
-    """The connection to one upstream, opened when it is needed; times in seconds, a `max_age` of 0 sets no age."""
+class HttpsPool:
+    """Holds the connection to an upstream, opened on demand; times in seconds; a `max_age` of 0 means no limit."""
 
     def __init__(
         self,
@@ -179,19 +179,19 @@ class HttpsLine:
         self._is_closed = False
 
     def __len__(self) -> int:
-        """How many connections are open and idle."""
+        """The number of idle connections."""
         connection = self._connection
         return int(connection is not None and connection.is_usable and connection.is_idle)
 
     async def ask(self, message: bytes, count: Callable[[bool], None]) -> bytes:
-        """Ask; raise OSError.  `count` hears for each connection asked over whether it was there already."""
+        """Send a query; raise OSError.  `count` is called for each connection used: whether it was already open."""
         left = MAX_CLOSED
         while True:
             connection = self._usable()
             count(connection is not None)
             if connection is None:
                 connection = await self._open()
-                if connection.is_full:  # others that waited for it were quicker
+                if connection.is_full:  # other waiting queries have used it up
                     continue
             try:
                 return await connection.ask(message)
@@ -199,34 +199,34 @@ class HttpsLine:
                 left -= 1
                 if not left:
                     raise
-            except asyncio.CancelledError:  # no reply in time: perhaps nobody is there any more
-                self._retire(connection)
+            except asyncio.CancelledError:  # no reply in time: the connection may be dead
+                self._drain(connection)
                 raise
             finally:
                 self._used = self._clock()
                 if self._is_closed:
-                    self._retire(connection)
+                    self._drain(connection)
 
     def sweep(self) -> None:
-        """Close what is idle for too long; the event loop calls this as long as a connection is open."""
+        """Close the connection if it is idle for too long; called by a timer while it is open."""
         self._timer = None
         connection = self._connection
         if connection is None:
             return
-        is_over = self._clock() - self._used >= self._expire or self._is_closed
-        if not connection.is_usable or (connection.is_idle and is_over):
-            self._retire(connection)
+        is_expired = self._clock() - self._used >= self._expire or self._is_closed
+        if not connection.is_usable or (connection.is_idle and is_expired):
+            self._drain(connection)
         else:
-            self._wind_up()
+            self._schedule_sweep()
 
     def close(self) -> None:
-        """Close the connection when the replies that are waited for have come."""
+        """Close the connection after the queries in progress."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._connection is not None:
-            self._retire(self._connection)
+            self._drain(self._connection)
 
     def _usable(self) -> HttpsConnection | None:
         connection, now = self._connection, self._clock()
@@ -235,29 +235,29 @@ class HttpsLine:
         is_old = connection.is_idle and now - self._used > self._expire
         if connection.is_usable and not is_old and now - self._opened <= self._max_age:
             return connection
-        self._retire(connection)
+        self._drain(connection)
         return None
 
-    def _retire(self, connection: HttpsConnection) -> None:
+    def _drain(self, connection: HttpsConnection) -> None:
         if self._connection is connection:
             self._connection = None
-        connection.retire()
+        connection.drain()
 
     async def _open(self) -> HttpsConnection:
-        """Open a connection, or wait with others for the one that is being opened."""
+        """Open a connection, or wait for the one that is being opened."""
         if self._opening is None:
             opening = self._opening = self._connect()
-            opening.add_done_callback(self._has_opened)
+            opening.add_done_callback(self._store_opened)
         return await asyncio.shield(self._opening)
 
-    def _has_opened(self, opening: asyncio.Future[HttpsConnection]) -> None:
+    def _store_opened(self, opening: asyncio.Future[HttpsConnection]) -> None:
         self._opening = None
         if opening.cancelled() or opening.exception() is not None:
             return
         self._connection = opening.result()
         self._opened = self._used = self._clock()
-        self._wind_up()
+        self._schedule_sweep()
 
-    def _wind_up(self) -> None:
+    def _schedule_sweep(self) -> None:
         if self._timer is None and self._connection is not None:
             self._timer = asyncio.get_running_loop().call_later(max(self._expire, 1.0), self.sweep)

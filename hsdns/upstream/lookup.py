@@ -1,10 +1,10 @@
-"""The addresses of upstreams given by host name, asked for once.
+"""Lookup of the addresses of upstreams given by host name.
 
-Path: plugins/forward.py asks at start; -validate never does.
+Path: plugins/forward.py calls it once at the start; -validate never does.
 Source: CoreDNS 1.14.7 plugin/forward resolve.go.
-Rule 1: without `resolver` this host's own resolver is asked, which may be this very server: then the name is not found,
-        as the sockets are not open yet.
-Rule 2: with `resolver` the servers are asked in order until one knows an address; A comes before AAAA.
+Rule 1: without `resolver` the resolver of this host is used.  If that is this server itself, the lookup fails, because
+        its sockets are not open yet.
+Rule 2: with `resolver` its servers are queried in order until one has an address; A addresses come before AAAA.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
 
 ASK_TIMEOUT: Final = 2.0  # seconds; plugin/forward resolve.go
-SYSTEM_TIMEOUT: Final = 15.0  # what resolv.conf(5) says of timeout and attempts, with three servers
+SYSTEM_TIMEOUT: Final = 15.0  # seconds: timeout times attempts of resolv.conf(5), for three servers
 
 
 async def find_targets(
     targets: Sequence[Target | HostTarget], resolvers: Sequence[Target] = ()
 ) -> list[Target]:
-    """Put addresses in place of host names, each only once; raise CorefileError for a name without."""
+    """Replace host names by their addresses, without duplicates; raise CorefileError if a name has none."""
     found: dict[str, Target] = {}
     for target in targets:
         if isinstance(target, Target):
@@ -44,7 +44,7 @@ async def find_targets(
         except OSError as error:
             raise CorefileError(
                 target.position,
-                f'cannot find the address of "{target.host}": {error.strerror or error}; name an address, or another '
+                f'cannot resolve "{target.host}": {error.strerror or error}; write an address, or use another '
                 "resolver",
             ) from None
         for address in addresses:
@@ -53,7 +53,7 @@ async def find_targets(
 
 
 async def _lookup(host: str, resolvers: Sequence[Target]) -> list[str]:
-    """All addresses of a host, at least one; raise OSError."""
+    """Return all addresses of a host, at least one; raise OSError."""
     if not resolvers:
         return await _lookup_here(host)
     reason = ""
@@ -66,7 +66,7 @@ async def _lookup(host: str, resolvers: Sequence[Target]) -> list[str]:
                 reason = error.strerror or str(error)
                 break
             addresses += [str(ip_address(rr.rdata)) for rr in reply.answer if rr.rrtype == rrtype]
-            reason = f"{resolver} knows none ({rcode_to_text(reply.rcode)})"
+            reason = f"{resolver} has no address for it ({rcode_to_text(reply.rcode)})"
         if addresses:
             return addresses
     raise OSError(0, reason)
@@ -77,12 +77,14 @@ async def _lookup_here(host: str) -> list[str]:
         async with asyncio.timeout(SYSTEM_TIMEOUT):
             found = await asyncio.get_running_loop().getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
     except TimeoutError:
-        raise OSError(0, f"this host's resolver says nothing for {SYSTEM_TIMEOUT:g}s") from None
+        raise OSError(
+            0, f"the resolver of this host did not reply within {SYSTEM_TIMEOUT:g}s"
+        ) from None
     return [str(address[0]) for *_, address in found]
 
 
 async def _ask(resolver: Target, qname: Name, rrtype: int) -> Reply:
-    """Ask over UDP, and over TCP where the reply was cut; raise OSError."""
+    """Query over UDP, and over TCP if the reply is truncated; raise OSError."""
     query = Query.ask(qname, rrtype)
     reply = Reply(tc=True)
     for protocol in (UDP, TCP):
@@ -99,7 +101,7 @@ async def _ask(resolver: Target, qname: Name, rrtype: int) -> Reply:
         except TimeoutError:
             raise OSError(0, f"{resolver} did not reply within {ASK_TIMEOUT:g}s") from None
         except BadReply as error:
-            raise OSError(0, f"{resolver} sent what cannot be read: {error}") from None
+            raise OSError(0, f"{resolver} sent a malformed reply: {error}") from None
         except OSError as error:
             raise OSError(0, f"{resolver} {describe(error)}") from None
     return reply

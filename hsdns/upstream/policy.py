@@ -1,6 +1,6 @@
-"""In which order upstreams are tried.
+"""Policies for the order in which upstreams are tried.
 
-Path: plugins/forward.py asks for an order for every query.
+Path: plugins/forward.py gets an order for each query.
 Source: CoreDNS 1.14.7 plugin/forward policy.go.
 """
 
@@ -16,7 +16,7 @@ POLICIES: Final = ("random", "round_robin", "sequential")
 
 
 class Policy:
-    """Orders upstreams, by one of POLICIES."""
+    """Orders upstreams by one of POLICIES."""
 
     def __init__(self, name: str, random: Random) -> None:
         self._name = name
@@ -24,10 +24,10 @@ class Policy:
         self._turn = 0
 
     def order(self, upstreams: Sequence[T]) -> Sequence[T]:
-        """The upstreams, the one to try first in front.
+        """Return the upstreams in the order to try them.
 
-        `random` draws an order, `sequential` keeps the given one; `round_robin` puts each in front in turn, and behind
-        it the others keep their order (they are not rotated).
+        `random` shuffles them and `sequential` keeps the order of the Corefile; `round_robin` moves the next one to the
+        front and keeps the order of the others (no rotation).
         """
         if len(upstreams) < 2 or self._name == "sequential":
             return upstreams

@@ -1,7 +1,7 @@
-"""The nameservers and the search list of a resolv.conf(5) file.
+"""Parser for the nameservers and the search list of a resolv.conf(5) file.
 
-Path: upstream/target.py reads the file that `forward . /etc/resolv.conf` names; autopath and kubernetes its search.
-Source: CoreDNS 1.14.7 takes the `nameserver` lines alone, all of them, not only three (miekg/dns clientconfig.go).
+Path: upstream/target.py for `forward . /etc/resolv.conf`; autopath and kubernetes for the search list.
+Source: CoreDNS 1.14.7 uses all `nameserver` lines, not only three, and no options (miekg/dns clientconfig.go).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ RESOLV_CONF: Final = "/etc/resolv.conf"
 
 
 def nameservers(text: str) -> list[str]:
-    """The addresses of all `nameserver` lines, in order."""
+    """Return the addresses of all `nameserver` lines, in order."""
     found = []
     for line in text.splitlines():
         words = line.split()
@@ -24,7 +24,7 @@ def nameservers(text: str) -> list[str]:
 
 
 def search_list(text: str) -> tuple[Name, ...]:
-    """The domains of the last `search` or `domain` line, in lower case; what is no name is left out."""
+    """Return the domains of the last `search` or `domain` line, in lower case, without invalid names."""
     found: list[str] = []
     for line in text.splitlines():
         words = line.split()
@@ -42,7 +42,7 @@ def search_list(text: str) -> tuple[Name, ...]:
 
 
 def read_search_list(path: str) -> tuple[Name, ...]:
-    """The search list of a file; none where it cannot be read."""
+    """Return the search list of a file, empty if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return search_list(file.read())

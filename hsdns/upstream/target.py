@@ -1,8 +1,8 @@
-"""Where an upstream is: the TO words of `forward`, read.
+"""Parser for the addresses of upstreams: the TO arguments of `forward`.
 
-Path: plugins/forward/route.py reads its arguments here at setup; upstream/exchange.py connects to what comes out.
+Path: plugins/forward_route.py parses its arguments at setup; upstream/exchange.py connects to the result.
 Source: CoreDNS 1.14.7 plugin/pkg/parse host.go and transport.go, plugin/forward setup.go and resolve.go.
-Rule 1: a word is an address, else a file that is there, else a host name; lookup.py asks for the last.
+Rule 1: a word is an address, else an existing file, else a host name, which lookup.py resolves.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _SCHEME: Final = re.compile(r"([a-z0-9]+)://(.*)")
 _BRACKETED: Final = re.compile(r"\[([^\[\]]+)\](?::([0-9]+))?")
 _WITH_PORT: Final = re.compile(r"([^:]+):([0-9]+)")
 _LABEL: Final = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
-# The last label is no number, or a mistyped address would be looked up as a name (RFC 3696 section 2).
+# The last label is not a number, so that a mistyped address is not looked up as a name (RFC 3696 section 2).
 _HOST: Final = re.compile(rf"(?!([^.]+\.)*[0-9]+\.?$)({_LABEL}\.)*{_LABEL}\.?")
 
 
 class Target(NamedTuple):
-    """An upstream's address; `server_name` is whom its certificate must name, where the Corefile says so."""
+    """An upstream's address; `server_name` is the name its certificate must contain, if the Corefile gives one."""
 
     transport: str  # "dns", "tls" or "https"
     address: str
@@ -33,7 +33,7 @@ class Target(NamedTuple):
     server_name: str | None = None
 
     def __str__(self) -> str:
-        """The form of metric labels and error sentences: `10.0.0.2:53`, `[2001:db8::1]:53`."""
+        """Format it for metric labels and error messages: `10.0.0.2:53`, `[2001:db8::1]:53`."""
         return (
             f"[{self.address}]:{self.port}"
             if ":" in self.address
@@ -42,7 +42,7 @@ class Target(NamedTuple):
 
 
 class HostTarget(NamedTuple):
-    """An upstream given by host name, whose addresses are asked for at start."""
+    """An upstream given by host name, which is resolved at the start."""
 
     transport: str
     host: str
@@ -51,7 +51,7 @@ class HostTarget(NamedTuple):
     position: Position
 
     def at(self, address: str) -> Target:
-        """The upstream at one of its addresses; over TLS the certificate must bear the host's name."""
+        """Return the target at one of the host's addresses; over TLS the certificate must contain the host name."""
         name = self.server_name
         if name is None and self.transport != "dns":
             name = self.host.removesuffix(".")
@@ -59,9 +59,9 @@ class HostTarget(NamedTuple):
 
 
 def read_upstreams(token: Token) -> Sequence[Target | HostTarget]:
-    """Read `IP`, `IP:PORT`, `[IPV6]:PORT` or a host name, with a scheme of PORTS in front, or a resolv.conf(5) file.
+    """Parse `IP`, `IP:PORT`, `[IPV6]:PORT` or a host name, optionally with a scheme of PORTS, or a resolv.conf(5) file.
 
-    A file without nameservers gives none; raise CorefileError for what is nothing of these.
+    A file without nameservers gives no targets; raise CorefileError for anything else.
     """
     scheme, rest = "dns", token.text
     with_scheme = _SCHEME.fullmatch(rest)
@@ -90,13 +90,13 @@ def read_upstreams(token: Token) -> Sequence[Target | HostTarget]:
     if port is None or not 0 < port <= 65535 or len(host) > 253 or not _HOST.fullmatch(host):
         raise CorefileError(
             token.position,
-            f'"{token.text}" is no IP address, no file and no host name; name an address such as "10.0.0.2:53"',
+            f'"{token.text}" is not an IP address, a file or a host name; write an address such as "10.0.0.2:53"',
         )
     return [HostTarget(scheme, host, port, server_name, token.position)]
 
 
 def read_address(token: Token) -> Target:
-    """Read `IP` or `IP:PORT` of a server for plain DNS; raise CorefileError."""
+    """Parse `IP` or `IP:PORT` of a plain DNS server; raise CorefileError."""
     host, port, _ = _parts("dns", token.text)
     try:
         if port is not None and 0 < port <= 65535:
@@ -120,7 +120,7 @@ def _from_line(token: Token, server: str) -> Target:
 
 
 def _read_file(token: Token) -> list[str] | None:
-    """The nameservers of a file; None where there is no such file."""
+    """Return the nameservers of a file; None if there is no such file."""
     try:
         with open(token.text, encoding="utf-8", errors="replace") as file:
             return nameservers(file.read())
@@ -133,11 +133,11 @@ def _read_file(token: Token) -> list[str] | None:
 
 
 def _parts(scheme: str, text: str) -> tuple[str, int | None, str | None]:
-    """Take host, port and server name apart; the port is None where it is too long to be one."""
+    """Split into host, port and server name; the port is None if it has too many digits."""
     server_name = None
     if scheme != "dns" and "%" in text:
-        # CoreDNS writes the name that the certificate must bear where others write the scope of an address; the port
-        # stands behind it, or before.
+        # In CoreDNS the zone of an IPv6 address (%NAME) is the name that the certificate must contain; the port may
+        # follow or precede it.
         text, _, rest = text.rpartition("%")
         server_name, colon, port_text = rest.partition(":")
         if server_name.endswith("]"):

@@ -1,4 +1,4 @@
-"""The TLS side of upstreams reached over TLS (RFC 7858) or HTTPS (RFC 8484).
+"""TLS contexts for upstreams over TLS (RFC 7858) or HTTPS (RFC 8484).
 
 Path: plugins/forward/route.py makes a context for each transport of its directive at setup.
 Source: CoreDNS 1.14.7 plugin/pkg/tls tls.go.
@@ -16,7 +16,7 @@ HTTP2 = ("h2",)  # RFC 9113 section 3.2
 
 
 class TlsFiles(NamedTuple):
-    """The files that a `tls` line names, as words of the Corefile."""
+    """The files named by a `tls` property."""
 
     authority: Token | None = None
     certificate: Token | None = None
@@ -24,7 +24,7 @@ class TlsFiles(NamedTuple):
 
 
 def read_tls(line: Line) -> TlsFiles:
-    """Read `tls [CA]`, `tls CERT KEY` or `tls CERT KEY CA`; raise CorefileError."""
+    """Parse `tls [CA]`, `tls CERT KEY` or `tls CERT KEY CA`; raise CorefileError."""
     args = line.args
     if len(args) > 3:
         raise CorefileError(
@@ -39,24 +39,24 @@ def make_context(
     path: Callable[[str], str] = str,
     alpn: Sequence[str] = (),
 ) -> ssl.SSLContext:
-    """Trust the authority named, else those of this host; raise CorefileError.  `path` finds relative files."""
+    """Make a context that trusts the given CA, else those of this host; raise CorefileError.  `path` resolves names."""
     if files.authority is None:
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
     else:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        with _Named(files.authority):
+        with _FileErrors(files.authority):
             context.load_verify_locations(cafile=path(files.authority.text))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if files.certificate is not None and files.key is not None:
-        with _Named(files.certificate):
+        with _FileErrors(files.certificate):
             context.load_cert_chain(path(files.certificate.text), path(files.key.text))
     if alpn:
         context.set_alpn_protocols(list(alpn))
     return context
 
 
-class _Named:
-    """Turn what goes wrong with a file into a sentence that names it."""
+class _FileErrors:
+    """Context manager that converts errors of a file into CorefileError."""
 
     def __init__(self, token: Token) -> None:
         self._token = token

@@ -1,6 +1,6 @@
-"""Where the CNAME chain of an answer leads, and whether the answer answers its question.
+"""CNAME chains: the end of a chain in an answer, and whether the answer answers its question.
 
-Path: beside message.py; the `cache` plugin asks before it keeps a reply.
+Path: beside message.py; the `cache` plugin checks replies before it stores them.
 Source: RFC 1034 section 3.6.2, RFC 2181 section 10.1, RFC 2308 section 2.2; CoreDNS 1.14.7 plugin/cache/cache.go.
 """
 
@@ -13,7 +13,7 @@ from hsdns.wire.message import RR, Query
 
 
 def follow(answer: Sequence[RR], start: bytes, qclass: int = RRClass.IN) -> bytes | None:
-    """Lower-case wire form of the name at the end of the chain; None where the chain forks or is a circle."""
+    """Return the lower-case wire form of the name at the end of the chain; None if the chain forks or loops."""
     targets: dict[bytes, bytes | None] = {}
     for rr in answer:
         if rr.rrtype == RRType.CNAME and qclass in (rr.rrclass, RRClass.ANY):
@@ -31,9 +31,9 @@ def follow(answer: Sequence[RR], start: bytes, qclass: int = RRClass.IN) -> byte
 
 
 def is_answered(query: Query, answer: Sequence[RR]) -> bool:
-    """Tell whether the answer holds the type asked for at the end of the chain that starts at the name asked for.
+    """Whether the answer has records of the query's type at the end of the CNAME chain that starts at its name.
 
-    A CNAME question is answered by that name's own CNAME, an ANY question by any record of the name.
+    CNAME is answered by a CNAME of the name itself, ANY by any record of the name.
     """
     qtype, qclass, name = query.qtype, query.qclass, query.qname.lower
     if qtype == RRType.CNAME:

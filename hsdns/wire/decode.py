@@ -1,10 +1,10 @@
-"""Bytes of a query to a Query, or the reason why there is none.
+"""Decoder for queries: bytes to a Query, or to the reason for its refusal.
 
 Path: step 3, `server -> [fastpath] -> decode`.
-Rule 1: the 12-octet header is judged before anything else is read (the order is CoreDNS 1.14.7's, miekg/dns
-        DefaultMsgAcceptFunc).  So a hostile packet costs microseconds: at most one question and four records are
-        walked, records are stepped over and never parsed, and a name of them ends at its first pointer.
-Rule 2: any bytes give a Query or BadQuery, nothing else (tests/wire/test_decode.py asks hypothesis).
+Rule 1: the 12-octet header is checked first (in the order of CoreDNS 1.14.7, miekg/dns DefaultMsgAcceptFunc).  So a
+        hostile packet costs microseconds: at most one question and four records are visited, RDATA is skipped, and a
+        name in a record ends at its first pointer.
+Rule 2: any bytes give a Query or BadQuery, nothing else (tests/wire/test_decode.py, with hypothesis).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from hsdns.wire.message import QR, RD, Query
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, Name
 
 HEADER_LEN: Final = 12
-# CoreDNS reads 512 octets over UDP and 65,535 over TCP; 4,096 leaves room for any options a client sends and keeps
-# the walk over them short on both.
+# CoreDNS reads 512 octets over UDP and 65,535 over TCP; 4,096 has room for all options of a client and bounds the
+# cost on both.
 MAX_QUERY_LEN: Final = 4096
 
 
 class BadQuery(Exception):
-    """A message that never reaches the chain; `reply` is what to send back, None for silence."""
+    """A message that does not reach the chain; `reply` is the message to send back, None for no reply."""
 
     def __init__(self, reply: bytes | None) -> None:
         super().__init__("silence" if reply is None else f"rcode {reply[3] & 15}")
@@ -31,7 +31,7 @@ class BadQuery(Exception):
 
 
 def decode(wire: bytes) -> Query:
-    """Read a query; raise BadQuery."""
+    """Decode a query; raise BadQuery."""
     size = len(wire)
     if size < HEADER_LEN:
         raise BadQuery(None)
@@ -41,7 +41,7 @@ def decode(wire: bytes) -> Query:
     opcode = flags >> 11 & 15
     if opcode not in (Opcode.QUERY, Opcode.NOTIFY):
         raise _header_only(wire, flags, Rcode.NOTIMP)
-    # one question, at most one answer, one authority and two additional records
+    # one question, at most one record in answer or authority, at most two additional records
     if (
         wire[4:6] != b"\0\1"
         or wire[6]
@@ -58,9 +58,8 @@ def decode(wire: bytes) -> Query:
     at = HEADER_LEN
     try:
         while length := wire[at]:
-            if (
-                length > MAX_LABEL_LEN
-            ):  # a pointer has nothing before it to point to; 0x40 and 0x80 are no labels
+            # A pointer in the first name has nothing to point to; 0x40 and 0x80 are not valid label types.
+            if length > MAX_LABEL_LEN:
                 raise _header_only(wire, flags, Rcode.FORMERR)
             at += 1 + length
     except IndexError:
@@ -85,14 +84,14 @@ def decode(wire: bytes) -> Query:
 def _find_opt(
     wire: bytes, at: int, others: int, additional: int, flags: int, question: bytes
 ) -> tuple[Edns | None, bool]:
-    """Step over the records after the question; the last OPT counts (miekg/dns IsEdns0).
+    """Skip over the records after the question and return the last OPT, if any (miekg/dns IsEdns0).
 
-    Also tell whether the last record is a TSIG (RFC 8945 section 5.1).
+    Also return whether the last record is a TSIG (RFC 8945 section 5.1).
     """
     size = len(wire)
     edns, is_signed = None, False
     for index in range(others + additional):
-        if at == size:  # counts that promise more than there is are forgiven, as miekg/dns does
+        if at == size:  # a count above the number of records is ignored, as in miekg/dns
             break
         start = _skip_name(wire, at)
         if start is None or start + 10 > size:
@@ -117,7 +116,7 @@ def _find_opt(
 
 
 def _skip_name(wire: bytes, at: int) -> int | None:
-    """Return the offset after a name, not following pointers; None where it runs out or is no name."""
+    """Return the offset after a name, without following pointers; None if it is malformed."""
     size, limit = len(wire), at + MAX_NAME_LEN
     while at < size and at < limit:
         length = wire[at]
@@ -132,7 +131,7 @@ def _skip_name(wire: bytes, at: int) -> int | None:
 
 
 def _header_only(wire: bytes, flags: int, rcode: int) -> BadQuery:
-    """A bare header: ID and opcode kept, of the flags RD alone."""
+    """Make a reply of a header only, with ID, opcode and RD of the query."""
     word = QR | flags & 0x7800 | flags & RD | rcode
     return BadQuery(wire[:2] + word.to_bytes(2, "big") + bytes(8))
 

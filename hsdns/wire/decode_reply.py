@@ -1,12 +1,11 @@
-"""Bytes of another server's reply to a Reply.
+"""Decoder for replies of other servers: bytes to a Reply.
 
-Path: the way back of encode_query(); upstream/exchange.py reads with it what an upstream sent.
-Rule 1: the reply must have QR set and repeat our one question, whatever its case (RFC 5452 section 9.1).  The ID is the
-        connection's business, which hands over only replies with the right one.
-Rule 2: RDATA comes out uncompressed: every type whose names miekg/dns, and so CoreDNS 1.14.7, would expand is in
-        _NAMES; all others are opaque (RFC 3597 section 4).
-Rule 3: work is bounded by the message's length: a pointer goes strictly backwards, and a name that was read once is
-        looked up the second time.
+Path: the inverse of encode_query(); upstream/exchange.py decodes the replies of upstreams.
+Rule 1: the reply must have QR set and the question of the query, in any case (RFC 5452 section 9.1).  The connection
+        checks the ID.
+Rule 2: RDATA is returned uncompressed: _NAMES has every type whose names miekg/dns, and so CoreDNS 1.14.7,
+        decompresses; all others are opaque (RFC 3597 section 4).
+Rule 3: the cost is bounded by the length of the message: pointers only go backwards, and decoded names are cached.
 """
 
 from __future__ import annotations
@@ -19,14 +18,13 @@ from hsdns.wire.message import AA, AD, QR, RA, RR, TC, Query, Reply
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, Name
 
 HEADER_LEN: Final = 12
-MAX_POINTERS: Final = 126  # in one name; miekg/dns allows as many
+MAX_POINTERS: Final = 126  # per name, as in miekg/dns
 
-_STRINGS: Final = (
-    -1
-)  # in place of a count of octets: three character-strings (NAPTR, RFC 3403 section 4.1)
-_REST: Final = -2  # anything may follow
+# Instead of a number of octets: three character-strings (NAPTR, RFC 3403 section 4.1).
+_STRINGS: Final = -1
+_REST: Final = -2  # instead of a number of octets: any octets up to the end
 
-# Where names stand in RDATA: octets before (after which _STRINGS may follow), how many names, octets after.
+# The names in RDATA: octets before them (after which _STRINGS may follow), number of names, octets after them.
 _NAMES: Final[dict[int, tuple[tuple[int, ...], int, int]]] = {
     RRType.NS: ((), 1, 0),
     3: ((), 1, 0),  # MD
@@ -59,24 +57,24 @@ _LENGTHS: Final[dict[int, int]] = {RRType.A: 4, RRType.AAAA: 16}
 
 
 class BadReply(Exception):
-    """A reply that makes no sense; `cut` where it only ends too early."""
+    """A malformed reply; `is_truncated` if it only ends too early."""
 
-    def __init__(self, what: str, *, cut: bool = False) -> None:
-        super().__init__(what)
-        self.cut = cut
+    def __init__(self, message: str, *, is_truncated: bool = False) -> None:
+        super().__init__(message)
+        self.is_truncated = is_truncated
 
 
 class WrongQuestion(BadReply):
-    """A reply to something else than was asked."""
+    """A reply to another question."""
 
 
 def decode_reply(wire: bytes, query: Query) -> Reply:
-    """Read the reply to a query; raise BadReply.
+    """Decode the reply to a query; raise BadReply.
 
-    Counts that promise more records than there are octets are forgiven, as miekg/dns does.
+    Counts above the number of records are ignored, as in miekg/dns.
     """
     if len(wire) < HEADER_LEN:
-        raise BadReply(f"reply of {len(wire)} octets has no room for a header", cut=True)
+        raise BadReply(f"reply of {len(wire)} octets is shorter than a header", is_truncated=True)
     flags = wire[2] << 8 | wire[3]
     if not flags & QR:
         raise WrongQuestion("reply is itself a query")
@@ -85,11 +83,11 @@ def decode_reply(wire: bytes, query: Query) -> Reply:
     try:
         return _Reader(wire).read(query, flags)
     except IndexError:
-        raise BadReply("reply ends in the middle of a record", cut=True) from None
+        raise BadReply("reply ends in the middle of a record", is_truncated=True) from None
 
 
 def decode_header(wire: bytes) -> Reply:
-    """Read what the 12 octets at the start say alone, with TC set: the reply that says `ask again over TCP`."""
+    """Decode only the header, and set TC, so that the client retries over TCP."""
     flags = wire[2] << 8 | wire[3]
     return Reply(
         rcode=flags & 15,
@@ -101,13 +99,13 @@ def decode_header(wire: bytes) -> Reply:
 
 
 class _Reader:
-    """Reads one message; IndexError means that it ends too early."""
+    """Decodes one message; IndexError means that it ends too early."""
 
     __slots__ = ("_known", "_wire")
 
     def __init__(self, wire: bytes) -> None:
         self._wire = wire
-        self._known: dict[int, tuple[bytes, int]] = {}  # offset -> name, offset after it
+        self._known: dict[int, tuple[bytes, int]] = {}  # offset -> name and the offset after it
 
     def read(self, query: Query, flags: int) -> Reply:
         wire = self._wire
@@ -116,7 +114,7 @@ class _Reader:
         if at > len(wire):
             raise IndexError
         if qname.lower() + wire[at - 4 : at] != query.qname.lower + query.question_wire[-4:]:
-            raise WrongQuestion("reply repeats another question than the one asked")
+            raise WrongQuestion("reply has another question than the query")
         sections: list[tuple[RR, ...]] = []
         rcode = flags & 15
         options: tuple[tuple[int, bytes], ...] | None = None
@@ -132,7 +130,7 @@ class _Reader:
                 rcode = flags & 15 | record.ttl >> 24 << 4
                 options = read_options(record.rdata, 0, len(record.rdata))
                 if options is None:
-                    raise BadReply("reply has an OPT record with a broken option")
+                    raise BadReply("reply has an OPT record with a malformed option")
             sections.append(tuple(records))
         return Reply(
             rcode=rcode,
@@ -157,13 +155,13 @@ class _Reader:
         rrclass = wire[at + 2] << 8 | wire[at + 3]
         ttl = int.from_bytes(wire[at + 4 : at + 8], "big")
         rdata = self._rdata(rrtype, start, end) if start < end else b""
-        # An empty RDATA is what dynamic updates have; in a reply it would be an address of no octets.
+        # Empty RDATA is valid only in dynamic updates.
         if not rdata and (rrtype in _LENGTHS or rrtype in _NAMES) and rrclass != RRClass.ANY:
             raise BadReply(f"reply has a record of type {rrtype} without data")
         return RR(Name(owner), rrtype, ttl, rdata, rrclass), end
 
     def _rdata(self, rrtype: int, start: int, end: int) -> bytes:
-        """RDATA with its names in full."""
+        """Return RDATA with its names uncompressed."""
         wire = self._wire
         layout = _NAMES.get(rrtype)
         if layout is None:
@@ -187,13 +185,13 @@ class _Reader:
             parts.append(name)
         if at > end or (after != _REST and end - at != after):
             raise BadReply(
-                f"reply has a record of type {rrtype} whose length does not fit its data"
+                f"reply has a record of type {rrtype} whose RDLENGTH does not match its data"
             )
         parts.append(wire[at:end])
         return b"".join(parts)
 
     def _name(self, at: int, pointers: int = 0) -> tuple[bytes, int]:
-        """Read a name and the offset after it."""
+        """Return a name and the offset after it."""
         found = self._known.get(at)
         if found is not None:
             return found
@@ -210,11 +208,11 @@ class _Reader:
         elif length >= 0xC0:
             target = (length & 0x3F) << 8 | wire[at + 1]
             if target >= start or pointers == MAX_POINTERS:
-                raise BadReply("reply has a name whose pointers lead nowhere")
+                raise BadReply("reply has a name with an invalid compression pointer")
             name += self._name(target, pointers + 1)[0]
             at += 2
         else:
-            raise BadReply("reply has a name with a label of unknown kind")
+            raise BadReply("reply has a name with an unknown label type")
         if len(name) > MAX_NAME_LEN:
             raise BadReply(f"reply has a name of more than {MAX_NAME_LEN} octets")
         self._known[start] = name, at

@@ -1,10 +1,9 @@
-"""EDNS(0): the OPT record of a query and the one that answers it (RFC 6891).
+"""EDNS(0): the OPT records of queries and replies (RFC 6891).
 
 Path: steps 3 and 6.
-Rule 1: a reply has an OPT only if its query had one, or a handler asks for one (Reply.edns).
-Rule 2: of the options only those of ECHOED go back, as they came; client subnet and all others are dropped, but for
-        codes that `rewrite edns0` sets.
-        (CoreDNS 1.14.7 request/edns0.go; no server cookie is ever made.)
+Rule 1: a reply has an OPT record only if its query had one, or if a handler sets Reply.edns.
+Rule 2: of the query's options only those in ECHOED are sent back, unchanged; client subnet and all others are not,
+        except for codes that `rewrite edns0` sets (CoreDNS 1.14.7 request/edns0.go; no server cookie is ever made).
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ DO: Final = 0x8000
 ECHOED: Final = frozenset(
     {OptCode.NSID, OptCode.EXPIRE, OptCode.COOKIE, OptCode.KEEPALIVE, OptCode.PADDING}
 )
-MAX_PAYLOAD_SIZE: Final = 65535  # what the field holds
+MAX_PAYLOAD_SIZE: Final = 65535  # 16 bits
 OPT_FIXED_LEN: Final = 11  # root owner 1, type 2, class 2, ttl 4, rdlength 2
 
 
 @dataclass(frozen=True, slots=True)
 class Edns:
-    """What an OPT record says; `options` keeps order, repetition and empty values, `echoed` are those that go back."""
+    """The contents of an OPT record; `options` in order, `echoed` are the codes to send back."""
 
     payload_size: int
     version: int = 0
@@ -33,11 +32,11 @@ class Edns:
     echoed: frozenset[int] = ECHOED
 
     def lowered(self, most: int) -> Edns:
-        """The same with a payload size of at most so many octets."""
+        """Return a copy with a payload size of at most `most` octets."""
         return self if self.payload_size <= most else replace(self, payload_size=most)
 
     def echoed_options(self) -> bytes:
-        """The options that a reply sends back, in wire form."""
+        """Return the options to send back, in wire form."""
         if not self.options:
             return b""
         return b"".join(
@@ -47,7 +46,7 @@ class Edns:
         )
 
     def to_wire(self, extended_rcode: int = 0, payload_size: int | None = None) -> bytes:
-        """The OPT record of the reply to a query that carried this one; `extended_rcode` is rcode >> 4."""
+        """Return the OPT record for the reply to a query with this one; `extended_rcode` is rcode >> 4."""
         size = self.payload_size if payload_size is None else payload_size
         options = self.echoed_options()
         return (
@@ -62,7 +61,7 @@ class Edns:
 
 
 def read_options(wire: bytes, start: int, end: int) -> tuple[tuple[int, bytes], ...] | None:
-    """Read the options between two offsets; None where a length does not fit (the query is a FORMERR)."""
+    """Decode the options between two offsets; None if a length is wrong (FORMERR)."""
     found = []
     while start < end:
         if end - start < 4:

@@ -1,11 +1,11 @@
-"""A Reply (or a query of our own) to bytes: compressed, cut to the client's size.
+"""Encoder for replies and queries: compressed, and truncated to the client's limit.
 
-Path: step 6, the way back of decode.py.
-Rule 1: replies are always compressed; SRV targets never are (RFC 2782), but may be pointed to.
-Rule 2: a name in RDATA never points into the question, so its case is ours whatever case the client wrote; an owner
-        may, and so takes the client's case (0x20).  The fast path relies on this when it exchanges the question.
-Rule 3: what does not fit is left out from the tail, record by record, and TC says so (CoreDNS, miekg/dns
-        msg_truncate.go).  The OPT record always fits; where its options do not, it goes without them.
+Path: step 6, the inverse of decode.py.
+Rule 1: replies are always compressed; SRV targets never are (RFC 2782), but other names may point to them.
+Rule 2: a name in RDATA never points into the question, so its case does not depend on the client's; an owner may, and
+        so has the client's case (0x20).  The fast path relies on this when it replaces the question.
+Rule 3: records that do not fit are left out from the end, and TC is set (CoreDNS, miekg/dns msg_truncate.go).  The OPT
+        record always fits, if necessary without its options.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hsdns.wire.rdata import COMPRESSIBLE
 
 MAX_TCP_LEN: Final = 65535
 MIN_UDP_LEN: Final = 512
-MAX_UDP_LEN: Final = 65507  # what an IPv4 datagram holds
+MAX_UDP_LEN: Final = 65507  # payload of an IPv4 datagram
 _HEADER: Final = struct.Struct("!HHHHHH")
 _FIXED: Final = struct.Struct("!HHIH")  # type, class, ttl, rdlength
 _POINTER_SPACE: Final = 0x4000  # RFC 1035 section 4.1.4: 14 bits of offset
 
 
 def udp_limit(query: Query, reply: Reply | None = None) -> int:
-    """How many octets of reply the client takes over UDP (RFC 6891 section 6.2.3), or a handler lets it have."""
+    """Return the client's limit for a reply over UDP in octets (RFC 6891 section 6.2.3), or that set by a handler."""
     size = query.edns.payload_size if query.edns is not None else MIN_UDP_LEN
     if reply is not None and reply.edns is not None:
         size = min(size, reply.edns.payload_size)
@@ -36,7 +36,7 @@ def udp_limit(query: Query, reply: Reply | None = None) -> int:
 
 
 def encode(query: Query, reply: Reply, limit: int) -> bytes:
-    """Write the reply to a query in at most `limit` octets."""
+    """Encode the reply to a query in at most `limit` octets."""
     opt = b""
     edns = reply.edns or query.edns
     if edns is not None:
@@ -67,14 +67,14 @@ def encode(query: Query, reply: Reply, limit: int) -> bytes:
 
 
 def encode_badvers(query: Query, edns: Edns) -> bytes:
-    """Refuse an EDNS version other than 0: question, OPT of version 0 and size 0 (RFC 6891 section 6.1.3)."""
+    """Make a BADVERS reply to another EDNS version: question, OPT of version 0 and size 0 (RFC 6891 section 6.1.3)."""
     flags = QR | query.flags & 0x7800 | query.flags & (RD | CD)
     header = _HEADER.pack(query.id, flags, 1, 0, 0, 1)
     return header + query.question_wire + Edns(0).to_wire(Rcode.BADVERS >> 4)
 
 
 def encode_query(query: Query, query_id: int) -> bytes:
-    """Write a query to be sent to another server, with an ID of its own and all EDNS options as they came."""
+    """Encode a query to another server, with a new ID and all its EDNS options."""
     opt = b""
     if query.edns is not None:
         opt = _opt_with_options(query.edns, query.edns.options, 0)
@@ -91,9 +91,9 @@ def _opt_with_options(
 
 
 class _Writer:
-    """Writes records until one does not fit; remembers where names stand."""
+    """Writes records until one does not fit; tracks the offsets of names for compression."""
 
-    __slots__ = ("_at", "_ours", "_owners", "_qname", "_room", "full", "parts")
+    __slots__ = ("_at", "_owners", "_qname", "_rdata_names", "_room", "full", "parts")
 
     def __init__(self, qname: Name, start: int, room: int) -> None:
         self.parts: list[bytes] = []
@@ -101,13 +101,12 @@ class _Writer:
         self._qname = qname
         self._at = start
         self._room = room
-        self._owners: dict[bytes, int] | None = (
-            None  # lower-case suffix -> offset, the question's included
-        )
-        self._ours: dict[bytes, int] = {}  # exact suffix -> offset, of names in RDATA only
+        # Lower-case suffix -> offset, including the question's.
+        self._owners: dict[bytes, int] | None = None
+        self._rdata_names: dict[bytes, int] = {}  # exact suffix -> offset, of names in RDATA only
 
     def write(self, records: tuple[RR, ...]) -> int:
-        """Write one section's records; return how many fitted."""
+        """Write the records of a section; return how many fitted."""
         if self.full:
             return 0
         count, at, parts, room, qname_lower = 0, self._at, self.parts, self._room, self._qname.lower
@@ -128,9 +127,9 @@ class _Writer:
                 written = len(head) - 2 if head[-2] >= 0xC0 and head != owner.wire else len(head)
                 self._remember(self._known_owners(), owner.lower, at, written)
             for name, offset in names:
-                self._remember(self._ours, name, offset)
+                self._remember(self._rdata_names, name, offset)
             if rrtype == RRType.SRV:
-                self._remember(self._ours, rdata[6:], body_at + 6)
+                self._remember(self._rdata_names, rdata[6:], body_at + 6)
             parts.append(head + _FIXED.pack(rrtype, rrclass, ttl, len(body)) + body)
             at = end
             count += 1
@@ -145,8 +144,8 @@ class _Writer:
         return self._owners
 
     def _owner(self, owner: Name, at: int) -> bytes:
-        """An owner's bytes: as a pointer as far as any name before it allows."""
-        known, ours, wire, lower = self._known_owners(), self._ours, owner.wire, owner.lower
+        """Return an owner, compressed with any earlier name."""
+        known, ours, wire, lower = self._known_owners(), self._rdata_names, owner.wire, owner.lower
         cut = 0
         while length := lower[cut]:
             suffix = lower[cut:]
@@ -159,17 +158,17 @@ class _Writer:
     def _compressed(
         self, rrtype: int, rdata: bytes, at: int
     ) -> tuple[bytes, list[tuple[bytes, int]]]:
-        """RDATA with its names compressed, and the names that then stand in it with their offsets."""
+        """Return RDATA with its names compressed, and these names with their offsets."""
         before, count, after = COMPRESSIBLE[rrtype]
         out, names, cut = rdata[:before], [], before
-        ours = dict(self._ours) if count > 1 else self._ours
+        ours = dict(self._rdata_names) if count > 1 else self._rdata_names
         for _ in range(count):
             start = cut
             while length := rdata[cut]:
                 cut += 1 + length
             cut += 1
             name = rdata[start:cut]
-            written = _point(name, ours)
+            written = _compress(name, ours)
             names.append((name, at + len(out)))
             if count > 1:
                 self._remember(ours, name, at + len(out))
@@ -178,7 +177,7 @@ class _Writer:
 
     @staticmethod
     def _remember(known: dict[bytes, int], name: bytes, offset: int, written: int = 255) -> None:
-        """Note where a name's suffixes stand, as far as `written` octets of it stand there in full."""
+        """Record the offsets of a name's suffixes, within the first `written` octets, which are uncompressed."""
         at = 0
         while (length := name[at]) and at < written:
             if offset + at >= _POINTER_SPACE:
@@ -190,7 +189,7 @@ class _Writer:
             at += 1 + length
 
 
-def _point(name: bytes, known: dict[bytes, int]) -> bytes:
+def _compress(name: bytes, known: dict[bytes, int]) -> bytes:
     cut = 0
     while length := name[cut]:
         offset = known.get(name[cut:])

@@ -1,8 +1,8 @@
-"""Extended DNS errors: why a reply says no (RFC 8914).
+"""Extended DNS Errors (RFC 8914).
 
-Path: step 5; a handler that refuses puts one into its reply.
-Source: CoreDNS 1.14.7 plugin/template, miekg/dns SetEdns0: the OPT record shows DO, and is there even where the query
-has none, with a size of 4096.
+Path: step 5; a handler adds one to the reply when it refuses a query.
+Source: CoreDNS 1.14.7 plugin/template, miekg/dns SetEdns0: the reply has an OPT record with DO and size 4096, even if
+the query has none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PAYLOAD_SIZE: Final = 4096
 
 
 def with_extended_error(query: Query, reply: Reply, code: int, text: str = "") -> Reply:
-    """The reply with this error as the only option of its OPT record."""
+    """Return the reply with this error as the only option of its OPT record."""
     edns = replace(query.edns, do=True) if query.edns is not None else Edns(PAYLOAD_SIZE, do=True)
     return reply.replace(
         edns=edns, edns_options=((OptCode.EDE, code.to_bytes(2, "big") + text.encode()),)

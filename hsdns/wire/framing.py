@@ -1,13 +1,13 @@
-"""DNS over TCP: messages with a two-octet length in front (RFC 1035 section 4.2.2, RFC 7766 section 8).
+"""Framing of DNS over TCP: a two-octet length before each message (RFC 1035 section 4.2.2, RFC 7766 section 8).
 
-Path: server/tcp.py feeds bytes in and takes whole messages out; no socket here.
+Path: server/tcp.py and upstream/connection.py pass bytes in and get messages; sans I/O.
 """
 
 from __future__ import annotations
 
 
 class FrameBuffer:
-    """Collects a byte stream, gives back messages; holds at most one unfinished message."""
+    """Splits a byte stream into messages; buffers at most one incomplete message."""
 
     __slots__ = ("_buffer",)
 
@@ -15,10 +15,10 @@ class FrameBuffer:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take received bytes, return the messages that are now complete, in order."""
+        """Add received bytes; return the messages that are complete, in order."""
         buffer = self._buffer
         if not buffer and len(data) >= 2 and data[0] << 8 | data[1] == len(data) - 2:
-            return [data[2:]]  # one message and nothing else, as most clients send it
+            return [data[2:]]  # exactly one message, as most clients send it
         buffer += data
         found, at, size = [], 0, len(buffer)
         while size - at >= 2:
@@ -33,10 +33,10 @@ class FrameBuffer:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a message has begun and not ended."""
+        """Whether an incomplete message is buffered."""
         return bool(self._buffer)
 
 
 def frame(message: bytes) -> bytes:
-    """Put the length in front of a message of at most 65,535 octets."""
+    """Prepend the length to a message of at most 65,535 octets."""
     return len(message).to_bytes(2, "big") + message

@@ -1,6 +1,6 @@
-"""Numbers that IANA assigned to DNS, as plain integers, and their mnemonics.
+"""DNS numbers assigned by IANA, as plain integers, and their mnemonics.
 
-Path: used by every step.  Plain integers (not enums) because they index dicts on every query.
+Path: every step.  Plain integers, not enums, because they index dicts for each query.
 Source: IANA "Domain Name System (DNS) Parameters"; mnemonics as RFC 9499 spells them.
 """
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class RRType:
-    """Resource record types that some code of hsdns names."""
+    """Resource record types that hsdns refers to."""
 
     A: Final = 1
     NS: Final = 2
@@ -47,7 +47,7 @@ class RRClass:
 
 
 class Rcode:
-    """Response codes; those above 15 need an OPT record (RFC 6891 section 6.1.3)."""
+    """Response codes; those above 15 require an OPT record (RFC 6891 section 6.1.3)."""
 
     NOERROR: Final = 0
     FORMERR: Final = 1
@@ -61,7 +61,7 @@ class Rcode:
 
 
 class Opcode:
-    """Kinds of query (RFC 1035 section 4.1.1, RFC 1996, RFC 2136)."""
+    """Opcodes (RFC 1035 section 4.1.1, RFC 1996, RFC 2136)."""
 
     QUERY: Final = 0
     NOTIFY: Final = 4
@@ -69,7 +69,7 @@ class Opcode:
 
 
 class OptCode:
-    """EDNS options that some code of hsdns names (RFC 5001, 7871, 7314, 7873, 7828, 7830, 8914)."""
+    """EDNS options that hsdns refers to (RFC 5001, 7871, 7314, 7873, 7828, 7830, 8914)."""
 
     NSID: Final = 3
     SUBNET: Final = 8
@@ -105,36 +105,36 @@ _RCODE_NUMBERS: Final = {text: number for number, text in _RCODES.items()}
 
 
 def type_to_text(number: int) -> str:
-    """Spell a record type; unknown ones as TYPE123 (RFC 3597 section 5)."""
+    """Return the mnemonic of a record type; TYPE123 if it has none (RFC 3597 section 5)."""
     return _TYPES.get(number) or f"TYPE{number}"
 
 
 def type_from_text(text: str) -> int:
-    """Read a record type's mnemonic or TYPE123; raise ValueError for anything else."""
+    """Parse a record type's mnemonic or TYPE123; raise ValueError."""
     return _number(text, _TYPE_NUMBERS, "TYPE", "record type")
 
 
 def class_to_text(number: int) -> str:
-    """Spell a class; unknown ones as CLASS123 (RFC 3597 section 5).
+    """Return the mnemonic of a class; CLASS123 if it has none (RFC 3597 section 5).
 
-    So is ANY, whose mnemonic is a record type as well (CoreDNS 1.14.7 in logs and expressions).
+    ANY is CLASS255, because ANY is a record type too (CoreDNS 1.14.7, in logs and expressions).
     """
     text = _CLASSES.get(number)
     return f"CLASS{number}" if text is None or text in _TYPE_NUMBERS else text
 
 
 def class_from_text(text: str) -> int:
-    """Read a class mnemonic or CLASS123; raise ValueError for anything else."""
+    """Parse a class mnemonic or CLASS123; raise ValueError."""
     return _number(text, _CLASS_NUMBERS, "CLASS", "class")
 
 
 def rcode_to_text(number: int) -> str:
-    """Spell a response code; unknown ones as RCODE123."""
+    """Return the mnemonic of a response code; RCODE123 if it has none."""
     return _RCODES.get(number) or f"RCODE{number}"
 
 
 def rcode_from_text(text: str) -> int:
-    """Read a response code's mnemonic or RCODE123; raise ValueError for anything else."""
+    """Parse a response code's mnemonic or RCODE123; raise ValueError."""
     return _number(text, _RCODE_NUMBERS, "RCODE", "response code")
 
 

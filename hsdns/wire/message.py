@@ -1,9 +1,9 @@
-"""Query and Reply: what came in and what goes out, as frozen values.
+"""Query and Reply: the messages within the server, as immutable values.
 
-Path: between steps 3 and 6; the only things that handlers pass to each other.
-Rule 1: both are immutable; a handler that changes a reply makes a new one (`reply.replace(...)`).
-Rule 2: a Reply holds no ID, no question and no OPT of its own; encode() takes those from the query, so that one Reply
-        can serve many queries.
+Path: between steps 3 and 6; handlers pass only these to each other.
+Rule 1: a handler that changes a reply makes a copy (`reply.replace(...)`).
+Rule 2: a Reply has no ID, question or OPT of its own; encode() takes them from the query, so that a Reply can be used
+        for many queries.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CD = 0x0010
 
 
 class RR(NamedTuple):
-    """One resource record.  `ttl` in seconds; `rdata` in wire form, its names uncompressed."""
+    """A resource record; `ttl` in seconds, `rdata` in uncompressed wire form."""
 
     owner: Name
     rrtype: int
@@ -37,11 +37,11 @@ class RR(NamedTuple):
 
 
 class Query(msgspec.Struct, frozen=True, gc=False):
-    """A question and what its message said beside it.
+    """A decoded query.
 
-    `question_wire` is the question section as sent (its case included), `flags` the header's second 16 bits,
-    `size` the octets of the whole message.  `whole` is the message itself where it holds more than these fields show:
-    a record in its authority section (IXFR) or a TSIG record; else it is empty.
+    `question_wire` is the question section as received (with its case), `flags` the second 16 bits of the header,
+    `size` the length of the message in octets.  `whole` is the message itself if it has a record in its authority
+    section (IXFR) or a TSIG record, which the other fields do not contain; else it is empty.
     """
 
     id: int
@@ -64,13 +64,13 @@ class Query(msgspec.Struct, frozen=True, gc=False):
         flags: int = RD,
         edns: Edns | None = None,
     ) -> Self:
-        """Make a query of our own in class IN."""
+        """Make a query of class IN."""
         question = qname.wire + qtype.to_bytes(2, "big") + RRClass.IN.to_bytes(2, "big")
         return cls(query_id, flags, qname, qtype, RRClass.IN, question, edns, 12 + len(question))
 
     @property
     def opcode(self) -> int:
-        """QUERY or NOTIFY; decode lets nothing else pass."""
+        """QUERY or NOTIFY; decode() refuses all others."""
         return self.flags >> 11 & 15
 
     @property
@@ -94,27 +94,27 @@ class Query(msgspec.Struct, frozen=True, gc=False):
 
 
 class Signer(Protocol):
-    """Puts a record at the end of each message of a reply, in their order, that proves where they come from (TSIG)."""
+    """Appends a record of authentication to each message of a reply, in order (TSIG)."""
 
-    room: int  # octets that it takes of each message at most
+    room: int  # maximum length of that record in octets
 
     def __call__(self, message: bytes) -> bytes:
-        """The message with its record."""
+        """Return the message with its record."""
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What the chain found.
+    """The result of the chain.
 
-    `error` is the sentence that the `errors` plugin logs.  `written` is False where no handler made a message and the
-    server fills in a bare one with that rcode (AA clear, no records).  `fresh` says that the records were computed
-    from the newest cluster state: a cache may count them but must ask again.  `still_holds` is asked before a stored
-    copy is used: a name that the cluster did not have, and so was asked for elsewhere, may have come up.
-    `edns_options` stands in for the echoed ones where an upstream sent its own.  `edns` stands in for the query's: for
-    the size and the DO that the OPT record shows, and its size is room that is not to be used up; with it there is an
-    OPT record even where the query has none.  `rd` stands in for the query's RD.  `dropped`: send nothing at all.
-    `following` are the answer sections of more messages, taken one by one as the client reads them: a zone transfer
-    over a stream (RFC 5936 section 2.2); elsewhere nobody takes them and the first message has TC.  `sign` is the last
-    to see each message.
+    `error` is the message that the `errors` plugin logs.  `written` is False if no handler made a reply and the server
+    makes one with that rcode (AA clear, no records).  `fresh` means that the records come from the current cluster
+    state: a cache may store the reply but must query again.  `still_holds` is called before a cached copy is used: a
+    name that did not exist in the cluster, and was resolved elsewhere, may exist now.
+    `edns_options` replaces the echoed options if an upstream sent its own.  `edns` replaces the query's EDNS for the
+    size and DO of the reply's OPT record, which exists then even if the query had none; replies do not grow to that
+    size. `rd` replaces the query's RD.  `dropped`: send no reply.
+    `following` are the answer sections of further messages, consumed as the client reads them: a zone transfer over a
+    stream (RFC 5936 section 2.2); otherwise they are ignored and the first message has TC.  `sign` is applied last to
+    each message.
     """
 
     rcode: int = Rcode.NOERROR
@@ -137,27 +137,27 @@ class Reply(msgspec.Struct, frozen=True):
     sign: Signer | None = None
 
     def replace(self, **changes: object) -> Reply:
-        """Copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return msgspec.structs.replace(self, **changes)
 
     def held(self, holds: Callable[[], bool]) -> Reply:
-        """Copy that holds only as long as this does too."""
+        """Return a copy that also requires `holds` (see `still_holds`)."""
         before = self.still_holds
         return self.replace(still_holds=holds if before is None else lambda: before() and holds())
 
     def leading_to(self, target: Reply) -> Reply:
-        """Copy with what says how long the reply for its alias's target holds; that one's records are in it."""
+        """Return a copy for an alias: it holds as long as the reply for its target, whose records it contains."""
         reply = self.replace(fresh=True) if target.fresh else self
         return reply if target.still_holds is None else reply.held(target.still_holds)
 
 
 def unwritten(rcode: int, error: str | None = None) -> Reply:
-    """A reply that the server makes because no handler did: no AA, no SOA (CoreDNS plugin.ClientWrite)."""
+    """Return a reply that the server makes because no handler did: no AA, no SOA (CoreDNS plugin.ClientWrite)."""
     return Reply(rcode=rcode, error=error, written=False)
 
 
 def copied_flags(query: Query, reply: Reply) -> int:
-    """RD and CD as the reply shows them: the query's (of a QUERY only), but for what a handler made of RD."""
+    """Return RD and CD of the reply: those of the query (of opcode QUERY only), unless a handler set RD."""
     copied = query.flags & (RD | CD) if query.opcode == Opcode.QUERY else 0
     if reply.rd is None:
         return copied
@@ -165,15 +165,15 @@ def copied_flags(query: Query, reply: Reply) -> int:
 
 
 def nodata(soa: RR) -> Reply:
-    """The name exists, this type does not (RFC 2308 section 2.2)."""
+    """Make a NODATA reply: the name exists, the type does not (RFC 2308 section 2.2)."""
     return Reply(authority=(soa,), aa=True)
 
 
 def nxdomain(soa: RR) -> Reply:
-    """The name does not exist (RFC 2308 section 2.1)."""
+    """Make an NXDOMAIN reply: the name does not exist (RFC 2308 section 2.1)."""
     return Reply(rcode=Rcode.NXDOMAIN, authority=(soa,), aa=True)
 
 
 def is_notify(query: Query) -> bool:
-    """Tell whether the query is a NOTIFY (RFC 1996), which goes through the chain like any other."""
+    """Whether the query is a NOTIFY (RFC 1996), which the chain handles like any other."""
     return query.opcode == Opcode.NOTIFY

@@ -1,9 +1,8 @@
-"""Domain names: the bytes as they stood in a message, and what they mean.
+"""Domain names: wire form with its original case, compared regardless of case.
 
-Path: every step.  A Name keeps the writer's case (0x20, RFC 4343); it compares and hashes without it.
+Path: every step.  The case is preserved (0x20, RFC 4343).
 Rule 1: a Name is always absolute, valid (labels of 1 to 63 octets, 255 in all) and uncompressed.
-Rule 2: text is never a key.  A label may hold a dot, so two different names may have one careless text
-        form; only the bytes decide.
+Rule 2: text is never a key: a label may contain a dot, so different names may have the same unescaped text.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _ESCAPED: Final = frozenset(b'."();@$\\')
 
 
 class Name:
-    """An absolute domain name, immutable."""
+    """An absolute, immutable domain name."""
 
     __slots__ = ("_labels", "lower", "wire")
 
@@ -25,7 +24,7 @@ class Name:
     lower: bytes
 
     def __init__(self, wire: bytes) -> None:
-        """Take the uncompressed wire form, which the caller has checked (decode, from_text, from_labels)."""
+        """Store the uncompressed wire form, which the caller has validated (decode, from_text, from_labels)."""
         self.wire = wire
         # Length octets are at most 63, below 'A' (65), so lower() never touches them.
         self.lower = wire.lower()
@@ -33,7 +32,7 @@ class Name:
 
     @classmethod
     def from_labels(cls, labels: tuple[bytes, ...] | list[bytes]) -> Self:
-        """Build a name from its labels, leftmost first; raise ValueError where RFC 1035 has no room for it."""
+        """Make a name from its labels, leftmost first; raise ValueError if one or the name is too long."""
         parts = []
         for label in labels:
             if not 0 < len(label) <= MAX_LABEL_LEN:
@@ -48,7 +47,7 @@ class Name:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read presentation form (RFC 1035 section 5.1), with or without the final dot; raise ValueError."""
+        """Parse presentation form (RFC 1035 section 5.1), with or without the final dot; raise ValueError."""
         if text in (".", ""):
             return cls(b"\0")
         if "\\" not in text and text.isascii():
@@ -57,7 +56,7 @@ class Name:
 
     @property
     def labels(self) -> tuple[bytes, ...]:
-        """The labels in lower case, leftmost first, without the root's empty one."""
+        """The labels in lower case, leftmost first, without that of the root."""
         if self._labels is None:
             found = []
             lower, at = self.lower, 0
@@ -68,7 +67,7 @@ class Name:
         return self._labels
 
     def is_at_or_below(self, zone: Name) -> bool:
-        """Tell whether this name is the zone's apex or below it, by whole labels."""
+        """Whether this name is the zone's apex or below it."""
         mine, theirs = self.lower, zone.lower
         if len(mine) == len(theirs):
             return mine == theirs
@@ -80,11 +79,11 @@ class Name:
         return at == cut
 
     def below(self, zone: Name) -> tuple[bytes, ...]:
-        """The lower-case labels left of `zone`; the name must be at or below it."""
+        """Return the lower-case labels left of `zone`; the name must be at or below it."""
         return self.labels[: len(self.labels) - len(zone.labels)]
 
     def ancestors(self) -> list[bytes]:
-        """The lower-case wire forms of this name and all its parents, longest first, the root last."""
+        """Return the lower-case wire forms of this name and all its parents, longest first, the root last."""
         lower, at, found = self.lower, 0, []
         while length := lower[at]:
             found.append(lower[at:])
@@ -93,11 +92,11 @@ class Name:
         return found
 
     def lowered(self) -> Name:
-        """The same name in lower case."""
+        """Return the name in lower case."""
         return self if self.lower == self.wire else Name(self.lower)
 
     def to_text(self) -> str:
-        """Presentation form with the final dot, in the case it was written in."""
+        """Return presentation form with the final dot, in the original case."""
         wire, at, parts = self.wire, 0, []
         if wire == b"\0":
             return "."
@@ -144,7 +143,7 @@ def _unescape(text: str) -> list[bytes]:
             digits = raw[at + 1 : at + 4]
             if len(digits) == 3 and digits.isdigit():
                 if int(digits) > 255:
-                    raise ValueError(f'"\\{digits.decode()}" in "{text}" is no octet')
+                    raise ValueError(f'"\\{digits.decode()}" in "{text}" is not an octet')
                 label.append(int(digits))
                 at += 3
             elif at + 1 < len(raw):
@@ -161,7 +160,7 @@ def _unescape(text: str) -> list[bytes]:
 
 
 def after_name(wire: bytes, at: int) -> int:
-    """Return the offset after a name of a message, not following pointers; raise IndexError where it runs out."""
+    """Return the offset after a name in a message, without following pointers; raise IndexError if the message ends."""
     while length := wire[at]:
         if length >= 0xC0:
             return at + 2

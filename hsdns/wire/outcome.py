@@ -1,6 +1,6 @@
-"""What kind of answer a reply is: positive, NODATA, a referral, an error.
+"""Classification of replies: positive, NODATA, referral, error.
 
-Path: beside message.py; the `log` plugin picks the replies to log with it.
+Path: beside message.py; the `log` plugin selects by it what to log.
 Source: CoreDNS 1.14.7 plugin/pkg/response typify.go; RFC 2308 section 2, RFC 4035 section 5.3.1 (signature times).
 """
 
@@ -19,7 +19,7 @@ _SIGNATURE_TIMES: Final = struct.Struct("!8xII")  # RFC 4034 section 3.1: expira
 
 
 class Outcome(Enum):
-    """Kinds of answer."""
+    """Classes of replies."""
 
     POSITIVE = "positive"
     NODATA = "nodata"
@@ -27,11 +27,12 @@ class Outcome(Enum):
     DELEGATION = "delegation"
     META = "meta"  # NOTIFY and zone transfers
     SERVER_ERROR = "server error"  # SERVFAIL and NOTIMP
-    OTHER_ERROR = "other error"  # other rcodes, silence, expired signatures, contradictions
+    # Other rcodes, no reply, expired signatures, contradictory sections.
+    OTHER_ERROR = "other error"
 
 
 def outcome(query: Query, reply: Reply | None, wall: Callable[[], float]) -> Outcome:
-    """Tell what kind of answer a reply is, None being silence; `wall` is asked only about signatures."""
+    """Classify a reply, None if there is none; `wall` is called only for signatures."""
     if reply is None:
         return Outcome.OTHER_ERROR
     if is_notify(query) or query.qtype in _TRANSFERS:
@@ -56,7 +57,7 @@ def outcome(query: Query, reply: Reply | None, wall: Callable[[], float]) -> Out
 
 
 def _is_expired(reply: Reply, wall: Callable[[], float]) -> bool:
-    """Tell whether any signature is out of its time, in the serial arithmetic of RFC 1982."""
+    """Whether any signature is outside its validity period, in the serial arithmetic of RFC 1982."""
     for section in (reply.answer, reply.authority, reply.additional):
         for rr in section:
             if rr.rrtype == RRType.RRSIG and len(rr.rdata) >= 18:

@@ -1,7 +1,7 @@
-"""RDATA of the types hsdns makes itself, from values to wire form and back to text.
+"""RDATA of the types that hsdns makes itself: to and from wire form.
 
-Path: cluster/schema.py makes it, encode.py compresses it, text.py shows it.
-Rule 1: wire form here is uncompressed and in the case given; only encode() writes pointers.
+Path: cluster/schema.py makes it, encode.py compresses it, text.py formats it.
+Rule 1: wire form here is uncompressed and keeps its case; only encode() writes pointers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hsdns.wire.name import Name
 _SRV: Final = struct.Struct("!HHH")
 _SOA: Final = struct.Struct("!IIIII")
 
-# Where the names stand in RDATA that RFC 1035 allows to be compressed: octets before, how many names, octets after.
+# The names in RDATA that RFC 1035 allows to compress: octets before them, number of names, octets after them.
 COMPRESSIBLE: Final[dict[int, tuple[int, int, int]]] = {
     RRType.NS: (0, 1, 0),
     RRType.CNAME: (0, 1, 0),
@@ -27,36 +27,36 @@ COMPRESSIBLE: Final[dict[int, tuple[int, int, int]]] = {
 
 
 def address(text: str) -> bytes:
-    """RDATA of an A or AAAA record (RFC 1035 section 3.4.1, RFC 3596); raise ValueError."""
+    """Make RDATA of an A or AAAA record (RFC 1035 section 3.4.1, RFC 3596); raise ValueError."""
     return ip_address(text).packed
 
 
 def address_to_text(rdata: bytes) -> str:
-    """The address that 4 or 16 octets mean."""
+    """Return the address in 4 or 16 octets."""
     return str(IPv4Address(rdata) if len(rdata) == 4 else IPv6Address(rdata))
 
 
 def srv(priority: int, weight: int, port: int, target: Name) -> bytes:
-    """RDATA of an SRV record (RFC 2782)."""
+    """Make RDATA of an SRV record (RFC 2782)."""
     return _SRV.pack(priority, weight, port) + target.wire
 
 
 def soa(
     mname: Name, rname: Name, serial: int, refresh: int, retry: int, expire: int, minimum: int
 ) -> bytes:
-    """RDATA of an SOA record (RFC 1035 section 3.3.13); times in seconds."""
+    """Make RDATA of an SOA record (RFC 1035 section 3.3.13); times in seconds."""
     return mname.wire + rname.wire + _SOA.pack(serial & 0xFFFFFFFF, refresh, retry, expire, minimum)
 
 
 def txt(*strings: bytes) -> bytes:
-    """RDATA of a TXT record (RFC 1035 section 3.3.14); raise ValueError for a string over 255 octets."""
+    """Make RDATA of a TXT record (RFC 1035 section 3.3.14); raise ValueError for a string over 255 octets."""
     if any(len(part) > 255 for part in strings):
-        raise ValueError("a TXT string holds at most 255 octets")
+        raise ValueError("a TXT string may have at most 255 octets")
     return b"".join(bytes((len(part),)) + part for part in strings)
 
 
 def read_name(rdata: bytes, at: int) -> tuple[Name, int]:
-    """Read an uncompressed name and the offset after it."""
+    """Return an uncompressed name and the offset after it."""
     end = at
     while length := rdata[end]:
         end += 1 + length

@@ -1,7 +1,7 @@
-"""One record in the form of a zone file, to a record.
+"""Parser for one record in the format of a zone file.
 
-Path: beside it; the `template` plugin reads here what its templates make.
-Source: RFC 1035 section 5.1; miekg/dns NewRR: no TTL is 3600, no class is IN, names need no final dot.
+Path: off the data path at setup; the `template` plugin parses the output of its templates.
+Source: RFC 1035 section 5.1; miekg/dns NewRR: the default TTL is 3600, the default class IN, names need no final dot.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hsdns.wire.name import Name
 
 DEFAULT_TTL: Final = 3600  # seconds
 MAX_TTL: Final = 2**32 - 1
-_KEPT: Final = 1024  # records that are asked for again and again are read once
+_CACHE_SIZE: Final = 1024  # records; a template often makes the same ones
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHE_SIZE)
 def record_from_text(text: str) -> RR:
-    """Read one record in the form of a zone file; raise ValueError."""
+    """Parse a record; raise ValueError."""
     try:
         return _read(text)
     except (dns.exception.DNSException, ValueError) as error:
@@ -44,7 +44,7 @@ def _read(text: str) -> RR:
         raise ValueError("it is empty")
     owner = tokens.as_name(token, dns.name.root)
     ttl, rrclass, rrtype = DEFAULT_TTL, dns.rdataclass.IN, None
-    for _ in range(3):  # TTL and class, in any order, and then the type
+    for _ in range(3):  # TTL and class in any order, then the type
         word = tokens.get_string()
         if word[:1].isdigit():
             ttl = dns.ttl.from_text(word)
@@ -57,7 +57,7 @@ def _read(text: str) -> RR:
         raise ValueError("it has no type")
     rdata = dns.rdata.from_text(rrclass, rrtype, tokens, dns.name.root, relativize=False)
     wire = rdata.to_wire()
-    assert wire is not None, "no file was given"
+    assert wire is not None, "not a file"
     return RR(Name(owner.to_wire() or b""), int(rrtype), ttl, bytes(wire), int(rrclass))
 
 

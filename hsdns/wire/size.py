@@ -1,9 +1,9 @@
-"""How long a reply is without compression, and whether it will be cut: what `log` and `prometheus` report.
+"""Uncompressed length of a reply, and whether it will be truncated, for `log` and `prometheus`.
 
-Path: beside encode.py, which really writes the reply; plugins/log.py and plugins/prometheus.py ask here.
-Rule 1: a length is that of the message as the chain made it: uncompressed, nothing cut, without the OPT record that the
-        server adds (CoreDNS 1.14.7 measures with miekg/dns Msg.Len before its ScrubWriter; an OPT that an upstream
-        sent counts, since it is in the message by then).
+Path: beside encode.py; plugins/log.py and plugins/prometheus.py call it.
+Rule 1: the length is that of the chain's reply: uncompressed, not truncated, without the OPT record that the server
+        adds (CoreDNS 1.14.7 measures with miekg/dns Msg.Len before its ScrubWriter; an OPT record from an upstream
+        counts, because the reply already has it then).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OPTION_FIXED_LEN: Final = 4  # code 2, length 2
 
 
 def reply_size(query: Query, reply: Reply) -> int:
-    """Octets of the reply without compression."""
+    """Return the length of the uncompressed reply in octets."""
     size = _HEADER_LEN + len(query.question_wire)
     for section in (reply.answer, reply.authority, reply.additional):
         for rr in section:
@@ -33,7 +33,7 @@ def reply_size(query: Query, reply: Reply) -> int:
 
 
 def is_truncated(query: Query, reply: Reply, protocol: str) -> bool:
-    """Tell whether the client will see TC, set by an upstream or by what has to be left out."""
+    """Whether the client will see TC, set by an upstream or because records do not fit."""
     if reply.tc:
         return True
     limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query, reply)
@@ -41,5 +41,5 @@ def is_truncated(query: Query, reply: Reply, protocol: str) -> bool:
     edns = reply.edns or query.edns
     if edns is not None and reply.edns_options is None:
         longest += OPT_FIXED_LEN + len(edns.echoed_options())
-    # Only a reply that might not fit is worth the work of writing it.
+    # Only a reply that might not fit is encoded to find out.
     return longest > limit and bool(encode(query, reply, limit)[2] & TC >> 8)

@@ -1,10 +1,10 @@
-r"""Presentation form of records: what `dig` prints and zone files hold.
+r"""Presentation form of records, as in `dig` and zone files.
 
-Path: beside it; cli/, logs and tools call it, never the answering of a query.
-Rule 1: A, AAAA, NS, CNAME, PTR, SOA, MX, TXT and SRV are read and written here; rarer types by dnslib, which is
-        imported only then; what neither knows goes as `\\# LENGTH HEX` (RFC 3597 section 5).
-Rule 2: any RDATA has a text, and that text gives the same RDATA back; dnslib's word counts only where it does too
-        (it drops what it does not understand, and its errors have many classes).
+Path: cli/, logs and setup; never in the answering of a query.
+Rule 1: A, AAAA, NS, CNAME, PTR, SOA, MX, TXT and SRV are implemented here; other types by dnslib, which is imported
+        only for them; types unknown to both use `\\# LENGTH HEX` (RFC 3597 section 5).
+Rule 2: the text of any RDATA gives the same RDATA when parsed; dnslib's text is used only if it does (it drops what it
+        does not understand, and raises many kinds of exceptions).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAME_TYPES: Final = frozenset({RRType.NS, RRType.CNAME, RRType.PTR})
 
 
 def rr_to_text(rr: RR) -> str:
-    """Write a record as `owner TTL CLASS TYPE rdata`, TTL in seconds."""
+    """Format a record as `owner TTL CLASS TYPE rdata`, TTL in seconds."""
     owner, rrclass = rr.owner.to_text(), class_to_text(rr.rrclass)
     return (
         f"{owner} {rr.ttl} {rrclass} {type_to_text(rr.rrtype)} {rdata_to_text(rr.rrtype, rr.rdata)}"
@@ -32,9 +32,9 @@ def rr_to_text(rr: RR) -> str:
 
 
 def rdata_to_text(rrtype: int, wire: bytes) -> str:
-    """Write RDATA; what is malformed or of an unknown type in the form of RFC 3597."""
+    """Format RDATA; malformed RDATA and unknown types in the form of RFC 3597."""
     try:
-        text = _write_own(rrtype, wire)
+        text = _write_builtin(rrtype, wire)
         if text is None:
             text = _write_with_dnslib(rrtype, wire)
         if text is not None and _is_plain(text) and rdata_from_text(rrtype, text) == wire:
@@ -49,24 +49,24 @@ def _is_plain(text: str) -> bool:
 
 
 def rdata_from_text(rrtype: int, text: str) -> bytes:
-    """Read RDATA in presentation form, its names absolute with or without the final dot; raise ValueError."""
+    """Parse RDATA in presentation form; its names are absolute with or without a final dot; raise ValueError."""
     words = text.split()
     if words[:1] == ["\\#"]:
         return _read_unknown(words[1:], text)
-    made = _read_own(rrtype, words, text)
+    made = _read_builtin(rrtype, words, text)
     if made is None:
         made = _read_with_dnslib(rrtype, text)
     if made is None:
         raise ValueError(
-            rf'"{text}" is not read as {type_to_text(rrtype)}; write it as "\# LENGTH HEX"'
+            rf'"{text}" cannot be parsed as {type_to_text(rrtype)}; write it as "\# LENGTH HEX"'
         )
     return made
 
 
-# The types that the server makes itself
+# Types implemented here
 
 
-def _write_own(rrtype: int, wire: bytes) -> str | None:
+def _write_builtin(rrtype: int, wire: bytes) -> str | None:
     if rrtype == RRType.A:
         return str(IPv4Address(wire))
     if rrtype == RRType.AAAA:
@@ -90,7 +90,7 @@ def _write_own(rrtype: int, wire: bytes) -> str | None:
     return None
 
 
-def _read_own(rrtype: int, words: list[str], text: str) -> bytes | None:
+def _read_builtin(rrtype: int, words: list[str], text: str) -> bytes | None:
     if rrtype == RRType.A:
         return IPv4Address(_exactly(words, 1, text)[0]).packed
     if rrtype == RRType.AAAA:
@@ -116,12 +116,12 @@ def _read_own(rrtype: int, words: list[str], text: str) -> bytes | None:
 
 
 def _name(wire: bytes, at: int) -> tuple[Name, int]:
-    """Read an uncompressed name of RDATA that nobody has checked; raise ValueError."""
+    """Return an uncompressed name and the offset after it, validated; raise ValueError."""
     end = at
     try:
         while length := wire[end]:
             if length > 63:
-                raise ValueError(f"{length} is no length of a label")
+                raise ValueError(f"{length} is not a valid label length")
             end += 1 + length
     except IndexError:
         raise ValueError("RDATA ends within a name") from None
@@ -133,7 +133,7 @@ def _name(wire: bytes, at: int) -> tuple[Name, int]:
 def _only_name(wire: bytes, at: int) -> Name:
     name, end = _name(wire, at)
     if end != len(wire):
-        raise ValueError("RDATA goes on after the name")
+        raise ValueError("RDATA continues after the name")
     return name
 
 
@@ -152,7 +152,7 @@ def _strings_to_text(wire: bytes) -> str:
         parts.append('"' + "".join(map(_octet_to_text, wire[at + 1 : end])) + '"')
         at = end
     if not parts:
-        raise ValueError("TXT has at least one string")
+        raise ValueError("TXT must have at least one string")
     return " ".join(parts)
 
 
@@ -180,7 +180,7 @@ def _unescape(text: str) -> bytes:
         if match[1] is None:
             return match[2]
         if int(match[1]) > 255:
-            raise ValueError(f'"\\{match[1].decode()}" is no octet')
+            raise ValueError(f'"\\{match[1].decode()}" is not an octet')
         return bytes([int(match[1])])
 
     return _ESCAPE.sub(octet, text.encode("utf-8", "surrogateescape"))
@@ -188,7 +188,7 @@ def _unescape(text: str) -> bytes:
 
 def _exactly(words: list[str], count: int, text: str) -> list[str]:
     if len(words) != count:
-        raise ValueError(f'"{text}" has {len(words)} fields, expected are {count}')
+        raise ValueError(f'"{text}" has {len(words)} fields, expected {count}')
     return words
 
 
@@ -204,15 +204,15 @@ def _read_unknown(words: list[str], text: str) -> bytes:
     except (IndexError, ValueError):
         raise ValueError(rf'"{text}" is not of the form "\# LENGTH HEX"') from None
     if length != len(wire):
-        raise ValueError(f'"{text}" says {length} octets and has {len(wire)}')
+        raise ValueError(f'"{text}" announces {length} octets but has {len(wire)}')
     return wire
 
 
-# Rarer types
+# Other types
 
 
 def _write_with_dnslib(rrtype: int, wire: bytes) -> str | None:
-    """What dnslib makes of RDATA, None where it knows the type not or not well."""
+    """Return dnslib's text for RDATA, None if it does not know the type or fails."""
     from dnslib import RDMAP, DNSBuffer  # noqa: PLC0415 - 60 ms that only rare types need
 
     known = RDMAP.get(type_to_text(rrtype))
@@ -220,9 +220,7 @@ def _write_with_dnslib(rrtype: int, wire: bytes) -> str | None:
         return None
     try:
         return str(known.parse(DNSBuffer(wire), len(wire)))
-    except (
-        Exception
-    ):  # DNSError, but also UnicodeDecodeError, RecursionError, KeyError: there is no list of them
+    except Exception:  # DNSError, UnicodeDecodeError, RecursionError, KeyError and others
         return None
 
 
@@ -238,9 +236,8 @@ def _read_with_dnslib(rrtype: int, text: str) -> bytes | None:
         lexer.commentchars = ""
         words = [word for kind, word in lexer if kind == "ATOM"]
         buffer = DNSBuffer()
-        buffer.encode_name = (
-            buffer.encode_name_nocompress
-        )  # RDATA has nothing before it to point to
+        # Uncompressed, as for a message that contains nothing else.
+        buffer.encode_name = buffer.encode_name_nocompress
         known.fromZone(words, ".").pack(buffer)
         return bytes(buffer.data)
     except Exception:  # as above

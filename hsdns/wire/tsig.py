@@ -1,11 +1,11 @@
-"""TSIG: who a message comes from, proved by a secret that both sides share (RFC 8945).
+"""TSIG: authentication of messages with a shared secret (RFC 8945).
 
-Path: plugins/tsig.py verifies queries here and has their replies signed; query.py calls the signer with each message.
-The digests are dnspython's.
-Rule 1: a query is verified as it came, octet by octet (Query.whole).
-Rule 2: replies to an unknown key or a wrong MAC say so unsigned, those to a wrong time are signed
-        (sections 5.2.3 and 5.3.2).
-Rule 3: each message of a reply is signed; the ones after the first over the MAC before them and the time alone
+Path: plugins/tsig.py verifies queries and attaches the signer to replies; query.py calls it for each message.
+The MACs are computed by dnspython.
+Rule 1: a query is verified over its octets as received (Query.whole).
+Rule 2: the error of an unknown key or a wrong MAC is unsigned, that of a wrong time is signed (sections 5.2.3 and
+        5.3.2).
+Rule 3: each message of a reply is signed; those after the first over the previous MAC and the time only
         (section 5.3.1).
 """
 
@@ -26,12 +26,12 @@ from dns.rdtypes.ANY.TSIG import TSIG
 from hsdns.wire.iana import RRClass, RRType
 from hsdns.wire.name import Name, after_name
 
-FUDGE: Final = 300  # seconds that clocks may differ (section 10)
+FUDGE: Final = 300  # permitted clock difference in seconds (section 10)
 NO_ERROR: Final = 0
 BADSIG: Final = 16
 BADKEY: Final = 17
 BADTIME: Final = 18
-# Without MD5, as in miekg/dns; truncated MACs are not taken either.
+# Without MD5, as in miekg/dns; truncated MACs are refused too.
 ALGORITHMS: Final = frozenset(
     {
         dns.tsig.HMAC_SHA1,
@@ -46,15 +46,15 @@ _validate: Final[Callable[..., Any]] = dns.tsig.validate
 _sign: Final[Callable[..., tuple[TSIG, Any]]] = dns.tsig.sign
 _TSIG: Final[Callable[..., TSIG]] = TSIG
 _FIXED: Final = struct.Struct("!HHIH")  # type, class, TTL, length
-_LONGEST: Final = 10 + 16 + 64 + 6  # what stands in the record beside the two names, at most
+_MAX_FIXED_LEN: Final = 10 + 16 + 64 + 6  # maximum length of the record without its two names
 
 
 class BadRecord(ValueError):
-    """A TSIG record that cannot be read: the query is a FORMERR."""
+    """A malformed TSIG record (FORMERR)."""
 
 
 class Signature(NamedTuple):
-    """The TSIG record at the end of a query, and where it begins."""
+    """The TSIG record at the end of a query, and its offset."""
 
     key: Name
     rdata: TSIG
@@ -62,7 +62,7 @@ class Signature(NamedTuple):
 
 
 def read_signature(whole: bytes) -> Signature | None:
-    """The TSIG record of a message, None where it has none; raise BadRecord."""
+    """Return the TSIG record of a message, None if it has none; raise BadRecord."""
     if not whole:
         return None
     try:
@@ -76,12 +76,12 @@ def read_signature(whole: bytes) -> Signature | None:
         rdata = dns.rdata.from_wire(dns.rdataclass.ANY, dns.rdatatype.TSIG, whole, at, size)
     except (dns.exception.DNSException, IndexError, struct.error) as error:
         raise BadRecord(str(error)) from None
-    assert isinstance(rdata, TSIG), "the type that was asked for"
+    assert isinstance(rdata, TSIG), "record type TSIG"
     return Signature(Name(owner.to_wire() or b"\0").lowered(), rdata, start)
 
 
 def verify(whole: bytes, found: Signature, secrets: Mapping[Name, bytes], now: int) -> int:
-    """Judge a signed message: NO_ERROR, BADKEY, BADSIG or BADTIME; `now` in seconds since the epoch."""
+    """Verify a message; return NO_ERROR, BADKEY, BADSIG or BADTIME; `now` in seconds since the epoch."""
     secret = secrets.get(found.key)
     if secret is None:
         return BADKEY
@@ -89,7 +89,7 @@ def verify(whole: bytes, found: Signature, secrets: Mapping[Name, bytes], now: i
         return BADSIG
     owner = dns.name.from_text(found.key.to_text())
     key = dns.tsig.Key(owner, secret, found.rdata.algorithm)
-    rdata = found.rdata.replace(error=0)  # a query has none, whatever it says
+    rdata = found.rdata.replace(error=0)  # the error field of a query is ignored
     try:
         _validate(whole, key, owner, rdata, now, b"", found.start)
     except dns.tsig.BadTime:
@@ -100,9 +100,9 @@ def verify(whole: bytes, found: Signature, secrets: Mapping[Name, bytes], now: i
 
 
 class ReplySigner:
-    """Signs the messages of one reply, in their order (message.Signer).
+    """Signs the messages of one reply, in order (message.Signer).
 
-    `error` is what verify() said; `wall` gives seconds since the epoch.
+    `error` is the result of verify(); `wall` returns seconds since the epoch.
     """
 
     def __init__(
@@ -116,11 +116,13 @@ class ReplySigner:
         self._secret = secret
         self._error = error
         self._wall = wall
-        self._context: Any = None  # of dnspython: the MAC of the message before
-        self.room = len(request.key.wire) + len(request.rdata.algorithm.to_wire() or b"") + _LONGEST
+        self._context: Any = None  # of dnspython: the MAC of the previous message
+        self.room = (
+            len(request.key.wire) + len(request.rdata.algorithm.to_wire() or b"") + _MAX_FIXED_LEN
+        )
 
     def __call__(self, message: bytes) -> bytes:
-        """The message with its TSIG record."""
+        """Return the message with its TSIG record."""
         request, error, now = self._request.rdata, self._error, int(self._wall())
         is_late = error == BADTIME
         unsigned = _TSIG(
@@ -154,7 +156,7 @@ class ReplySigner:
 
 
 def _last_record(wire: bytes) -> int:
-    """Where the last record of a message begins; raise IndexError."""
+    """Return the offset of the last record of a message; raise IndexError."""
     at, start = after_name(wire, 12) + 4, 0
     for _ in range(sum(wire[cell] << 8 | wire[cell + 1] for cell in (6, 8, 10))):
         if at >= len(wire):

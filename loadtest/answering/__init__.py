@@ -1,8 +1,8 @@
-"""What an answer costs: CPU time of the server for each query, beside its peers and the kernel's own limit.
+"""The cost of an answer: CPU time of the server per query, compared with other servers and with the kernel's own cost.
 
 cli -> run.Run: for each round, for each mix, all servers in turn
-    cluster: the names, as questions and as a zone file; mixes: which of them are asked
-    servers, peers, cluster_api: what is started, each in processes of its own
+    cluster: the names, as questions and as a zone file; mixes: which of them are queried
+    servers, peers, cluster_api: the servers, each in its own processes
     drain, dnsperf: the two methods
-results -> goals, report, plot: figures, what must hold, table, JSON, SVG, the section of docs/performance.md
+results -> goals, report, plot: figures, limits and goals, table, JSON, SVG, the section of docs/performance.md
 """

@@ -1,9 +1,9 @@
-"""Gives the UDP sockets of a running server a receive buffer that holds a whole round of the drain method.
+"""Sets the receive buffers of a running server's UDP sockets so that they hold a whole round of the drain method.
 
 Path: servers.py -> here -> pidfd_getfd.
-Rule 1: Linux gives a socket room for 256 small queries; a server that does not ask for more would be measured with an
-        eighth of the queries that others get.  So all get the same room, and none is changed otherwise.
-Rule 2: where the kernel refuses it, the server keeps what it has, and the tables say how much it kept.
+Rule 1: by default a socket's buffer holds 256 small queries.  A server that does not request more would be measured
+        with an eighth of the queries that others get.  So all get the same size; nothing else is changed.
+Rule 2: if the kernel refuses, the buffer stays as it is, and the tables show the share of queries that it held.
 Source: pidfd_getfd(2), which a parent may use on its children; socket(7), SO_RCVBUFFORCE.
 """
 
@@ -16,23 +16,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-ROOM: Final = 4 << 20  # octets
+BUFFER_SIZE: Final = 4 << 20  # octets
 _SYS_PIDFD_GETFD = 438  # the same on every architecture
 _SO_RCVBUFFORCE = 33
 
 
-def widen(pid: int, port: int) -> int:
-    """Widen the UDP sockets of a process at a port; return how many there are that have the room now."""
+def enlarge_buffers(pid: int, port: int) -> int:
+    """Enlarge the buffers of a process's UDP sockets on a port; return how many sockets now have the size."""
     count = 0
     for sock in _sockets(pid):
         with sock:
-            if sock.type == socket.SOCK_DGRAM and _port(sock) == port and _has_room(sock):
+            if sock.type == socket.SOCK_DGRAM and _port(sock) == port and _enlarge(sock):
                 count += 1
     return count
 
 
 def _sockets(pid: int) -> Iterator[socket.socket]:
-    """The sockets of a process, as descriptors of our own."""
+    """The sockets of a process, as file descriptors of this process."""
     if not hasattr(os, "pidfd_open"):
         return
     syscall = ctypes.CDLL(None, use_errno=True).syscall
@@ -58,13 +58,13 @@ def _port(sock: socket.socket) -> int | None:
     return name[1] if isinstance(name, tuple) else None
 
 
-def _has_room(sock: socket.socket) -> bool:
+def _enlarge(sock: socket.socket) -> bool:
     for option in (socket.SO_RCVBUF, _SO_RCVBUFFORCE):
         # The kernel doubles what is asked for, and says the double.
-        if sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= ROOM:
+        if sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= BUFFER_SIZE:
             break
         try:
-            sock.setsockopt(socket.SOL_SOCKET, option, ROOM)
+            sock.setsockopt(socket.SOL_SOCKET, option, BUFFER_SIZE)
         except OSError:
             continue
-    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= ROOM
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= BUFFER_SIZE

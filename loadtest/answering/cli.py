@@ -1,7 +1,7 @@
 """The command line of the benchmark: `make bench`, or `python -m loadtest.answering`.
 
 Path: __main__.py -> here -> run.py -> report.py, plot.py.
-Status: 0; with --check 1 where a limit is not kept; 2 where the benchmark cannot run.
+Exit status: 0; 1 with --check if a limit is exceeded; 2 if the benchmark cannot run.
 """
 
 from __future__ import annotations
@@ -19,27 +19,34 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from loadtest.answering import plot, report
-from loadtest.answering.bar import Bar
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.goals import Verdict, judge
 from loadtest.answering.mixes import BY_KEY, DNSPERF, DRAIN, MIXES, Mix
-from loadtest.answering.programs import ROOT, TITLES, Found, hsdns_words, install, look
+from loadtest.answering.programs import (
+    ROOT,
+    TITLES,
+    FoundPrograms,
+    find_programs,
+    hsdns_command,
+    install,
+)
+from loadtest.answering.progress_bar import ProgressBar
 from loadtest.answering.results import Results
 from loadtest.answering.run import QUICK, Effort, Run
-from loadtest.watch.process import Failed
+from loadtest.process import BenchmarkError
 
 PAGE = ROOT / "docs/performance.md"
 
 
 def main(words: Sequence[str]) -> int:
-    """Measure, and write what was asked for; return the exit status."""
+    """Run the benchmark and write the requested outputs; return the exit status."""
     asked = _arguments(words)
-    bar = Bar(sys.stderr)
+    bar = ProgressBar(sys.stderr)
     # Asked to end, it ends what it started first, as with Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _measure(asked, bar, words)
-    except Failed as error:
+    except BenchmarkError as error:
         bar.end()
         print(f"bench: {error}", file=sys.stderr)
         return 2
@@ -49,16 +56,18 @@ def main(words: Sequence[str]) -> int:
         return 130
 
 
-def _measure(asked: argparse.Namespace, bar: Bar, words: Sequence[str]) -> int:
+def _measure(asked: argparse.Namespace, bar: ProgressBar, words: Sequence[str]) -> int:
     if not asked.no_install:
-        install(bar.say)
+        install(bar.log)
     mixes = [mix for mix in MIXES if mix.key in asked.only]
-    found = look(asked.servers, shlex.split(asked.hsdns) if asked.hsdns else hsdns_words())
+    found = find_programs(
+        asked.servers, shlex.split(asked.hsdns) if asked.hsdns else hsdns_command()
+    )
     for sentence in found.missing:
-        bar.say(f"missing: {sentence}")
+        bar.log(f"missing: {sentence}")
     cores = _cores()
     if cores is None:
-        bar.say("one CPU only: server and generator share it, and dnsperf's figures mean little")
+        bar.log("one CPU only: server and generator share it, and dnsperf's figures mean little")
     cluster = Cluster(asked.services, asked.endpoints)
     with tempfile.TemporaryDirectory(prefix="bench-answers-") as folder:
         run = Run(
@@ -76,7 +85,7 @@ def _measure(asked: argparse.Namespace, bar: Bar, words: Sequence[str]) -> int:
         with run:
             results = run.measure(_effort(asked))
     for sentence in run.missing:
-        bar.say(f"missing: {sentence}")
+        bar.log(f"missing: {sentence}")
     verdicts = judge(results, asked.only, asked.servers)
     print(report.text(results, mixes, verdicts), end="")
     setting = _setting(found, [*found.missing, *run.missing], words, cluster)
@@ -96,7 +105,7 @@ def _effort(asked: argparse.Namespace) -> Effort:
 
 
 def _cores() -> tuple[int, int] | None:
-    """The core of the server and that of the generator: the first two that this process may use."""
+    """The cores of the server and of the load generator: the first two that this process may use."""
     usable = sorted(os.sched_getaffinity(0))
     return (usable[0], usable[1]) if len(usable) > 1 else None
 
@@ -132,7 +141,7 @@ def _write(
 
 
 def _setting(
-    found: Found, missing: Sequence[str], words: Sequence[str], cluster: Cluster
+    found: FoundPrograms, missing: Sequence[str], words: Sequence[str], cluster: Cluster
 ) -> report.Setting:
     model = next(
         (

@@ -1,8 +1,8 @@
-"""Asks every question of a mix once or more, to warm a server up and to learn what it answers.
+"""Sends every query of a mix, to warm up a server and to record its replies.
 
 Path: run.py -> here.
-Rule 1: so many queries are under way at a time as any server's receive buffer holds.
-Rule 2: a query without a reply is asked again; what stays without one is counted, not fatal.
+Rule 1: there are never more queries in flight than the receive buffer of every server holds.
+Rule 2: a query without a reply is sent again; if there is still no reply, it is counted as unanswered.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Final
 from hsdns.wire.framing import FrameBuffer, frame
 
 WINDOW: Final = 100  # and less than 65,536 so that the ID tells queries apart
-_PATIENCE = 0.5  # seconds without any reply until the queries under way are asked again
+_TIMEOUT = 0.5  # seconds without any reply until the queries under way are asked again
 _ATTEMPTS = 4
 _RECEIVE_BUFFER = 4 << 20
-_MOST = 65_535
+_MAX_MESSAGE_LEN = 65_535
 
 
 class Unreachable(OSError):
-    """The server answers nothing."""
+    """The server does not answer at all."""
 
 
 def ask_all(
@@ -30,22 +30,22 @@ def ask_all(
     queries: Sequence[bytes],
     *,
     tcp: bool = False,
-    tell: Callable[[int], None] = lambda done: None,
+    on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[bytes | None]:
-    """Ask all, return the replies in the same order, None where none came; `tell` is told how many are done."""
+    """Send all queries; return the replies in the same order, or None; call `tell` with the number done."""
     replies: list[bytes | None] = [None] * len(queries)
     if tcp:
-        with socket.create_connection(("127.0.0.1", port), _PATIENCE * _ATTEMPTS) as sock:
+        with socket.create_connection(("127.0.0.1", port), _TIMEOUT * _ATTEMPTS) as sock:
             for first in range(0, len(queries), WINDOW):
                 _over_tcp(sock, queries, replies, first)
-                tell(first)
+                on_progress(first)
         return replies
     with socket.socket(type=socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         sock.connect(("127.0.0.1", port))
         for first in range(0, len(queries), WINDOW):
             _over_udp(sock, queries, replies, first)
-            tell(first)
+            on_progress(first)
     return replies
 
 
@@ -57,8 +57,8 @@ def _over_udp(
         try:
             for index in missing:
                 sock.send((index & 0xFFFF).to_bytes(2, "big") + queries[index][2:])
-            while missing and select.select([sock], [], [], _PATIENCE)[0]:
-                reply = sock.recv(_MOST)
+            while missing and select.select([sock], [], [], _TIMEOUT)[0]:
+                reply = sock.recv(_MAX_MESSAGE_LEN)
                 index = first + (int.from_bytes(reply[:2], "big") - first) % 0x10000
                 if index in missing:
                     missing.discard(index)
@@ -82,7 +82,7 @@ def _over_tcp(
     frames = FrameBuffer()
     missing = last - first
     while missing:
-        data = sock.recv(_MOST)
+        data = sock.recv(_MAX_MESSAGE_LEN)
         if not data:
             raise Unreachable("the server ended the connection")
         for reply in frames.feed(data):
@@ -91,14 +91,14 @@ def _over_tcp(
 
 
 def is_answering(port: int, query: bytes, *, tcp: bool = False, records: bool = True) -> bool:
-    """Tell whether a query is answered now; with `records` only an answer that has some counts."""
+    """Whether the server answers a query; with `records`, whether the answer has records."""
     kind = socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM
     try:
         with socket.socket(type=kind) as sock:
-            sock.settimeout(_PATIENCE / 2)
+            sock.settimeout(_TIMEOUT / 2)
             sock.connect(("127.0.0.1", port))
             sock.sendall(frame(query) if tcp else query)
-            reply = sock.recv(_MOST)[2 if tcp else 0 :]
+            reply = sock.recv(_MAX_MESSAGE_LEN)[2 if tcp else 0 :]
     except OSError:
         return False
     return len(reply) >= 12 and bool(reply[2] & 0x80) and (reply[6:8] != b"\0\0" or not records)

@@ -1,8 +1,8 @@
-"""The made-up cluster that every server answers for: its names, and the same as a zone file.
+"""The synthetic cluster of all servers: its names, also as a zone file.
 
 Path: mixes.py, servers.py, peers.py -> here -> hsdns.sources.synthetic_cluster.
-Rule 1: all Services are headless, so each has a name, each of its endpoints has one, and its port has SRV records.
-Rule 2: the zone file holds what hsdns and CoreDNS answer for these names: the same owners, types, TTL and addresses.
+Rule 1: all Services are headless, so each Service and each endpoint has a name, and each port has SRV records.
+Rule 2: the zone file has the records that hsdns and CoreDNS answer: the same owners, types, TTL and addresses.
 Source: Kubernetes DNS-Based Service Discovery, sections 2.4.1 and 2.4.2.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice
-from hsdns.sources.synthetic_cluster import SERVICES_A_NAMESPACE, Shape, SyntheticCluster
+from hsdns.sources.synthetic_cluster import SERVICES_PER_NAMESPACE, Shape, SyntheticCluster
 
 ZONE = "cluster.local"
 SERVICES_ZONE = f"svc.{ZONE}"
@@ -21,14 +21,14 @@ _WEIGHT = 100  # CoreDNS shares it among the endpoints
 
 
 class Question(NamedTuple):
-    """What is asked: a name without its last dot, and a type as dnsperf writes it."""
+    """A name without its trailing dot, and a type in dnsperf's notation."""
 
     name: str
     rrtype: str
 
 
 class Cluster(NamedTuple):
-    """So many headless Services with so many endpoints each."""
+    """Headless Services and the number of endpoints of each."""
 
     services: int = 10_000
     endpoints: int = 10
@@ -39,12 +39,12 @@ class Cluster(NamedTuple):
         return f"synthetic services={self.services} endpoints={self.endpoints} headless=1"
 
     def shape(self) -> Shape:
-        """The same cluster as the source makes it."""
+        """The parameters with which the source generates the same cluster."""
         return Shape(services=self.services, endpoints=self.endpoints, headless=1.0)
 
     def service(self, index: int) -> str:
         """Name of a Service."""
-        return f"svc-{index}.ns-{index // SERVICES_A_NAMESPACE}.{SERVICES_ZONE}"
+        return f"svc-{index}.ns-{index // SERVICES_PER_NAMESPACE}.{SERVICES_ZONE}"
 
     def pod(self, index: int, endpoint: int) -> str:
         """Name of an endpoint of a Service."""

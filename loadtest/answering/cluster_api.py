@@ -1,10 +1,10 @@
-"""The made-up cluster behind an API server on loopback, for CoreDNS, which has no source of its own for it.
+"""The synthetic cluster behind an API server on loopback, for CoreDNS, which cannot generate it.
 
     python -m loadtest.answering.cluster_api PORT SERVICES ENDPOINTS CHANGES
 
-Path: servers.py starts it -> SyntheticCluster -> tests.support.fake_api.
-Rule 1: objects and changes are those that `source synthetic` gives hsdns: the same names, addresses and seed.
-Rule 2: a change costs this process CPU time, not CoreDNS; what CoreDNS pays is the reading of the watch, as in life.
+Path: servers.py starts it -> SyntheticCluster -> loadtest/apiserver/fake_api.py.
+Rule 1: objects and changes are those of hsdns's `source synthetic`: the same names, addresses and seed.
+Rule 2: the CPU time for making a change is that of this process; CoreDNS only reads the watch, as in a real cluster.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from hsdns.cluster.objects import Object
 from hsdns.sources.synthetic import Pace
 from hsdns.sources.synthetic_cluster import SyntheticCluster
 from loadtest.answering.cluster import Cluster
-from tests.support.collection import KINDS
-from tests.support.fake_api import FakeApi
-from tests.support.fake_cluster import FakeCluster
+from loadtest.apiserver.fake_api import FakeApi
+from loadtest.apiserver.fake_cluster import FakeCluster
+from loadtest.apiserver.watch_cache import KINDS
 
 _VERSIONS = {kind.name: kind.api_version for kind in KINDS}
 
 
 def manifest(each: Object) -> dict[str, object]:
-    """Write an object as the API spells it."""
+    """Return an object in the form of the API."""
     kind = type(each).__name__
     fields: dict[str, object] = msgspec.to_builtins(each)
     return {"kind": kind, "apiVersion": _VERSIONS[kind], **fields}
 
 
 async def serve(port: int, cluster: Cluster, changes: float) -> None:
-    """Serve the cluster, and change it at a steady rate, until the process is ended."""
+    """Serve the cluster, and change it at a steady rate, until the process is terminated."""
     made = SyntheticCluster(cluster.shape())
     served = FakeCluster()
     for each in made.objects():
@@ -52,7 +52,7 @@ async def serve(port: int, cluster: Cluster, changes: float) -> None:
 
 
 def main(words: Sequence[str]) -> None:
-    """Serve as the four words say."""
+    """Serve with the four command line arguments."""
     port, services, endpoints, changes = map(int, words)
     uvloop.run(serve(port, Cluster(services, endpoints), changes))
 

@@ -1,10 +1,10 @@
-"""The usual method: dnsperf on a core of its own asks as fast as it gets replies.
+"""The dnsperf method: dnsperf, on a separate core, sends queries as fast as it gets replies.
 
-Path: run.py -> here -> dnsperf, a program of its own.
-Rule 1: the figure is CPU time of the server for a completed query, not queries a second: with one core for dnsperf it
-        is dnsperf that ends first, and the faster server waits more often.
-Rule 2: latencies are taken in a run of their own at a rate that every server can bear, because dnsperf must print each
-        query to tell them.
+Path: run.py -> here -> dnsperf, an external program.
+Rule 1: the figure is CPU time of the server per completed query, not queries per second: with one core for dnsperf,
+        dnsperf is the bottleneck, and a faster server waits more often.
+Rule 2: latencies are measured in a separate run at a rate that every server can handle, because dnsperf must print
+        each query for them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import Question
-from loadtest.answering.usage import Measured, on_core
-from loadtest.watch.figures import percentile
-from loadtest.watch.process import Failed
+from loadtest.answering.usage import MeasuredProcess, on_core
+from loadtest.figures import percentile
+from loadtest.process import BenchmarkError
 
 CLIENTS: Final = 20
 UNDER_WAY: Final = 100
@@ -34,7 +34,7 @@ _ANSWERED = re.compile(r"^> (?!T )\S+ \S+ \S+ ([\d.]+)$", re.MULTILINE)
 
 
 class Counted(NamedTuple):
-    """What dnsperf says at its end."""
+    """The statistics that dnsperf prints at the end."""
 
     sent: int
     completed: int
@@ -49,12 +49,12 @@ class Latency(NamedTuple):
 
 
 def write_questions(path: Path, questions: Sequence[Question]) -> None:
-    """Write a file for dnsperf."""
+    """Write the input file of dnsperf."""
     path.write_text("".join(f"{name} {rrtype}\n" for name, rrtype in questions))
 
 
 class Dnsperf:
-    """The program, and the core that it runs on (None: any)."""
+    """The program and the core that it runs on (None: any)."""
 
     def __init__(self, program: str, core: int | None) -> None:
         self._program = program
@@ -62,7 +62,7 @@ class Dnsperf:
 
     def run(
         self,
-        process: Measured,
+        process: MeasuredProcess,
         port: int,
         questions: Path,
         seconds: float,
@@ -70,7 +70,7 @@ class Dnsperf:
         edns: bool,
         tcp: bool,
     ) -> tuple[int, Counted]:
-        """Ask for so many seconds; return the server's nanoseconds of CPU and what was counted."""
+        """Send queries for some seconds; return the server's CPU time in nanoseconds and the statistics."""
         before = process.cpu_ns()
         text = self._call(port, questions, seconds, edns=edns, tcp=tcp)
         return process.cpu_ns() - before, counted(text)
@@ -78,7 +78,7 @@ class Dnsperf:
     def latency(
         self, port: int, questions: Path, seconds: float, *, edns: bool, tcp: bool
     ) -> Latency | None:
-        """Ask at a steady rate; None where nothing was answered."""
+        """Send queries at a steady rate; return None if none was answered."""
         text = self._call(
             port, questions, seconds, "-v", "-Q", str(LATENCY_RATE), edns=edns, tcp=tcp
         )
@@ -99,25 +99,25 @@ class Dnsperf:
                     words, capture_output=True, text=True, timeout=seconds + _GRACE, check=True
                 )
             except subprocess.CalledProcessError as error:
-                raise Failed(
+                raise BenchmarkError(
                     f"dnsperf ended with status {error.returncode}: {error.stderr[-300:]}"
                 ) from None
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise Failed(f"dnsperf does not work: {error}") from None
+                raise BenchmarkError(f"dnsperf does not work: {error}") from None
         return done.stdout
 
 
 def counted(text: str) -> Counted:
-    """Read dnsperf's statistics; raise Failed where there are none."""
+    """Read dnsperf's statistics; raise BenchmarkError if there are none."""
     found = {}
     for name, pattern in _COUNTS.items():
         match = pattern.search(text)
         if match is None:
-            raise Failed(f'dnsperf does not say "{pattern.pattern}": {text[-300:]}')
+            raise BenchmarkError(f'dnsperf does not say "{pattern.pattern}": {text[-300:]}')
         found[name] = match[1]
     return Counted(int(found["sent"]), int(found["completed"]), float(found["seconds"]))
 
 
 def latencies(text: str) -> list[float]:
-    """Read the seconds that each answered query took from what dnsperf -v prints."""
+    """Read the seconds of each answered query from the output of dnsperf -v."""
     return [float(each) for each in _ANSWERED.findall(text)]

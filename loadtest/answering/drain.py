@@ -1,12 +1,12 @@
-"""The steady method: a stopped server's socket is filled, then it goes on, and its CPU time is read.
+"""The drain method: fills the socket of a stopped server, continues the server, and reads its CPU time.
 
 Path: run.py -> here -> usage.py.
-Rule 1: the server never waits meanwhile: its batches are full and no wake-up is paid, which is where rounds differ most
-        otherwise.
-Rule 2: nobody waits for a reply either: they are collected every few milliseconds, so that the server is not charged
+Rule 1: the server never waits: its batches are full and there are no wake-ups, which otherwise cause most of the
+        difference between rounds.
+Rule 2: the client does not block on replies: it collects them every few milliseconds, so that the server does not pay
         for waking the client.
-Rule 3: the CPU time is that at the last look that found new replies; the cost is shared by what was answered.
-Rule 4: buffers.py gives every server the same room, so that all find the same number of queries; where it cannot,
+Rule 3: the CPU time is read at the last check that found new replies, and divided by the number of replies.
+Rule 4: buffers.py gives every server the same buffer size, so that all get the same number of queries.  If it cannot,
         most are lost, and the tables say so.
 """
 
@@ -17,17 +17,17 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from loadtest.answering.usage import Measured
-from loadtest.watch.process import Failed
+from loadtest.answering.usage import MeasuredProcess
+from loadtest.process import BenchmarkError
 
 QUERIES: Final = 2000
-_LOOK_EVERY = 0.002  # seconds
-_PATIENCE = 0.05  # seconds without a new reply until the rest counts as lost
-_START_PATIENCE = 1.0
+_POLL_INTERVAL = 0.002  # seconds
+_TIMEOUT = 0.05  # seconds without a new reply until the rest counts as lost
+_FIRST_REPLY_TIMEOUT = 1.0
 _RECEIVE_BUFFER = 1 << 20
 
 
-class Drained(NamedTuple):
+class DrainedBatch(NamedTuple):
     """One round."""
 
     cpu_ns: int
@@ -35,8 +35,8 @@ class Drained(NamedTuple):
     answered: int
 
 
-class Filler:
-    """So many sockets that ask in turn; a context.  Raises Failed where the process may not open as many."""
+class QuerySender:
+    """Sockets that send queries in turn; a context manager.  Raises BenchmarkError if it cannot open that many."""
 
     def __init__(self, ports: int) -> None:
         self._socks: list[socket.socket] = []
@@ -49,20 +49,20 @@ class Filler:
                 sock.setblocking(False)
         except OSError as error:
             self.__exit__()
-            raise Failed(
+            raise BenchmarkError(
                 f"no more than {len(self._socks)} of {ports} ports can be asked from: {error};"
                 " a higher limit of open files (ulimit -n) may help"
             ) from None
 
-    def __enter__(self) -> Filler:
+    def __enter__(self) -> QuerySender:
         return self
 
     def __exit__(self, *error: object) -> None:
         for sock in self._socks:
             sock.close()
 
-    def drain(self, process: Measured, port: int, queries: Sequence[bytes]) -> Drained:
-        """Let the server answer these queries in one go."""
+    def drain(self, process: MeasuredProcess, port: int, queries: Sequence[bytes]) -> DrainedBatch:
+        """Have the server answer these queries in one batch."""
         self._collect()  # what came too late last time
         messages = [index.to_bytes(2, "big") + query[2:] for index, query in enumerate(queries)]
         process.stop()
@@ -71,16 +71,16 @@ class Filler:
             for index, message in enumerate(messages):
                 self._socks[index % len(self._socks)].sendto(message, ("127.0.0.1", port))
         finally:
-            process.go_on()
+            process.resume()
         after, answered = before, 0
-        deadline = time.monotonic() + _START_PATIENCE
+        deadline = time.monotonic() + _FIRST_REPLY_TIMEOUT
         while answered < len(messages) and time.monotonic() < deadline:
-            time.sleep(_LOOK_EVERY)
-            came = self._collect()
-            if came:
-                after, answered = process.cpu_ns(), answered + came
-                deadline = time.monotonic() + _PATIENCE
-        return Drained(after - before, len(messages), answered)
+            time.sleep(_POLL_INTERVAL)
+            received = self._collect()
+            if received:
+                after, answered = process.cpu_ns(), answered + received
+                deadline = time.monotonic() + _TIMEOUT
+        return DrainedBatch(after - before, len(messages), answered)
 
     def _collect(self) -> int:
         count = 0

@@ -1,8 +1,8 @@
-"""What must hold, and what is aimed at: ratios of CPU time in one run.
+"""Limits and goals for the ratios of CPU time in one run.
 
 Path: results.py -> here -> report.py, cli.py.
-Rule 1: a goal is judged by the steadier method that both sides have; the other one's ratio stands beside it.
-Rule 2: what could not be measured does not hold; what nobody wanted measured is not judged.
+Rule 1: a goal is judged by the more stable method that both sides have; the other method's ratio is shown too.
+Rule 2: a goal that could not be measured fails; one that was not selected is not judged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from loadtest.answering.results import Results
 
 
 class Goal(NamedTuple):
-    """`ours` over `others`, each a mix and a server: at most `limit` (None: not required), better at most `aim`."""
+    """The ratio of `ours` to `others` (each a mix and a server): at most `limit` if given, ideally at most `aim`."""
 
     what: str
     ours: tuple[str, str]
@@ -47,7 +47,7 @@ GOALS: Final = (
 
 
 class Verdict(NamedTuple):
-    """A goal, the ratio that judges it and by which method, and the ratio by dnsperf."""
+    """A goal, the ratio that decides it and its method, and dnsperf's ratio."""
 
     goal: Goal
     ratio: float | None
@@ -56,7 +56,7 @@ class Verdict(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the limit is kept; a goal without one always holds."""
+        """Whether the ratio is within the limit; always true without a limit."""
         limit = self.goal.limit
         return limit is None or (self.ratio is not None and self.ratio <= limit)
 
@@ -73,7 +73,7 @@ class Verdict(NamedTuple):
 
 
 def judge(results: Results, mixes: Collection[str], servers: Collection[str]) -> Sequence[Verdict]:
-    """Judge every goal whose mixes and servers were asked for."""
+    """Judge every goal whose mixes and servers were selected."""
     verdicts = []
     for goal in GOALS:
         sides = (goal.ours, goal.others)

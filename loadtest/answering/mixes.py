@@ -1,8 +1,9 @@
-"""What is asked: each mix is a list of questions and how they are sent.
+"""Mixes: lists of questions and how they are sent.
 
 Path: run.py -> here -> drain.py, dnsperf.py.
-Rule 1: a seed makes a mix, the same in every run.  Only `fresh` names and spoilt octets differ from round to round.
-Rule 2: no EDNS, as the resolvers of glibc and musl send it, except where replies are longer than 512 octets.
+Rule 1: a mix is generated from a seed and is the same in every run.  Only `fresh` names and varied octets differ from
+        round to round.
+Rule 2: no EDNS, as with the resolvers of glibc and musl, unless replies are longer than 512 octets.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ CLUSTER_QUESTIONS = 50_000
 FRESH_FIRST: Final = 2_000  # questions of a fresh mix that warm a server up
 EXTERNAL = 100  # names that are not of the cluster and go through the search path
 MOST_PODS = 100_000
-POD_NAMESPACE = "ns-0"  # where the pod stands that searches
+POD_NAMESPACE = "ns-0"  # the Namespace of the Pod whose search path is used
 DRAIN: Final = "drain"
 DNSPERF: Final = "dnsperf"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -34,8 +35,8 @@ _SHARES = (("service", 0.30), ("pod", 0.20), ("port", 0.10), ("none6", 0.25))
 class Mix(NamedTuple):
     """A kind of traffic.
 
-    `fresh`: each round asks other names.  `spoilt`: each query has a cookie and a case of its own.  `changes`: events a
-    second in the cluster meanwhile.  `ports`: from how many ports drain asks, in turn.
+    `fresh`: each round has different names.  `randomized`: each query has its own cookie and case.  `changes`: cluster
+    events per second during the run.  `ports`: the number of ports from which drain sends, in turn.
     """
 
     key: str
@@ -43,7 +44,7 @@ class Mix(NamedTuple):
     questions: Callable[[Cluster, Random], list[Question]]
     edns: bool = False
     fresh: bool = False
-    spoilt: bool = False
+    randomized: bool = False
     tcp: bool = False
     changes: int = 0
     ports: int = FEW_PORTS
@@ -51,19 +52,19 @@ class Mix(NamedTuple):
 
     @property
     def repeats(self) -> bool:
-        """Whether the same octets are asked again, so that a dict of whole queries can know them."""
-        return not self.fresh and not self.spoilt
+        """Whether queries repeat octet for octet, so that a dict of complete queries can answer them."""
+        return not self.fresh and not self.randomized
 
 
 def _hot(cluster: Cluster, _: Random) -> list[Question]:
     return [Question(cluster.service(each), "A") for each in range(min(HOT, cluster.services))]
 
 
-def _whole(cluster: Cluster, random: Random) -> list[Question]:
-    return [_one_of_all(cluster, random) for _ in range(CLUSTER_QUESTIONS)]
+def _all_names(cluster: Cluster, random: Random) -> list[Question]:
+    return [_any_question(cluster, random) for _ in range(CLUSTER_QUESTIONS)]
 
 
-def _one_of_all(cluster: Cluster, random: Random) -> Question:
+def _any_question(cluster: Cluster, random: Random) -> Question:
     service = random.randrange(cluster.services)
     kind, at = "absent", random.random()
     for name, share in _SHARES:
@@ -97,7 +98,7 @@ def _search_path(_: Cluster, random: Random) -> list[Question]:
 
 
 def fresh_names(random: Random, count: int) -> list[Question]:
-    """Make up names that nobody has asked for: half of them below the zone, half in a Namespace."""
+    """Generate names that were not queried before: half of them below the zone, half in a Namespace."""
     domains = (ZONE, f"{POD_NAMESPACE}.{SERVICES_ZONE}")
     return [Question(f"{_label(random, 12)}.{domains[index & 1]}", "A") for index in range(count)]
 
@@ -108,8 +109,8 @@ def _random_names(_: Cluster, random: Random) -> list[Question]:
 
 def _pods(most: int) -> Callable[[Cluster, Random], list[Question]]:
     def choose(cluster: Cluster, random: Random) -> list[Question]:
-        whole = cluster.services * cluster.endpoints
-        chosen = random.sample(range(whole), min(most, whole))
+        total = cluster.services * cluster.endpoints
+        chosen = random.sample(range(total), min(most, total))
         return [Question(cluster.pod(*divmod(each, cluster.endpoints)), "A") for each in chosen]
 
     return choose
@@ -120,22 +121,22 @@ def _label(random: Random, length: int) -> str:
 
 
 MIXES: Final = (
-    Mix("hot", "1,000 headless names, A of 10 endpoints", _hot),
-    Mix("ports", "the 1,000 names, asked from 900 ports instead of 20", _hot, ports=MANY_PORTS, methods=(DRAIN,)),
-    Mix("cluster", "the whole cluster: A, A of a pod, SRV, AAAA, absent names", _whole, edns=True),
-    Mix("search", "search path of a pod with ndots:5, A and AAAA, none exists", _search_path),
-    Mix("random", "random names, none exists, none is asked twice", _random_names, fresh=True),
+    Mix("hot", "1,000 headless Services, A records of 10 endpoints", _hot),
+    Mix("ports", "the 1,000 names, queried from 900 ports instead of 20", _hot, ports=MANY_PORTS, methods=(DRAIN,)),
+    Mix("cluster", "the whole cluster: A, A of a Pod, SRV, AAAA, and names that do not exist", _all_names, edns=True),
+    Mix("search", "the search path of a Pod with ndots:5, A and AAAA, names that do not exist", _search_path),
+    Mix("random", "random names that do not exist, each queried once", _random_names, fresh=True),
     Mix(
         "cookies",
-        "the 1,000 names, each query with a cookie and a case of its own",
+        "the 1,000 names, each query with its own cookie and case",
         _hot,
         edns=True,
-        spoilt=True,
+        randomized=True,
         methods=(DRAIN,),
     ),
     Mix("names-1k", "A of 1,000 pods", _pods(HOT)),
     Mix("names-100k", "A of 100,000 pods", _pods(MOST_PODS)),
-    Mix("changes", "the 1,000 names while 1,000 endpoints a second change", _hot, changes=1000, methods=(DNSPERF,)),
+    Mix("changes", "the 1,000 names while 1,000 endpoints per second change", _hot, changes=1000, methods=(DNSPERF,)),
     Mix("tcp", "the 1,000 names on 20 open TCP connections", _hot, tcp=True, methods=(DNSPERF,)),
 )  # fmt: skip
 BY_KEY: Final = {mix.key: mix for mix in MIXES}

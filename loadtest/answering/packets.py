@@ -1,6 +1,6 @@
-"""Questions in octets, and the little that is read of a reply.
+"""Queries in wire format, and the few fields that are read from a reply.
 
-Path: run.py, drain.py -> here.  Queries have the ID 0; who sends one puts its own in front of query[2:].
+Path: run.py, drain.py -> here.  Queries have the ID 0; the sender puts its own before query[2:].
 Source: RFC 1035 section 4.1, RFC 6891 section 6.1.2, RFC 7873 section 4 (a client cookie has 8 octets).
 """
 
@@ -22,8 +22,8 @@ _COOKIE = 10
 _TYPES = {"A": RRType.A, "AAAA": RRType.AAAA, "SRV": RRType.SRV}
 
 
-class Gist(NamedTuple):
-    """What two servers must agree in."""
+class ReplySummary(NamedTuple):
+    """The fields in which two servers must agree."""
 
     rcode: int
     records: int  # in the answer section
@@ -43,8 +43,8 @@ def query_of(question: Question, *, edns: bool) -> bytes:
     )
 
 
-def spoil(query: bytes, random: Random) -> bytes:
-    """Give a query that ends with an OPT record without options a cookie and a case of its own."""
+def randomize(query: bytes, random: Random) -> bytes:
+    """Add a random cookie and random case to a query that ends with an OPT record without options."""
     end = query.index(0, 12)
     name = bytes(
         octet ^ 0x20 if 0x61 <= octet <= 0x7A and random.getrandbits(1) else octet
@@ -57,9 +57,9 @@ def spoil(query: bytes, random: Random) -> bytes:
 def queries(mix: Mix, questions: list[Question], random: Random) -> list[bytes]:
     """Write the questions of a mix."""
     written = [query_of(each, edns=mix.edns) for each in questions]
-    return [spoil(each, random) for each in written] if mix.spoilt else written
+    return [randomize(each, random) for each in written] if mix.randomized else written
 
 
-def gist(reply: bytes) -> Gist:
+def summarize(reply: bytes) -> ReplySummary:
     """Read a reply's header."""
-    return Gist(reply[3] & 15, int.from_bytes(reply[6:8], "big"))
+    return ReplySummary(reply[3] & 15, int.from_bytes(reply[6:8], "big"))

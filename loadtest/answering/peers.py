@@ -1,8 +1,8 @@
-"""Configurations of the peers for the same names, each as small as the program allows, with one thread.
+"""Minimal configurations of the other servers for the same names, with one thread.
 
 Path: servers.py -> here.
-Rule 1: what is not asked for is off: no control socket, no pid file, no other user, no rate limit.
-Rule 2: a peer serves the zone file of cluster.py; CoreDNS and hsdns share one Corefile instead.
+Rule 1: everything unnecessary is off: no control socket, no pid file, no change of user, no rate limit.
+Rule 2: they serve the zone file of cluster.py; CoreDNS and hsdns share one Corefile instead.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple
 from loadtest.answering.cluster import ZONE
 
 
-class Place(NamedTuple):
-    """Where a server runs.  `backend` is the port of the server that a proxy asks."""
+class Location(NamedTuple):
+    """Where a server runs.  `backend` is the port of the server behind a proxy."""
 
     folder: Path
     port: int
@@ -94,16 +94,16 @@ getPool(""):setCache(newPacketCache(200000, {{maxTTL=3600}}))
 """
 
 
-def write(template: str, place: Place) -> Path:
-    """Fill a template in, write it into the folder of the server, and say where."""
-    path = place.folder / "configuration"
+def write(template: str, location: Location) -> Path:
+    """Fill in a template, write it into the folder of the server, and return its path."""
+    path = location.folder / "configuration"
     path.write_text(
         template.format(
-            folder=place.folder,
-            port=place.port,
+            folder=location.folder,
+            port=location.port,
             zone=ZONE,
-            zone_file=place.zone_file,
-            backend=place.backend,
+            zone_file=location.zone_file,
+            backend=location.backend,
         )
     )
     return path

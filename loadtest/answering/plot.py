@@ -1,10 +1,10 @@
 """The figures as bars, as SVG for the page and as PNG for everything else.
 
 Path: cli.py -> here <- results.py.
-Rule 1: a bar is the drain figure where there is one, else dnsperf's.
-Rule 2: a bar more than four times as long as the median of all is cut off, which is said beside it: one slow server
-        must not flatten all others.
-Rule 3: where things stand is worked out once, in Picture; both formats draw the same.
+Rule 1: a bar shows the drain figure if there is one, otherwise dnsperf's.
+Rule 2: a bar more than four times as long as the median of all is cut off, and marked as such, so that one slow server
+        does not make all other bars tiny.
+Rule 3: positions are computed once, in Picture; both formats draw the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ZOOM = 2  # pixels of a PNG for one of an SVG
 
 
 class Text(NamedTuple):
-    """A line of text whose baseline is at y; `end`: x is where it ends."""
+    """A line of text with its baseline at y; `end`: it ends at x."""
 
     x: float
     y: int
@@ -44,7 +44,7 @@ class Text(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar, and what is shown of it under the pointer."""
+    """A bar and its tooltip."""
 
     y: int
     width: float
@@ -53,7 +53,7 @@ class Bar(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """What is drawn, in pixels."""
+    """The parts of the plot, in pixels."""
 
     height: int
     texts: list[Text]
@@ -61,7 +61,7 @@ class Picture(NamedTuple):
 
 
 def picture(results: Results, mixes: Sequence[Mix]) -> Picture:
-    """Put all mixes one below the other."""
+    """Lay out all mixes from top to bottom."""
     groups = [(mix, _figures(results, mix)) for mix in mixes]
     groups = [(mix, figures) for mix, figures in groups if figures]
     lengths = sorted(value for _, figures in groups for _, value, _ in figures)
@@ -104,7 +104,7 @@ def svg(results: Results, mixes: Sequence[Mix]) -> str:
 
 
 def png(results: Results, mixes: Sequence[Mix]) -> bytes:
-    """Draw all mixes as PNG, twice as large; raise ImportError where Pillow is missing."""
+    """Draw all mixes as PNG, at twice the size; raise ImportError if Pillow is missing."""
     from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415 - nothing else here needs it
 
     drawn = picture(results, mixes)
@@ -112,7 +112,7 @@ def png(results: Results, mixes: Sequence[Mix]) -> bytes:
     pen = ImageDraw.Draw(image)
     for bar in drawn.bars:
         corners = (_LABELS, bar.y, _LABELS + bar.width, bar.y + _BAR)
-        pen.rectangle([place * _ZOOM for place in corners], fill=bar.colour)
+        pen.rectangle([corner * _ZOOM for corner in corners], fill=bar.colour)
     for text in drawn.texts:
         pen.text(
             (text.x * _ZOOM, text.y * _ZOOM),

@@ -1,9 +1,9 @@
-"""Which servers can be measured on this machine, what is missing, and what is installed for them.
+"""Finds the servers that can be measured on this machine, reports missing ones and installs some.
 
 Path: cli.py -> here -> servers.py.
-Rule 1: a peer is found on PATH, or where HSDNS_PEER says (a CoreDNS binary).  /usr/sbin is looked at in any case.
-Rule 2: dnsperf and knot are installed by apt-get if they are missing, this is root and apt-get is there; nothing else
-        is ever installed.
+Rule 1: other servers are searched on PATH and in /usr/sbin; CoreDNS may also be named by HSDNS_PEER.
+Rule 2: dnsperf and knot are installed with apt-get if they are missing, the user is root and apt-get exists; nothing
+        else is installed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.watch.process import Failed
+from loadtest.process import BenchmarkError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _SEARCH: Final = os.pathsep.join(
     (os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin")
 )
-_PATIENCE = 30.0
-_INSTALL_PATIENCE = 300.0
+_TIMEOUT = 30.0
+_INSTALL_TIMEOUT = 300.0
 
 # What is called how: (key, title, program on PATH, words that make it say its version).
 ECHO: Final = "echo"
@@ -53,7 +53,7 @@ INSTALLABLE: Final = {"dnsperf": "dnsperf", "knotd": "knot"}  # program: package
 
 
 class Program(NamedTuple):
-    """What is started as a server under test; `words` start it, without its configuration."""
+    """A server under test; `words` is its command without the configuration."""
 
     key: str
     words: tuple[str, ...]
@@ -65,16 +65,16 @@ class Program(NamedTuple):
         return TITLES[self.key]
 
 
-class Found(NamedTuple):
-    """Servers in the order of the tables, the generator, and sentences about what is missing."""
+class FoundPrograms(NamedTuple):
+    """Servers in the order of the tables, the load generator, and messages about missing programs."""
 
     programs: list[Program]
     dnsperf: str | None
     missing: list[str]
 
 
-def look(names: Sequence[str], hsdns: Sequence[str]) -> Found:
-    """Find what can be measured of the servers named; `hsdns` are the words that start it."""
+def find_programs(names: Sequence[str], hsdns: Sequence[str]) -> FoundPrograms:
+    """Find those of the named servers that can be measured; `hsdns` is the command that starts hsdns."""
     programs: list[Program] = []
     missing: list[str] = []
     for key in (each for each in TITLES if each in names):
@@ -88,7 +88,7 @@ def look(names: Sequence[str], hsdns: Sequence[str]) -> Found:
         missing.append(
             "dnsperf is not installed: only the drain method is used, without latencies and TCP"
         )
-    return Found(programs, dnsperf, missing)
+    return FoundPrograms(programs, dnsperf, missing)
 
 
 def _find(key: str, hsdns: tuple[str, ...]) -> Program | str:
@@ -107,7 +107,7 @@ def _find(key: str, hsdns: tuple[str, ...]) -> Program | str:
                     (sys.executable, "-c", "import uvloop; print('uvloop', uvloop.__version__)")
                 ),
             )
-        except Failed:
+        except BenchmarkError:
             return f"{title}: uvloop is not installed"
     if key in (NATIVE, PURE):
         twin = implementation(hsdns, native=key == NATIVE)
@@ -123,28 +123,28 @@ def _find(key: str, hsdns: tuple[str, ...]) -> Program | str:
 
 
 def which(program: str) -> str | None:
-    """Find a program, in the folders for servers as well."""
+    """Find a program, also in the folders for servers."""
     return shutil.which(program, path=_SEARCH)
 
 
 def implementation(hsdns: Sequence[str], *, native: bool) -> str:
-    """Which twin of the fast path would serve: rust, python, or none where there is no table at all.
+    """The fast path implementation in use: rust, python, or none if there is no answer table.
 
-    Words that are no Python tell nothing of themselves: "unknown".
+    "unknown" if the command is not a Python program.
     """
     python = hsdns[0] if len(hsdns) > 1 else _interpreter(Path(hsdns[0]))
     if python is None:
         return "unknown"
     code = "import hsdns.fastpath as f; print(f.IMPLEMENTATION)"
     done = subprocess.run(
-        [python, "-c", code], capture_output=True, text=True, timeout=_PATIENCE, cwd=ROOT,
+        [python, "-c", code], capture_output=True, text=True, timeout=_TIMEOUT, cwd=ROOT,
         env={**os.environ, "HSDNS_NO_EXTENSIONS": "" if native else "1"}, check=False,
     )  # fmt: skip
     return done.stdout.strip() if done.returncode == 0 else "none"
 
 
 def _interpreter(script: Path) -> str | None:
-    """The Python of a script that pip installed, by its first line."""
+    """The Python interpreter of a script that pip installed, from its first line."""
     try:
         with script.open("rb") as file:
             first = file.readline(4096)
@@ -157,38 +157,38 @@ def _interpreter(script: Path) -> str | None:
 def _version(words: Sequence[str]) -> str:
     try:
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=_PATIENCE, check=False, cwd=ROOT
+            words, capture_output=True, text=True, timeout=_TIMEOUT, check=False, cwd=ROOT
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Failed(f"{' '.join(words)} does not work: {error}") from None
+        raise BenchmarkError(f"{' '.join(words)} does not work: {error}") from None
     lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
     if done.returncode != 0 and not lines:
-        raise Failed(f"{' '.join(words)} ended with status {done.returncode}")
+        raise BenchmarkError(f"{' '.join(words)} ended with status {done.returncode}")
     return lines[0].strip() if lines else "version unknown"
 
 
-def hsdns_words() -> tuple[str, ...]:
-    """How hsdns is started: the script beside this Python, else the module."""
+def hsdns_command() -> tuple[str, ...]:
+    """The command that starts hsdns: the script next to this Python, otherwise the module."""
     beside = Path(sys.executable).with_name("hsdns")
     return (str(beside),) if beside.is_file() else (sys.executable, "-m", "hsdns")
 
 
-def install(say: Callable[[str], None]) -> None:
-    """Install what Rule 2 names if it is missing; say what was done or why not."""
+def install(log: Callable[[str], None]) -> None:
+    """Install the programs of rule 2 if they are missing; return what was done, or why not."""
     packages = [package for program, package in INSTALLABLE.items() if which(program) is None]
     if not packages:
         return
     names = " ".join(packages)
     if os.geteuid() != 0 or which("apt-get") is None:
-        say(f"not installed, and this may not install it: {names}")
+        log(f"not installed, and this may not install it: {names}")
         return
-    say(f"installing {names}")
+    log(f"installing {names}")
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for words in (["update", "-qq"], ["install", "-qq", "--no-install-recommends", *packages]):
         try:
             subprocess.run(
-                ["apt-get", "-y", *words], env=environ, timeout=_INSTALL_PATIENCE, check=True,
+                ["apt-get", "-y", *words], env=environ, timeout=_INSTALL_TIMEOUT, check=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
-            say(f"apt-get {words[0]} failed: {error}")
+            log(f"apt-get {words[0]} failed: {error}")

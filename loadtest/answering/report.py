@@ -1,8 +1,8 @@
 """The tables of a run: on the terminal, and in the section "Answering" of docs/performance.md.
 
 Path: cli.py -> here <- results.py, goals.py.
-Rule 1: both have the same cells; only what stands between them differs.
-Rule 2: what is written into the page stands between two marks; nothing else of the page is touched.
+Rule 1: both have the same cells; only the separators differ.
+Rule 2: only the part of the page between two marks is written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from loadtest.answering.goals import Verdict
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix
 from loadtest.answering.programs import ECHO, TITLES
 from loadtest.answering.results import Results
-from loadtest.watch.process import Failed
+from loadtest.process import BenchmarkError
 
 BEGIN: Final = "<!-- bench: begin -->"
 END: Final = "<!-- bench: end -->"
@@ -37,7 +37,7 @@ _HEAD = [
 
 
 class Setting(NamedTuple):
-    """What a reader must know to judge the figures."""
+    """The circumstances of a run that a reader needs to judge the figures."""
 
     command: str
     machine: str
@@ -47,7 +47,7 @@ class Setting(NamedTuple):
 
 
 def mix_rows(results: Results, mix: Mix) -> Rows:
-    """The table of a mix with its head; only the head where nothing was measured."""
+    """The table of a mix with its header; only the header if nothing was measured."""
     return [_HEAD, *(row for key in TITLES if (row := _row(results, mix, key)) is not None)]
 
 
@@ -56,33 +56,33 @@ def _row(results: Results, mix: Mix, key: str) -> list[str] | None:
     loaded = results.figures(mix.key, key, DNSPERF)
     if drained is None and loaded is None:
         return None
-    reach = results.reach(mix.key, key)
+    warm_up = results.warm_up(mix.key, key)
     remarks = []
     if drained is not None and drained.lost > 0.01:
         remarks.append(f"drain: kept {1 - drained.lost:.0%}")
     if loaded is not None and loaded.lost > 0.001:
         remarks.append(f"dnsperf: lost {loaded.lost:.1%}")
-    if reach is not None and reach.different:
-        remarks.append(f"{reach.different / reach.asked:.1%} answered otherwise")
-    if reach is not None and reach.unanswered:
-        remarks.append(f"{reach.unanswered / reach.asked:.1%} unanswered")
+    if warm_up is not None and warm_up.different:
+        remarks.append(f"{warm_up.different / warm_up.asked:.1%} answered differently")
+    if warm_up is not None and warm_up.unanswered:
+        remarks.append(f"{warm_up.unanswered / warm_up.asked:.1%} unanswered")
     return [
         TITLES[key],
         _number(drained and drained.cpu_us),
-        _number(drained and drained.least_us),
+        _number(drained and drained.min_us),
         _number(results.ratio((mix.key, key), (mix.key, ECHO), DRAIN)),
         _number(loaded and loaded.cpu_us),
         _number(results.ratio((mix.key, key), (mix.key, ECHO), DNSPERF)),
-        _whole(loaded and loaded.rate),
-        _whole(loaded and loaded.p50_us),
-        _whole(loaded and loaded.p99_us),
-        _whole(reach and reach.octets),
+        _integer(loaded and loaded.rate),
+        _integer(loaded and loaded.p50_us),
+        _integer(loaded and loaded.p99_us),
+        _integer(warm_up and warm_up.octets),
         "; ".join(remarks),
     ]
 
 
 def goal_rows(verdicts: Sequence[Verdict]) -> Rows:
-    """The table of the goals with its head."""
+    """The table of the goals with its header."""
     rows = [["ratio", "measured", "by", "dnsperf", "limit", "aim", "verdict"]]
     for verdict in verdicts:
         goal = verdict.goal
@@ -106,12 +106,12 @@ def _number(value: float | None) -> str:
     return f"{value:.3f}" if value < 0.1 else f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
-def _whole(value: float | None) -> str:
+def _integer(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
 def plain(rows: Rows) -> str:
-    """Lay a table out for a terminal: the first and the last column to the left, the others to the right."""
+    """Format a table for a terminal: the first and the last column left-aligned, the others right-aligned."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     last = len(widths) - 1
     lines = []
@@ -125,7 +125,7 @@ def plain(rows: Rows) -> str:
 
 
 def markdown(rows: Rows) -> str:
-    """Lay a table out for a page."""
+    """Format a table for the page."""
     last = len(rows[0]) - 1
     rule = ["---" if column in (0, last) else "---:" for column in range(last + 1)]
     return "".join(f"| {' | '.join(row)} |\n" for row in [rows[0], rule, *rows[1:]])
@@ -142,14 +142,14 @@ def text(results: Results, mixes: Sequence[Mix], verdicts: Sequence[Verdict]) ->
 def section(
     results: Results, mixes: Sequence[Mix], verdicts: Sequence[Verdict], setting: Setting
 ) -> str:
-    """What stands between the marks of the page."""
+    """The section between the marks of the page."""
     told = {"command": f"`{setting.command}`", "date": setting.date, "machine": setting.machine}
     told |= dict(setting.versions)
     parts = ["\n".join(f"- {what}: {value}" for what, value in told.items())]
     if setting.missing:
         parts.append("\n".join(f"- missing: {each}" for each in setting.missing))
     if verdicts:
-        parts.append("### What must hold\n\n" + markdown(goal_rows(verdicts)).rstrip())
+        parts.append("### Goals\n\n" + markdown(goal_rows(verdicts)).rstrip())
     parts += [
         _titled(
             f"### {mix.key}\n\n{mix.title[0].upper()}{mix.title[1:]}.\n", results, mix, markdown
@@ -166,8 +166,10 @@ def _titled(title: str, results: Results, mix: Mix, render: Render) -> str:
 
 
 def replaced(page: str, written: str) -> str:
-    """Put a section between the marks of a page; raise Failed where they are not there once and in order."""
+    """Replace the section between the marks of a page; raise BenchmarkError unless each occurs once, in order."""
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise Failed(f"the page must have the lines {BEGIN} and {END} once each, in this order")
+        raise BenchmarkError(
+            f"the page must have the lines {BEGIN} and {END} once each, in this order"
+        )
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n\n{written}\n\n{END}{rest.partition(END)[2]}"

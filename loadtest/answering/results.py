@@ -1,8 +1,8 @@
-"""What was measured, and the figures made of it.
+"""The measurements, and the figures computed from them.
 
 Path: run.py -> here -> goals.py, report.py, plot.py.
-Rule 1: a figure is the median of its rounds; the least is kept beside it.
-Rule 2: a ratio is the median of the rounds' own ratios: both servers of a round met the machine in the same mood.
+Rule 1: a figure is the median of its rounds; the minimum is reported too.
+Rule 2: a ratio is the median of the rounds' ratios, because the machine's state is similar within a round.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from loadtest.answering.mixes import DNSPERF, DRAIN
-from loadtest.watch.figures import middle
+from loadtest.figures import median_of_known
 
 
 class Sample(NamedTuple):
-    """One server in one round.  `cpu_us`: microseconds a query that was answered; `lost`: share of 0 to 1."""
+    """One server in one round.  `cpu_us`: microseconds per answered query; `lost`: share from 0 to 1."""
 
     mix: str
     server: str
@@ -29,8 +29,8 @@ class Sample(NamedTuple):
     p99_us: float | None = None
 
 
-class Reach(NamedTuple):
-    """What a server answered while it was warmed up, beside the first server's answers."""
+class WarmUp(NamedTuple):
+    """The answers of a server during its warm-up, compared with those of the first server."""
 
     mix: str
     server: str
@@ -44,7 +44,7 @@ class Figures(NamedTuple):
     """One server in one mix by one method; see Sample for the units."""
 
     cpu_us: float
-    least_us: float
+    min_us: float
     lost: float
     rounds: int
     rate: float | None
@@ -56,10 +56,10 @@ class Results(NamedTuple):
     """A whole run."""
 
     samples: Sequence[Sample]
-    reaches: Sequence[Reach]
+    warm_ups: Sequence[WarmUp]
 
     def figures(self, mix: str, server: str, method: str) -> Figures | None:
-        """Sum up; None where nothing was measured."""
+        """Summarize; None if nothing was measured."""
         chosen = self._chosen(mix, server, method)
         if not chosen:
             return None
@@ -68,13 +68,13 @@ class Results(NamedTuple):
             min(each.cpu_us for each in chosen),
             median(each.lost for each in chosen),
             len(chosen),
-            middle([each.rate for each in chosen]),
-            middle([each.p50_us for each in chosen]),
-            middle([each.p99_us for each in chosen]),
+            median_of_known([each.rate for each in chosen]),
+            median_of_known([each.p50_us for each in chosen]),
+            median_of_known([each.p99_us for each in chosen]),
         )
 
     def ratio(self, ours: tuple[str, str], others: tuple[str, str], method: str) -> float | None:
-        """CPU time of one (mix, server) over another's by one method; None where they share no round."""
+        """Ratio of the CPU times of two (mix, server) pairs by one method; None if they share no round."""
         other = {each.round: each.cpu_us for each in self._chosen(*others, method)}
         shared = [
             each.cpu_us / other[each.round]
@@ -86,22 +86,22 @@ class Results(NamedTuple):
     def best_ratio(
         self, ours: tuple[str, str], others: tuple[str, str]
     ) -> tuple[float, str] | None:
-        """The ratio by the steadier method that both have, and which method that is."""
+        """The ratio by the more stable method that both have, and that method."""
         for method in (DRAIN, DNSPERF):
             found = self.ratio(ours, others, method)
             if found is not None:
                 return found, method
         return None
 
-    def reach(self, mix: str, server: str) -> Reach | None:
-        """What the server answered at all."""
-        return next((r for r in self.reaches if (r.mix, r.server) == (mix, server)), None)
+    def warm_up(self, mix: str, server: str) -> WarmUp | None:
+        """The answers of a server during its warm-up, if there was one."""
+        return next((r for r in self.warm_ups if (r.mix, r.server) == (mix, server)), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, for a file."""
+        """All measurements, as JSON."""
         return {
             "samples": [each._asdict() for each in self.samples],
-            "reaches": [each._asdict() for each in self.reaches],
+            "reaches": [each._asdict() for each in self.warm_ups],
         }
 
     def _chosen(self, mix: str, server: str, method: str) -> list[Sample]:

@@ -1,11 +1,11 @@
-"""A run: all servers of all mixes, warmed up, then round after round in turn.
+"""A run: warms up all servers for all mixes, then measures them in rounds.
 
 Path: cli.py -> Run -> servers.py, drain.py, dnsperf.py -> results.py.
-Rule 1: every server answers every question of a mix before it is measured with it, and a few more before each round.
-Rule 2: in a round all mixes are gone through, in a mix all servers, in another order each round: a machine that becomes
-        slower does so for all.
-Rule 3: servers whose cluster changes stand still while they are not measured.
-Rule 4: what the echo and the dict send are the replies of the first server that was warmed up.
+Rule 1: every server answers every query of a mix before it is measured with it, and a few more before each round.
+Rule 2: a round runs all mixes, and each mix all servers, in a different order each round: if the machine becomes
+        slower, all servers are affected.
+Rule 3: servers whose cluster changes are stopped while they are not measured.
+Rule 4: the echo and dict servers send the replies of the first server that was warmed up.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
-from loadtest.answering.bar import Bar
 from loadtest.answering.client import ask_all
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.dnsperf import Dnsperf, write_questions
-from loadtest.answering.drain import QUERIES, Filler
+from loadtest.answering.drain import QUERIES, QuerySender
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix, fresh_names
-from loadtest.answering.packets import gist, queries
+from loadtest.answering.packets import queries, summarize
 from loadtest.answering.programs import (
     COREDNS,
     DICT,
@@ -34,21 +33,22 @@ from loadtest.answering.programs import (
     PURE,
     Program,
 )
-from loadtest.answering.results import Reach, Results, Sample
-from loadtest.answering.servers import BACKENDS, Server, Site
-from loadtest.watch.process import Failed
+from loadtest.answering.progress_bar import ProgressBar
+from loadtest.answering.results import Results, Sample, WarmUp
+from loadtest.answering.servers import BACKENDS, RunSettings, Server
+from loadtest.process import BenchmarkError
 
-MADE: Final = (ECHO, DICT)  # they repeat what another server said
-WATCHING: Final = (NATIVE, PURE, COREDNS)  # their cluster may change
-_FEW = 200  # queries of the warm-up before a round
-_FRESH = 400_000  # questions of a fresh mix in a file for dnsperf
-_CATCH_UP = 1.0  # seconds that a server has for what changed while it stood still
+REPLAYING: Final = (ECHO, DICT)  # they repeat what another server said
+CHANGEABLE: Final = (NATIVE, PURE, COREDNS)  # their cluster may change
+_WARM_UP_QUERIES = 200  # queries of the warm-up before a round
+_FRESH_QUESTIONS = 400_000  # questions of a fresh mix in a file for dnsperf
+_CATCH_UP_TIME = 1.0  # seconds that a server has for what changed while it stood still
 _SEED = 20_251_121
 _US = 1000  # nanoseconds
 
 
 class Effort(NamedTuple):
-    """How much is measured; `seconds` of dnsperf a round."""
+    """The amount of measurement; `seconds` is the duration of dnsperf in a round."""
 
     drain_rounds: int = 40
     dnsperf_rounds: int = 5
@@ -59,15 +59,15 @@ class Effort(NamedTuple):
 QUICK: Final = Effort(8, 1, 1, 1.0)
 
 
-def can_take(program: Program, mix: Mix) -> bool:
-    """Tell whether a server can be measured with a mix."""
+def supports(program: Program, mix: Mix) -> bool:
+    """Whether a server can be measured with a mix."""
     if program.key == DICT:
         return mix.repeats and not mix.tcp and not mix.changes
-    return not mix.changes or program.key == ECHO or program.key in WATCHING
+    return not mix.changes or program.key == ECHO or program.key in CHANGEABLE
 
 
 class Run:
-    """Starts, warms up, measures; a context that ends what it started."""
+    """Starts, warms up and measures servers; a context manager that ends them."""
 
     def __init__(
         self,
@@ -76,26 +76,26 @@ class Run:
         programs: Sequence[Program],
         mixes: Sequence[Mix],
         cores: tuple[int, int] | None,
-        bar: Bar,
+        bar: ProgressBar,
         *,
         dnsperf: str | None,
         wildcard: bool = False,
     ) -> None:
         self.missing: list[str] = []
         server_core, core = cores if cores is not None else (None, None)
-        self._site = Site(folder, cluster, folder / "zone", server_core, wildcard)
+        self._settings = RunSettings(folder, cluster, folder / "zone", server_core, wildcard)
         self._programs = programs
         self._mixes = mixes
-        self._bar = bar
+        self._progress = bar
         self._dnsperf = Dnsperf(dnsperf, core) if dnsperf is not None else None
         self._stack = ExitStack()
         self._running: dict[tuple[str, int], Server] = {}  # (program, changes)
-        self._lines: dict[str, list[Server]] = {}  # the servers of each mix
+        self._servers: dict[str, list[Server]] = {}  # the servers of each mix
         self._questions = {mix.key: mix.questions(cluster, Random(_SEED)) for mix in mixes}
         self._packets: dict[str, list[bytes]] = {}
         self._chosen: tuple[tuple[str, int], list[bytes]] = ("", 0), []
         self._samples: list[Sample] = []
-        self._reaches: list[Reach] = []
+        self._warm_ups: list[WarmUp] = []
 
     def __enter__(self) -> Run:
         return self
@@ -104,46 +104,46 @@ class Run:
         self._stack.close()
 
     def measure(self, effort: Effort) -> Results:
-        """Do it all; raise Failed where a server does not do what it did before."""
-        with self._site.zone_file.open("w") as file:
-            file.writelines(f"{line}\n" for line in self._site.cluster.zone_lines())
+        """Run everything; raise BenchmarkError if a server stops answering."""
+        with self._settings.zone_file.open("w") as file:
+            file.writelines(f"{line}\n" for line in self._settings.cluster.zone_lines())
         self._start()
         for mix in self._mixes:
             self._warm_up(mix)
-        if not any(self._lines.values()):
-            raise Failed("; ".join(["no server can be measured", *self.missing]))
-        self._stand_still()
-        self._bar.begin(sum(weight for *_, weight in self._plan(effort)))
+        if not any(self._servers.values()):
+            raise BenchmarkError("; ".join(["no server can be measured", *self.missing]))
+        self._pause_changing()
+        self._progress.begin(sum(weight for *_, weight in self._plan(effort)))
         with ExitStack() as stack:
-            fillers = {
-                ports: stack.enter_context(Filler(ports))
+            senders = {
+                ports: stack.enter_context(QuerySender(ports))
                 for ports in {mix.ports for mix in self._mixes if DRAIN in mix.methods}
             }
             for number, mix, server, method, weight in self._plan(effort):
-                self._bar.step(
+                self._progress.step(
                     f"{mix.key}, {server.program.title}, {method}, round {number + 1}", weight
                 )
                 if mix.changes:
-                    server.go_on()
-                    time.sleep(_CATCH_UP)
+                    server.resume()
+                    time.sleep(_CATCH_UP_TIME)
                 if method == DRAIN:
-                    self._drain(fillers[mix.ports], number, mix, server)
+                    self._drain(senders[mix.ports], number, mix, server)
                 else:
-                    self._load(number, mix, server, effort)
+                    self._run_dnsperf(number, mix, server, effort)
                 if mix.changes:
                     server.pause()
-        self._bar.end()
-        return Results(self._samples, self._reaches)
+        self._progress.end()
+        return Results(self._samples, self._warm_ups)
 
     def _plan(self, effort: Effort) -> Iterator[tuple[int, Mix, Server, str, float]]:
-        """Every measurement in order, with the seconds that it takes, about."""
+        """All measurements in order, with their approximate duration in seconds."""
         for method, rounds in ((DRAIN, effort.drain_rounds), (DNSPERF, effort.dnsperf_rounds)):
             if method == DNSPERF and self._dnsperf is None:
                 continue
             for number in range(rounds):
                 long = 0.1 if method == DRAIN else effort.seconds + (number < effort.latency_rounds)
                 for mix in self._mixes:
-                    line = self._lines.get(mix.key, []) if method in mix.methods else []
+                    line = self._servers.get(mix.key, []) if method in mix.methods else []
                     turn = number % len(line) if line else 0
                     for server in line[turn:] + line[:turn]:
                         yield number, mix, server, method, long
@@ -153,12 +153,12 @@ class Run:
     def _start(self) -> None:
         wanted = {mix.changes for mix in self._mixes}
         for program in sorted(self._programs, key=lambda each: each.key == DNSDIST):
-            if program.key in MADE:
+            if program.key in REPLAYING:
                 continue
             for changes in sorted(wanted):
-                if changes and program.key not in WATCHING:
+                if changes and program.key not in CHANGEABLE:
                     continue
-                self._bar.step(f"starting {program.title}", 0)
+                self._progress.step(f"starting {program.title}", 0)
                 backend = 0
                 if program.key == DNSDIST:
                     known = (self._running.get((key, 0)) for key in BACKENDS)
@@ -169,11 +169,11 @@ class Run:
                         )
                         continue
                 server = Server(
-                    self._site, program, f"{program.key}-{changes}", changes=changes, backend=backend
+                    self._settings, program, f"{program.key}-{changes}", changes=changes, backend=backend
                 )  # fmt: skip
                 try:
                     self._running[program.key, changes] = self._stack.enter_context(server)
-                except Failed as error:
+                except BenchmarkError as error:
                     self.missing.append(f"{program.title} does not start: {error}")
                     break
 
@@ -185,15 +185,17 @@ class Run:
         first: list[tuple[bytes, bytes]] = []
         line: list[Server] = []
         for program in self._programs:
-            if not can_take(program, mix):
+            if not supports(program, mix):
                 continue
-            if program.key in MADE:
+            if program.key in REPLAYING:
                 continue
             server = self._running.get((program.key, mix.changes))
             if server is None:
                 continue
-            tell = partial(self._tell, f"{mix.key}: warming {program.title} up", len(asked))
-            replies = ask_all(server.port, asked, tcp=mix.tcp, tell=tell)
+            on_progress = partial(
+                self._show_progress, f"{mix.key}: warming {program.title} up", len(asked)
+            )
+            replies = ask_all(server.port, asked, tcp=mix.tcp, on_progress=on_progress)
             answered = [
                 (query, reply) for query, reply in zip(asked, replies, strict=True) if reply
             ]
@@ -201,10 +203,10 @@ class Run:
                 self.missing.append(f"{program.title} answers nothing of {mix.key}")
                 continue
             first = first or answered
-            self._reaches.append(_reach(mix, program, dict(first), answered, len(asked)))
+            self._warm_ups.append(_warm_up_result(mix, program, dict(first), answered, len(asked)))
             line.append(server)
         for program in (
-            each for each in self._programs if each.key in MADE and can_take(each, mix)
+            each for each in self._programs if each.key in REPLAYING and supports(each, mix)
         ):
             if not first:
                 self.missing.append(
@@ -212,29 +214,29 @@ class Run:
                 )
                 continue
             server = Server(
-                self._site, program, f"{program.key}-{mix.key}", known=first, tcp=mix.tcp
+                self._settings, program, f"{program.key}-{mix.key}", known=first, tcp=mix.tcp
             )
             line.insert(0, self._stack.enter_context(server))
-        self._lines[mix.key] = line
+        self._servers[mix.key] = line
 
-    def _tell(self, what: str, whole: int, done: int) -> None:
-        self._bar.step(f"{what}, {done:,} of {whole:,}", 0)
+    def _show_progress(self, what: str, total: int, done: int) -> None:
+        self._progress.step(f"{what}, {done:,} of {total:,}", 0)
 
-    def _stand_still(self) -> None:
+    def _pause_changing(self) -> None:
         for (_, changes), server in self._running.items():
             if changes:
                 server.pause()
 
     # A measurement.
 
-    def _drain(self, filler: Filler, number: int, mix: Mix, server: Server) -> None:
-        few, chosen = self._of_round(mix, number)
+    def _drain(self, sender: QuerySender, number: int, mix: Mix, server: Server) -> None:
+        few, chosen = self._packets_of_round(mix, number)
         if server.program.key == DNSDIST and not mix.fresh:
             ask_all(server.port, chosen)  # its cache forgets when the TTL is over
-        filler.drain(server.process, server.port, few)
-        done = filler.drain(server.process, server.port, chosen)
+        sender.drain(server.process, server.port, few)
+        done = sender.drain(server.process, server.port, chosen)
         if not done.answered:
-            raise Failed(f"{server.program.title} answers nothing of {mix.key} any more")
+            raise BenchmarkError(f"{server.program.title} answers nothing of {mix.key} any more")
         self._samples.append(
             Sample(
                 mix.key,
@@ -246,34 +248,38 @@ class Run:
             )
         )
 
-    def _of_round(self, mix: Mix, number: int) -> tuple[list[bytes], list[bytes]]:
-        """The few queries of the warm-up and those that count, the same for all servers of the round."""
+    def _packets_of_round(self, mix: Mix, number: int) -> tuple[list[bytes], list[bytes]]:
+        """The few queries of the warm-up and the measured ones, the same for all servers of the round."""
         if self._chosen[0] != (mix.key, number):
             random = Random(f"{_SEED} {mix.key} {number}")
             if mix.fresh:
-                packets = queries(mix, fresh_names(random, _FEW + QUERIES), random)
-            elif mix.spoilt:
-                questions = random.choices(self._questions[mix.key], k=_FEW + QUERIES)
+                packets = queries(mix, fresh_names(random, _WARM_UP_QUERIES + QUERIES), random)
+            elif mix.randomized:
+                questions = random.choices(self._questions[mix.key], k=_WARM_UP_QUERIES + QUERIES)
                 packets = queries(mix, questions, random)
             else:
-                packets = random.choices(self._packets[mix.key], k=_FEW + QUERIES)
+                packets = random.choices(self._packets[mix.key], k=_WARM_UP_QUERIES + QUERIES)
             self._chosen = (mix.key, number), packets
-        return self._chosen[1][:_FEW], self._chosen[1][_FEW:]
+        return self._chosen[1][:_WARM_UP_QUERIES], self._chosen[1][_WARM_UP_QUERIES:]
 
-    def _load(self, number: int, mix: Mix, server: Server, effort: Effort) -> None:
+    def _run_dnsperf(self, number: int, mix: Mix, server: Server, effort: Effort) -> None:
         assert self._dnsperf is not None
-        path = self._site.folder / f"{mix.key}-{number if mix.fresh else 0}.questions"
+        path = self._settings.folder / f"{mix.key}-{number if mix.fresh else 0}.questions"
         if not path.exists():
-            fresh = fresh_names(Random(f"{_SEED} dnsperf {number}"), _FRESH) if mix.fresh else None
+            fresh = (
+                fresh_names(Random(f"{_SEED} dnsperf {number}"), _FRESH_QUESTIONS)
+                if mix.fresh
+                else None
+            )
             write_questions(path, fresh or self._questions[mix.key])
         port = server.port
         if not mix.tcp and server.program.key != ECHO:
-            ask_all(port, self._packets[mix.key][:_FEW])
+            ask_all(port, self._packets[mix.key][:_WARM_UP_QUERIES])
         cpu, counted = self._dnsperf.run(
             server.process, port, path, effort.seconds, edns=mix.edns, tcp=mix.tcp
         )
         if not counted.completed:
-            raise Failed(f"{server.program.title} answers dnsperf nothing of {mix.key}")
+            raise BenchmarkError(f"{server.program.title} answers dnsperf nothing of {mix.key}")
         latency = None
         if number < effort.latency_rounds:
             latency = self._dnsperf.latency(port, path, 1, edns=mix.edns, tcp=mix.tcp)
@@ -292,15 +298,15 @@ class Run:
         )
 
 
-def _reach(
+def _warm_up_result(
     mix: Mix,
     program: Program,
     first: dict[bytes, bytes],
     answered: Sequence[tuple[bytes, bytes]],
     asked: int,
-) -> Reach:
+) -> WarmUp:
     different = sum(
-        query in first and gist(first[query]) != gist(reply) for query, reply in answered
+        query in first and summarize(first[query]) != summarize(reply) for query, reply in answered
     )
     octets = sum(len(reply) for _, reply in answered) / len(answered)
-    return Reach(mix.key, program.key, asked, asked - len(answered), different, octets)
+    return WarmUp(mix.key, program.key, asked, asked - len(answered), different, octets)

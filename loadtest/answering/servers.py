@@ -1,10 +1,10 @@
-"""Starts the servers under test: for each its configuration, its process on the server's core, and the wait for it.
+"""Starts the servers under test: writes the configuration, starts the process on its core, and waits until it answers.
 
 Path: run.py -> here -> programs.py (which), peers.py (configurations), usage.py (process).
-Rule 1: hsdns and CoreDNS have one Corefile, kubeadm's, on free ports of loopback; `loop` and `lameduck` are left out,
-        and what is not of the cluster goes to a port where nothing listens.
+Rule 1: hsdns and CoreDNS have the same Corefile, kubeadm's, on free ports of loopback; `loop` and `lameduck` are left
+        out, and names outside the cluster are forwarded to a closed port.
 Rule 2: all have receive buffers of equal size (buffers.py).
-Rule 3: a server counts as started when it answers a query for a name of the cluster with records.
+Rule 3: a server is ready when it answers a query for a name of the cluster with records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple, Self
 
 from hsdns.wire.framing import frame
 from loadtest.answering import peers
-from loadtest.answering.buffers import widen
+from loadtest.answering.buffers import enlarge_buffers
 from loadtest.answering.client import is_answering
 from loadtest.answering.cluster import Cluster, Question
 from loadtest.answering.packets import query_of
@@ -37,14 +37,14 @@ from loadtest.answering.programs import (
     UNBOUND,
     Program,
 )
-from loadtest.answering.usage import Measured
+from loadtest.answering.usage import MeasuredProcess
 from loadtest.corefile import COREFILE
 from loadtest.ports import free_port
-from loadtest.watch.process import Failed
+from loadtest.process import BenchmarkError
 
 START_DEADLINE = 120.0
 _PAUSE = 0.02
-_COMPILE_PATIENCE = 60.0
+_COMPILE_TIMEOUT = 60.0
 _FOREGROUND = {
     KNOT: (peers.KNOT, ("-c",)),
     NSD: (peers.NSD, ("-d", "-c")),
@@ -54,8 +54,8 @@ _FOREGROUND = {
 BACKENDS = (KNOT, NSD, PURE, NATIVE)  # whom dnsdist asks: the first of these that runs
 
 
-class Site(NamedTuple):
-    """What all servers of a run share.  `core` is theirs (None: any)."""
+class RunSettings(NamedTuple):
+    """Settings shared by all servers of a run.  `core` is the core of the servers (None: any)."""
 
     folder: Path
     cluster: Cluster
@@ -67,15 +67,15 @@ class Site(NamedTuple):
 
 
 class Server:
-    """A running server; a context.
+    """A running server; a context manager.
 
-    `changes` are events a second in its cluster, `known` the queries and replies of a mix for a server that knows no
-    DNS, `backend` the port that a proxy asks.
+    `changes`: events per second in its cluster; `known`: the queries and replies of a mix, for a server without DNS;
+    `backend`: the port of the server behind a proxy.
     """
 
     def __init__(
         self,
-        site: Site,
+        settings: RunSettings,
         program: Program,
         name: str,
         *,
@@ -86,28 +86,30 @@ class Server:
     ) -> None:
         self.program = program
         self.port = free_port()
-        self._site = site
+        self._settings = settings
         self._changes = changes
         self._pairs = known
         self._tcp = tcp
-        self._folder = site.folder / name
+        self._folder = settings.folder / name
         self._folder.mkdir()
-        self._place = peers.Place(self._folder, self.port, site.zone_file, backend)
-        self._aside: Measured | None = None  # the API server of CoreDNS
+        self._location = peers.Location(self._folder, self.port, settings.zone_file, backend)
+        self._api_server: MeasuredProcess | None = None  # the API server of CoreDNS
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with self._stack:
-            words = self._prepared()
+            words = self._prepare()
             environ: Mapping[str, str] = {}
             if self.program.key in (NATIVE, PURE):
                 environ = {"HSDNS_NO_EXTENSIONS": "1" if self.program.key == PURE else ""}
             self.process = self._stack.enter_context(
-                Measured(self.program.key, words, self._folder, self._site.core, environ, cwd=ROOT)
+                MeasuredProcess(
+                    self.program.key, words, self._folder, self._settings.core, environ, cwd=ROOT
+                )
             )
             self._wait(self.process, self.port)
             for pid in self.process.pids():
-                widen(pid, self.port)
+                enlarge_buffers(pid, self.port)
             self._stack = self._stack.pop_all()
         return self
 
@@ -115,22 +117,22 @@ class Server:
         self._stack.close()
 
     def pause(self) -> None:
-        """Stop the server, and what changes its cluster."""
-        if self._aside is not None:
-            self._aside.stop()
+        """Stop the server and the process that changes its cluster."""
+        if self._api_server is not None:
+            self._api_server.stop()
         self.process.stop()
 
-    def go_on(self) -> None:
-        """Let both go on."""
-        if self._aside is not None:
-            self._aside.go_on()
-        self.process.go_on()
+    def resume(self) -> None:
+        """Continue both."""
+        if self._api_server is not None:
+            self._api_server.resume()
+        self.process.resume()
 
-    def _prepared(self) -> tuple[str, ...]:
-        """Write what the program reads, and say how to start it."""
+    def _prepare(self) -> tuple[str, ...]:
+        """Write the configuration, and return the command that starts the program."""
         key, words = self.program.key, self.program.words
         if key == ECHO:
-            return self._echo_words()
+            return self._echo_command()
         if key == DICT:
             pairs = self._folder / "pairs"
             pairs.write_bytes(
@@ -139,12 +141,12 @@ class Server:
             return (*words, str(ROOT / "loadtest/dict_server.py"), str(self.port), str(pairs))
         if key in _FOREGROUND:
             template, options = _FOREGROUND[key]
-            return (*words, *options, str(peers.write(template, self._place)))
+            return (*words, *options, str(peers.write(template, self._location)))
         corefile = self._folder / "Corefile"
         corefile.write_text(
             COREFILE.format(
                 port=self.port,
-                bind="" if self._site.wildcard else "bind 127.0.0.1",
+                bind="" if self._settings.wildcard else "bind 127.0.0.1",
                 access=self._api() if key == COREDNS else self._source(),
                 health=free_port(),
                 ready=free_port(),
@@ -156,47 +158,47 @@ class Server:
 
     def _known(self) -> Sequence[tuple[bytes, bytes]]:
         if not self._pairs:
-            raise Failed(
+            raise BenchmarkError(
                 f"{self.program.title} needs the replies of another server; measure one more"
             )
         return self._pairs
 
-    def _echo_words(self) -> tuple[str, ...]:
+    def _echo_command(self) -> tuple[str, ...]:
         program, sizes = self._folder / "echo", self._folder / "sizes"
         source = ROOT / "loadtest/echo.c"
         words = (*self.program.words, "-O2", "-o", str(program), str(source))
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=_COMPILE_PATIENCE, check=False
+            words, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT, check=False
         )
         if done.returncode != 0:
-            raise Failed(f"{source} does not compile: {done.stderr[-500:]}")
+            raise BenchmarkError(f"{source} does not compile: {done.stderr[-500:]}")
         sizes.write_bytes(array("H", [len(reply) for _, reply in self._known()]).tobytes())
         return (str(program), str(self.port), str(sizes), *(["tcp"] if self._tcp else []))
 
     def _source(self) -> str:
-        return f"source {self._site.cluster.source}" + (
+        return f"source {self._settings.cluster.source}" + (
             f" changes={self._changes}" if self._changes else ""
         )
 
     def _api(self) -> str:
-        port, cluster = free_port(), self._site.cluster
+        port, cluster = free_port(), self._settings.cluster
         numbers = (port, cluster.services, cluster.endpoints, self._changes)
         words = (sys.executable, "-m", "loadtest.answering.cluster_api", *map(str, numbers))
-        self._aside = self._stack.enter_context(
-            Measured("api-server", words, self._folder, None, cwd=ROOT)
+        self._api_server = self._stack.enter_context(
+            MeasuredProcess("api-server", words, self._folder, None, cwd=ROOT)
         )
         return f"endpoint http://127.0.0.1:{port}"
 
-    def _wait(self, process: Measured, port: int) -> None:
+    def _wait(self, process: MeasuredProcess, port: int) -> None:
         records = self.program.key not in (ECHO, DICT)
-        query = query_of(Question(self._site.cluster.service(0), "A"), edns=False)
+        query = query_of(Question(self._settings.cluster.service(0), "A"), edns=False)
         if self._pairs:
             query = self._pairs[0][0]
         deadline = time.monotonic() + START_DEADLINE
         while not is_answering(port, query, tcp=self._tcp and not records, records=records):
             process.check()
             if time.monotonic() > deadline:
-                raise Failed(
+                raise BenchmarkError(
                     f"{self.program.title} does not answer after {START_DEADLINE:.0f} s:\n{process.printed()}"
                 )
             time.sleep(_PAUSE)

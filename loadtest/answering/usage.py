@@ -1,8 +1,8 @@
-"""CPU time that a process and its descendants have used, in nanoseconds, and stopping them for a while.
+"""CPU time of a process and its descendants in nanoseconds, and stopping and continuing them.
 
 Path: servers.py, drain.py, dnsperf.py -> here -> loadtest.watch.process.
-Rule 1: all threads of all descendants count, so that no server gains by a helper.
-Rule 2: /proc/PID/task/TID/schedstat counts nanoseconds; where the kernel has none, /proc/PID/stat counts ticks.
+Rule 1: all threads of all descendants count, so that no server hides CPU time in a child process.
+Rule 2: /proc/PID/task/TID/schedstat counts nanoseconds; without it, /proc/PID/stat counts ticks.
 Source: Documentation/scheduler/sched-stats.rst; proc(5).
 """
 
@@ -15,16 +15,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from loadtest.watch.process import Failed, Process, cpu_ticks_of, family
+from loadtest.process import BenchmarkError, Process, cpu_ticks_of, family
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-_PATIENCE = 5.0  # seconds
+_TIMEOUT = 5.0  # seconds
 _PAUSE = 0.0005
 
 
 @contextmanager
 def on_core(core: int | None) -> Iterator[None]:
-    """Let what is started meanwhile run on one core; None: on any."""
+    """Run the processes that are started in this context on one core; None: on any."""
     before = os.sched_getaffinity(0)
     if core is not None:
         os.sched_setaffinity(0, {core})
@@ -34,8 +34,8 @@ def on_core(core: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-class Measured(Process):
-    """A process on a core of its own whose CPU time is read in nanoseconds; a context that ends it."""
+class MeasuredProcess(Process):
+    """A process on one core whose CPU time is read in nanoseconds; a context manager that ends it."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class Measured(Process):
         self._stopped: list[int] = []
 
     def end(self) -> None:
-        """Let it go on, and end it."""
-        self.go_on()
+        """Continue and end it."""
+        self.resume()
         super().end()
 
     def cpu_ns(self) -> int:
-        """Nanoseconds of CPU since the start; raise Failed if it is gone."""
+        """CPU time in nanoseconds since the start; raise BenchmarkError if the process has ended."""
         self.check()
         return sum(_cpu_ns(pid) for pid in self.pids())
 
@@ -65,19 +65,19 @@ class Measured(Process):
         return family(self._popen.pid)
 
     def stop(self) -> None:
-        """Stop it, and wait until no thread of it runs."""
+        """Stop it, and wait until none of its threads runs."""
         self.check()
         self._stopped = self.pids()
         for pid in self._stopped:
             os.kill(pid, signal.SIGSTOP)
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while not all(state in "TZX" for pid in self._stopped for state in _states(pid)):
             if time.monotonic() > deadline:
-                raise Failed(f"{self.name} does not stop")
+                raise BenchmarkError(f"{self.name} does not stop")
             time.sleep(_PAUSE)
 
-    def go_on(self) -> None:
-        """Let it go on if it was stopped."""
+    def resume(self) -> None:
+        """Continue it if it was stopped."""
         for pid in self._stopped:
             try:
                 os.kill(pid, signal.SIGCONT)

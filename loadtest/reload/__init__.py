@@ -1,4 +1,4 @@
-"""Whether a query is lost when the server reloads and when it ends.
+"""Checks whether queries are lost when the server reloads or shuts down.
 
 `python -m loadtest.reload` runs it; one file, measure.py.
 """

@@ -1,11 +1,11 @@
-"""Reload a server again and again, then end it, while dnsperf asks over UDP and over 50 TCP connections.
+"""Reloads a server repeatedly and then ends it, while dnsperf sends queries over UDP and 50 TCP connections.
 
 Path: `python -m loadtest.reload` -> here -> dnsperf twice, and the server under test.
-Rule 1: everything is on loopback and bounded in time.  Nothing may be lost and no connection reset: dnsperf counts the
-        first and says the second; /ready and /health are asked all the time and may not be refused before the end.
-Rule 2: the reloads change the Corefile, so each one makes new plugins and new answer tables; one is broken on purpose.
-Rule 3: SIGTERM comes while both dnsperfs ask; they end within the lameduck time, as clients do that are told to go
-        elsewhere.
+Rule 1: everything is on loopback and bounded in time.  No query may be lost and no connection reset; dnsperf reports
+        both.  /ready and /health are probed all the time and may not be refused before the end.
+Rule 2: each reload changes the Corefile, so it creates new plugins and answer tables; one Corefile is invalid.
+Rule 3: SIGTERM is sent while both dnsperfs run; they end within the lameduck period, like clients that switch to
+        another server.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from loadtest.answering.dnsperf import counted
-from loadtest.watch.process import Failed
+from loadtest.ports import free_port
+from loadtest.process import BenchmarkError
 
 RELOADS: Final = 20
 PAUSE: Final = 0.5  # seconds between reloads
@@ -36,7 +37,6 @@ RATE: Final = 5000  # queries a second over UDP
 TCP_RATE: Final = 1000
 CONNECTIONS: Final = 50
 LAMEDUCK: Final = 6
-PORTS: Final = (18053, 18054, 18055, 18056)
 QUESTIONS: Final = """\
 frontend.default.svc.cluster.local A
 nope.default.svc.cluster.local A
@@ -66,7 +66,7 @@ COREFILE: Final = """\
 
 
 class Outcome(NamedTuple):
-    """What happened."""
+    """The result of a run."""
 
     sent: int
     lost: int
@@ -83,12 +83,12 @@ class Outcome(NamedTuple):
 
 
 class Probes:
-    """Asks /ready and /health all the time, and counts what is refused; a context."""
+    """Probes /ready and /health continuously and counts refusals; a context manager."""
 
-    def __init__(self, ports: Sequence[int]) -> None:
+    def __init__(self, pages: Mapping[str, int]) -> None:
         self.refused = 0
         self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(port,)) for port in ports]
+        self._threads = [threading.Thread(target=self._ask, args=page) for page in pages.items()]
 
     def __enter__(self) -> Probes:
         for thread in self._threads:
@@ -99,13 +99,12 @@ class Probes:
         self.end()
 
     def end(self) -> None:
-        """Ask no more."""
+        """Stop probing."""
         self._over.set()
         for thread in self._threads:
             thread.join()
 
-    def _ask(self, port: int) -> None:
-        path = "health" if port == PORTS[2] else "ready"
+    def _ask(self, path: str, port: int) -> None:
         while not self._over.wait(0.02):
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=2).close()
@@ -116,10 +115,10 @@ class Probes:
 
 
 def measure(dnsperf: str, folder: Path) -> Outcome:
-    """Do it once; raise Failed."""
+    """Run the benchmark once; raise BenchmarkError."""
     corefile, questions, log = folder / "Corefile", folder / "questions", folder / "log"
     questions.write_text(QUESTIONS)
-    port, upstream, health, ready = PORTS
+    port, upstream, health, ready = (free_port() for _ in range(4))
     demo = Path(__file__).resolve().parents[2] / "hsdns" / "demo"
 
     def write(turn: int) -> None:
@@ -148,7 +147,7 @@ def measure(dnsperf: str, folder: Path) -> Outcome:
             _begin([*words, "-m", "udp", "-Q", str(RATE), "-c", "20"]),
             _begin([*words, "-m", "tcp", "-Q", str(TCP_RATE), "-c", str(CONNECTIONS)]),
         ]
-        with Probes((health, ready)) as probes:
+        with Probes({"health": health, "ready": ready}) as probes:
             for turn in range(RELOADS):
                 time.sleep(PAUSE)
                 if turn == RELOADS // 2:
@@ -183,9 +182,9 @@ def _kill(process: subprocess.Popen[Any]) -> None:
 
 
 def reconnections(text: str) -> int:
-    """How many connections dnsperf had to open anew, and what else it says about connections that ended."""
-    counted_by_itself = sum(map(int, re.findall(r"Reconnections:\s+(\d+)", text)))
-    return counted_by_itself + len(re.findall(r"reset by peer|broken pipe", text, re.IGNORECASE))
+    """The number of connections that dnsperf reopened, and its messages about closed connections."""
+    reported = sum(map(int, re.findall(r"Reconnections:\s+(\d+)", text)))
+    return reported + len(re.findall(r"reset by peer|broken pipe", text, re.IGNORECASE))
 
 
 def _wait_ready(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
@@ -197,11 +196,11 @@ def _wait_ready(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
         ):
             return
         time.sleep(0.05)
-    raise Failed(f"the server does not come up: {log.read_text()[-500:]}")
+    raise BenchmarkError(f"the server does not come up: {log.read_text()[-500:]}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Say how it went; return 1 where anything was lost."""
+    """Print the result; return 1 if anything was lost."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.reload", description=__doc__)
     parser.add_argument("--dnsperf", default=shutil.which("dnsperf"), help="the program")
     options = parser.parse_args(argv)
@@ -213,7 +212,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="reload-") as folder:
         try:
             found = measure(options.dnsperf, Path(folder))
-        except Failed as error:
+        except BenchmarkError as error:
             print(error, file=sys.stderr)
             return 1
     print(

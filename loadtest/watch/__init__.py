@@ -1,8 +1,8 @@
-"""What it costs to follow an API server: time and CPU to ready, memory, and how soon a write is answered.
+"""The cost of watching an API server: time and CPU until ready, memory, and the delay from a write to the answer.
 
-cli -> plan: for each part and round, hsdns and its peer in turn
-    api.RealApi (etcd, kube-apiserver) or fake_api.FakeApi: what is watched, in processes of their own
-    subject.Subject: the server that watches
+cli -> plan: for each part and round, hsdns and CoreDNS in turn
+    real_api.RealApi (etcd, kube-apiserver) or fake_api_process.FakeApiProcess: the API server, in separate processes
+    server.ServerUnderTest: the server under test
     startup, latency, churn: the parts
 report: table, JSON, the section of docs/performance.md
 """

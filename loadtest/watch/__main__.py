@@ -1,7 +1,7 @@
 """`python -m loadtest.watch`.
 
 Path: here -> cli.main.
-Rule 1: SIGTERM unwinds as Ctrl-C does, so that whatever was started is ended.
+Rule 1: SIGTERM raises an exception as Ctrl-C does, so that all started processes are ended.
 """
 
 import signal

@@ -1,6 +1,6 @@
-"""How the benchmark itself reaches an API server, and how it tells the servers under test to.
+"""How the benchmark and the servers under test connect to an API server.
 
-Path: real_api.py and fake_api.py make one; load.py, latency.py and churn.py connect by it.
+Path: created by real_api.py and fake_api.py; used by load.py, latency.py and churn.py.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from loadtest.watch.process import Failed
+from loadtest.process import BenchmarkError
 
 PAGE = 500  # objects in one answer to a list
-PATIENCE = 120.0  # seconds for one answer
+TIMEOUT = 120.0  # seconds for one answer
 
 
 class Certificates(NamedTuple):
-    """Files in PEM: an authority, and a client's certificate and key."""
+    """PEM files: a CA certificate, and a client's certificate and key."""
 
     authority: Path
     certificate: Path
     key: Path
 
     def context(self) -> ssl.SSLContext:
-        """Make the TLS context of a client."""
+        """Create the TLS context of a client."""
         context = ssl.create_default_context(cafile=str(self.authority))
         context.load_cert_chain(self.certificate, self.key)
         return context
 
 
 class Access(NamedTuple):
-    """A port of 127.0.0.1 and, for HTTPS, what it takes to be let in."""
+    """A port of 127.0.0.1 and, for HTTPS, the credentials."""
 
     port: int
     certificates: Certificates | None = None
 
     @property
     def url(self) -> str:
-        """The server's address, as `endpoint` of the kubernetes plugin has it."""
+        """The server's URL, as for `endpoint` of the kubernetes plugin."""
         return f"{'https' if self.certificates else 'http'}://127.0.0.1:{self.port}"
 
     @property
@@ -56,7 +56,7 @@ class Access(NamedTuple):
 
     def connect(self) -> socket.socket:
         """Open a connection, TLS included; raise OSError."""
-        sock = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+        sock = socket.create_connection(("127.0.0.1", self.port), TIMEOUT)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.certificates is None:
             return sock
@@ -64,17 +64,17 @@ class Access(NamedTuple):
 
     def _connection(self) -> http.client.HTTPConnection:
         if self.certificates is None:
-            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
         return http.client.HTTPSConnection(
-            "127.0.0.1", self.port, timeout=PATIENCE, context=self.certificates.context()
+            "127.0.0.1", self.port, timeout=TIMEOUT, context=self.certificates.context()
         )
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Send one request and read its JSON; raise OSError, or Failed for another status than 2xx."""
+        """Send one request and read its JSON; raise OSError, or BenchmarkError for another status than 2xx."""
         return _asked(self._connection(), method, path, body)
 
     def items(self, path: str, most: int | None = None) -> Iterator[dict[str, Any]]:
-        """List a collection in pages, at most `most` objects of it; raise as `ask` does."""
+        """List at most `most` objects of a collection, in pages; raise as `ask` does."""
         connection, token, given = self._connection(), "", 0
         try:
             while True:
@@ -105,8 +105,8 @@ def _asked(
         response = connection.getresponse()
         text = response.read()
     except http.client.HTTPException as error:
-        raise Failed(f"{method} {path}: no sense in the answer: {error!r}") from None
+        raise BenchmarkError(f"{method} {path}: no sense in the answer: {error!r}") from None
     if response.status // 100 != 2:
         said = text[:200].decode(errors="replace")
-        raise Failed(f"{method} {path}: status {response.status}: {said}")
+        raise BenchmarkError(f"{method} {path}: status {response.status}: {said}")
     return json.loads(text) if text.lstrip()[:1] in (b"{", b"[") else None

@@ -1,11 +1,11 @@
-"""Part 3: many changes a second, from the in-test API server: how late answers are, and what is left at the end.
+"""Part 3: many changes per second from the in-test API server: the delay of answers, and memory and errors at the end.
 
-Path: plan.py -> here -> fake_api.FakeApi, subject.Subject, queries.py.
-Rule 1: changes go from Service to Service in order, so which one is next is known: the prober watches one Service for
-        its change, then the next that is due.  It asks once a millisecond: it must not be the load.
-Rule 2: a delay runs from the time at which the API server had the event to send to the first reply that shows it; both
-        processes read CLOCK_MONOTONIC.  A change that no reply showed counts with the time that was waited for it.
-Rule 3: at the end every Service is asked for over TCP and must have the addresses that the API server has.
+Path: plan.py -> here -> fake_api_process.py, server.py, queries.py.
+Rule 1: changes go from Service to Service in order, so the next one is known: the prober observes one Service until
+        it changes, then the next one that is due.  It sends one query per millisecond, so as not to load the server.
+Rule 2: a delay is measured from the time when the API server could send the event to the first reply that shows it;
+        both processes read CLOCK_MONOTONIC.  A change that no reply showed counts as the time that the prober waited.
+Rule 3: at the end every Service is queried over TCP and must have the addresses that the API server has.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from loadtest.watch.dns import TcpClient, addresses, question, service_name, shows
-from loadtest.watch.fake_api import ROOT, Change, FakeApi
-from loadtest.watch.figures import Spread
-from loadtest.watch.objects import namespace_of
-from loadtest.watch.process import Process
-from loadtest.watch.progress import Progress
-from loadtest.watch.subject import Program, Subject
+from loadtest.apiserver.objects import namespace_of
+from loadtest.figures import Spread
+from loadtest.process import Process
+from loadtest.progress import Progress
+from loadtest.watch.dns import TcpClient, a_record_of, addresses, question, service_name
+from loadtest.watch.fake_api_process import ROOT, Change, FakeApiProcess
+from loadtest.watch.server import Program, ServerUnderTest
 from loadtest.watch.watched_slice import slices
 
 ASK_EVERY = 0.001  # seconds
@@ -34,12 +34,12 @@ SAMPLES = 200
 MEMORY_EVERY = 10.0  # seconds
 _LEAD = 0.03  # seconds before a change is due in which its Service is asked for already
 _TAIL = 0.2  # seconds before the end in which no more change is watched for
-_SETTLE = 60.0  # seconds until the last change must be answered
-_PATIENCE = 2.0  # seconds for which one change is watched for
+_SETTLE_TIMEOUT = 60.0  # seconds until the last change must be answered
+_TIMEOUT = 2.0  # seconds for which one change is watched for
 
 
 class Load(NamedTuple):
-    """What is done to a server: so many Services, changes a second for so long, and queries a second beside them."""
+    """The load on a server: number of Services, changes per second, seconds, and queries per second."""
 
     services: int
     rate: float
@@ -48,7 +48,7 @@ class Load(NamedTuple):
 
 
 class Churn(NamedTuple):
-    """What came of it.  Times in seconds; memory in octets, before, every ten seconds, and after."""
+    """The result.  Times in seconds; memory in octets: before, every ten seconds, and after."""
 
     server: str
     load: Load
@@ -63,7 +63,7 @@ class Churn(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One Service that was watched: from when until when, and the reply that differed from those before, if one did."""
+    """One observed Service: start and end of the observation, and the first reply that differed, if any."""
 
     service: str
     began: float
@@ -71,17 +71,19 @@ class Sample(NamedTuple):
     reply: bytes | None
 
 
-def measure(programs: list[Program], api: FakeApi, load: Load, progress: Progress) -> list[Churn]:
-    """Let the cluster change for every server in turn."""
+def measure(
+    programs: list[Program], api: FakeApiProcess, load: Load, progress: Progress
+) -> list[Churn]:
+    """Change the cluster for each server in turn."""
     measured = []
     for program in programs:
-        with Subject(program, api.access) as subject:
-            subject.wait_answering()
-            with _queries(subject.port, load):
-                found = _one(subject, api, load, progress)
+        with ServerUnderTest(program, api.access) as server:
+            server.wait_answering()
+            with _queries(server.port, load):
+                found = _measure_one(server, api, load, progress)
         measured.append(found)
         delay = f"p99 {found.delay.p99 * 1e3:.1f} ms, " if found.delay else ""
-        progress.say(
+        progress.log(
             f"{program.name}, {found.reached:,.0f} changes a second: {delay}"
             f"{found.memory[0] / 1e6:.0f} to {found.memory[-1] / 1e6:.0f} MB, "
             f"{found.wrong_names} names wrong at the end"
@@ -104,46 +106,48 @@ def _queries(port: int, load: Load) -> Iterator[None]:
         process.check()
 
 
-def _one(subject: Subject, api: FakeApi, load: Load, progress: Progress) -> Churn:
-    memory, cpu = [subject.memory().now], subject.cpu()
+def _measure_one(
+    server: ServerUnderTest, api: FakeApiProcess, load: Load, progress: Progress
+) -> Churn:
+    memory, cpu = [server.memory().now], server.cpu()
     samples: list[Sample] = []
-    with Watcher(subject.port) as watcher:
+    with Watcher(server.port) as watcher:
         began = time.monotonic()
         api.start_changes(load.rate, load.seconds)
         next_memory = began + MEMORY_EVERY
         while (now := time.monotonic()) < began + load.seconds:
             is_due = now - began > len(samples) * load.seconds / SAMPLES
             if load.queries and is_due and now < began + load.seconds - _TAIL:
-                samples.append(watcher.watch(_due_next(api, load), _LEAD + _PATIENCE))
+                samples.append(watcher.watch(_due_next(api, load), _LEAD + _TIMEOUT))
             else:
                 time.sleep(min(0.01, began + load.seconds - now))
             if now >= next_memory:
-                memory.append(subject.memory().now)
+                memory.append(server.memory().now)
                 next_memory += MEMORY_EVERY
-                progress.say(f"{subject.name}: {memory[-1] / 1e6:.0f} MB after {now - began:.0f} s")
+                progress.log(f"{server.name}: {memory[-1] / 1e6:.0f} MB after {now - began:.0f} s")
         while api.is_changing():
             time.sleep(0.02)
         last = api.last_change()
-        shown = watcher.wait_for(last, _SETTLE)
+        shown = watcher.wait_for(last, _SETTLE_TIMEOUT)
     changes = api.changes()
-    cpu = subject.cpu() - cpu
-    memory.append(subject.memory().now)
+    cpu = server.cpu() - cpu
+    memory.append(server.memory().now)
     delays = match(changes, samples)
     made = len(changes) - 1
     return Churn(
-        subject.name,
+        server.name,
         load,
         made / (changes[-1].time - changes[0].time) if made else 0.0,
         Spread.of(delays) if delays else None,
         tuple(memory),
         cpu,
         None if shown is None else max(0.0, shown - last.time),
-        wrong_names(subject.port, api),
+        wrong_names(server.port, api),
     )
 
 
-def _due_next(api: FakeApi, load: Load) -> str:
-    """The Service whose turn comes in a moment."""
+def _due_next(api: FakeApiProcess, load: Load) -> str:
+    """The Service that is due soon."""
     last = api.last_change()
     ahead = math.ceil((time.monotonic() + _LEAD - last.time) * load.rate)
     index = int(last.service.removeprefix("web-")) + max(1, ahead)
@@ -151,7 +155,7 @@ def _due_next(api: FakeApi, load: Load) -> str:
 
 
 def match(changes: Iterable[Change], samples: Iterable[Sample]) -> list[float]:
-    """Delays of those changes that fell into the time in which their Service was watched."""
+    """Delays of the changes that happened while their Service was observed."""
     by_service: dict[str, list[Change]] = {}
     for change in changes:
         by_service.setdefault(change.service, []).append(change)
@@ -167,7 +171,7 @@ def match(changes: Iterable[Change], samples: Iterable[Sample]) -> list[float]:
 
 
 class Watcher:
-    """Asks over UDP, once a millisecond; a context."""
+    """Sends a UDP query every millisecond; a context manager."""
 
     def __init__(self, port: int) -> None:
         self._sock = socket.socket(type=socket.SOCK_DGRAM)
@@ -181,13 +185,13 @@ class Watcher:
     def __exit__(self, *error: object) -> None:
         self._sock.close()
 
-    def watch(self, service: str, patience: float) -> Sample:
-        """Ask for a Service until its addresses are others than at first."""
+    def watch(self, service: str, timeout: float) -> Sample:
+        """Query a Service until its addresses change."""
         name = service_name(namespace_of(int(service.removeprefix("web-"))), service)
         query = question(name)
         began = time.monotonic()
         first: frozenset[str] | None = None
-        for reply in self._replies(query, patience):
+        for reply in self._replies(query, timeout):
             found = addresses(name, reply)
             if first is not None and found != first:
                 return Sample(service, began, time.monotonic(), reply)
@@ -195,19 +199,19 @@ class Watcher:
                 first, began = found, time.monotonic()
         return Sample(service, began, time.monotonic(), None)
 
-    def wait_for(self, change: Change, patience: float) -> float | None:
-        """Ask until a change shows; return when it did, or None."""
-        wanted = shows(change.new)
+    def wait_for(self, change: Change, timeout: float) -> float | None:
+        """Query until a change appears; return the time, or None."""
+        wanted = a_record_of(change.new)
         for reply in self._replies(
-            question(service_name(change.namespace, change.service)), patience
+            question(service_name(change.namespace, change.service)), timeout
         ):
             if wanted in reply:
                 return time.monotonic()
         return None
 
-    def _replies(self, query: bytes, patience: float) -> Iterator[bytes]:
+    def _replies(self, query: bytes, timeout: float) -> Iterator[bytes]:
         begin = time.monotonic()
-        while (now := time.monotonic()) < begin + patience:
+        while (now := time.monotonic()) < begin + timeout:
             self._id = (self._id + 1) & 0xFFFF
             number = self._id.to_bytes(2, "big")
             self._sock.send(number + query)
@@ -220,8 +224,8 @@ class Watcher:
             time.sleep(max(0.0, now + ASK_EVERY - time.monotonic()))
 
 
-def wrong_names(port: int, api: FakeApi) -> int:
-    """Ask for every Service; count those whose addresses are not the API server's."""
+def wrong_names(port: int, api: FakeApiProcess) -> int:
+    """Query every Service; count those whose addresses differ from the API server's."""
     wrong = 0
     with TcpClient(port) as client:
         for found in slices(api.access):

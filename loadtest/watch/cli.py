@@ -12,19 +12,19 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from loadtest.watch.fake_api import ROOT
+from loadtest.process import BenchmarkError
+from loadtest.progress import Progress
+from loadtest.watch.fake_api_process import ROOT
 from loadtest.watch.plan import PARTS, Plan, run
-from loadtest.watch.process import Failed
-from loadtest.watch.progress import Progress
 from loadtest.watch.report import as_json, section, write_docs
-from loadtest.watch.subject import programs
+from loadtest.watch.server import programs
 
 PAGE = ROOT / "docs" / "performance.md"
-MOST_SERVICES = 100_000
+MAX_SERVICES = 100_000
 
 
 def main(words: Sequence[str]) -> int:
-    """Measure and show; return the exit status."""
+    """Run the benchmark and show the results; return the exit status."""
     options = parser().parse_args(words)
     progress = Progress(sys.stderr)
     command = "make bench-watch" + (
@@ -38,7 +38,7 @@ def main(words: Sequence[str]) -> int:
             command,
             progress,
         )
-    except (Failed, OSError) as error:
+    except (BenchmarkError, OSError) as error:
         print(f"bench-watch: {error}", file=sys.stderr)
         return 1
     print(section(results))
@@ -50,7 +50,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Make the reader of the command line."""
+    """Create the command line parser."""
     made = argparse.ArgumentParser(
         prog="bench-watch",
         description="Compare hsdns with CoreDNS (HSDNS_PEER, else on PATH) as watchers of one API server.",
@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    """Make the plan that the options describe; a word given beside --quick wins over it."""
+    """Create the plan that the options describe; other options override --quick."""
     plan = Plan().quick() if options.quick else Plan()
     given = {name: getattr(options, name) for name in ("parts", "sizes", "endpoints", "rounds")}
     return plan._replace(**{name: value for name, value in given.items() if value is not None})
@@ -105,11 +105,11 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(_count(MOST_SERVICES)(word.replace("_", "")) for word in text.split(","))
+    return tuple(_count(MAX_SERVICES)(word.replace("_", "")) for word in text.split(","))
 
 
 def _count(most: int) -> Callable[[str], int]:
-    """Make a reader of whole numbers from 1 to a limit."""
+    """Create a parser of integers from 1 to a limit."""
 
     def read(text: str) -> int:
         if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:

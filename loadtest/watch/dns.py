@@ -1,4 +1,4 @@
-"""DNS as the benchmark speaks it: a question in octets, addresses out of a reply, one TCP connection.
+"""The benchmark's DNS client: queries, addresses from replies, and a TCP connection.
 
 Path: latency.py, churn.py, queries.py -> here -> hsdns.wire.
 """
@@ -28,13 +28,13 @@ def question(name: str) -> bytes:
     return encode_query(Query.ask(Name.from_text(name), RRType.A), 0)[2:]
 
 
-def shows(address: str) -> bytes:
-    """What a reply holds if it has an A record with this address: RDLENGTH and RDATA."""
+def a_record_of(address: str) -> bytes:
+    """The octets of an A record with this address in a reply: RDLENGTH and RDATA."""
     return b"\0\4" + IPv4Address(address).packed
 
 
 def addresses(name: str, reply: bytes) -> frozenset[str]:
-    """The addresses of the A records of a reply; raise BadReply where it is none to this question."""
+    """The addresses of the A records of a reply; raise BadReply if it is not a reply to this question."""
     query = Query.ask(Name.from_text(name), RRType.A)
     records = decode_reply(reply, query).answer
     return frozenset(
@@ -43,12 +43,12 @@ def addresses(name: str, reply: bytes) -> frozenset[str]:
 
 
 class TcpClient:
-    """One TCP connection, one question at a time; a context."""
+    """A TCP connection for one query at a time; a context manager."""
 
-    def __init__(self, port: int, patience: float = 10.0) -> None:
+    def __init__(self, port: int, timeout: float = 10.0) -> None:
         self._address = ("127.0.0.1", port)
-        self._patience = patience
-        self._sock = socket.create_connection(self._address, patience)
+        self._timeout = timeout
+        self._sock = socket.create_connection(self._address, timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -57,13 +57,13 @@ class TcpClient:
         self._sock.close()
 
     def ask(self, name: str) -> frozenset[str]:
-        """Ask for a name's addresses; connect again, once, where the server has ended the connection."""
+        """Query the addresses of a name; reconnect once if the server has closed the connection."""
         message = b"\0\1" + question(name)
         try:
             reply = self._exchange(message)
         except (EOFError, ConnectionError):
             self._sock.close()
-            self._sock = socket.create_connection(self._address, self._patience)
+            self._sock = socket.create_connection(self._address, self._timeout)
             reply = self._exchange(message)
         return addresses(name, reply)
 

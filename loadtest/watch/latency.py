@@ -1,10 +1,10 @@
-"""Part 2: from the API server's answer to a write until the first DNS answer that shows it.
+"""Part 2: the delay from the API server's response to a write until the first DNS answer that shows it.
 
 Path: plan.py -> here -> writer (HTTP) and prober (UDP) in one thread, by one clock.
-Rule 1: one question is outstanding at a time, and the next is sent as soon as its reply is there; with a write they
-        begin, with the reply that shows it they end.
-Rule 2: the API server has answered when the first octets of its answer are there.  A watch may be told before the
-        writer is, so a delay may be negative, and stays so.
+Rule 1: one query is outstanding at a time, and the next is sent as soon as its reply arrives, from the write until the
+        reply that shows it.
+Rule 2: the API server has responded when the first octets of its response arrive.  The watch event may arrive before
+        that, so a delay may be negative, and is recorded as it is.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import socket
 import time
 from typing import NamedTuple, Protocol, Self
 
+from loadtest.apiserver.objects import changed_address
+from loadtest.figures import Spread
+from loadtest.process import BenchmarkError
+from loadtest.progress import Progress
 from loadtest.watch.access import Access
-from loadtest.watch.dns import question, shows
-from loadtest.watch.figures import Spread
-from loadtest.watch.objects import changed_address
-from loadtest.watch.process import Failed
-from loadtest.watch.progress import Progress
+from loadtest.watch.dns import a_record_of, question
+from loadtest.watch.server import Program, ServerUnderTest
 from loadtest.watch.startup import Api
-from loadtest.watch.subject import Program, Subject
 from loadtest.watch.watched_slice import WatchedSlice, slices
 
-PATIENCE = 20.0  # seconds until a change that no answer shows is a failure
-_REPLY_WAIT = 1.0  # seconds until a question is asked again
+TIMEOUT = 20.0  # seconds until a change that no answer shows is a failure
+_REPLY_TIMEOUT = 1.0  # seconds until a question is asked again
 _TARGETS = 50  # slices that are changed in turn
 
 
 class Latency(NamedTuple):
-    """All changes of one server, in seconds; `early` is how many were shown before the API server had answered."""
+    """All delays of one server, in seconds; `early`: answers before the API server's response."""
 
     server: str
     services: int
@@ -41,23 +41,23 @@ class Latency(NamedTuple):
 
 
 class Writer(Protocol):
-    """Sends a change and tells when it is answered."""
+    """Sends a change and detects the response."""
 
     def fileno(self) -> int:
-        """What to wait for."""
+        """The file descriptor to wait for."""
 
     def send(self, target: WatchedSlice, position: int, address: str) -> None:
-        """Begin to replace an address."""
+        """Send the request that replaces an address."""
 
     def answer(self) -> bool:
-        """Read what there is; False while nothing of the answer is there."""
+        """Read available octets; return False if none of the response has arrived."""
 
     def finish(self) -> None:
-        """Read the rest of the answer; raise Failed if it is a refusal."""
+        """Read the rest of the response; raise BenchmarkError if it is an error."""
 
 
 class Patcher:
-    """One connection to an API server; a context."""
+    """One connection to an API server; a context manager."""
 
     def __init__(self, access: Access) -> None:
         self._sock = access.connect()
@@ -70,7 +70,7 @@ class Patcher:
         self._sock.close()
 
     def fileno(self) -> int:
-        """The socket's number."""
+        """The file descriptor of the socket."""
         return self._sock.fileno()
 
     def send(self, target: WatchedSlice, position: int, address: str) -> None:
@@ -89,12 +89,12 @@ class Patcher:
             f"Content-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n"
         )
         self._data = b""
-        self._sock.settimeout(PATIENCE)
+        self._sock.settimeout(TIMEOUT)
         self._sock.sendall(head.encode() + content)
         self._sock.setblocking(False)
 
     def answer(self) -> bool:
-        """Read what there is."""
+        """Read available octets."""
         try:
             piece = self._sock.recv(65536)
         except (BlockingIOError, OSError) as error:
@@ -103,34 +103,38 @@ class Patcher:
                 return False
             raise
         if not piece:
-            raise Failed("the API server ended the writer's connection")
+            raise BenchmarkError("the API server ended the writer's connection")
         self._data += piece
         return True
 
     def finish(self) -> None:
         """Read the rest."""
-        self._sock.settimeout(PATIENCE)
-        while not is_whole(self._data):
+        self._sock.settimeout(TIMEOUT)
+        while not is_complete(self._data):
             piece = self._sock.recv(65536)
             if not piece:
-                raise Failed("the API server ended the writer's connection within an answer")
+                raise BenchmarkError(
+                    "the API server ended the writer's connection within an answer"
+                )
             self._data += piece
         if self._data[9:10] != b"2":
-            raise Failed(f"a change was refused: {self._data[:300].decode(errors='replace')}")
+            raise BenchmarkError(
+                f"a change was refused: {self._data[:300].decode(errors='replace')}"
+            )
 
 
 class ControlPatcher(Patcher):
-    """The same on the in-test API server, which makes changes by itself when it is told to."""
+    """As Patcher, for the in-test API server, which makes changes on request."""
 
     def send(self, target: WatchedSlice, position: int, address: str) -> None:
-        """Tell which Service is to change; the address is the server's choice, and the one that we expect."""
+        """Request a change of a Service; the server chooses the address, which is the expected one."""
         del position, address
         index = int(target.service.removeprefix("web-"))
         self._request("POST /_control/change", "application/json", {"index": index})
 
 
-def is_whole(data: bytes) -> bool:
-    """Whether an HTTP/1.1 answer is complete, with a length or in chunks."""
+def is_complete(data: bytes) -> bool:
+    """Whether an HTTP/1.1 response is complete, with Content-Length or chunked."""
     head, separator, body = data.partition(b"\r\n\r\n")
     if not separator:
         return False
@@ -150,20 +154,20 @@ def measure(
     *,
     controlled: bool,
 ) -> list[Latency]:
-    """Make changes for every server in turn; `controlled` where it is the in-test API server that makes them."""
+    """Make changes for every server in turn; `controlled`: by the in-test API server."""
     targets = list(slices(api.access, _TARGETS))
     make = ControlPatcher if controlled else Patcher
     measured, first = [], 0
     for program in programs:
-        with Subject(program, api.access) as subject, make(api.access) as writer:
-            subject.wait_answering()
-            found = _changes(subject, writer, targets, range(first, first + changes), rate)
+        with ServerUnderTest(program, api.access) as server, make(api.access) as writer:
+            server.wait_answering()
+            found = _changes(server, writer, targets, range(first, first + changes), rate)
             first += changes
         delays, lost = found
         spread = Spread.of(delays)
         early = sum(delay < 0 for delay in delays)
         measured.append(Latency(program.name, services, spread, early, lost))
-        progress.say(
+        progress.log(
             f"{program.name}, {changes} changes: median {spread.median * 1e3:.2f} ms, "
             f"p99 {spread.p99 * 1e3:.2f} ms"
         )
@@ -171,11 +175,15 @@ def measure(
 
 
 def _changes(
-    subject: Subject, writer: Writer, targets: list[WatchedSlice], numbers: range, rate: float
+    server: ServerUnderTest,
+    writer: Writer,
+    targets: list[WatchedSlice],
+    numbers: range,
+    rate: float,
 ) -> tuple[list[float], int]:
     delays, lost = [], 0
     due = time.monotonic()
-    with Prober(subject.port) as prober:
+    with Prober(server.port) as prober:
         for number in numbers:
             target = targets[number % len(targets)]
             position = number // len(targets) % len(target.addresses)
@@ -188,7 +196,7 @@ def _changes(
 
 
 class Prober:
-    """Asks over UDP; a context."""
+    """Sends UDP queries; a context manager."""
 
     def __init__(self, port: int) -> None:
         self._sock = socket.socket(type=socket.SOCK_DGRAM)
@@ -205,8 +213,8 @@ class Prober:
     def follow(
         self, writer: Writer, target: WatchedSlice, position: int, address: str
     ) -> tuple[float, int]:
-        """Write, and ask until it shows; return the delay and how many replies did not come.  Raise Failed."""
-        query, wanted = question(target.dns_name), shows(address)
+        """Write, and query until the change appears; return the delay and the lost replies; raise BenchmarkError."""
+        query, wanted = question(target.dns_name), a_record_of(address)
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         poll.register(writer.fileno(), select.POLLIN)
@@ -214,13 +222,15 @@ class Prober:
         seen: float | None = None
         lost = 0
         writer.send(target, position, address)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         asked = self._ask(query)
         while answered is None or seen is None:
-            ready = poll.poll(1000 * _REPLY_WAIT)
+            ready = poll.poll(1000 * _REPLY_TIMEOUT)
             now = time.monotonic()
             if now > deadline:
-                raise Failed(f"{target.dns_name} does not show {address} after {PATIENCE:.0f} s")
+                raise BenchmarkError(
+                    f"{target.dns_name} does not show {address} after {TIMEOUT:.0f} s"
+                )
             for descriptor, _ in ready:
                 if descriptor != self._sock.fileno():
                     if writer.answer():
@@ -235,7 +245,7 @@ class Prober:
                     poll.unregister(self._sock)
                 else:
                     asked = self._ask(query)
-            if seen is None and now - asked > _REPLY_WAIT:
+            if seen is None and now - asked > _REPLY_TIMEOUT:
                 lost += 1
                 asked = self._ask(query)
         writer.finish()

@@ -1,8 +1,8 @@
-"""Puts a cluster into an API server: many objects over many connections that stay open.
+"""Creates a cluster in an API server: many objects over many persistent connections.
 
 Path: plan.py -> here -> the API server.
-Rule 1: Namespaces come first, then each Service and its slice; order between those does not matter.
-Rule 2: an object that exists already is left as it is, so that a cluster can grow from size to size.
+Rule 1: Namespaces are created first, then Services and slices, in any order.
+Rule 2: existing objects are left unchanged, so that a cluster can grow from size to size.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from collections.abc import Iterable, Iterator
 
 import aiohttp
 
-from loadtest.watch.access import PATIENCE, Access
-from loadtest.watch.objects import Created, endpoint_slice, namespaces, service
-from loadtest.watch.process import Failed
-from loadtest.watch.progress import Progress
+from loadtest.apiserver.objects import Created, endpoint_slice, namespaces, service
+from loadtest.process import BenchmarkError
+from loadtest.progress import Progress
+from loadtest.watch.access import TIMEOUT, Access
 
 CONNECTIONS = 64
 _CONFLICT = 409  # it exists
 _HEADERS = {
     "Content-Type": "application/json",
-    # The whole object need not come back.
+    # The response need not hold the whole object.
     "Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json",
 }
 
 
-def grow(access: Access, first: int, last: int, endpoints: int, progress: Progress) -> None:
-    """Create Services first to last-1 with their slices; raise Failed."""
+def create_up_to(access: Access, first: int, last: int, endpoints: int, progress: Progress) -> None:
+    """Create Services first to last-1 with their slices; raise BenchmarkError."""
     if first >= last:
         return
-    progress.say(f"creating Services {first:,} to {last:,} with {endpoints} endpoints each")
+    progress.log(f"creating Services {first:,} to {last:,} with {endpoints} endpoints each")
     try:
         asyncio.run(_Loader(access, progress).run(first, last, endpoints))
-    except* Failed as errors:
-        raise Failed(str(errors.exceptions[0])) from None
-    progress.say(f"{last:,} Services and EndpointSlices are there")
+    except* BenchmarkError as errors:
+        raise BenchmarkError(str(errors.exceptions[0])) from None
+    progress.log(f"{last:,} Services and EndpointSlices exist")
 
 
 def _pairs(first: int, last: int, endpoints: int) -> Iterator[Created]:
@@ -46,7 +46,7 @@ def _pairs(first: int, last: int, endpoints: int) -> Iterator[Created]:
 
 
 class _Loader:
-    """Sends objects; so many at once as there are connections."""
+    """Sends objects; as many at a time as there are connections."""
 
     def __init__(self, access: Access, progress: Progress) -> None:
         self._access = access
@@ -58,7 +58,7 @@ class _Loader:
         connector = aiohttp.TCPConnector(
             limit=CONNECTIONS, ssl=True if files is None else files.context()
         )
-        timeout = aiohttp.ClientTimeout(total=PATIENCE)
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT)
         async with aiohttp.ClientSession(
             self._access.url, connector=connector, timeout=timeout, headers=_HEADERS
         ) as session:
@@ -67,24 +67,26 @@ class _Loader:
             await self._all(session, _pairs(first, last, endpoints), 2 * (last - first))
 
     async def _all(
-        self, session: aiohttp.ClientSession, objects: Iterable[Created], whole: int
+        self, session: aiohttp.ClientSession, objects: Iterable[Created], total: int
     ) -> None:
         shared = iter(objects)  # every sender takes the next one from it
         async with asyncio.TaskGroup() as senders:
             for _ in range(CONNECTIONS):
-                senders.create_task(self._send(session, shared, whole))
+                senders.create_task(self._send(session, shared, total))
 
     async def _send(
-        self, session: aiohttp.ClientSession, objects: Iterator[Created], whole: int
+        self, session: aiohttp.ClientSession, objects: Iterator[Created], total: int
     ) -> None:
         for path, manifest in objects:
             try:
                 async with session.post(path, data=json.dumps(manifest)) as response:
                     text = await response.text()
             except aiohttp.ClientError as error:
-                raise Failed(f"cannot create an object at {path}: {error}") from None
+                raise BenchmarkError(f"cannot create an object at {path}: {error}") from None
             if response.status // 100 != 2 and response.status != _CONFLICT:
-                raise Failed(f"cannot create an object at {path}: {response.status}: {text[:200]}")
+                raise BenchmarkError(
+                    f"cannot create an object at {path}: {response.status}: {text[:200]}"
+                )
             self._done += 1
-            if whole:
-                self._progress.count("objects created", self._done, whole)
+            if total:
+                self._progress.count("objects created", self._done, total)

@@ -1,9 +1,9 @@
-"""Which parts run, on which API server, in which order.
+"""The order of the parts, and the API server of each.
 
 Path: cli.py -> here -> startup.py, latency.py, churn.py -> report.Results.
-Rule 1: starts and single writes go to a real kube-apiserver where there is one, else to the in-test API server; streams
+Rule 1: starts and single writes use a real kube-apiserver if there is one, otherwise the in-test API server; streams
         of changes always come from the in-test one.
-Rule 2: a cluster grows from size to size; it is not made anew.
+Rule 2: the cluster grows from size to size; it is not created again.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from loadtest.progress import Progress
 from loadtest.watch import churn, latency, startup
 from loadtest.watch.churn import Churn, Load
-from loadtest.watch.fake_api import FakeApi
+from loadtest.watch.fake_api_process import FakeApiProcess
 from loadtest.watch.latency import Latency
-from loadtest.watch.load import grow
-from loadtest.watch.progress import Progress
+from loadtest.watch.load import create_up_to
 from loadtest.watch.real_api import RealApi
 from loadtest.watch.report import Results
+from loadtest.watch.server import PEER, Program
 from loadtest.watch.startup import Api, Startup
-from loadtest.watch.subject import PEER, Program
 
 START, LATENCY, CHURN, FLOOD = PARTS = ("start", "latency", "churn", "flood")
 _LATENCY_SIZE = 10_000  # Services; the first size that has as many, else the last
 
 
 class Plan(NamedTuple):
-    """What to measure."""
+    """The measurements to make."""
 
     parts: tuple[str, ...] = PARTS
     sizes: tuple[int, ...] = (1_000, 10_000)
     endpoints: int = 10
     rounds: int = 3
-    long_rest: bool = True
+    long_idle: bool = True
     changes: int = 300
     rate: float = 100.0  # single writes a second
     churn: Load = Load(10_000, 1_000.0, 20.0, 500.0)
     flood: Load = Load(10_000, 5_000.0, 60.0)
 
     def quick(self) -> Plan:
-        """The same in a minute or two, for a look."""
+        """A shorter plan of a minute or two."""
         return self._replace(
             sizes=(1_000,),
             rounds=1,
-            long_rest=False,
+            long_idle=False,
             changes=100,
             churn=self.churn._replace(services=1_000, seconds=5.0),
             flood=self.flood._replace(services=1_000, seconds=10.0),
@@ -58,11 +58,11 @@ class Plan(NamedTuple):
 def run(
     plan: Plan, programs: list[Program], assets: str | None, command: str, progress: Progress
 ) -> Results:
-    """Measure; raise Failed."""
+    """Run the plan; raise BenchmarkError."""
     context = {"command": f"`{command}`", "machine": machine()}
     context |= {program.name: program.version for program in programs}
     if PEER not in context:
-        progress.say("CoreDNS is missing: HSDNS_PEER is not set and coredns is not on PATH")
+        progress.log("CoreDNS is missing: HSDNS_PEER is not set and coredns is not on PATH")
         context[PEER] = "missing: HSDNS_PEER was not set and coredns not on PATH"
     started: list[Startup] = []
     delays: list[Latency] = []
@@ -75,7 +75,7 @@ def run(
                 more(services)
                 if START in plan.parts:
                     started += startup.measure(
-                        programs, api, services, plan.rounds, progress, long_rest=plan.long_rest
+                        programs, api, services, plan.rounds, progress, long_idle=plan.long_idle
                     )
                 if LATENCY in plan.parts and services == latency_size(plan.sizes):
                     delays = latency.measure(
@@ -85,39 +85,39 @@ def run(
                         plan.changes,
                         plan.rate,
                         progress,
-                        controlled=isinstance(api, FakeApi),
+                        controlled=isinstance(api, FakeApiProcess),
                     )
     loads = {CHURN: plan.churn, FLOOD: plan.flood}
     wanted = [load for part, load in loads.items() if part in plan.parts]
     if wanted:
-        with FakeApi(plan.endpoints) as changing:
+        with FakeApiProcess(plan.endpoints) as changing:
             context["watched in streams of changes"] = changing.title
-            progress.say("loading the in-test API server")
-            changing.grow(max(load.services for load in wanted), progress)
-            for load in wanted:
-                whole = load._replace(services=changing.services)  # changes go to all there are
-                streams += churn.measure(programs, changing, whole, progress)
+            progress.log("loading the in-test API server")
+            changing.create_up_to(max(load.services for load in wanted), progress)
+            for wanted_load in wanted:
+                load = wanted_load._replace(services=changing.services)  # changes go to all of them
+                streams += churn.measure(programs, changing, load, progress)
     return Results(context, started, delays, streams)
 
 
 def _api(
     plan: Plan, assets: str | None, progress: Progress, stack: ExitStack
 ) -> tuple[Api, Callable[[int], None]]:
-    """Start the API server for starts and single writes; with it comes what makes the cluster grow."""
+    """Start the API server for starts and single writes; return it with the function that grows the cluster."""
     if assets is None:
-        progress.say(
-            "KUBEBUILDER_ASSETS is not set: the in-test API server stands in for a real one"
+        progress.log(
+            "KUBEBUILDER_ASSETS is not set: the in-test API server takes the place of a real one"
         )
-        fake = stack.enter_context(FakeApi(plan.endpoints))
-        return fake, lambda services: fake.grow(services, progress)
-    progress.say("starting etcd and kube-apiserver")
+        fake = stack.enter_context(FakeApiProcess(plan.endpoints))
+        return fake, lambda services: fake.create_up_to(services, progress)
+    progress.log("starting etcd and kube-apiserver")
     real = stack.enter_context(RealApi(assets))
-    there = 0
+    created = 0
 
     def more(services: int) -> None:
-        nonlocal there
-        grow(real.access, there, services, plan.endpoints, progress)
-        there = max(there, services)
+        nonlocal created
+        create_up_to(real.access, created, services, plan.endpoints, progress)
+        created = max(created, services)
 
     return real, more
 
@@ -133,7 +133,7 @@ def latency_size(sizes: Iterable[int]) -> int:
 
 
 def machine() -> str:
-    """Say in one line what this runs on."""
+    """Describe the machine in one line."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30

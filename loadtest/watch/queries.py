@@ -1,7 +1,7 @@
-"""Queries at a steady rate from a process of its own, so that they cost the prober nothing.
+"""Queries at a steady rate from a separate process, so that they do not slow the prober.
 
-Path: churn.py starts `python -m loadtest.watch.queries PORT RATE SERVICES`; ended by SIGTERM.
-Rule 1: names of Services in a fixed order that jumps about; replies are read and dropped.
+Path: churn.py starts `python -m loadtest.watch.queries PORT RATE SERVICES`; ends on SIGTERM.
+Rule 1: names of Services in a fixed, scattered order; replies are read and discarded.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import sys
 import time
 from contextlib import suppress
 
+from loadtest.apiserver.objects import namespace_of
 from loadtest.watch.dns import question, service_name
-from loadtest.watch.objects import namespace_of
 
 _STEP = 7919  # a prime: no Service is asked for twice before all others were
 
 
 def run(port: int, rate: float, services: int) -> None:
-    """Ask until the process is ended."""
+    """Send queries until the process is terminated."""
     with socket.socket(type=socket.SOCK_DGRAM) as sock:
         sock.connect(("127.0.0.1", port))
         sock.setblocking(False)

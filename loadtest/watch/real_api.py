@@ -1,9 +1,9 @@
 """A real kube-apiserver with its etcd, on loopback, in a temporary folder.
 
 Path: plan.py -> here, where KUBEBUILDER_ASSETS names the folder of the two programs (the convention of envtest).
-Rule 1: certificates are made here with the openssl command; the servers under test and the benchmark share the
-        client's certificate.
-Rule 2: etcd does not sync its files to disk: its speed is not what is measured.
+Rule 1: the openssl command creates the certificates; the servers under test and the benchmark share the client
+        certificate.
+Rule 2: etcd does not sync its files to disk, because its speed is not measured.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Self
 
 from loadtest.ports import free_port
+from loadtest.process import BenchmarkError, Process
 from loadtest.watch.access import Access, Certificates
-from loadtest.watch.process import Failed, Process
 
 START_DEADLINE = 60.0  # seconds; a start takes five on an idle machine
 _PAUSE = 0.1
@@ -26,16 +26,16 @@ _DAYS = ("-days", "2")
 
 
 def programs(assets: str) -> tuple[Path, Path]:
-    """Find etcd and kube-apiserver in a folder; raise Failed."""
+    """Find etcd and kube-apiserver in a folder; raise BenchmarkError."""
     found = Path(assets, "etcd"), Path(assets, "kube-apiserver")
     for path in found:
         if not path.is_file():
-            raise Failed(f"KUBEBUILDER_ASSETS is {assets}, where {path.name} is missing")
+            raise BenchmarkError(f"KUBEBUILDER_ASSETS is {assets}, where {path.name} is missing")
     return found
 
 
 class RealApi:
-    """The API server; a context."""
+    """The API server; a context manager."""
 
     def __init__(self, assets: str) -> None:
         self._etcd_path, self._server_path = programs(assets)
@@ -53,7 +53,7 @@ class RealApi:
         self._stack.close()
 
     def cpu(self) -> float:
-        """Seconds of CPU of kube-apiserver since its start."""
+        """CPU time of kube-apiserver in seconds since its start."""
         return self._server.cpu()
 
     def _start(self) -> None:
@@ -105,9 +105,9 @@ class RealApi:
             try:
                 self.access.ask("GET", "/readyz")
                 return
-            except (OSError, Failed) as error:
+            except (OSError, BenchmarkError) as error:
                 if time.monotonic() > deadline:
-                    raise Failed(
+                    raise BenchmarkError(
                         f"kube-apiserver is not ready after {START_DEADLINE:.0f} s ({error}):\n"
                         f"{self._server.printed()}"
                     ) from None
@@ -115,7 +115,7 @@ class RealApi:
 
 
 def _certificates(folder: Path) -> Certificates:
-    """Make an authority, the server's certificate and that of a client in the group system:masters."""
+    """Create a CA, the server's certificate and a client certificate in the group system:masters."""
     authority = Certificates(folder / "ca.crt", folder / "client.crt", folder / "client.key")
     _openssl(
         *("req", "-x509", *_EC, *_DAYS, "-subj", "/CN=benchmark authority"),
@@ -145,8 +145,8 @@ def _openssl(*words: str) -> None:
     try:
         done = subprocess.run(["openssl", *words], capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise Failed(
+        raise BenchmarkError(
             "the openssl command is missing; it makes the certificates of the API server"
         ) from None
     if done.returncode:
-        raise Failed(f"openssl {words[0]} failed: {done.stderr.strip()[-300:]}")
+        raise BenchmarkError(f"openssl {words[0]} failed: {done.stderr.strip()[-300:]}")

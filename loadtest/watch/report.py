@@ -1,7 +1,7 @@
-"""What was measured, as rows of hsdns, its peer and the ratio; as a table, as JSON, and in the documentation.
+"""The results of hsdns and CoreDNS and their ratios: as a table, as JSON, and in the documentation.
 
 Path: plan.py's Results -> here -> terminal, file, docs/performance.md.
-Rule 1: every figure stands beside the peer's of the same run, and every table below the command and the machine.
+Rule 1: both figures of a row come from the same run, and every table states the command and the machine.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from loadtest.figures import median_of_known, ratio
+from loadtest.process import BenchmarkError
 from loadtest.watch.churn import MEMORY_EVERY, Churn
-from loadtest.watch.figures import middle, ratio
 from loadtest.watch.latency import Latency
-from loadtest.watch.process import Failed
+from loadtest.watch.server import HSDNS, PEER
 from loadtest.watch.startup import Startup
-from loadtest.watch.subject import HSDNS, PEER
 
 BEGIN = "<!-- bench-watch: begin -->"
 END = "<!-- bench-watch: end -->"
@@ -24,7 +24,7 @@ _MS, _MB = 1e3, 1e-6
 
 
 class Results(NamedTuple):
-    """One run.  `context` is what each table needs beside it, in the order in which it is told."""
+    """One run.  `context`: the lines above each table, in order."""
 
     context: dict[str, str]
     startup: list[Startup]
@@ -33,7 +33,7 @@ class Results(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One figure of both servers; None where it was not measured."""
+    """One figure of both servers; None if it was not measured."""
 
     part: str
     what: str
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row in words."""
+        """The cells of the row, as text."""
         share = ratio(self.ours, self.peers)
         figures = (
             "" if value is None else f"{value:,.{self.digits}f}"
@@ -73,7 +73,7 @@ def _startup(measured: Sequence[Startup]) -> list[Row]:
     for services in sorted({one.services for one in measured}):
         for what, of, digits in figures:
             ours, peers = (
-                middle(
+                median_of_known(
                     [of(one) for one in measured if (one.server, one.services) == (name, services)]
                 )
                 for name in (HSDNS, PEER)
@@ -144,7 +144,7 @@ def _mb(octets: int | None) -> float | None:
 
 
 def table(results: Results) -> str:
-    """A Markdown table that is also readable as it stands."""
+    """A Markdown table that is also readable as plain text."""
     lines = [HEADINGS, *(row.cells for row in rows(results))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
     written = []
@@ -163,13 +163,13 @@ def table(results: Results) -> str:
 
 
 def section(results: Results) -> str:
-    """What stands between the markers of the documentation."""
+    """The section between the markers of the page."""
     told = "".join(f"- {what}: {value}\n" for what, value in results.context.items())
     return f"{told}\n{table(results)}"
 
 
 def as_json(results: Results) -> str:
-    """Everything, each measurement on its own."""
+    """All measurements, as JSON."""
     parts: dict[str, Any] = {"context": results.context}
     parts["startup"] = [one._asdict() for one in results.startup]
     parts["latency"] = [one._asdict() | {"delay": one.delay._asdict()} for one in results.latency]
@@ -181,13 +181,15 @@ def as_json(results: Results) -> str:
 
 
 def replace_section(page: str, text: str) -> str:
-    """Put a section between the markers of a page; raise Failed where they are not there once and in order."""
+    """Replace the section between the markers of a page; raise BenchmarkError unless each occurs once, in order."""
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise Failed(f"the page must have the lines {BEGIN} and {END} once each, in this order")
+        raise BenchmarkError(
+            f"the page must have the lines {BEGIN} and {END} once each, in this order"
+        )
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n\n{text}\n{END}{rest.partition(END)[2]}"
 
 
 def write_docs(page: Path, results: Results) -> None:
-    """Renew the section of a page."""
+    """Update the section of a page."""
     page.write_text(replace_section(page.read_text(), section(results)))

@@ -1,8 +1,8 @@
-"""Part 1: from the start of the process to ready, and the memory that it rests at.
+"""Part 1: the time from the start of the process until it is ready, and its memory when idle.
 
-Path: plan.py -> here -> subject.py.
-Rule 1: servers take turns, in the other order every second round, so that neither always finds the warmer machine.
-Rule 2: in the last round both go on together until the long rest is over: an idle server takes nothing from another.
+Path: plan.py -> here -> server.py.
+Rule 1: the servers alternate, in reverse order every second round, so that neither always starts on a warmer machine.
+Rule 2: in the last round both run until the long idle period is over: idle servers do not disturb each other.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import NamedTuple, Protocol
 
+from loadtest.progress import Progress
 from loadtest.watch.access import Access
-from loadtest.watch.progress import Progress
-from loadtest.watch.subject import Program, Subject
+from loadtest.watch.server import Program, ServerUnderTest
 
-SHORT_REST = 10.0  # seconds after ready
-LONG_REST = 180.0
+SHORT_IDLE = 10.0  # seconds after ready
+LONG_IDLE = 180.0
 
 
 class Api(Protocol):
-    """The API server that is watched."""
+    """The API server."""
 
     access: Access
     title: str
 
     def cpu(self) -> float:
-        """Seconds of CPU since its start."""
+        """CPU time in seconds since its start."""
 
 
 class Startup(NamedTuple):
-    """One start.  Times in seconds, memory in octets; `late_memory` where the long rest was waited for."""
+    """One start.  Times in seconds, memory in octets; `late_memory`: after the long idle period, if any."""
 
     server: str
     services: int
@@ -51,18 +51,18 @@ def measure(
     rounds: int,
     progress: Progress,
     *,
-    long_rest: bool,
+    long_idle: bool,
 ) -> list[Startup]:
     """Start every server `rounds` times."""
     measured: list[Startup] = []
     for number in range(rounds):
         order = programs if number % 2 == 0 else list(reversed(programs))
-        if long_rest and number == rounds - 1:
+        if long_idle and number == rounds - 1:
             measured += _together(order, api, services, number, progress)
             continue
         for program in order:
-            with Subject(program, api.access) as subject:
-                measured.append(_start(subject, api, services, number, progress))
+            with ServerUnderTest(program, api.access) as server:
+                measured.append(_start(server, api, services, number, progress))
     return measured
 
 
@@ -70,27 +70,29 @@ def _together(
     programs: Sequence[Program], api: Api, services: int, number: int, progress: Progress
 ) -> list[Startup]:
     with ExitStack() as running:
-        started: list[tuple[Subject, Startup, float]] = []
+        started: list[tuple[ServerUnderTest, Startup, float]] = []
         for program in programs:
-            subject = running.enter_context(Subject(program, api.access))
-            first = _start(subject, api, services, number, progress)
-            started.append((subject, first, subject.started + first.ready))
+            server = running.enter_context(ServerUnderTest(program, api.access))
+            first = _start(server, api, services, number, progress)
+            started.append((server, first, server.started + first.ready))
         measured = []
-        for subject, first, ready_at in started:
-            progress.pause(ready_at + LONG_REST - monotonic(), f"{subject.name} at rest")
-            late = subject.memory()
+        for server, first, ready_at in started:
+            progress.pause(ready_at + LONG_IDLE - monotonic(), f"{server.name} at rest")
+            late = server.memory()
             measured.append(first._replace(late_memory=late.now, peak=late.peak))
         return measured
 
 
-def _start(subject: Subject, api: Api, services: int, number: int, progress: Progress) -> Startup:
+def _start(
+    server: ServerUnderTest, api: Api, services: int, number: int, progress: Progress
+) -> Startup:
     api_before = api.cpu()
-    ready = subject.wait_ready()
-    cpu, api_cpu = subject.cpu(), api.cpu() - api_before
-    progress.pause(ready + SHORT_REST - (monotonic() - subject.started), f"{subject.name} at rest")
-    memory = subject.memory()
-    progress.say(
-        f"{subject.name}, {services:,} Services, round {number + 1}: ready after {ready:.2f} s, "
+    ready = server.wait_ready()
+    cpu, api_cpu = server.cpu(), api.cpu() - api_before
+    progress.pause(ready + SHORT_IDLE - (monotonic() - server.started), f"{server.name} at rest")
+    memory = server.memory()
+    progress.log(
+        f"{server.name}, {services:,} Services, round {number + 1}: ready after {ready:.2f} s, "
         f"CPU {cpu:.2f} s, resident {memory.now / 1e6:.0f} MB"
     )
-    return Startup(subject.name, services, number, ready, cpu, api_cpu, memory.now, memory.peak)
+    return Startup(server.name, services, number, ready, cpu, api_cpu, memory.now, memory.peak)

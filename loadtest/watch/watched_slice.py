@@ -1,6 +1,6 @@
-"""An EndpointSlice as the API server has it: what a change of one address is made of.
+"""An EndpointSlice as stored in the API server, in which an address is to be replaced.
 
-Path: latency.py patches one, churn.py compares all with what DNS answers.
+Path: latency.py patches one; churn.py compares all of them with the DNS answers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
 
 
 class WatchedSlice(NamedTuple):
-    """Where a slice stands, whose it is, and its addresses in the order of its endpoints."""
+    """The path and the Service of a slice, and its addresses in the order of its endpoints."""
 
     namespace: str
     name: str
@@ -24,7 +24,7 @@ class WatchedSlice(NamedTuple):
 
     @classmethod
     def of(cls, manifest: dict[str, Any]) -> WatchedSlice:
-        """Read one of a list."""
+        """Read one item of a list."""
         metadata = manifest["metadata"]
         return cls(
             metadata["namespace"],
@@ -39,7 +39,7 @@ class WatchedSlice(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where it is changed."""
+        """The path for patching it."""
         group = "/apis/discovery.k8s.io/v1"
         return f"{group}/namespaces/{self.namespace}/endpointslices/{self.name}"
 
@@ -50,5 +50,5 @@ class WatchedSlice(NamedTuple):
 
 
 def slices(access: Access, most: int | None = None) -> Iterator[WatchedSlice]:
-    """List the slices of the whole cluster, at most so many."""
+    """List the slices of the whole cluster, up to a limit."""
     return (WatchedSlice.of(item) for item in access.items(SLICES, most))

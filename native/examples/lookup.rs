@@ -7,13 +7,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hsdns_native::counters::Tally;
 use hsdns_native::entry::Terms;
+use hsdns_native::hit_counts::BatchCounts;
 use hsdns_native::key::Reader;
 use hsdns_native::names::ClusterNames;
-use hsdns_native::region::Region;
+use hsdns_native::negative_zone::NegativeZone;
 use hsdns_native::table::{AnswerTable, Client};
-use hsdns_native::versions::{Pair, Versions};
+use hsdns_native::versions::{Dependency, Versions};
 
 const QUESTIONS: usize = 1 << 16;
 const BATCH_LEN: usize = 64;
@@ -26,7 +26,7 @@ const CLIENT: Client = Client {
 
 fn main() {
     for count in [1_000, 100_000] {
-        let table = taught(count);
+        let table = filled_table(count);
         for (what, questions) in mixes(count) {
             let mut best = f64::INFINITY;
             let mut answered = 0;
@@ -50,7 +50,7 @@ fn main() {
 /// Look up as a worker does: locked, timed and counted once a batch.
 fn ask_all(table: &AnswerTable, questions: &[Vec<u8>]) -> usize {
     let mut readers: Vec<Reader> = (0..BATCH_LEN).map(|_| Reader::default()).collect();
-    let mut tally = Tally::default();
+    let mut counts = BatchCounts::default();
     let mut out = Vec::new();
     let mut answered = 0;
     for batch in questions.chunks(BATCH_LEN) {
@@ -67,28 +67,28 @@ fn ask_all(table: &AnswerTable, questions: &[Vec<u8>]) -> usize {
         }
         for (query, place) in queries.drain(..) {
             let limit = query.udp_limit();
-            let known = reading.answer(&query, place, limit, CLIENT, &mut out, &mut tally);
-            answered += usize::from(known.is_some());
+            let summary = reading.answer(&query, place, limit, CLIENT, &mut out, &mut counts);
+            answered += usize::from(summary.is_some());
         }
         drop(reading);
-        table.count(&mut tally, false, 1000);
+        table.count(&mut counts, false, 1000);
         black_box(&out);
     }
     answered
 }
 
-fn taught(count: usize) -> AnswerTable {
+fn filled_table(count: usize) -> AnswerTable {
     let versions = Arc::new(Versions::new());
     let table = AnswerTable::new(Arc::clone(&versions), 1 << 30);
     for index in 0..count {
         let query = question(&host(index), 0, &[]);
         for query in [query.clone(), with_opt(query, &[])] {
-            let pairs = [index, index * 7].map(|index| Pair {
+            let dependencies = [index, index * 7].map(|index| Dependency {
                 index: index as u16,
                 value: versions.read(index as u16),
             });
             let terms = Terms {
-                pairs: Box::new(pairs),
+                dependencies: Box::new(dependencies),
                 group: 1,
                 size: 150,
                 rotate: true,
@@ -108,10 +108,10 @@ fn taught(count: usize) -> AnswerTable {
     }
     let zone = wire_name("cluster.local");
     let groups = HashMap::from([(1, 2)]);
-    let region = table.add_negative_zone(Region::new(&zone, names, [], groups, true));
-    let lesson = question("no.cluster.local", 0, &[]);
+    let negative_zone = table.add_negative_zone(NegativeZone::new(&zone, names, [], groups, true));
+    let sample = question("no.cluster.local", 0, &[]);
     assert_eq!(
-        table.set_template(region, &lesson, &absence(&lesson, &zone), 150),
+        table.set_template(negative_zone, &sample, &nxdomain(&sample, &zone), 150),
         Some(true)
     );
     table
@@ -204,7 +204,7 @@ fn reply(query: &[u8]) -> Vec<u8> {
     wire
 }
 
-fn absence(query: &[u8], zone: &[u8]) -> Vec<u8> {
+fn nxdomain(query: &[u8], zone: &[u8]) -> Vec<u8> {
     let mut wire = query.to_vec();
     wire[2..4].copy_from_slice(&[0x85, 3]);
     wire[9] = 1;

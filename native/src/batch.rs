@@ -1,13 +1,13 @@
-//! One bound UDP socket: a batch in, what the table knows out, the rest is a miss.
+//! One bound UDP socket: receives a batch, answers the hits of the table, keeps the misses.
 //!
-//! Rule 1: one recvmmsg and one sendmmsg a batch.  The table is locked between them only, the clock read twice: before
-//!         the first question and after the last one, for what sending takes is the network's.
+//! Rule 1: one recvmmsg and one sendmmsg a batch.  The table is locked between them only.  The clock is read before the
+//!         first look-up and after the last one, for the time that sending takes is the network's.
 //! Rule 2: a reply leaves from the address that was asked (RFC 2181 section 4.1): a wildcard socket receives
-//!         IP_PKTINFO or IPV6_PKTINFO with each query, and gives it back without the interface, so that routing is
-//!         free; a link-local address keeps its own, without it it means nothing.
-//! Rule 3: replies stand one after another in one buffer; those of one client and length leave together (trains.rs); one
-//!         that cannot be sent is counted and dropped.
-//! Rule 4: what is to be logged is handed over after the replies have gone (log.rs).
+//!         IP_PKTINFO or IPV6_PKTINFO with each query, and sends it with the reply without the interface, so that
+//!         routing chooses one; a link-local address keeps its interface, without which it means nothing.
+//! Rule 3: replies are one after another in one buffer; equally long ones to one client leave together
+//!         (segmentation.rs); one that cannot be sent is counted and dropped.
+//! Rule 4: what is to be logged is recorded after the replies were sent (log.rs).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,17 +16,17 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::counters::Tally;
+use crate::hit_counts::BatchCounts;
 use crate::key::{Reader, u16_at};
 use crate::lock::lock;
-use crate::log::{Known, Line};
+use crate::log::{Line, ReplySummary};
 use crate::system::{Message, Packet, Receiver, Sender, monotonic};
 use crate::table::{AnswerTable, Client, Reading};
 
-/// How many questions are looked up at once: enough to hide the way to memory, few enough to stay near themselves.
+/// How many queries are looked up at once: enough to hide the latency of memory, few enough to stay in the cache.
 const AT_ONCE: usize = 16;
 
-/// Numbers of one socket that only grow; written by whoever serves it, read by /metrics.
+/// Counters of one socket; written by the thread that serves it, read for /metrics.
 #[derive(Default)]
 pub struct Meter {
     received: AtomicU64,
@@ -37,7 +37,7 @@ pub struct Meter {
     receive_errors: Mutex<BTreeMap<i32, u64>>,
 }
 
-/// What a meter says.
+/// The values of a meter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Datagrams received.
@@ -48,7 +48,7 @@ pub struct Statistics {
     pub batches: u64,
     /// Replies that could not be sent, by errno.
     pub send_errors: BTreeMap<i32, u64>,
-    /// Calls that failed otherwise than for want of datagrams, by errno.
+    /// Calls that failed, but for those that found no datagram, by errno.
     pub receive_errors: BTreeMap<i32, u64>,
     /// Panics of the worker.
     pub panics: u64,
@@ -99,7 +99,7 @@ pub struct Batch {
     receiver: Receiver,
     sender: Sender,
     readers: [Reader; AT_ONCE],
-    tally: Tally,
+    counts: BatchCounts,
     replies: Vec<u8>,
     hits: Vec<Hit>,
     missed: Vec<usize>,
@@ -114,11 +114,11 @@ struct Hit {
 
 struct Logged {
     hit: usize,
-    known: Known,
+    summary: ReplySummary,
 }
 
 impl Batch {
-    /// Serve a socket, which stays its owner's; `wildcard`: it is bound to all addresses and receives packet info.
+    /// Serve a socket that its owner keeps open; `wildcard`: it is bound to all addresses and receives packet info.
     #[must_use]
     pub fn new(fd: RawFd, wildcard: bool, meter: Arc<Meter>) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl Batch {
             receiver: Receiver::new(wildcard),
             sender: Sender::default(),
             readers: std::array::from_fn(|_| Reader::default()),
-            tally: Tally::default(),
+            counts: BatchCounts::default(),
             replies: Vec::new(),
             hits: Vec::new(),
             missed: Vec::new(),
@@ -135,20 +135,21 @@ impl Batch {
         }
     }
 
-    /// Receive a batch and answer what the table knows; `missed` gives the rest.  With `wait` wait for the first one.
+    /// Receive a batch and answer the hits of the table; `missed` gives the rest.  With `wait` wait for the first
+    /// datagram.
     ///
     /// # Errors
-    /// The kernel's error; that nothing was there is none.
+    /// The kernel's error; that nothing had arrived is none.
     pub fn serve(&mut self, table: Option<&AnswerTable>, wait: bool) -> io::Result<()> {
         let received = self.receive(wait)?;
         self.answer(table, received);
         Ok(())
     }
 
-    /// Receive a batch, in place of the last one; with `wait` wait for the first datagram.  Return how many there are.
+    /// Receive a batch, in place of the last one; with `wait` wait for the first datagram.  Return their number.
     ///
     /// # Errors
-    /// The kernel's error; that nothing was there is none.
+    /// The kernel's error; that nothing had arrived is none.
     pub fn receive(&mut self, wait: bool) -> io::Result<usize> {
         self.replies.clear();
         self.hits.clear();
@@ -160,7 +161,7 @@ impl Batch {
         }
     }
 
-    /// Answer what the table knows of the batch that was received.
+    /// Answer the hits of the table in the batch that was received.
     pub fn answer(&mut self, table: Option<&AnswerTable>, received: usize) {
         if received == 0 {
             return;
@@ -197,13 +198,13 @@ impl Batch {
         self.missed.iter().map(|&index| self.receiver.packet(index))
     }
 
-    /// Forget a batch that was broken off.
+    /// Discard a batch that a panic interrupted.
     pub fn reset(&mut self) {
-        self.tally = Tally::default();
+        self.counts = BatchCounts::default();
         self.missed.clear();
     }
 
-    /// Return how many nanoseconds it took.
+    /// Look up all datagrams; return the duration in nanoseconds.
     fn look_up(&mut self, table: &AnswerTable, received: usize) -> u64 {
         let start = monotonic();
         let reading = table.open();
@@ -213,12 +214,12 @@ impl Batch {
         drop(reading);
         self.missed.sort_unstable(); // as they came
         let elapsed = monotonic().saturating_sub(start);
-        table.count(&mut self.tally, false, elapsed);
+        table.count(&mut self.counts, false, elapsed);
         elapsed
     }
 
-    /// In three passes, so that the memory of one entry is on its way while others are looked for: 0.2 us less for a
-    /// query with 100,000 names, out of 0.5 (examples/lookup.rs).
+    /// Look up in three passes, so that the memory of one entry is fetched while others are looked for: with 100,000
+    /// names that saves 0.2 us of the 0.5 us of a query (examples/lookup.rs).
     fn look_some_up(&mut self, reading: &Reading<'_>, datagrams: Range<usize>, now: u64) {
         let mut queries = [None; AT_ONCE];
         for ((datagram, reader), place) in datagrams.zip(&mut self.readers).zip(&mut queries) {
@@ -226,7 +227,7 @@ impl Batch {
             let query = reader.read(packet.query).filter(|_| !packet.is_cut);
             *place = query.map(|query| (datagram, query, reading.locate(&query)));
             if place.is_none() {
-                self.tally.totals.not_plain += 1;
+                self.counts.totals.not_plain += 1;
                 self.missed.push(datagram);
             }
         }
@@ -242,11 +243,11 @@ impl Batch {
             };
             let limit = query.udp_limit();
             let at = self.replies.len();
-            let (replies, tally) = (&mut self.replies, &mut self.tally);
-            if let Some(known) = reading.answer(query, *place, limit, client, replies, tally) {
-                if known.log {
+            let (replies, counts) = (&mut self.replies, &mut self.counts);
+            if let Some(summary) = reading.answer(query, *place, limit, client, replies, counts) {
+                if summary.log {
                     let hit = self.hits.len();
-                    self.logged.push(Logged { hit, known });
+                    self.logged.push(Logged { hit, summary });
                 }
                 self.hits.push(Hit {
                     datagram: *datagram,
@@ -268,20 +269,20 @@ impl Batch {
                 address: packet.address,
                 is_tcp: false,
                 flags: u16_at(&self.replies, hit.reply.start + 2),
-                known: logged.known,
+                summary: logged.summary,
                 elapsed,
             }
         }));
     }
 }
 
-/// Tell whether an error means that there is no socket; others are reports on what was sent before, or pass.
+/// Tell whether an error means that there is no socket; others are about datagrams sent before, or temporary.
 #[must_use]
 pub fn is_final(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK))
 }
 
-/// Tell whether a receive call only found nothing to receive.
+/// Tell whether a receive call found nothing to receive.
 fn is_nothing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -289,7 +290,7 @@ fn is_nothing(error: &io::Error) -> bool {
     )
 }
 
-/// Tell whether a sockaddr is one of IPv6 that is not IPv4-mapped.
+/// Tell whether a socket address is an IPv6 one that is not IPv4-mapped.
 #[must_use]
 pub fn is_ipv6(address: &[u8]) -> bool {
     const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF];
@@ -318,7 +319,7 @@ pub struct ReplyControl {
 }
 
 impl ReplyControl {
-    /// Make it of the control messages that came with the query; empty where none of them says the address.
+    /// Make it from the control messages of the query; empty if none of them has the address.
     #[must_use]
     pub fn new(received: &[u8]) -> Self {
         let mut control = Self {
@@ -357,7 +358,7 @@ impl ReplyControl {
         control
     }
 
-    /// Its octets, without padding: the kernel has room for 36 of them at hand, and allocates for more.
+    /// Its octets, without padding: the kernel allocates memory for more than 36.
     #[must_use]
     pub fn octets(&self) -> &[u8] {
         &self.octets[..self.len]

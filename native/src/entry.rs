@@ -1,103 +1,109 @@
-//! One stored reply: what its records are, what they were computed from, and how often it was asked for.
+//! One stored reply: its records, what they were computed from, and how often it was used.
 //!
-//! Rule 1: versions, key and records are one run of octets, for each further place in memory is one more to wait for.
-//!         The question itself is not kept: it comes from each query.
-//! Rule 2: owners may point into the question, which is as long for every query of the key; RDATA never does
+//! Rule 1: dependencies, key and records are one run of octets, for each other place in memory costs a cache miss.  The
+//!         question is not stored: it is taken from each query.
+//! Rule 2: owners may point into the question, which has the same length for every query of the key; RDATA never does
 //!         (hsdns/wire/encode.py, rule 2).
-//! Rule 3: what changes at a hit is atomic and relaxed: the table is only locked for reading then, and a lost count
-//!         costs nothing.
+//! Rule 3: what a hit changes is atomic and relaxed, for the table is only locked for reading; a lost update does no
+//!         harm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::key::Query;
-use crate::log::Known;
+use crate::log::ReplySummary;
 use crate::names::ClusterNames;
 use crate::records::Outline;
 use crate::reply::Draft;
 use crate::system::prefetch;
-use crate::versions::{Pair, Versions};
+use crate::versions::{Dependency, Versions};
 
 /// How often an entry counts as used at most (S3-FIFO keeps two bits).
 pub const MAX_FREQUENCY: u8 = 3;
 
-/// What an allocation costs beside what it holds.
+/// The memory of an allocation beside its contents.
 const ALLOCATION_LEN: usize = 16;
-/// What index, queue and ghost cost for each entry.
+/// The memory of index, queue and ghost for each entry.
 const LINKS_LEN: usize = 24;
 
 /// A stored reply.
 pub struct Entry {
-    octets: Box<[u8]>, // the pairs, then the key, then the records
+    octets: Box<[u8]>, // dependencies, key, records
     serials: Box<[u16]>,
     names: Option<Arc<ClusterNames>>,
     marked_until: AtomicU64,
-    verified: AtomicU64, // how many changes there had been when it was last found true
-    turns: AtomicU32,
+    validated: AtomicU64, // the number of changes when it was last found valid
+    rotation: AtomicU32,
     mark_ttl: i32,
     /// Which row of counters its hits go to.
     pub group: u32,
-    /// The largest payload size of a query that its replies see.
+    /// Larger payload sizes of queries are lowered to this.
     pub max_payload: u16,
     size: u32,
-    first_version: u16, // of its pairs, 0 where there are none
-    pairs_len: u16,
+    first_dependency: u16, // index of its first dependency, 0 if there is none
+    dependencies_len: u16,
     key_len: u16,
     flags: u16,
     counts: [u16; 3],
     address_len: u16,   // 0 where nothing rotates
     address_count: u16, // not 0
     frequency: AtomicU8,
-    /// Whether it stands in the main queue (s3fifo.rs).
+    /// Whether it is in the main queue (s3fifo.rs).
     pub is_in_main: bool,
     log: bool,
 }
 
-/// What is known of a reply beside its octets.
+/// What is stored with a reply.
 #[derive(Clone)]
 pub struct Terms {
-    /// The counters it depends on, as they stood before it was computed.
-    pub pairs: Box<[Pair]>,
+    /// The counters it depends on, with their values before it was computed.
+    pub dependencies: Box<[Dependency]>,
     /// Which row of counters its hits go to.
     pub group: u32,
     /// Octets of the reply without compression and without OPT.
     pub size: u32,
-    /// Whether its addresses take turns.
+    /// Whether its addresses take rotation.
     pub rotate: bool,
-    /// Whose serial stands in its SOA records.
+    /// What has the serial of its SOA records.
     pub names: Option<Arc<ClusterNames>>,
-    /// 0: a hit is a miss of `cache`; above: a hit of it for so many seconds; -1: `cache` does not count it.
+    /// 0: a hit counts as miss of `cache`; above: as hit of it for so many seconds after a mark; -1: as neither.
     pub mark_ttl: i32,
     /// Whether its hits are logged.
     pub log: bool,
-    /// Larger payload sizes of queries are lowered to this; 65,535 where none is.
+    /// Larger payload sizes of queries are lowered to this; 65,535 for no limit.
     pub max_payload: u16,
 }
 
 impl Entry {
-    /// Store a reply that was looked through; `now` in nanoseconds.
+    /// Make an entry of a reply and its outline; `now` in nanoseconds.
     #[must_use]
     pub fn new(key: &[u8], reply: &[u8], outline: Outline, terms: Terms, now: u64) -> Self {
         let records = &reply[outline.start..outline.end];
-        let pairs = terms.pairs.iter().flat_map(|pair| pair.to_octets());
-        let pairs: Vec<u8> = pairs.collect();
+        let dependencies = terms
+            .dependencies
+            .iter()
+            .flat_map(|dependency| dependency.to_octets());
+        let dependencies: Vec<u8> = dependencies.collect();
         let (address_len, address_count) = match outline.addresses {
             Some(found) if terms.rotate => found,
             _ => (0, 1),
         };
         Self {
-            octets: [&pairs, key, records].concat().into_boxed_slice(),
+            octets: [&dependencies, key, records].concat().into_boxed_slice(),
             names: terms.names.filter(|_| !outline.serials.is_empty()),
             serials: outline.serials.into_boxed_slice(),
             marked_until: AtomicU64::new(mark(now, terms.mark_ttl)),
-            verified: AtomicU64::new(u64::MAX),
-            turns: AtomicU32::new(0),
+            validated: AtomicU64::new(u64::MAX),
+            rotation: AtomicU32::new(0),
             mark_ttl: terms.mark_ttl,
             group: terms.group,
             max_payload: terms.max_payload,
             size: terms.size,
-            first_version: terms.pairs.first().map_or(0, |pair| pair.index),
-            pairs_len: u16::try_from(pairs.len()).unwrap_or(0),
+            first_dependency: terms
+                .dependencies
+                .first()
+                .map_or(0, |dependency| dependency.index),
+            dependencies_len: u16::try_from(dependencies.len()).unwrap_or(0),
             key_len: u16::try_from(key.len()).unwrap_or(0),
             flags: outline.flags,
             counts: outline.counts,
@@ -115,40 +121,40 @@ impl Entry {
         *self.key() == *key
     }
 
-    /// Ask for the memory that a hit will read.
+    /// Prefetch the memory that a hit reads.
     pub fn prefetch(&self, versions: &Versions) {
         prefetch(&*self.octets);
-        if self.verified.load(Ordering::Relaxed) != versions.changes() {
-            versions.prefetch(self.first_version);
+        if self.validated.load(Ordering::Relaxed) != versions.changes() {
+            versions.prefetch(self.first_dependency);
         }
     }
 
     /// The key.
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        let start = usize::from(self.pairs_len);
+        let start = usize::from(self.dependencies_len);
         &self.octets[start..start + usize::from(self.key_len)]
     }
 
     /// Tell whether none of the counters that it depends on has moved.
     #[must_use]
-    pub fn holds(&self, versions: &Versions) -> bool {
-        // Read before the counters: a change that comes in between is seen by the next one who asks.
+    pub fn is_valid(&self, versions: &Versions) -> bool {
+        // Read before the counters: a change in between is seen by the next call.
         let changes = versions.changes();
-        if self.verified.load(Ordering::Relaxed) == changes {
+        if self.validated.load(Ordering::Relaxed) == changes {
             return true;
         }
-        let pairs = &self.octets[..usize::from(self.pairs_len)];
-        let holds = pairs
-            .chunks_exact(Pair::LEN)
-            .all(|pair| versions.hold(Pair::from_octets(pair)));
+        let dependencies = &self.octets[..usize::from(self.dependencies_len)];
+        let holds = dependencies
+            .chunks_exact(Dependency::LEN)
+            .all(|dependency| versions.is_unchanged(Dependency::from_octets(dependency)));
         if holds {
-            self.verified.store(changes, Ordering::Relaxed);
+            self.validated.store(changes, Ordering::Relaxed);
         }
         holds
     }
 
-    /// How much memory it takes, with its share of the table.
+    /// Its memory in octets, with its share of the table.
     #[must_use]
     pub fn memory_len(&self) -> usize {
         let heap = [self.octets.len(), size_of_val::<[u16]>(&self.serials)];
@@ -162,11 +168,12 @@ impl Entry {
 
     /// Append the reply to a query of this key.
     pub fn write(&self, query: &Query<'_>, limit: usize, out: &mut Vec<u8>) {
-        let records = &self.octets[usize::from(self.pairs_len + self.key_len)..];
+        let records = &self.octets[usize::from(self.dependencies_len + self.key_len)..];
         let pieces = if self.address_len == 0 {
             [records, &[], &[]]
         } else {
-            let turn = self.turns.fetch_add(1, Ordering::Relaxed) % u32::from(self.address_count);
+            let turn =
+                self.rotation.fetch_add(1, Ordering::Relaxed) % u32::from(self.address_count);
             let len = usize::from(self.address_len);
             let (addresses, rest) = records.split_at(len * usize::from(self.address_count));
             let (last, first) = addresses.split_at(len * turn as usize);
@@ -182,7 +189,7 @@ impl Entry {
         .write(query, limit, out);
     }
 
-    /// Tell whether `cache` counts this hit as its own (or as its miss, which marks the entry anew); None: neither.
+    /// Tell whether a hit counts as hit of `cache`, or as miss, which marks the entry again; None: neither.
     pub fn cache_outcome(&self, now: u64) -> Option<bool> {
         match self.mark_ttl {
             ..0 => None,
@@ -204,17 +211,17 @@ impl Entry {
         }
     }
 
-    /// What is said of its reply.
+    /// What is counted and logged of its reply.
     #[must_use]
-    pub fn known(&self) -> Known {
-        Known {
+    pub fn summary(&self) -> ReplySummary {
+        ReplySummary {
             log: self.log,
             size: self.size,
             answers: self.counts[0],
         }
     }
 
-    /// Note that it was used.
+    /// Count a use.
     pub fn touch(&self) {
         let frequency = self.frequency();
         if frequency < MAX_FREQUENCY {
@@ -233,19 +240,19 @@ impl Entry {
         self.frequency.store(frequency, Ordering::Relaxed);
     }
 
-    /// Take over from the entry of the same key that this one replaces.
+    /// Take mark, rotation, frequency and queue from the entry of the same key that this one replaces.
     pub fn inherit(&mut self, old: &Self, now: u64) {
         let until = old.marked_until.load(Ordering::Relaxed);
         if self.mark_ttl > 0 && until > now {
             *self.marked_until.get_mut() = until;
         }
-        *self.turns.get_mut() = old.turns.load(Ordering::Relaxed);
+        *self.rotation.get_mut() = old.rotation.load(Ordering::Relaxed);
         *self.frequency.get_mut() = old.frequency();
         self.is_in_main = old.is_in_main;
     }
 }
 
-/// Until when a mark set now lasts; 0 where there are none.
+/// When a mark set now ends; 0 without marks.
 fn mark(now: u64, ttl: i32) -> u64 {
     match u64::try_from(ttl) {
         Ok(ttl) if ttl > 0 => now.saturating_add(ttl * 1_000_000_000),

@@ -1,29 +1,29 @@
-//! Which queries the table is asked for, and under which key.  Its twin is hsdns/fastpath/key.py.
+//! Which queries are looked up, and under which key.  Its twin is hsdns/fastpath/key.py.
 //!
-//! A query is usual if all of this holds; every other one is a miss and goes the ordinary way:
+//! A query is plain if all of this holds; any other one is a miss and is left to the chain:
 //!
-//! Rule 1: 17 to 512 octets.  Longer ones hold nothing that the table knows.
-//! Rule 2: opcode QUERY and of the flags only RD, CD and AD: the rest is for the decoder to judge.
-//! Rule 3: one question, class IN, whose name has 1 to 127 labels, no pointer, at most 255 octets (RFC 1035 section
-//!         2.3.4); no other record but one OPT.
+//! Rule 1: it has 17 to 512 octets.
+//! Rule 2: its opcode is QUERY, and of the flags only RD, CD and AD may be set; the decoder judges the others.
+//! Rule 3: it has one question, in class IN, with a name of 1 to 127 labels, without pointers, of at most 255 octets
+//!         (RFC 1035 section 2.3.4), and no other record but at most one OPT.
 //! Rule 4: the OPT has the root as owner, version 0, extended RCODE 0, no flag but DO, and at most 16 whole options
 //!         that fill it to the end of the message (RFC 6891 section 6.1.2).
 //! Rule 5: nothing follows the last record.
 //!
 //! The key is the lower-cased QNAME, QTYPE, and one octet of flags:
 //!
-//! Rule 6: lower case of ASCII letters only (RFC 4343).  A label's length is below 64 and so no letter.
-//! Rule 7: DO (1), CD (2) and whether there is an OPT (4) are in the key, for a chain may answer them differently.
-//! Rule 8: not in it: ID, RD, AD, case, payload size, options (cookies, padding).  They are copied, cut to or ignored
-//!         when the reply is written, so that a client that varies them still hits.  Class: it is always IN.  A payload
-//!         size that is larger than what is known gives (`max_payload`) is lowered first.
+//! Rule 6: only ASCII letters are lower-cased (RFC 4343).  A label's length is below 64 and so no letter.
+//! Rule 7: DO (1), CD (2) and whether there is an OPT (4) are in the key, for the chain may answer them differently.
+//! Rule 8: ID, RD, AD, case, payload size and options (cookies, padding) are not in the key.  They are copied, used as
+//!         limit or ignored when the reply is written, so that clients that vary them still hit.  The class is always
+//!         IN.  A payload size above `max_payload` of the entry or negative zone is lowered first.
 
 use std::ops::Range;
 
 /// Octets of a DNS header.
 pub const HEADER_LEN: usize = 12;
 /// The longest query that is looked up.
-pub const MAX_USUAL_LEN: usize = 512;
+pub const MAX_PLAIN_LEN: usize = 512;
 /// The longest name, its root label included.
 pub const MAX_NAME_LEN: usize = 255;
 /// Type of the pseudo-record of EDNS.
@@ -37,15 +37,15 @@ pub const CD: u16 = 0x0010;
 /// Header flag: authentic data.
 pub const AD: u16 = 0x0020;
 
-const MIN_USUAL_LEN: usize = 17;
+const MIN_PLAIN_LEN: usize = 17;
 const MAX_LABEL_LEN: usize = 63;
 const MAX_LABELS: usize = 127;
 const MAX_OPTIONS: usize = 16;
 const CLASS_IN: u16 = 1;
 const DO: u16 = 0x8000;
-/// What every client takes over UDP.
+/// What every client accepts over UDP.
 pub const MIN_UDP_LEN: usize = 512;
-/// What an IPv4 datagram holds.
+/// What fits in an IPv4 datagram.
 pub const MAX_UDP_LEN: usize = 65_507;
 
 const KEY_DO: u8 = 1;
@@ -53,14 +53,14 @@ const KEY_CD: u8 = 2;
 const KEY_EDNS: u8 = 4;
 const KEY_LEN: usize = MAX_NAME_LEN + 3;
 
-/// A usual query, taken apart.
+/// The parts of a plain query.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     /// The whole message.
     pub wire: &'a [u8],
     /// The header's second 16 bits.
     pub flags: u16,
-    /// What the OPT record says, if there is one.
+    /// The contents of the OPT record, if there is one.
     pub edns: Option<Edns<'a>>,
     /// Lower-cased QNAME, QTYPE, flags.
     key: &'a [u8],
@@ -71,13 +71,13 @@ pub struct Query<'a> {
 /// The OPT record of a query.
 #[derive(Clone, Copy, Debug)]
 pub struct Edns<'a> {
-    /// How many octets the client takes over UDP.
+    /// How many octets the client accepts over UDP.
     pub payload_size: u16,
     /// DNSSEC OK.
     pub dnssec_ok: bool,
     /// All options, well-formed.
     pub options: &'a [u8],
-    /// How many octets of the options are echoed.
+    /// How many octets of options are echoed.
     pub echoed_len: usize,
 }
 
@@ -119,7 +119,7 @@ impl<'a> Query<'a> {
         start..start + 1 + usize::from(self.key[start])
     }
 
-    /// The QNAME from a label to its end; behind the last one there is the root.
+    /// The QNAME from a label to its end; the root for the index after the last label.
     #[must_use]
     pub fn suffix(&self, index: usize) -> &'a [u8] {
         let qname = self.qname();
@@ -127,7 +127,7 @@ impl<'a> Query<'a> {
         &qname[start.unwrap_or(qname.len() - 1)..]
     }
 
-    /// How many labels stand left of a zone; None where the QNAME is not below it, 0 at its apex.
+    /// How many labels the QNAME has more than a zone; 0 at its apex, None if it is not at or below the zone.
     #[must_use]
     pub fn labels_left_of(&self, zone: &[u8]) -> Option<usize> {
         let qname = self.qname();
@@ -141,7 +141,7 @@ impl<'a> Query<'a> {
         self.labels.binary_search(&u8::try_from(at).ok()?).ok()
     }
 
-    /// How many octets of reply the client takes over UDP (RFC 6891 section 6.2.3).
+    /// How many octets of reply the client accepts over UDP (RFC 6891 section 6.2.3).
     #[must_use]
     pub fn udp_limit(&self) -> usize {
         self.edns.map_or(MIN_UDP_LEN, |edns| {
@@ -149,13 +149,13 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The payload size of its OPT record; 0 where it has none.
+    /// The payload size of its OPT record; 0 if it has none.
     #[must_use]
     pub fn payload_size(&self) -> u16 {
         self.edns.map_or(0, |edns| edns.payload_size)
     }
 
-    /// The same with a payload size of at most so many octets.
+    /// The same query with a payload size of at most so many octets.
     #[must_use]
     pub fn lowered(&self, most: u16) -> Self {
         let lower = |edns: Edns<'a>| Edns {
@@ -176,7 +176,7 @@ impl<'a> Query<'a> {
 }
 
 impl<'a> Edns<'a> {
-    /// Call for each option that a reply sends back, as sent (NSID, EXPIRE, COOKIE, KEEPALIVE, PADDING).
+    /// Call `echo` for each option that replies echo (NSID, EXPIRE, COOKIE, KEEPALIVE, PADDING).
     pub fn for_each_echoed(&self, mut echo: impl FnMut(&'a [u8])) {
         let mut rest = self.options;
         while let Some((option, after)) = split_option(rest) {
@@ -188,7 +188,7 @@ impl<'a> Edns<'a> {
     }
 }
 
-/// Reads queries; holds the room that a key needs, so that one is made for many queries.
+/// Reads queries; holds the memory of a key, so that one is enough for many queries.
 pub struct Reader {
     key: [u8; KEY_LEN],
     labels: [u8; MAX_LABELS],
@@ -204,9 +204,9 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Take a query apart; None where it is not usual.
+    /// Take a query apart; None if it is not plain.
     pub fn read<'a>(&'a mut self, wire: &'a [u8]) -> Option<Query<'a>> {
-        if !(MIN_USUAL_LEN..=MAX_USUAL_LEN).contains(&wire.len()) {
+        if !(MIN_PLAIN_LEN..=MAX_PLAIN_LEN).contains(&wire.len()) {
             return None;
         }
         let flags = u16_at(wire, 2);
@@ -242,7 +242,7 @@ impl Reader {
         })
     }
 
-    /// Note where the labels of a name start; return how many there are.
+    /// Store where the labels of a name start; return their number.
     fn read_labels(&mut self, name: &[u8]) -> Option<usize> {
         let (mut at, mut count) = (0, 0);
         loop {
@@ -260,7 +260,7 @@ impl Reader {
     }
 }
 
-/// Read the OPT record that the rest of a query must be.
+/// Read the rest of a query, which must be an OPT record.
 fn read_opt(record: &[u8]) -> Option<Edns<'_>> {
     if record.len() < OPT_FIXED_LEN
         || record[0] != 0
@@ -292,7 +292,7 @@ fn read_opt(record: &[u8]) -> Option<Edns<'_>> {
     })
 }
 
-/// Split off the first option; None where there is no whole one.
+/// Split off the first option; None if it is incomplete.
 fn split_option(options: &[u8]) -> Option<(&[u8], &[u8])> {
     if options.len() < 4 {
         return None;
@@ -300,12 +300,12 @@ fn split_option(options: &[u8]) -> Option<(&[u8], &[u8])> {
     options.split_at_checked(4 + usize::from(u16_at(options, 2)))
 }
 
-/// Tell whether a reply sends this option back; hsdns/wire/edns.py says why these.
+/// Tell whether replies echo this option; hsdns/wire/edns.py says why.
 fn is_echoed(code: u16) -> bool {
     matches!(code, 3 | 9 | 10 | 11 | 12)
 }
 
-/// The 16 bits at an offset that is known to be inside.
+/// The 16 bits at an offset that is within the octets.
 pub(crate) fn u16_at(octets: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([octets[at], octets[at + 1]])
 }

@@ -1,39 +1,39 @@
-//! The compiled twin of `hsdns/fastpath`: questions as bytes to finished replies as bytes.
+//! The compiled twin of `hsdns/fastpath`: from the octets of a query to the octets of its reply.
 //!
 //! ```text
-//! --> worker.rs           a thread that never touches Python, or Batch.serve() called from Python
+//! --> worker.rs           a thread that never runs Python, or Batch.serve() called from Python
 //!     --> batch.rs        recvmmsg: up to 64 datagrams                        (system/: the only unsafe code)
-//!         --> key.rs      is the query usual? its key                          else: a miss
-//!             --> table.rs    key -> entry.rs, all versions still equal        (index.rs, versions.rs, s3fifo.rs)
-//!             --> region.rs   no entry: a name that cannot exist?              (names.rs)
+//!         --> key.rs      is the query plain? its key                         else: a miss
+//!             --> table.rs    key -> entry.rs, all versions unchanged         (index.rs, versions.rs, s3fifo.rs)
+//!             --> negative_zone.rs   no entry: a name that does not exist?    (names.rs)
 //!         <-- reply.rs    ID, flags, question, OPT, serial, cut to the client's size
-//!     <-- batch.rs        sendmmsg, what goes to one client as one message           (trains.rs)
-//!     --> queue.rs        what nobody knew: a miss, answered by the asyncio side, which may teach the table
-//! counters.rs             what was counted on the way, added up once a batch, drained by /metrics
-//! log.rs                  hits of logging blocks, for the asyncio side to write
+//!     <-- batch.rs        sendmmsg, with UDP segmentation                     (segmentation.rs)
+//!     --> queue.rs        misses, for the event loop, which may store their replies in the table
+//! hit_counts.rs           what is counted on the way, added up once a batch, taken for /metrics
+//! log.rs                  hits of logging blocks, which the event loop writes to the log
 //! python/                 all of the above for Python; everything else builds without it
 //! ```
 //!
-//! Rule 1: no policy here.  What may be learned, for how long and under which versions is decided in Python.
+//! Rule 1: no policy here.  Python decides what is stored, for how long and with which versions.
 //! Rule 2: any octets from the network give a hit or a miss, never a panic (fuzz/, tests/hostile.rs).
-//! Rule 3: the table's lock is held once a batch and never over a system call.
+//! Rule 3: the table's lock is taken once a batch and never held during a system call.
 
 pub mod batch;
-pub mod counters;
 pub mod entry;
+pub mod hit_counts;
 pub mod index;
 pub mod key;
 mod lock;
 pub mod log;
 pub mod names;
+pub mod negative_zone;
 pub mod queue;
 pub mod records;
-pub mod region;
 pub mod reply;
 pub mod s3fifo;
+pub mod segmentation;
 pub mod system;
 pub mod table;
-pub mod trains;
 pub mod versions;
 pub mod worker;
 

@@ -1,6 +1,6 @@
-//! Locks that a panic elsewhere does not make unusable.
+//! Locks that stay usable after a panic.
 //!
-//! A worker that panicked is counted and goes on (worker.rs); what it shares with others must stay usable.
+//! A worker that panicked is counted and goes on (worker.rs), and so must what it shares with others.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -1,8 +1,8 @@
-//! Hits of logging blocks, on their way to the asyncio side, which writes the lines.
+//! The log ring: hits of logging blocks, which the event loop writes to the log.
 //!
-//! Rule 1: bounded, in number and in octets; what does not fit is counted and dropped, for a reader that is late must
-//!         not cost memory or hold up a worker.
-//! Rule 2: filled under one lock a batch, over UDP after the replies have gone; over TCP each hit is a batch.
+//! Rule 1: it is bounded, in records and in octets; what does not fit is counted and dropped, for a late reader must
+//!         neither cost memory nor delay a worker.
+//! Rule 2: it is filled under one lock a batch, over UDP after the replies were sent; over TCP each hit is a batch.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lock::lock;
 
-/// How many records may wait.
+/// How many records it holds.
 pub const MOST_RECORDS: usize = 65_536;
-/// Octets of queries that may wait.
+/// How many octets of queries it holds.
 pub const MOST_OCTETS: usize = 16 << 20;
 
-/// What a table says of a reply, for those who count and log it.
+/// What is counted and logged of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct ReplySummary {
     /// Whether it is to be logged.
     pub log: bool,
     /// Octets of the reply without compression and without OPT.
     pub size: u32,
-    /// Records of the answer section, those that were cut included.
+    /// Records of the answer section before any were cut.
     pub answers: u16,
 }
 
@@ -31,19 +31,19 @@ pub struct Known {
 pub struct Line<'a> {
     /// The query as received.
     pub query: &'a [u8],
-    /// The client's sockaddr.
+    /// The client's socket address.
     pub address: &'a [u8],
     /// Whether it came over TCP.
     pub is_tcp: bool,
     /// The second 16 bits of the header of the reply as sent.
     pub flags: u16,
-    /// What the table says of the reply.
-    pub known: Known,
-    /// Nanoseconds, as they are counted.
+    /// What is counted and logged of the reply.
+    pub summary: ReplySummary,
+    /// The duration that is counted, in nanoseconds.
     pub elapsed: u64,
 }
 
-/// A hit that waits to be logged.
+/// A hit in the log ring.
 pub struct Record {
     octets: Box<[u8]>,
     address_at: usize,
@@ -51,9 +51,9 @@ pub struct Record {
     pub is_tcp: bool,
     /// The second 16 bits of the header of the reply as sent.
     pub flags: u16,
-    /// What the table said of the reply.
-    pub known: Known,
-    /// Nanoseconds, as they were counted.
+    /// What is counted and logged of the reply.
+    pub summary: ReplySummary,
+    /// The duration that is counted, in nanoseconds.
     pub elapsed: u64,
 }
 
@@ -64,7 +64,7 @@ impl Record {
             address_at: line.query.len(),
             is_tcp: line.is_tcp,
             flags: line.flags,
-            known: line.known,
+            summary: line.summary,
             elapsed: line.elapsed,
         }
     }
@@ -75,7 +75,7 @@ impl Record {
         &self.octets[..self.address_at]
     }
 
-    /// The client's sockaddr.
+    /// The client's socket address.
     #[must_use]
     pub fn address(&self) -> &[u8] {
         &self.octets[self.address_at..]
@@ -96,10 +96,10 @@ struct Inner {
 }
 
 impl Log {
-    /// Put in what a batch has to log.
+    /// Add the hits of a batch.
     pub fn push<'a>(&self, lines: impl IntoIterator<Item = Line<'a>>) {
         let mut inner = lock(&self.inner);
-        // All room at once, so that it never grows under the lock; the kernel gives memory only where it is used.
+        // All at once, so that it never grows under the lock; the kernel provides memory when it is used.
         if inner.waiting.capacity() < MOST_RECORDS {
             inner.waiting.reserve_exact(MOST_RECORDS);
         }
@@ -128,7 +128,7 @@ impl Log {
         taken
     }
 
-    /// How many records did not fit; grows only.
+    /// How many records did not fit.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -145,7 +145,7 @@ mod tests {
             address: &[2, 0, 7],
             is_tcp: true,
             flags: 0x8500,
-            known: Known {
+            summary: ReplySummary {
                 log: true,
                 size: 90,
                 answers: 2,
@@ -171,7 +171,10 @@ mod tests {
         for record in all {
             assert_eq!(record.address(), [2, 0, 7]);
             assert!(record.is_tcp);
-            assert_eq!((record.flags, record.known), (0x8500, line(b"", 0).known));
+            assert_eq!(
+                (record.flags, record.summary),
+                (0x8500, line(b"", 0).summary)
+            );
         }
         assert_eq!(log.dropped(), 0);
     }

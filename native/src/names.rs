@@ -1,9 +1,9 @@
-//! Which namespaces and Services a cluster has, as far as the absence of a name is concerned.
+//! The namespaces and Services of a cluster, by which a name is found absent.
 //!
-//! Rule 1: absence means NXDOMAIN only while `open` is set, that is once everything has been listed.
-//! Rule 2: a Service is known by the wire form of its labels, `len name len namespace`, which is how a lower-cased
-//!         QNAME holds it: asking copies nothing.
-//! Rule 3: keys are hashed with SipHash and a random seed, for strangers choose what is asked.
+//! Rule 1: absence means NXDOMAIN only while `open` is set, that is once everything was listed.
+//! Rule 2: a Service's key is the wire form of its labels, `len name len namespace`, as in a lower-cased QNAME: a
+//!         look-up copies nothing.
+//! Rule 3: keys are hashed with SipHash and a random seed, for clients choose what is looked up.
 
 use std::collections::HashSet;
 use std::sync::RwLock;
@@ -16,11 +16,11 @@ use crate::lock::{read, write};
 pub struct ClusterNames {
     open: AtomicBool,
     serial: AtomicU32,
-    known: RwLock<Known>,
+    listed: RwLock<Listed>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Listed {
     namespaces: HashSet<Box<[u8]>>,
     services: HashSet<Box<[u8]>>,
 }
@@ -37,7 +37,7 @@ impl ClusterNames {
         self.open.store(open, Ordering::Release);
     }
 
-    /// The SOA serial now.
+    /// The current SOA serial.
     #[must_use]
     pub fn serial(&self) -> u32 {
         self.serial.load(Ordering::Acquire)
@@ -48,24 +48,26 @@ impl ClusterNames {
         self.serial.store(serial, Ordering::Release);
     }
 
-    /// Note a namespace; `label` is in lower case, as in all of these.
+    /// Add a namespace; labels are in lower case.
     pub fn add_namespace(&self, label: &[u8]) {
-        write(&self.known).namespaces.insert(key(&[label]));
+        write(&self.listed).namespaces.insert(key(&[label]));
     }
 
-    /// Forget a namespace.
+    /// Remove a namespace.
     pub fn remove_namespace(&self, label: &[u8]) {
-        write(&self.known).namespaces.remove(&key(&[label]));
+        write(&self.listed).namespaces.remove(&key(&[label]));
     }
 
-    /// Note a Service.
+    /// Add a Service.
     pub fn add_service(&self, namespace: &[u8], name: &[u8]) {
-        write(&self.known).services.insert(key(&[name, namespace]));
+        write(&self.listed).services.insert(key(&[name, namespace]));
     }
 
-    /// Forget a Service.
+    /// Remove a Service.
     pub fn remove_service(&self, namespace: &[u8], name: &[u8]) {
-        write(&self.known).services.remove(&key(&[name, namespace]));
+        write(&self.listed)
+            .services
+            .remove(&key(&[name, namespace]));
     }
 
     /// Tell whether there is such a namespace.
@@ -80,22 +82,22 @@ impl ClusterNames {
         self.has_service_wire(&key(&[name, namespace]))
     }
 
-    /// As `has_namespace`, of the label as it stands in a QNAME.
+    /// As `has_namespace`, for the label in wire form.
     #[must_use]
     pub fn has_namespace_wire(&self, label: &[u8]) -> bool {
-        read(&self.known).namespaces.contains(label)
+        read(&self.listed).namespaces.contains(label)
     }
 
-    /// As `has_service`, of the labels of Service and namespace as they stand in a QNAME.
+    /// As `has_service`, for the labels of Service and namespace in wire form.
     #[must_use]
     pub fn has_service_wire(&self, labels: &[u8]) -> bool {
-        read(&self.known).services.contains(labels)
+        read(&self.listed).services.contains(labels)
     }
 
     /// How many Services there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        read(&self.known).services.len()
+        read(&self.listed).services.len()
     }
 
     /// Tell whether there is no Service.
@@ -105,7 +107,7 @@ impl ClusterNames {
     }
 }
 
-/// Put labels into wire form.  A label too long for DNS gets a key that no QNAME equals.
+/// Labels in wire form.  A label too long for DNS gets a key that no QNAME has.
 fn key(labels: &[&[u8]]) -> Box<[u8]> {
     let mut key = Vec::with_capacity(labels.iter().map(|label| 1 + label.len()).sum());
     for label in labels {

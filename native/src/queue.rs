@@ -1,7 +1,8 @@
-//! Queries that no worker could answer, on their way to the asyncio side.
+//! The queue of misses, from the workers to the event loop.
 //!
-//! Rule 1: bounded, in number and in octets; what does not fit is counted and dropped, as the network would drop it.
-//! Rule 2: its descriptor is readable exactly while something waits: set and cleared under the lock.
+//! Rule 1: it is bounded, in number and in octets; what does not fit is counted and dropped, as the network would drop
+//!         it.
+//! Rule 2: its descriptor is readable exactly while the queue is not empty: it is set and cleared under the lock.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::lock::lock;
 use crate::system::{Event, Packet};
 
-/// Octets for each miss that may wait, on average.
+/// How many octets there may be for each miss, on average.
 const OCTETS_PER_MISS: usize = 512;
 
-/// A query that waits.
+/// A miss in the queue.
 pub struct Waiting {
-    /// Which worker received it.
+    /// The index of the worker that received it.
     pub worker: usize,
     octets: Box<[u8]>,
     address_at: usize,
@@ -42,7 +43,7 @@ impl Waiting {
         &self.octets[..self.address_at]
     }
 
-    /// The client's sockaddr.
+    /// The client's socket address.
     #[must_use]
     pub fn address(&self) -> &[u8] {
         &self.octets[self.address_at..self.control_at]
@@ -70,10 +71,10 @@ struct Inner {
 }
 
 impl MissQueue {
-    /// Make an empty queue for so many queries.
+    /// Make an empty queue for so many misses.
     ///
     /// # Errors
-    /// The process has no descriptor left.
+    /// The process has no file descriptor left.
     pub fn new(capacity: usize) -> io::Result<Self> {
         Ok(Self {
             event: Event::new()?,
@@ -83,19 +84,19 @@ impl MissQueue {
         })
     }
 
-    /// The descriptor that is readable while something waits.
+    /// The file descriptor that is readable while the queue is not empty.
     #[must_use]
     pub fn fileno(&self) -> RawFd {
         self.event.fileno()
     }
 
-    /// How many queries did not fit.
+    /// How many misses did not fit.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Hand over the misses of a batch.
+    /// Add the misses of a batch.
     pub fn offer<'a>(&self, worker: usize, misses: impl ExactSizeIterator<Item = Packet<'a>>) {
         if misses.len() == 0 {
             return;
@@ -118,7 +119,7 @@ impl MissQueue {
         }
     }
 
-    /// Take the oldest queries, at most so many.
+    /// Take the oldest misses, at most so many.
     pub fn take(&self, most: usize) -> Vec<Waiting> {
         let mut inner = lock(&self.inner);
         let was_empty = inner.waiting.is_empty();

@@ -1,14 +1,14 @@
-//! Records of a reply that is to be stored: where they stand, and whether the reply may be stored at all.
+//! The records of a reply that is to be stored: their offsets, and whether the reply can be stored.
 //!
-//! Rule 1: a reply is taken only whole: QR set, TC clear, NOERROR or NXDOMAIN, the question that was asked octet for
-//!         octet, every record within the message, nothing after the last one.
-//! Rule 2: its OPT is the last record or there is none; it is taken off, each client gets one of its own.
-//! Rule 3: names are stepped over, never followed; a pointer leads backward, to the question or behind it
+//! Rule 1: a reply can be stored if it is complete: QR set, TC clear, NOERROR or NXDOMAIN, the question octet for
+//!         octet, all records within the message, nothing after the last one.
+//! Rule 2: its OPT, if any, is the last record; it is removed, for each client gets an OPT of its own.
+//! Rule 3: names are stepped over, not followed; a pointer leads backward, to the question or to what follows it
 //!         (RFC 1035 section 4.1.4).
 
 use crate::key::{CD, HEADER_LEN, MAX_NAME_LEN, OPT, Query, RD, u16_at};
 
-/// The longest reply that is stored; within it every name can be pointed to.
+/// The longest reply that is stored; pointers reach every name in it.
 pub const MAX_STORED_LEN: usize = 16_384;
 /// Response code of a name that does not exist.
 pub const NXDOMAIN: u16 = 3;
@@ -23,16 +23,16 @@ const RCODE: u16 = 0x000F;
 const FIXED_LEN: usize = 10; // type 2, class 2, ttl 4, rdlength 2
 const SOA_NUMBERS_LEN: usize = 20; // serial first
 
-/// Where a name ends, and where it goes on if that is elsewhere.
+/// Where a name ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Name {
-    /// The offset behind it.
+    /// The offset after it.
     pub end: usize,
     /// The target of the pointer that it ends with.
     pub pointer: Option<usize>,
 }
 
-/// Where a record stands.
+/// The offsets of a record.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     /// Its first octet.
@@ -43,11 +43,11 @@ pub struct Record {
     pub rrtype: u16,
     /// Where its RDATA starts.
     pub rdata: usize,
-    /// The offset behind it.
+    /// The offset after it.
     pub end: usize,
 }
 
-/// What a reply consists of.
+/// What the table stores of a reply.
 #[derive(Debug)]
 pub struct Outline {
     /// The header's second 16 bits, without RD and CD.
@@ -58,9 +58,9 @@ pub struct Outline {
     pub start: usize,
     /// Where the last one ends, OPT not counted.
     pub end: usize,
-    /// Where SOA serials stand, counted from `start`.
+    /// The offsets of SOA serials from `start`.
     pub serials: Vec<u16>,
-    /// Length and number of the answer's records, if they are two or more addresses that can change places.
+    /// Length and number of the answer's records, if they are two or more addresses that can rotate.
     pub addresses: Option<(u16, u16)>,
 }
 
@@ -107,7 +107,7 @@ pub fn read_record(wire: &[u8], start: usize) -> Option<Record> {
     })
 }
 
-/// Find the serial of a SOA record; None where its RDATA is not two names and five numbers.
+/// The offset of a SOA record's serial; None if its RDATA is not two names and five numbers.
 #[must_use]
 pub fn soa_serial(wire: &[u8], record: &Record) -> Option<usize> {
     let rdata = &wire[..record.end];
@@ -116,7 +116,7 @@ pub fn soa_serial(wire: &[u8], record: &Record) -> Option<usize> {
     (rname.end + SOA_NUMBERS_LEN == record.end).then_some(rname.end)
 }
 
-/// Look through a reply to a query; None where it may not be stored.
+/// Examine the reply to a query; None if it cannot be stored.
 #[must_use]
 pub fn outline(query: &Query<'_>, reply: &[u8]) -> Option<Outline> {
     let question = query.question();
@@ -175,14 +175,14 @@ pub fn outline(query: &Query<'_>, reply: &[u8]) -> Option<Outline> {
     Some(outline)
 }
 
-/// Tell whether a name at `start` leads to what stands before it.
+/// Tell whether a name at `start` has no pointer or one that leads backward.
 fn is_backward(name: Name, start: usize) -> bool {
     name.pointer
         .is_none_or(|target| (HEADER_LEN..start).contains(&target))
 }
 
-/// Finds out whether all records of an answer are addresses of one type, with owners that nothing but the question
-/// holds: then each can stand in any other's place.
+/// Finds out whether all records of an answer are addresses of one type with an owner in the question alone: then they
+/// can rotate.
 #[derive(Default)]
 struct Addresses {
     kind: Option<(u16, Vec<u8>, usize)>, // type, owner, length of each

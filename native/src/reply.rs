@@ -1,36 +1,36 @@
-//! Writes a reply around stored records: everything in it that depends on the query.
+//! Writes a reply from stored records and from its query.
 //!
-//! Rule 1: from the query come the ID, RD, CD, the question as the client wrote it, and whether there is an OPT.
-//! Rule 2: the OPT says what the client's said: payload size, DO, and its options of the kinds that are echoed, in
-//!         order; where those leave no room it goes without (hsdns/wire/encode.py, byte for byte).
-//! Rule 3: records that do not fit are left out from the tail, and TC says so.
-//! Rule 4: the SOA serial is that of now, wherever one stands: it moves with every event, the records do not.
+//! Rule 1: taken from the query are the ID, RD, CD, the question as the client wrote it, and whether there is an OPT.
+//! Rule 2: the OPT repeats the client's payload size, DO, and those of its options that are echoed, in order; if these
+//!         leave no room, the OPT goes without options (as hsdns/wire/encode.py, byte for byte).
+//! Rule 3: records that do not fit are left out from the end, and TC is set.
+//! Rule 4: the SOA serial is the current one wherever it occurs: it moves with every event, while the records stay.
 
 use crate::key::{CD, Edns, HEADER_LEN, OPT, OPT_FIXED_LEN, Query, RD};
 use crate::records::read_record;
 
-/// The most that a TCP message holds.
+/// The longest TCP message.
 pub const MAX_TCP_LEN: usize = 65_535;
 
 const TC: u16 = 0x0200;
 const DO_OCTET: u8 = 0x80;
 
-/// What a reply says, apart from what its query decides.
+/// What a reply has that does not depend on its query.
 pub struct Draft<'a> {
     /// The header's second 16 bits, without RD and CD.
     pub flags: u16,
     /// How many records each section has.
     pub counts: [u16; 3],
-    /// The records, in up to three pieces that each hold whole records.
+    /// The records, in up to three pieces of whole records.
     pub records: [&'a [u8]; 3],
-    /// Where SOA serials stand, counted from the first record.
+    /// The offsets of SOA serials from the first record.
     pub serials: &'a [u16],
     /// The serial to write there.
     pub serial: u32,
 }
 
 impl Draft<'_> {
-    /// Append the reply to a query, in at most `limit` octets; header, question and a bare OPT are always written.
+    /// Append a reply of at most `limit` octets; header, question and an OPT without options are always written.
     pub fn write(&self, query: &Query<'_>, limit: usize, out: &mut Vec<u8>) {
         let question = query.question();
         let head_len = HEADER_LEN + question.len();
@@ -82,22 +82,22 @@ impl Draft<'_> {
     }
 }
 
-/// Find where the last whole record ends, and lower the counts to what there is.
+/// Find where the last whole record ends, and lower the counts accordingly.
 fn cut(records: &[u8], counts: &mut [u16; 3]) -> usize {
     let mut end = 0;
     let mut is_full = false;
     for count in counts {
-        let mut whole = 0;
-        while whole < *count && !is_full {
+        let mut complete = 0;
+        while complete < *count && !is_full {
             match read_record(records, end) {
                 Some(record) => {
                     end = record.end;
-                    whole += 1;
+                    complete += 1;
                 }
                 None => is_full = true,
             }
         }
-        *count = whole;
+        *count = complete;
     }
     end
 }

@@ -1,38 +1,39 @@
-//! Which entry goes when memory is short: S3-FIFO (Yang et al., SOSP 2023).
+//! Eviction: which entry is dropped if memory is short, by S3-FIFO (Yang et al., SOSP 2023).
 //!
-//! Why this one: a hit costs one relaxed store and needs no list to be reordered, so readers share the table; and a
-//! flood of once-asked names passes through the small queue only.
+//! S3-FIFO was chosen because a hit costs one relaxed store and reorders no list, so readers share the table, and
+//! because a flood of names that are asked for once passes through the small queue only.
 //!
-//! Rule 1: what is new goes to the small queue (a tenth of the memory), or to the main one if it left the small queue
-//!         not long ago: the ghost table remembers that by hash.
-//! Rule 2: what leaves the small queue goes to the main one if it was used more than once there, else it is evicted.
-//! Rule 3: what comes to the end of the main queue goes round again for each use, else it is evicted.
-//! Rule 4: an entry whose versions moved is evicted at once, used or not.
+//! Rule 1: a new entry goes to the small queue (a tenth of the memory), or to the main queue if it left the small queue
+//!         not long ago: the ghosts record that by hash.
+//! Rule 2: an entry at the end of the small queue goes to the main queue if it was used more than once, else it is
+//!         evicted.
+//! Rule 3: an entry at the end of the main queue goes round once more for each use, else it is evicted.
+//! Rule 4: an entry whose versions moved is evicted when it comes to the end of a queue, used or not.
 //! Rule 5: the work for one eviction is bounded: the table is locked meanwhile.
 
 use std::collections::VecDeque;
 
-/// What the queues must know of an entry.
+/// What the queues need of the entries.
 pub trait Entries {
-    /// Its memory in octets.
+    /// The memory of an entry in octets.
     fn memory_len(&self, slot: u32) -> usize;
     /// The hash of its key.
     fn hash(&self, slot: u32) -> u64;
     /// How often it was used of late.
     fn frequency(&self, slot: u32) -> u8;
-    /// Set that.
+    /// Set how often it was used of late.
     fn set_frequency(&mut self, slot: u32, frequency: u8);
-    /// Note that it stands in the main queue now.
+    /// Record that it is in the main queue now.
     fn move_to_main(&mut self, slot: u32);
     /// Tell whether it can never be a hit again.
     fn is_stale(&self, slot: u32) -> bool;
 }
 
-/// Uses in the small queue that an entry needs to be kept.
+/// How often an entry must be used in the small queue to stay.
 const USES_TO_STAY: u8 = 2;
 /// How many entries may go round or change queues for one eviction.
 const MAX_ROUNDS: usize = 64;
-/// Memory for each slot of the ghost table: an entry is hardly smaller.
+/// Octets of the table's capacity for each ghost: an entry is hardly smaller.
 const OCTETS_PER_GHOST: usize = 256;
 const MAX_GHOSTS: usize = 1 << 20;
 
@@ -66,7 +67,7 @@ impl Queues {
         self.small_octets + self.main_octets
     }
 
-    /// Let a new entry in; tell whether it went to the main queue.
+    /// Add a new entry; tell whether it went to the main queue.
     pub fn push(&mut self, slot: u32, hash: u64, octets: usize) -> bool {
         let is_back = self.ghosts.take(hash, self.main.len() + self.small.len());
         if is_back {
@@ -79,7 +80,7 @@ impl Queues {
         is_back
     }
 
-    /// Note that an entry was replaced in its place.
+    /// Count the memory of an entry that replaced another one of its key.
     pub fn resize(&mut self, is_in_main: bool, before: usize, after: usize) {
         let octets = if is_in_main {
             &mut self.main_octets
@@ -89,7 +90,7 @@ impl Queues {
         *octets = *octets - before + after;
     }
 
-    /// Take out the entry that is to go; None where there is none.
+    /// Remove the next entry to evict, and return it; None if there are no entries.
     pub fn evict(&mut self, entries: &mut impl Entries) -> Option<u32> {
         for round in 0.. {
             let is_last = round >= MAX_ROUNDS;
@@ -102,10 +103,10 @@ impl Queues {
             let slot = queue.pop_front()?;
             let octets = entries.memory_len(slot);
             let frequency = entries.frequency(slot);
-            let goes = is_last || entries.is_stale(slot);
+            let is_evicted = is_last || entries.is_stale(slot);
             if from_small {
                 self.small_octets -= octets;
-                if goes || frequency < USES_TO_STAY {
+                if is_evicted || frequency < USES_TO_STAY {
                     self.ghosts.add(entries.hash(slot));
                     return Some(slot);
                 }
@@ -113,7 +114,7 @@ impl Queues {
                 self.main_octets += octets;
                 entries.set_frequency(slot, 0);
                 entries.move_to_main(slot);
-            } else if goes || frequency == 0 {
+            } else if is_evicted || frequency == 0 {
                 self.main_octets -= octets;
                 return Some(slot);
             } else {
@@ -124,7 +125,7 @@ impl Queues {
         None
     }
 
-    /// Forget all.
+    /// Remove all.
     pub fn clear(&mut self) {
         self.small.clear();
         self.main.clear();
@@ -134,9 +135,9 @@ impl Queues {
     }
 }
 
-/// Hashes of what left the small queue, each in the one place where its hash puts it, with the time it came.
+/// Hashes of keys that were evicted from the small queue, each at the place that its hash gives, with its time.
 struct Ghosts {
-    places: Box<[(u32, u32)]>, // the hash's other half; 1 + how many came before, modulo 2^32
+    places: Box<[(u32, u32)]>, // upper half of the hash; 1 + the number of hashes added before, modulo 2^32
     count: u32,
 }
 
@@ -162,16 +163,16 @@ impl Ghosts {
         *place = (half, count);
     }
 
-    /// Tell whether a hash is among the last that came, as many as there are entries, and forget it.
+    /// Tell whether a hash is among the last `window` that were added, and remove it.
     fn take(&mut self, hash: u64, window: usize) -> bool {
         let now = self.count;
         let (place, half) = self.place(hash);
-        let is_known =
+        let is_recent =
             place.1 != 0 && place.0 == half && now.wrapping_sub(place.1) as usize <= window.max(16);
-        if is_known {
+        if is_recent {
             *place = (0, 0);
         }
-        is_known
+        is_recent
     }
 
     fn clear(&mut self) {

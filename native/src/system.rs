@@ -1,6 +1,6 @@
-//! The kernel's calls that Rust's library lacks, behind safe functions: the only place with unsafe code.
+//! System calls that Rust's library lacks, behind safe functions: the only place with unsafe code.
 //!
-//! Rule 1: a file descriptor is lent, never closed here; its owner keeps it open for as long as it is used.
+//! Rule 1: a file descriptor is borrowed, never closed here; its owner keeps it open for as long as it is used.
 
 #![allow(unsafe_code)] // system calls take pointers
 
@@ -20,11 +20,11 @@ mod sender;
 #[cfg(not(target_os = "linux"))]
 compile_error!("recvmmsg and sendmmsg are Linux calls; elsewhere hsdns uses its Python twin");
 
-/// How many datagrams a call takes: more of them gain nothing, for the time per datagram is the kernel's.
+/// How many datagrams a call takes; more gain nothing, for the time per datagram is the kernel's.
 pub const BATCH_LEN: usize = 64;
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE_LEN: usize = 64;
-/// Ten addresses with their versions and key; the processor itself looks after what is longer.
+/// Ten addresses with their dependencies and key; the processor itself prefetches what follows.
 #[cfg(target_arch = "x86_64")]
 const MOST_PREFETCHED: usize = 5 * CACHE_LINE_LEN;
 
@@ -40,7 +40,7 @@ pub fn monotonic() -> u64 {
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// Ask for the memory of a value, or of its start, so that it is near when it is read; nothing else happens.
+/// Load a value, or its start, into the processor's cache.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -60,7 +60,7 @@ pub fn prefetch<T: ?Sized>(value: &T) {
 
 //----- Signals, sockets, events ----------------------------------------------
 
-/// Keeps signals away from this thread while it lives, so that the interpreter's main thread gets them.
+/// Blocks signals for this thread while it exists, so that the interpreter's main thread gets them.
 pub struct SignalsBlocked {
     before: libc::sigset_t,
 }
@@ -95,10 +95,10 @@ impl Drop for SignalsBlocked {
     }
 }
 
-/// Let a receive call wait, or not.
+/// Set whether receive calls wait.
 ///
 /// # Errors
-/// The descriptor is none.
+/// The descriptor is closed.
 pub fn set_blocking(fd: RawFd, blocking: bool) -> io::Result<()> {
     // SAFETY: these commands take no pointer.
     unsafe {
@@ -113,7 +113,7 @@ pub fn set_blocking(fd: RawFd, blocking: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Let a receive call wait so long at most.
+/// Set how long receive calls wait at most.
 ///
 /// # Errors
 /// The descriptor is no socket.
@@ -135,7 +135,7 @@ pub fn set_receive_timeout(fd: RawFd, timeout: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// A descriptor that is readable while it is set.
+/// A file descriptor that is readable while it is set.
 pub struct Event {
     fd: OwnedFd,
 }
@@ -144,9 +144,9 @@ impl Event {
     /// Make one that is not set.
     ///
     /// # Errors
-    /// The process has no descriptor left.
+    /// The process has no file descriptor left.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: takes no pointer; a descriptor that it returns is ours alone.
+        // SAFETY: takes no pointer; nothing else owns the descriptor that it returns.
         unsafe {
             let fd = checked(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC))?;
             Ok(Self {
@@ -164,14 +164,14 @@ impl Event {
     /// Make it readable.
     pub fn set(&self) {
         let one: u64 = 1;
-        // SAFETY: eight octets are there to be read.
+        // SAFETY: eight octets can be read.
         unsafe { libc::write(self.fileno(), (&raw const one).cast(), size_of::<u64>()) };
     }
 
     /// Make it unreadable.
     pub fn clear(&self) {
         let mut count: u64 = 0;
-        // SAFETY: eight octets are there to be written.
+        // SAFETY: eight octets can be written.
         unsafe { libc::read(self.fileno(), (&raw mut count).cast(), size_of::<u64>()) };
     }
 }

@@ -1,34 +1,34 @@
-//! The answer table: keys to entries, then regions.
+//! The answer table: keys to entries, then negative zones.
 //!
-//! Rule 1: an entry answers only while all of its versions hold; else it is treated as absent, and goes when its
-//!         memory is wanted or its key is learned anew.
-//! Rule 2: an entry before a region, a region before nothing.
-//! Rule 3: readers lock once a batch; the writer (Python, which learns) holds the lock for one entry at a time.  Room
-//!         for entries is asked for at the start, so that growing never copies all of them under the lock.
-//! Rule 4: a reply is learned only under the question that it answers, and only if nothing it was computed from has
-//!         changed since: versions are compared under the same lock that the readers use.
-//! Rule 5: what is to be logged has a record in the log ring (log.rs), whatever it came over.
-//! Rule 6: a reply says, and over UDP has, no more octets than its block lets through: the larger size of a query is
-//!         lowered before the reply is written.
+//! Rule 1: an entry answers only while all of its versions are unchanged; a stale one counts as absent, and stays until
+//!         its memory is needed or its key is stored again.
+//! Rule 2: an entry takes precedence over a negative zone.
+//! Rule 3: readers lock once a batch; the writer (Python, which stores) holds the lock for one entry at a time.  Memory
+//!         for entries is reserved at the start, so that growing never copies all of them under the lock.
+//! Rule 4: a reply is stored under the question that it answers, and only if none of its dependencies has changed since
+//!         it was computed: versions are compared under the lock that the readers use.
+//! Rule 5: each hit of a logging block has a record in the log ring (log.rs), over UDP and over TCP.
+//! Rule 6: larger payload sizes of queries are lowered to `max_payload` of the entry or negative zone before the reply
+//!         is written.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
-use crate::counters::{Cells, Counters, Hit, Tally, Totals};
 use crate::entry::{Entry, Terms};
+use crate::hit_counts::{BatchCounts, Cells, Hit, HitCounter, Totals};
 use crate::index::Index;
 use crate::key::{Query, Reader, u16_at};
 use crate::lock::{lock, read, write};
-use crate::log::{Known, Line, Log};
+use crate::log::{Line, Log, ReplySummary};
+use crate::negative_zone::NegativeZone;
 use crate::records::outline;
-use crate::region::Region;
 use crate::s3fifo::{Entries, Queues};
 use crate::system::{monotonic, prefetch};
 use crate::versions::Versions;
 
 /// The most counters that an entry may depend on.
-pub const MAX_PAIRS: usize = 8;
-/// No entry is smaller; room for so many is asked for at the start, and taken by the kernel only when used.
+pub const MAX_DEPENDENCIES: usize = 8;
+/// No entry is smaller.  Memory for so many is reserved at the start, and the kernel provides it when it is used.
 const SMALLEST_ENTRY_LEN: usize = 256;
 const MOST_ENTRIES: usize = 1 << 20;
 
@@ -38,7 +38,7 @@ pub struct AnswerTable {
     capacity: usize,
     hasher: RandomState,
     inner: RwLock<Inner>,
-    counters: Mutex<Counters>,
+    hit_counts: Mutex<HitCounter>,
     changes: Mutex<Changes>,
     log: Log,
 }
@@ -48,10 +48,10 @@ struct Inner {
     slots: Slots,
     free: Vec<u32>,
     queues: Queues,
-    regions: Vec<Region>,
+    negative_zones: Vec<NegativeZone>,
 }
 
-/// The entries by number, and what the queues ask of them.
+/// The entries by number, for the index and the queues.
 struct Slots {
     entries: Vec<Option<Entry>>,
     hashes: Vec<u64>,
@@ -65,29 +65,29 @@ struct Changes {
     evicted: u64,
 }
 
-/// Numbers about a table; those that are not states only grow.
+/// What a table holds and what it has done so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// Entries now.
     pub entries: u64,
-    /// Octets that they take.
+    /// Their memory in octets.
     pub octets: u64,
-    /// What became of queries.
+    /// The outcomes of queries.
     pub totals: Totals,
-    /// Replies learned.
+    /// Replies that were stored.
     pub stored: u64,
-    /// Replies that were not.
+    /// Replies that could not be stored.
     pub refused: u64,
-    /// Entries that went for want of memory.
+    /// Entries that were evicted.
     pub evicted: u64,
 }
 
-/// A client, as far as its replies and its counting depend on it.
+/// What replies and counts depend on of a client.
 #[derive(Clone, Copy)]
 pub struct Client {
-    /// Whether it came by IPv6; an IPv4-mapped address is IPv4.
+    /// Whether the query came over IPv6; an IPv4-mapped address is IPv4.
     pub is_ipv6: bool,
-    /// Whether it came over TCP.
+    /// Whether the query came over TCP.
     pub is_tcp: bool,
     /// Nanoseconds of the monotonic clock.
     pub now: u64,
@@ -107,20 +107,20 @@ impl AnswerTable {
             },
             free: Vec::new(),
             queues: Queues::new(capacity),
-            regions: Vec::new(),
+            negative_zones: Vec::new(),
         };
         Self {
             versions,
             capacity,
             hasher: RandomState::new(),
             inner: RwLock::new(inner),
-            counters: Mutex::default(),
+            hit_counts: Mutex::default(),
             changes: Mutex::default(),
             log: Log::default(),
         }
     }
 
-    /// Lock for a batch of questions.
+    /// Lock for a batch of queries.
     pub fn open(&self) -> Reading<'_> {
         Reading {
             table: self,
@@ -141,12 +141,14 @@ impl AnswerTable {
         is_stored
     }
 
-    /// None: refused; else whether it is in, and how many others went for it.
+    /// None: refused; else whether it was stored, and how many others were evicted.
     fn try_store(&self, query: &[u8], reply: &[u8], terms: Terms) -> Option<(bool, u64)> {
         let mut reader = Reader::default();
         let query = reader.read(query)?;
         let outline = outline(&query, reply)?;
-        if terms.pairs.len() > MAX_PAIRS || !outline.serials.is_empty() && terms.names.is_none() {
+        if terms.dependencies.len() > MAX_DEPENDENCIES
+            || !outline.serials.is_empty() && terms.names.is_none()
+        {
             return None;
         }
         let now = monotonic();
@@ -158,35 +160,36 @@ impl AnswerTable {
         }
         let hash = self.hasher.hash_one(key);
         let mut inner = write(&self.inner);
-        if !entry.holds(&self.versions) {
+        if !entry.is_valid(&self.versions) {
             return None;
         }
         Some((true, inner.put(entry, hash, octets, self.capacity, now)))
     }
 
-    /// Declare a region; return its number.
-    pub fn add_negative_zone(&self, region: Region) -> usize {
+    /// Add a negative zone; return its number.
+    pub fn add_negative_zone(&self, negative_zone: NegativeZone) -> usize {
         let mut inner = write(&self.inner);
-        inner.regions.push(region);
-        inner.regions.len() - 1
+        inner.negative_zones.push(negative_zone);
+        inner.negative_zones.len() - 1
     }
 
-    /// Give a region its template; tell whether the reply is one, None where there is no such region.
+    /// Make a template of a reply; tell whether it is one, None if there is no such negative zone.
     pub fn set_template(
         &self,
-        region: usize,
+        negative_zone: usize,
         query: &[u8],
         reply: &[u8],
         size: usize,
     ) -> Option<bool> {
         let mut inner = write(&self.inner);
-        let region = inner.regions.get_mut(region)?;
+        let negative_zone = inner.negative_zones.get_mut(negative_zone)?;
         let mut reader = Reader::default();
         let query = reader.read(query);
-        Some(query.is_some_and(|query| region.teach(&query, reply, size)))
+        Some(query.is_some_and(|query| negative_zone.set_template(&query, reply, size)))
     }
 
-    /// Answer a query over TCP, in at most `limit` octets, and log it where that is wanted; `address` is the client's.
+    /// Answer a query over TCP in at most `limit` octets, and log it if wanted; `address` is the client's socket
+    /// address.
     pub fn lookup(
         &self,
         query: &[u8],
@@ -200,41 +203,41 @@ impl AnswerTable {
             ..client
         };
         let mut reader = Reader::default();
-        let mut tally = Tally::default();
+        let mut counts = BatchCounts::default();
         let mut out = Vec::new();
-        let known = match reader.read(query) {
+        let summary = match reader.read(query) {
             Some(query) => {
                 let reading = self.open();
                 let place = reading.locate(&query);
-                reading.answer(&query, place, limit, client, &mut out, &mut tally)
+                reading.answer(&query, place, limit, client, &mut out, &mut counts)
             }
             None => {
-                tally.totals.not_plain += 1;
+                counts.totals.not_plain += 1;
                 None
             }
         };
         let elapsed = monotonic().saturating_sub(start);
-        self.count(&mut tally, true, elapsed);
-        let known = known?;
-        if known.log {
+        self.count(&mut counts, true, elapsed);
+        let summary = summary?;
+        if summary.log {
             self.log.push([Line {
                 query,
                 address,
                 is_tcp: true,
                 flags: u16_at(&out, 2),
-                known,
+                summary,
                 elapsed,
             }]);
         }
         Some(out)
     }
 
-    /// Add up what a batch counted; each of its hits took so many nanoseconds.
-    pub fn count(&self, tally: &mut Tally, is_tcp: bool, nanoseconds: u64) {
-        lock(&self.counters).absorb(tally, is_tcp, nanoseconds);
+    /// Add the counts of a batch, each of whose hits has this duration.
+    pub fn count(&self, counts: &mut BatchCounts, is_tcp: bool, nanoseconds: u64) {
+        lock(&self.hit_counts).absorb(counts, is_tcp, nanoseconds);
     }
 
-    /// Forget all entries; regions keep their templates.
+    /// Drop all entries; negative zones and their templates stay.
     pub fn clear(&self) {
         let mut inner = write(&self.inner);
         inner.index.clear();
@@ -244,18 +247,18 @@ impl AnswerTable {
         inner.queues.clear();
     }
 
-    /// The hits that are to be logged.
+    /// The log ring.
     #[must_use]
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// Take out the counts since the last time.
+    /// Take the counts since the last call.
     pub fn take_counts(&self) -> Vec<(u32, bool, Box<Cells>)> {
-        lock(&self.counters).take_counts()
+        lock(&self.hit_counts).take_counts()
     }
 
-    /// Say how the table does.
+    /// What the table holds and what it has done so far.
     pub fn statistics(&self) -> Statistics {
         let (entries, octets) = {
             let inner = read(&self.inner);
@@ -265,7 +268,7 @@ impl AnswerTable {
         Statistics {
             entries: entries as u64,
             octets: octets as u64,
-            totals: lock(&self.counters).totals,
+            totals: lock(&self.hit_counts).totals,
             stored: changes.stored,
             refused: changes.refused,
             evicted: changes.evicted,
@@ -279,7 +282,7 @@ pub struct Reading<'a> {
     inner: RwLockReadGuard<'a, Inner>,
 }
 
-/// Where the entry of a query may stand; found before it is needed, so that the memory of many is fetched at once.
+/// Where the entry of a query may be; found before it is needed, so that the memory of many is fetched at once.
 #[derive(Clone, Copy)]
 pub struct Place {
     hash: u64,
@@ -287,7 +290,7 @@ pub struct Place {
 }
 
 impl Reading<'_> {
-    /// Find where the entry of a query may stand, and ask for its memory.
+    /// Find where the entry of a query may be, and prefetch it.
     #[must_use]
     pub fn locate(&self, query: &Query<'_>) -> Place {
         let hash = self.table.hasher.hash_one(query.key());
@@ -298,14 +301,14 @@ impl Reading<'_> {
         Place { hash, slot }
     }
 
-    /// Ask for what the entry there leads to.
+    /// Prefetch the memory that the entry at a place refers to.
     pub fn prefetch(&self, place: Place) {
         if let Some(entry) = place.slot.and_then(|slot| self.inner.slots.entry(slot)) {
             entry.prefetch(&self.table.versions);
         }
     }
 
-    /// Append the reply to a query, if it is known, and count; what is logged is the caller's to log.
+    /// Append the reply to a query, if it is a hit, and count it; the caller logs it.
     pub fn answer(
         &self,
         query: &Query<'_>,
@@ -313,43 +316,49 @@ impl Reading<'_> {
         limit: usize,
         client: Client,
         out: &mut Vec<u8>,
-        tally: &mut Tally,
-    ) -> Option<Known> {
-        let hit = |group, known: Known, cache| Hit {
+        counts: &mut BatchCounts,
+    ) -> Option<ReplySummary> {
+        let hit = |group, summary: ReplySummary, cache| Hit {
             group,
             is_ipv6: client.is_ipv6,
             dnssec_ok: query.dnssec_ok(),
             request_size: query.wire.len(),
-            reply_size: u64::from(known.size),
+            reply_size: u64::from(summary.size),
             cache,
         };
         let mut lowered = None;
         if let Some(entry) = self.find(query.key(), place) {
-            if entry.holds(&self.table.versions) {
-                let known = entry.known();
+            if entry.is_valid(&self.table.versions) {
+                let summary = entry.summary();
                 let (query, limit) = lower(query, limit, entry.max_payload, client, &mut lowered);
                 entry.write(query, limit, out);
                 entry.touch();
                 let cache = entry.cache_outcome(client.now);
-                tally.count(&hit(entry.group, known, cache));
-                tally.totals.hits += 1;
-                return Some(known);
+                counts.count(&hit(entry.group, summary, cache));
+                counts.totals.hits += 1;
+                return Some(summary);
             }
-            tally.totals.stale += 1;
+            counts.totals.stale += 1;
         }
-        let absence = nearest(&self.inner.regions, query)
-            .map(|region| &self.inner.regions[region])
-            .and_then(|region| {
-                let (query, limit) = lower(query, limit, region.max_payload, client, &mut lowered);
-                region.answer(query, limit, out)
+        let negative = nearest(&self.inner.negative_zones, query)
+            .map(|negative_zone| &self.inner.negative_zones[negative_zone])
+            .and_then(|negative_zone| {
+                let (query, limit) = lower(
+                    query,
+                    limit,
+                    negative_zone.max_payload,
+                    client,
+                    &mut lowered,
+                );
+                negative_zone.answer(query, limit, out)
             });
-        let Some(absence) = absence else {
-            tally.totals.misses += 1;
+        let Some(negative) = negative else {
+            counts.totals.misses += 1;
             return None;
         };
-        tally.count(&hit(absence.group, absence.known, absence.cache));
-        tally.totals.negative_hits += 1;
-        Some(absence.known)
+        counts.count(&hit(negative.group, negative.summary, negative.cache));
+        counts.totals.negative_hits += 1;
+        Some(negative.summary)
     }
 
     fn find(&self, key: &[u8], place: Place) -> Option<&Entry> {
@@ -361,7 +370,7 @@ impl Reading<'_> {
     }
 }
 
-/// A query as a block sees it that lets no larger payload size through, and what its reply may take; `room` keeps it.
+/// A query with its payload size lowered to `max_payload`, and the limit of its reply; `room` holds the new query.
 #[inline]
 fn lower<'a, 'w>(
     query: &'a Query<'w>,
@@ -382,11 +391,11 @@ fn lower<'a, 'w>(
     (lowered, limit)
 }
 
-/// The region with the longest zone that a query's name is below.
-fn nearest(regions: &[Region], query: &Query<'_>) -> Option<usize> {
+/// The negative zone with the longest name that a query's name is below.
+fn nearest(negative_zones: &[NegativeZone], query: &Query<'_>) -> Option<usize> {
     let mut best = None;
-    for (index, region) in regions.iter().enumerate() {
-        let labels = region.labels_above(query);
+    for (index, negative_zone) in negative_zones.iter().enumerate() {
+        let labels = negative_zone.labels_above(query);
         if labels > best.map(|(labels, _)| labels) {
             best = labels.map(|labels| (labels, index));
         }
@@ -395,7 +404,7 @@ fn nearest(regions: &[Region], query: &Query<'_>) -> Option<usize> {
 }
 
 impl Inner {
-    /// Put an entry in, in the place of the one of its key if there is one; return how many others went.
+    /// Put an entry in place of another one of its key, or add it; return how many others were evicted.
     fn put(
         &mut self,
         mut entry: Entry,
@@ -481,6 +490,6 @@ impl Entries for Slots {
 
     fn is_stale(&self, slot: u32) -> bool {
         self.entry(slot)
-            .is_none_or(|entry| !entry.holds(&self.versions))
+            .is_none_or(|entry| !entry.is_valid(&self.versions))
     }
 }

@@ -1,11 +1,12 @@
-//! Version counters: what an entry was computed from has not changed while its counters have not.
+//! Version counters, by which a stored reply is found stale.
 //!
-//! Rule 1: an event bumps the counters of all it touches, after the data changed and before anyone may answer anew.
-//! Rule 2: an entry keeps (index, value) pairs read before its data were read, and is a hit only while all are equal.
-//!         So a late learner cannot poison the table, and an event costs nothing per name.
-//! Rule 3: whoever found an entry true notes how many changes there had been in all: until the next one nobody looks at
-//!         its counters again, which lie wherever the hash put them.
-//! Rule 4: an index stands for many things (it is a hash); a collision costs a miss, never a stale answer.
+//! Rule 1: an event bumps the counters of all that it touches, after the data changed and before any reply is computed
+//!         from them.
+//! Rule 2: an entry has the values of its counters that were read before its data, and is a hit only while all are the
+//!         same.  So a reply that is stored late cannot be a hit after the event, and an event costs nothing per name.
+//! Rule 3: an entry that is found valid stores the number of all changes so far: until the next change its counters,
+//!         which are spread over memory, need not be read.
+//! Rule 4: an index is a hash and stands for many things; a collision costs a miss, never a stale answer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,18 +23,18 @@ pub struct Versions {
 
 /// A counter and the value that it had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct Dependency {
     /// Which counter, modulo `SIZE`.
     pub index: u16,
-    /// What it read.
+    /// Its value when it was read.
     pub value: u64,
 }
 
-impl Pair {
-    /// Octets of one.
+impl Dependency {
+    /// Its length in octets.
     pub const LEN: usize = 10;
 
-    /// Write it down.
+    /// Its octets, as entries store them.
     #[must_use]
     pub fn to_octets(self) -> [u8; Self::LEN] {
         let mut octets = [0; Self::LEN];
@@ -42,13 +43,13 @@ impl Pair {
         octets
     }
 
-    /// Read what was written down.
+    /// Read its octets.
     ///
     /// # Panics
-    /// Where there are not `LEN` octets.
+    /// If there are not `LEN` octets.
     #[must_use]
     pub fn from_octets(octets: &[u8]) -> Self {
-        let octets: [u8; Self::LEN] = octets.try_into().expect("a whole pair");
+        let octets: [u8; Self::LEN] = octets.try_into().expect("LEN octets");
         let [i0, i1, value @ ..] = octets;
         Self {
             index: u16::from_ne_bytes([i0, i1]),
@@ -58,7 +59,7 @@ impl Pair {
 }
 
 impl Versions {
-    /// Make counters that all stand at 0.
+    /// Make counters that are all 0.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -67,14 +68,14 @@ impl Versions {
         }
     }
 
-    /// Say that something behind this index has changed.
+    /// Make stale what depends on a counter.
     pub fn bump(&self, index: u16) {
         self.counters[usize::from(index)].fetch_add(1, Ordering::Release);
-        // After the counter: whoever sees the new number sees that counter, too.
+        // After the counter: a thread that sees the new number also sees the counter.
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// How many changes there have been in all.
+    /// The number of all changes so far.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
@@ -88,11 +89,11 @@ impl Versions {
 
     /// Tell whether a counter has not moved.
     #[must_use]
-    pub fn hold(&self, pair: Pair) -> bool {
-        self.read(pair.index) == pair.value
+    pub fn is_unchanged(&self, dependency: Dependency) -> bool {
+        self.read(dependency.index) == dependency.value
     }
 
-    /// Ask for the memory of a counter that will be read.
+    /// Prefetch a counter.
     pub fn prefetch(&self, index: u16) {
         prefetch(&self.counters[usize::from(index)]);
     }
@@ -111,11 +112,11 @@ mod tests {
     #[test]
     fn a_bump_ends_what_was_read_before() {
         let versions = Versions::new();
-        let pairs = [7, 65_535].map(|index| Pair {
+        let dependencies = [7, 65_535].map(|index| Dependency {
             index,
             value: versions.read(index),
         });
-        let held = || pairs.map(|pair| versions.hold(pair));
+        let held = || dependencies.map(|dependency| versions.is_unchanged(dependency));
         assert_eq!(held(), [true, true]);
         versions.bump(8);
         assert_eq!(held(), [true, true]);
@@ -126,10 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn pairs_can_be_written_down() {
+    fn dependencies_survive_their_octets() {
         for (index, value) in [(0, 0), (258, 1), (65_535, u64::MAX)] {
-            let pair = Pair { index, value };
-            assert_eq!(Pair::from_octets(&pair.to_octets()), pair);
+            let dependency = Dependency { index, value };
+            assert_eq!(Dependency::from_octets(&dependency.to_octets()), dependency);
         }
     }
 }

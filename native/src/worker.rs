@@ -1,9 +1,10 @@
-//! A thread around a batch: it waits in recvmmsg, and touches nothing of Python.
+//! A thread around a batch: it waits in recvmmsg, and runs no Python.
 //!
-//! Rule 1: the socket outlives configurations: what is received after another table was given is answered from that.
-//! Rule 2: nothing ends a worker but stop() and a socket that is none any more.  A panic is counted, its batch is lost,
-//!         and the loop goes on; a stuck worker would be a share of the port's traffic lost in silence.
-//! Rule 3: it looks at stop() after at most `PATIENCE`, for nothing else wakes a thread in recvmmsg without harm to
+//! Rule 1: the socket outlives configurations: a datagram received after the table was exchanged is answered from the
+//!         new one.
+//! Rule 2: a worker ends with stop() or when its socket is closed, and otherwise never.  A panic is counted, its batch
+//!         is lost, and the loop goes on; a worker that had ended would lose a share of the port's traffic.
+//! Rule 3: it checks for stop() at most every `PATIENCE`, for nothing else wakes a thread in recvmmsg without harm to
 //!         the socket.
 
 use std::io;
@@ -21,7 +22,7 @@ use crate::system::{Message, Sender, SignalsBlocked, set_blocking, set_receive_t
 use crate::table::AnswerTable;
 
 const PATIENCE: Duration = Duration::from_millis(200);
-/// After an error that may last, such as want of memory.
+/// After an error that may last, such as lack of memory.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// One of the threads that serve a port, with a socket of its own.
@@ -37,7 +38,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Make a worker for a socket, which stays its owner's and must be open until run() has returned.
+    /// Make a worker for a socket, which its owner keeps open until run() has returned.
     #[must_use]
     pub fn new(fd: RawFd, wildcard: bool, queue: Arc<MissQueue>, index: usize) -> Self {
         Self {
@@ -52,7 +53,7 @@ impl Worker {
         }
     }
 
-    /// Give it another table, or none; a batch that was received before ends with the one before.
+    /// Use another table, or none; a batch received before is answered from the previous one.
     pub fn exchange(&self, table: Option<Arc<AnswerTable>>) {
         *lock(&self.table) = table;
     }
@@ -60,7 +61,7 @@ impl Worker {
     /// Serve until stop() is called.
     ///
     /// # Errors
-    /// The socket is none (any more).
+    /// The descriptor is no socket, or closed.
     pub fn run(&self) -> io::Result<()> {
         let _quiet = SignalsBlocked::new();
         set_receive_timeout(self.fd, PATIENCE)?;
@@ -79,7 +80,7 @@ impl Worker {
         set_blocking(self.fd, false)
     }
 
-    /// Let run() return within a moment; it will not serve again.
+    /// Make run() return within `PATIENCE`, now and whenever it is called again.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
     }
@@ -89,7 +90,7 @@ impl Worker {
         send_replies(&self.meter, &mut lock(&self.sender), self.fd, count, reply);
     }
 
-    /// Say how it does.
+    /// The counters of its socket.
     pub fn statistics(&self) -> Statistics {
         self.meter.statistics()
     }
@@ -97,7 +98,7 @@ impl Worker {
     fn serve(&self, batch: &mut Batch) -> io::Result<()> {
         match batch.receive(true) {
             Ok(received) => {
-                // Not before: what was waited for must not be answered from a table that is gone.
+                // Read after the wait: the table may have been exchanged meanwhile.
                 let table = lock(&self.table).clone();
                 batch.answer(table.as_deref(), received);
                 self.queue.offer(self.index, batch.missed());
@@ -109,7 +110,7 @@ impl Worker {
     }
 }
 
-/// Send replies with the control messages of their queries turned round.
+/// Send replies with the control messages of their queries, made into those of replies.
 pub fn send_replies<'a>(
     meter: &Meter,
     sender: &mut Sender,

@@ -1,14 +1,14 @@
-//! The fuzzer's corpus and mutations of it, the same ones each time: what CI can run without a fuzzer.
+//! The fuzzer's corpus and mutations of it, the same each time: what CI can run without a fuzzer.
 
 mod exercise;
 
 use std::fs;
 use std::path::Path;
 
-use exercise::Subject;
+use exercise::Harness;
 
 const MUTATIONS: u64 = 400; // of each file
-const RENEWED_AFTER: u64 = 2000; // inputs, so that what one teaches does not hide the others
+const RENEWED_AFTER: u64 = 2000; // inputs, so that what one stores does not hide the effect of others
 
 /// Deterministic numbers (splitmix64).
 struct Chance(u64);
@@ -63,18 +63,18 @@ fn corpus() -> Vec<Vec<u8>> {
 fn no_octets_do_harm() {
     let corpus = corpus();
     assert!(corpus.len() > 40, "the corpus is there");
-    let mut subject = Subject::new();
+    let mut harness = Harness::new();
     let mut chance = Chance(0);
     let mut taken = 0;
     for octets in &corpus {
-        subject.take(octets);
+        harness.take(octets);
         for _ in 0..MUTATIONS {
             let mut octets = octets.clone();
             chance.mutate(&mut octets, &corpus);
-            subject.take(&octets);
+            harness.take(&octets);
             taken += 1;
             if taken % RENEWED_AFTER == 0 {
-                subject = Subject::new();
+                harness = Harness::new();
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Which queries are usual, and what their key is: the rules of src/key.rs, row by row.
+//! Which queries are plain, and what their key is: the rules of src/key.rs, row by row.
 
 mod build;
 
@@ -18,7 +18,7 @@ fn changed(at: usize, octet: u8) -> Vec<u8> {
 }
 
 #[test]
-fn usual_queries() {
+fn plain_queries() {
     let plain = query("www.example.org", A);
     assert_eq!(
         key(&plain).unwrap(),
@@ -60,7 +60,7 @@ fn long_names() {
 }
 
 #[test]
-fn unusual_queries() {
+fn queries_that_are_not_plain() {
     let plain = query("www.example.org", A);
     let opt_at = plain.len();
     let options = |count: usize| [0, 10, 0, 0].repeat(count);

@@ -11,11 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 use build::{
-    A, address, ask, cluster_names, nxdomain, query, region, reply, table, terms, with_opt,
+    A, address, ask, cluster_names, negative_zone, nxdomain, query, reply, table, terms, with_opt,
 };
 use hsdns_native::batch::{Batch, Meter, ReplyControl, is_ipv6};
 use hsdns_native::entry::Terms;
-use hsdns_native::log::Known;
+use hsdns_native::log::ReplySummary;
 use hsdns_native::queue::MissQueue;
 use hsdns_native::system::{Message, QUERY_LEN};
 use hsdns_native::table::AnswerTable;
@@ -43,7 +43,7 @@ fn receive(client: &UdpSocket) -> Vec<u8> {
     octets
 }
 
-fn taught() -> (AnswerTable, Vec<u8>, Vec<u8>) {
+fn filled_table() -> (AnswerTable, Vec<u8>, Vec<u8>) {
     let (_, table) = table();
     let asked = query("www.example.org", A);
     let answer = reply(&asked, 0, [&[address(1)], &[], &[]]);
@@ -53,7 +53,7 @@ fn taught() -> (AnswerTable, Vec<u8>, Vec<u8>) {
 
 #[test]
 fn a_batch_answers_what_the_table_knows() {
-    let (table, asked, answer) = taught();
+    let (table, asked, answer) = filled_table();
     let socket = server();
     let meter = Arc::<Meter>::default();
     let mut batch = Batch::new(socket.as_raw_fd(), false, Arc::clone(&meter));
@@ -91,7 +91,7 @@ fn a_batch_answers_what_the_table_knows() {
 
 #[test]
 fn logged_hits_stand_in_the_log_as_they_were_sent() {
-    let (table, quiet, _) = taught();
+    let (table, quiet, _) = filled_table();
     let logged = Terms {
         log: true,
         size: 700,
@@ -105,12 +105,12 @@ fn logged_hits_stand_in_the_log_as_they_were_sent() {
         assert!(table.store(asked, &answer, logged.clone()));
     }
     let names = cluster_names();
-    let number = table.add_negative_zone(region("cluster.local", &names, &[]).logged(true));
-    let lesson = query("nope.svc.cluster.local", A);
-    let answer = nxdomain(&lesson, "cluster.local");
-    let size = 100 + build::question_len(&lesson);
+    let number = table.add_negative_zone(negative_zone("cluster.local", &names, &[]).logged(true));
+    let sample = query("nope.svc.cluster.local", A);
+    let answer = nxdomain(&sample, "cluster.local");
+    let size = 100 + build::question_len(&sample);
     assert_eq!(
-        table.set_template(number, &lesson, &answer, size),
+        table.set_template(number, &sample, &answer, size),
         Some(true)
     );
 
@@ -141,13 +141,17 @@ fn logged_hits_stand_in_the_log_as_they_were_sent() {
     ];
     assert_eq!(records.len(), rows.len());
     let elapsed = records[0].elapsed;
-    for (record, (query, flags, known, reply)) in records.iter().zip(rows) {
+    for (record, (query, flags, summary, reply)) in records.iter().zip(rows) {
         assert_eq!(record.query(), *query);
         assert_eq!(
             record.address(),
             &sockaddr(client.local_addr().unwrap())[..]
         );
-        assert_eq!((record.flags, record.known), (flags, known), "{query:?}");
+        assert_eq!(
+            (record.flags, record.summary),
+            (flags, summary),
+            "{query:?}"
+        );
         assert!(!record.is_tcp);
         assert_eq!(flags.to_be_bytes(), reply[2..4]);
         assert_eq!(record.elapsed, elapsed, "one clock a batch");
@@ -161,8 +165,8 @@ fn logged_hits_stand_in_the_log_as_they_were_sent() {
     assert_eq!(table.log().dropped(), 0);
 }
 
-fn logged_as(size: u32, answers: u16) -> Known {
-    Known {
+fn logged_as(size: u32, answers: u16) -> ReplySummary {
+    ReplySummary {
         log: true,
         size,
         answers,
@@ -171,7 +175,7 @@ fn logged_as(size: u32, answers: u16) -> Known {
 
 #[test]
 fn a_batch_takes_64_datagrams() {
-    let (table, asked, _) = taught();
+    let (table, asked, _) = filled_table();
     let socket = server();
     let client = client_of(&socket);
     for _ in 0..70 {
@@ -212,7 +216,7 @@ fn a_reply_that_cannot_be_sent_is_counted() {
 
 #[test]
 fn a_worker_serves_until_it_is_stopped() {
-    let (table, asked, answer) = taught();
+    let (table, asked, answer) = filled_table();
     let socket = server();
     let queue = Arc::new(MissQueue::new(2).unwrap());
     let worker = Worker::new(socket.as_raw_fd(), false, Arc::clone(&queue), 5);
@@ -308,7 +312,7 @@ fn addresses_of_both_families() {
 }
 
 #[test]
-fn control_messages_are_turned_round() {
+fn control_messages_of_replies() {
     let message = |level: i32, kind: i32, data: &[u8]| {
         let mut octets = (16 + data.len()).to_ne_bytes().to_vec();
         octets.extend_from_slice(&level.to_ne_bytes());
@@ -355,10 +359,10 @@ fn control_messages_are_turned_round() {
     }
 }
 
-/// What readers see while a writer flips an entry: one of the two replies whole, and never one that is older than the
-/// last event.
+/// Readers see, while a writer replaces an entry again and again, one of two complete replies, and never one that is
+/// older than the last event.
 #[test]
-fn readers_see_whole_entries_and_no_old_ones() {
+fn readers_see_complete_entries_and_no_old_ones() {
     let (versions, table) = table();
     let asked = query("www.example.org", A);
     let sets = [0, 100].map(|first| {

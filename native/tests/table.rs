@@ -1,15 +1,15 @@
-//! What the table learns, refuses, replies and forgets.
+//! What the table stores and refuses, what it replies, and what it evicts.
 
 mod build;
 
 use std::sync::Arc;
 
 use build::{
-    A, AAAA, ADDRESS, CLIENT, SOA, address, ask, cluster_names, nxdomain, opt, query, record,
-    region, reply, soa_rdata, table, terms, terms_with, with_opt,
+    A, AAAA, ADDRESS, CLIENT, SOA, address, ask, cluster_names, negative_zone, nxdomain, opt,
+    query, record, reply, soa_rdata, table, terms, terms_with, with_opt,
 };
 use hsdns_native::entry::Terms;
-use hsdns_native::log::Known;
+use hsdns_native::log::ReplySummary;
 use hsdns_native::table::{AnswerTable, Client};
 use hsdns_native::versions::Versions;
 
@@ -78,19 +78,19 @@ fn larger_sizes_are_lowered() {
         query("www.example.org", A),
         query("nope.svc.cluster.local", A),
     );
-    let learned = with_opt(plain.clone(), 0, false, &[]);
+    let stored = with_opt(plain.clone(), 0, false, &[]);
     let answer = reply(&plain, 0, [&addresses(60), &[], &[]]);
     let lowered = |max_payload| Terms {
         max_payload,
         ..terms()
     };
-    assert!(table.store(&learned, &answer, lowered(600)));
+    assert!(table.store(&stored, &answer, lowered(600)));
     let names = cluster_names();
     let number =
-        table.add_negative_zone(region("cluster.local", &names, &[]).with_max_payload(700));
-    let lesson = nxdomain(&absent, "cluster.local");
+        table.add_negative_zone(negative_zone("cluster.local", &names, &[]).with_max_payload(700));
+    let sample = nxdomain(&absent, "cluster.local");
     assert_eq!(
-        table.set_template(number, &absent, &lesson, 200),
+        table.set_template(number, &absent, &sample, 200),
         Some(true)
     );
     for size in [0, 511, 512, 599, 600, 601, 699, 700, 701, 65_535] {
@@ -112,7 +112,7 @@ fn larger_sizes_are_lowered() {
         assert_eq!(
             denied[denied.len() - 11..],
             opt(size.min(700), false, &[]),
-            "of the region"
+            "of the negative_zone"
         );
     }
     assert!(
@@ -161,7 +161,7 @@ fn records_are_left_out_from_the_tail() {
 }
 
 #[test]
-fn addresses_take_turns_where_the_block_says_so() {
+fn addresses_rotate_if_the_block_says_so() {
     let (_, table) = table();
     let asked = query("www.example.org", A);
     let answer = reply(&asked, 0, [&addresses(3), &[], &[]]);
@@ -170,8 +170,8 @@ fn addresses_take_turns_where_the_block_says_so() {
         ..terms()
     };
     assert!(table.store(&asked, &answer, rotate()));
-    let turns = [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]];
-    for turn in turns {
+    let rotation = [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]];
+    for turn in rotation {
         assert_eq!(order(&asked, &ask(&table, &asked).unwrap()), turn);
     }
     let cut = table
@@ -332,9 +332,12 @@ fn refusals() {
             "{what}"
         );
     }
-    assert!(!table.store(&asked[1..], &good, terms()), "unusual query");
+    assert!(
+        !table.store(&asked[1..], &good, terms()),
+        "a query that is not plain"
+    );
     let many = terms_with(&versions, &[0; 9]);
-    assert!(!table.store(&asked, &good, many), "nine pairs");
+    assert!(!table.store(&asked, &good, many), "nine dependencies");
     assert_eq!(table.statistics().refused, count + 2);
     assert!(table.store(&asked, &good, terms_with(&versions, &[0; 8])));
     assert!(table.store(&asked, &additional(&[address(1), plain_opt]), terms()));
@@ -365,7 +368,7 @@ fn marks_of_cache() {
     assert!(table.store(&asked, &answer, marked(0)));
     assert_eq!(outcome(now), (0, 1));
     assert!(table.store(&asked, &answer, marked(30)));
-    assert_eq!(outcome(now + 29 * second), (1, 0), "learning marks");
+    assert_eq!(outcome(now + 29 * second), (1, 0), "storing marks");
     assert_eq!(outcome(now + 100 * second), (0, 1), "the mark has ended");
     assert_eq!(
         outcome(now + 129 * second),
@@ -395,14 +398,14 @@ fn what_is_logged_over_tcp() {
     assert_eq!(
         order(&asked, &over_udp),
         [1, 2, 0],
-        "both take turns from one row"
+        "both take rotation from one row"
     );
     let names = cluster_names();
-    let number = table.add_negative_zone(region("cluster.local", &names, &[]).logged(true));
+    let number = table.add_negative_zone(negative_zone("cluster.local", &names, &[]).logged(true));
     let absent = query("nope.svc.cluster.local", A);
-    let lesson = nxdomain(&absent, "cluster.local");
+    let sample = nxdomain(&absent, "cluster.local");
     assert_eq!(
-        table.set_template(number, &absent, &lesson, 200),
+        table.set_template(number, &absent, &sample, 200),
         Some(true)
     );
     let denied = lookup(&absent).unwrap();
@@ -422,12 +425,12 @@ fn what_is_logged_over_tcp() {
         assert_eq!((record.query(), record.address()), (&query[..], ADDRESS));
         assert!(record.is_tcp);
         assert_eq!(record.flags.to_be_bytes(), sent[2..4]);
-        let known = Known {
+        let summary = ReplySummary {
             log: true,
             size,
             answers,
         };
-        assert_eq!(record.known, known);
+        assert_eq!(record.summary, summary);
     }
 
     assert!(
@@ -446,11 +449,11 @@ fn what_is_logged_over_tcp() {
 }
 
 #[test]
-fn memory_is_bounded_and_a_flood_pushes_nothing_out() {
+fn memory_is_bounded_and_a_flood_displaces_nothing() {
     let versions = Arc::new(Versions::new());
     let capacity = 200_000;
     let table = AnswerTable::new(versions, capacity);
-    let learn = |text: &str| {
+    let store_name = |text: &str| {
         let asked = query(text, A);
         let answer = reply(&asked, 0, [&addresses(2), &[], &[]]);
         assert!(table.store(&asked, &answer, terms()));
@@ -458,14 +461,14 @@ fn memory_is_bounded_and_a_flood_pushes_nothing_out() {
     let hot: Vec<_> = (0..100)
         .map(|index| format!("hot{index}.example.org"))
         .collect();
-    hot.iter().for_each(|text| learn(text));
+    hot.iter().for_each(|text| store_name(text));
     let mut missed = 0;
     for round in 0..20_000 {
-        learn(&format!("flood{round}.example.org"));
+        store_name(&format!("flood{round}.example.org"));
         let text = &hot[round % hot.len()];
         if ask(&table, &query(text, A)).is_none() {
             missed += 1;
-            learn(text);
+            store_name(text);
         }
         assert!(table.statistics().octets <= capacity as u64);
     }

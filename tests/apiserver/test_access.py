@@ -32,7 +32,7 @@ def test_no_address(text: str) -> None:
 
 
 def test_an_address_with_a_password_is_refused_and_not_shown() -> None:
-    with pytest.raises(ValueError, match="must not hold a user name or a password") as caught:
+    with pytest.raises(ValueError, match="must not contain a user name or a password") as caught:
         server_url("https://me:hunter2@host", secure=True)
     assert "hunter2" not in str(caught.value)
 

@@ -2,11 +2,11 @@ from random import Random
 
 import pytest
 
-from hsdns.apiserver.backoff import FIRST, HEALTHY, LONGEST, Backoff
+from hsdns.apiserver.backoff import FIRST_PAUSE, HEALTHY, MAX_PAUSE, Backoff
 
 
 class Fixed(Random):
-    """A Random that always gives the same."""
+    """A Random that always returns the same value."""
 
     def __init__(self, value: float) -> None:
         super().__init__(0)
@@ -24,16 +24,16 @@ class Fixed(Random):
         pytest.param(0.999, [1.5992, 3.1984], id="most"),
     ],
 )
-def test_pauses_double_up_to_the_longest(chance: float, pauses: list[float]) -> None:
+def test_pauses_double_up_to_the_maximum(chance: float, pauses: list[float]) -> None:
     backoff, now = Backoff(Fixed(chance)), 100.0
     for pause in pauses:
         assert backoff.pause(now) == pytest.approx(pause)
         now += pause
 
 
-def test_two_good_minutes_begin_anew() -> None:
+def test_the_backoff_is_reset_after_two_minutes() -> None:
     backoff = Backoff(Fixed(0.0))
     for now in range(8):
         backoff.pause(float(now))
-    assert backoff.pause(7.0 + LONGEST + HEALTHY) == LONGEST
-    assert backoff.pause(7.0 + 3 * LONGEST + 3 * HEALTHY) == FIRST
+    assert backoff.pause(7.0 + MAX_PAUSE + HEALTHY) == MAX_PAUSE
+    assert backoff.pause(7.0 + 3 * MAX_PAUSE + 3 * HEALTHY) == FIRST_PAUSE

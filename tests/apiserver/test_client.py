@@ -16,7 +16,7 @@ from hsdns.apiserver.endpoint import Endpoint
 from hsdns.apiserver.in_cluster import InCluster
 from hsdns.apiserver.transport import Unreachable
 from hsdns.metrics import Registry
-from tests.support.scripted_http import (
+from tests.support.apiserver.scripted_http import (
     TLS_DATA,
     Said,
     ScriptedServer,
@@ -31,7 +31,7 @@ PAGE = "<html><body>503 Service Unavailable</body></html>"
 
 
 class Given:
-    """An AccessSource that has what the test gives it, and remembers what was forgotten."""
+    """An AccessSource with a given Access, which records what is invalidated."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
@@ -44,12 +44,12 @@ class Given:
     async def current(self) -> Access:
         return self.access
 
-    def forget(self, access: Access) -> None:
+    def invalidate(self, access: Access) -> None:
         self.forgotten.append(access)
 
 
 class Setting:
-    """A client and what is around it."""
+    """A client with its clock, registry and warnings."""
 
     def __init__(self, source: Given | InCluster | Endpoint, headers_timeout: float = 5.0) -> None:
         self.registry = Registry()
@@ -67,21 +67,21 @@ class Setting:
         async with self.client.get(path, query) as answer:
             return answer.status, await answer.text(4096)
 
-    async def read(self, silence: Callable[[], float], **query: str) -> list[bytes]:
+    async def read(self, read_timeout: Callable[[], float], **query: str) -> list[bytes]:
         async with self.client.get("/api/v1/services", query) as answer:
-            return [chunk async for chunk in answer.chunks(silence)]
+            return [chunk async for chunk in answer.chunks(read_timeout)]
 
-    async def fails(self, silence: float = 5.0, **query: str) -> str:
-        """The sentence of a request that fails, wherever it does."""
+    async def fails(self, read_timeout: float = 5.0, **query: str) -> str:
+        """Return the message of a failing request."""
         with pytest.raises(Unreachable) as caught:
-            await self.read(lambda: silence, **query)
+            await self.read(lambda: read_timeout, **query)
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
         return str(caught.value)
 
     @property
     def requests(self) -> dict[tuple[str, ...], float]:
-        """The counter of requests."""
+        """Return the counter of requests."""
         return self.registry.counter("coredns_kubernetes_rest_client_requests_total", "").values
 
 
@@ -90,7 +90,7 @@ def run(
     answer: Callable[[str], Said] = lambda head: said(),
     tls: str = "",
 ) -> None:
-    """Run a scenario against a server that answers as told."""
+    """Run a scenario against a scripted server."""
 
     async def main() -> None:
         async with ScriptedServer(answer, server_context(tls) if tls else None) as server:
@@ -147,7 +147,7 @@ def test_user_agent() -> None:
         pytest.param(said("500 Error", b"x" * 5000), 500, "x" * 4096, id="long"),
     ],
 )  # fmt: skip
-def test_status_and_body_are_handed_on(answer: Said, status: int, text: str) -> None:
+def test_status_and_body_are_passed_on(answer: Said, status: int, text: str) -> None:
     async def scenario(server: ScriptedServer) -> None:
         setting = Setting(Given(Access(server.url)))
         assert await setting.ask() == (status, text)
@@ -179,7 +179,7 @@ def test_no_cookies() -> None:
 
 
 class TestConnections:
-    def test_a_body_read_to_its_end_leaves_the_connection(self) -> None:
+    def test_a_body_read_to_its_end_keeps_the_connection(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             for _ in range(3):
@@ -189,7 +189,7 @@ class TestConnections:
 
         run(scenario)
 
-    def test_a_body_left_in_the_middle_ends_it(self) -> None:
+    def test_a_body_read_in_part_closes_the_connection(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             async with setting.client.get("/", {"watch": "1"}) as answer:
@@ -202,7 +202,7 @@ class TestConnections:
 
         run(scenario, lambda head: chunked(b"one", then="hang"))
 
-    def test_a_watch_does_not_keep_others_waiting(self) -> None:
+    def test_a_watch_does_not_delay_other_requests(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             async with setting.client.get("/", {"watch": "1"}):
@@ -250,12 +250,12 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("answer", "sentence"),
         [
-            pytest.param(chunked(b"one", b"two", then="close"), "cut its answer short", id="chunks-cut"),
-            pytest.param(Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nfive", "close"), "cut its answer short", id="chunk-cut"),
-            pytest.param(Said(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfive", "close"), "cut its answer short", id="length-cut"),
+            pytest.param(chunked(b"one", b"two", then="close"), "closed the connection before the end of its response", id="chunks-cut"),
+            pytest.param(Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nfive", "close"), "closed the connection before the end of its response", id="chunk-cut"),
+            pytest.param(Said(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfive", "close"), "closed the connection before the end of its response", id="length-cut"),
             pytest.param(Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "hang"), "does not speak HTTP: ", id="no-chunk"),
-            pytest.param(Said(b"", "close"), "closed the connection without an answer", id="no-answer"),
-            pytest.param(Said(b"HTTP/1.1 200", "close"), "closed the connection without an answer", id="half-a-head"),
+            pytest.param(Said(b"", "close"), "closed the connection without a response", id="no-answer"),
+            pytest.param(Said(b"HTTP/1.1 200", "close"), "closed the connection without a response", id="half-a-head"),
             pytest.param(Said(b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "hang"), "does not speak HTTP: ", id="no-http"),
         ],
     )  # fmt: skip
@@ -275,29 +275,29 @@ class TestFaults:
 
         run(scenario, lambda head: chunked(b"one", then="abort"))
 
-    def test_silence_in_the_body(self) -> None:
+    def test_read_timeout_of_the_body(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
-            assert await setting.fails(0.05) == f"{server.url} has sent nothing for 0.05 s"
+            assert await setting.fails(0.05) == f"{server.url} has sent no data for 0.05 s"
             await asyncio.wait_for(server.ended.wait(), 5)
             await setting.client.close()
 
         run(scenario, lambda head: chunked(b"one", then="hang"))
 
-    def test_silence_is_asked_for_when_the_last_one_is_over(self) -> None:
+    def test_the_read_timeout_may_change_during_a_body(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             patience = iter((0.1, 0.01))
-            with pytest.raises(Unreachable, match=r"sent nothing for 0\.01 s"):
+            with pytest.raises(Unreachable, match=r"sent no data for 0\.01 s"):
                 await setting.read(lambda: next(patience))
             await setting.client.close()
 
         run(scenario, lambda head: chunked(b"one", then="hang"))
 
-    def test_silence_instead_of_an_answer(self) -> None:
+    def test_timeout_of_the_headers(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)), headers_timeout=0.05)
-            assert await setting.fails() == f"{server.url} does not answer within 0.05 s"
+            assert await setting.fails() == f"{server.url} does not respond within 0.05 s"
             await setting.client.close()
 
         run(scenario, lambda head: Said(b"", "hang"))
@@ -314,18 +314,18 @@ class TestFaults:
 
         run(scenario)
 
-    def test_no_tls_there(self) -> None:
+    def test_a_server_without_tls(self) -> None:
         async def main() -> None:
             greeting = b"HTTP/1.1 400 Bad Request\r\n\r\n"
             async with ScriptedServer(lambda head: said(), greeting=greeting) as server:
                 url = server.url.replace("http:", "https:")
                 setting = Setting(Given(Access(url)))
-                assert await setting.fails() == f"{url} does not speak TLS; is it http:// there?"
+                assert await setting.fails() == f"{url} does not speak TLS; is its scheme http://?"
                 await setting.client.close()
 
         asyncio.run(main())
 
-    def test_a_token_that_cannot_be_had(self, tmp_path: Path) -> None:
+    def test_an_unavailable_token(self, tmp_path: Path) -> None:
         async def scenario(server: ScriptedServer) -> None:
             variables = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
             setting = Setting(InCluster(variables, lambda: 0, print, str(tmp_path)))
@@ -340,16 +340,16 @@ class TestTls:
         ("access", "advice"),
         [
             pytest.param(Access("", str(TLS_DATA / "other-ca.pem")), f"is {TLS_DATA / 'other-ca.pem'} the CA of this cluster?", id="another-ca"),
-            pytest.param(Access("", (TLS_DATA / "other-ca.pem").read_bytes()), "is certificate-authority-data of the kubeconfig that of this cluster?", id="another-pem"),
+            pytest.param(Access("", (TLS_DATA / "other-ca.pem").read_bytes()), "does certificate-authority-data of the kubeconfig belong to this cluster?", id="another-pem"),
             pytest.param(Access(""), "give the CA of the cluster", id="no-ca"),
-            pytest.param(Access("", str(TLS_DATA / "ca.pem"), tls_server_name="api.example.org"), "use a name that it has, or tls-server-name in a kubeconfig", id="name"),
+            pytest.param(Access("", str(TLS_DATA / "ca.pem"), tls_server_name="api.example.org"), "connect by a name that it contains, or set tls-server-name in a kubeconfig", id="name"),
         ],
     )  # fmt: skip
-    def test_certificate_that_does_not_hold(self, access: Access, advice: str) -> None:
+    def test_an_invalid_certificate(self, access: Access, advice: str) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(replace(access, server=server.url)))
             found = await setting.fails()
-            assert found.startswith(f"{server.url} shows a certificate that does not hold: ")
+            assert found.startswith(f"{server.url} presents an invalid certificate: ")
             assert advice in found
             assert server.requests == []
             await setting.client.close()
@@ -372,7 +372,7 @@ class TestTls:
             path = tmp_path / "ca.crt"
             shutil.copy(TLS_DATA / "ca.pem", path)
             setting = Setting(Given(Access(server.url, str(path))))
-            assert "does not hold" in await setting.fails()
+            assert "presents an invalid certificate" in await setting.fails()
             shutil.copy(TLS_DATA / "other-ca.pem", path)
             assert (await setting.ask())[0] == 200
             path.write_text("half written")
@@ -398,7 +398,7 @@ class TestTls:
 
 
 class TestCredentials:
-    def test_refused_credentials_are_forgotten(self) -> None:
+    def test_refused_credentials_are_invalidated(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             source = Given(Access(server.url, authorization="Bearer old"))
             setting = Setting(source)
@@ -420,7 +420,7 @@ class TestCredentials:
         run(scenario, lambda head: said(status))
 
     def test_a_rotated_token(self, tmp_path: Path) -> None:
-        """The server knows the new token alone: one 401, then it goes on."""
+        """Only the new token is valid: one 401, then the requests succeed."""
 
         def answer(head: str) -> Said:
             return said() if "Bearer new" in head else said("401 Unauthorized")

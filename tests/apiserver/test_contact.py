@@ -13,8 +13,8 @@ SCOPE, OTHER = Scope(SERVICES), Scope(NAMESPACES, "shop")
 LABELS = ("services", "")
 
 
-class Rig:
-    """A Contact, a clock that stands until it is moved, and the log."""
+class Harness:
+    """A Contact with a manual clock and its log."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -42,79 +42,77 @@ def test_labels() -> None:
 
 @pytest.mark.parametrize(
     ("synced", "state"),
-    [(True, "what was read before is still served"), (False, "it has not been read yet")],
+    [(True, "still serving the last known state"), (False, "nothing has been read yet")],
 )
-def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
-    synced: bool, state: str
-) -> None:
-    rig = Rig()
-    rig.lose("connection refused", synced=synced)
-    rig.now += 3
-    rig.lose("connection refused", synced=synced)
-    assert rig.log == [
+def test_an_outage_is_logged_when_it_begins_and_when_it_ends(synced: bool, state: str) -> None:
+    harness = Harness()
+    harness.lose("connection refused", synced=synced)
+    harness.now += 3
+    harness.lose("connection refused", synced=synced)
+    assert harness.log == [
         (
             logging.ERROR,
             "cannot watch services at https://192.0.2.1:6443: connection refused "
-            f"(since 2023-11-14T22:15:00Z; {state}; next try in 1.2 s)",
+            f"(since 2023-11-14T22:15:00Z; {state}; retrying in 1.2 s)",
         )
     ]
-    assert rig.metrics.failures.values == {LABELS: 2}
-    assert rig.metrics.away.values[LABELS] == 1_700_000_100.0
-    assert rig.metrics.connected.values[LABELS] == 0
-    rig.log.clear()
-    rig.now += 39
-    rig.contact.opened(SCOPE)
-    assert rig.log == []
-    rig.contact.settled(SCOPE)
-    assert rig.log == [
+    assert harness.metrics.failures.values == {LABELS: 2}
+    assert harness.metrics.away.values[LABELS] == 1_700_000_100.0
+    assert harness.metrics.connected.values[LABELS] == 0
+    harness.log.clear()
+    harness.now += 39
+    harness.contact.opened(SCOPE)
+    assert harness.log == []
+    harness.contact.established(SCOPE)
+    assert harness.log == [
         (logging.INFO, "services can be watched at https://192.0.2.1:6443 again, after 42 s")
     ]
-    assert rig.metrics.away.values[LABELS] == 0
-    assert rig.metrics.connected.values[LABELS] == 1
-    rig.contact.closed(SCOPE)
-    assert rig.metrics.connected.values[LABELS] == 0
+    assert harness.metrics.away.values[LABELS] == 0
+    assert harness.metrics.connected.values[LABELS] == 1
+    harness.contact.closed(SCOPE)
+    assert harness.metrics.connected.values[LABELS] == 0
 
 
-def test_a_long_outage_is_told_once_a_minute_and_a_new_cause_at_once() -> None:
-    rig = Rig()
-    rig.lose("connection refused")
-    rig.now += REPEAT - 1
-    rig.lose("connection refused")
-    assert len(rig.log) == 1
-    rig.lose("no route to host")
-    assert len(rig.log) == 2
-    rig.now += REPEAT
-    rig.lose("no route to host")
-    assert len(rig.log) == 3
-    assert all("since 2023-11-14T22:15:00Z" in message for _, message in rig.log)
+def test_a_long_outage_is_logged_once_a_minute_and_a_new_cause_at_once() -> None:
+    harness = Harness()
+    harness.lose("connection refused")
+    harness.now += REPEAT - 1
+    harness.lose("connection refused")
+    assert len(harness.log) == 1
+    harness.lose("no route to host")
+    assert len(harness.log) == 2
+    harness.now += REPEAT
+    harness.lose("no route to host")
+    assert len(harness.log) == 3
+    assert all("since 2023-11-14T22:15:00Z" in message for _, message in harness.log)
 
 
-def test_silence_is_that_of_the_scope_heard_of_least() -> None:
-    rig = Rig()
-    assert rig.contact.silence(rig.now) == float("inf")
-    rig.contact.heard(SCOPE)
-    rig.now += 5
-    assert rig.contact.silence(rig.now) == 5.0
-    rig.contact.add(OTHER)
-    assert rig.contact.silence(rig.now) == float("inf")
-    rig.contact.heard(OTHER)
-    assert rig.contact.silence(rig.now) == 5.0
-    rig.contact.remove(SCOPE)
-    assert rig.contact.silence(rig.now) == 0.0
-    assert rig.metrics.contact.values == {("namespaces", "shop"): 1_700_000_105.0}
+def test_silence_is_that_of_the_oldest_scope() -> None:
+    harness = Harness()
+    assert harness.contact.silence(harness.now) == float("inf")
+    harness.contact.received(SCOPE)
+    harness.now += 5
+    assert harness.contact.silence(harness.now) == 5.0
+    harness.contact.add(OTHER)
+    assert harness.contact.silence(harness.now) == float("inf")
+    harness.contact.received(OTHER)
+    assert harness.contact.silence(harness.now) == 5.0
+    harness.contact.remove(SCOPE)
+    assert harness.contact.silence(harness.now) == 0.0
+    assert harness.metrics.contact.values == {("namespaces", "shop"): 1_700_000_105.0}
 
 
 def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        rig = Rig()
-        monkeypatch.setattr("hsdns.apiserver.contact.FIRST", 0.0)
-        rig.lose("connection refused")
-        waiting = asyncio.create_task(rig.contact.wait(30.0))
+        harness = Harness()
+        monkeypatch.setattr("hsdns.apiserver.contact.FIRST_PAUSE", 0.0)
+        harness.lose("connection refused")
+        waiting = asyncio.create_task(harness.contact.wait(30.0))
         for _ in range(5):
             await asyncio.sleep(0)
-        rig.contact.opened(SCOPE)
+        harness.contact.opened(SCOPE)
         assert not waiting.done()
-        rig.contact.settled(SCOPE)
+        harness.contact.established(SCOPE)
         async with asyncio.timeout(5):
             await waiting
 
@@ -122,16 +120,16 @@ def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_waiting_ends_by_itself() -> None:
-    asyncio.run(Rig().contact.wait(0.001))
+    asyncio.run(Harness().contact.wait(0.001))
 
 
 def test_what_an_observer_counts_and_logs() -> None:
-    rig = Rig()
+    harness = Harness()
     rejected: list[tuple[str, Key, str]] = []
     observer = ScopeObserver(
         SCOPE,
-        rig.metrics,
-        lambda level, message: rig.log.append((level, message)),
+        harness.metrics,
+        lambda level, message: harness.log.append((level, message)),
         lambda kind, key, reason: rejected.append((kind, key, reason)),
     )
     observer.received("ADDED")
@@ -139,16 +137,16 @@ def test_what_an_observer_counts_and_logs() -> None:
     observer.rejected(("n", "a"), "because")
     observer.relisted("start", 0)
     observer.relisted("expired", 2)
-    assert rig.metrics.events.values == {("services", "", "ADDED"): 2}
+    assert harness.metrics.events.values == {("services", "", "ADDED"): 2}
     assert rejected == [("Service", ("n", "a"), "because")]
-    assert rig.metrics.relists.values == {
+    assert harness.metrics.relists.values == {
         ("services", "", "start"): 1,
         ("services", "", "expired"): 1,
     }
-    assert rig.metrics.missed.values == {LABELS: 2}
-    assert rig.log == [
+    assert harness.metrics.missed.values == {LABELS: 2}
+    assert harness.log == [
         (
             logging.WARNING,
-            "services had to be read anew (expired); 2 deletions had been missed",
+            "services were relisted (expired); 2 missed deletions found",
         )
     ]

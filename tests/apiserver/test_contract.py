@@ -1,4 +1,4 @@
-"""What the source promises of any API server, on the one in the test process and on a real one.
+"""The guarantees of the source with any API server, tested with the one in this process and a real one.
 
 A real one is used where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
 """
@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver.contact import Contact
-from hsdns.sources.api_server import Wanted
-from tests.support import faults
-from tests.support.api_under_test import EVERYTHING, FakeUnderTest, RealUnderTest
-from tests.support.collection import Manifest
-from tests.support.gate import Gate
-from tests.support.real_api import RealApi, missing_assets
-from tests.support.watch_rig import Rig
+from hsdns.sources.api_server import WatchOptions
+from loadtest.apiserver import faults
+from loadtest.apiserver.watch_cache import Manifest
+from tests.support.apiserver.api_under_test import EVERYTHING, FakeUnderTest, RealUnderTest
+from tests.support.apiserver.real_api import RealApi, missing_assets
+from tests.support.apiserver.tcp_proxy import TcpProxy
+from tests.support.apiserver.watching_source import WatchingSource
 
 TEN = tuple(f"team-{number}" for number in range(10))
 
@@ -64,225 +64,227 @@ BEGINNING = (
 
 # --- what is tried ---
 
-Scenario = Callable[[Rig], Awaitable[None]]
+Scenario = Callable[[WatchingSource], Awaitable[None]]
 
 
-async def initial_state(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    await rig.start()
-    await rig.until_equal()
-    assert rig.has("a")
+async def initial_state(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    await source.start()
+    await source.until_equal()
+    assert source.has("a")
 
 
-async def nothing_that_is_wanted(rig: Rig) -> None:
-    await rig.start(Wanted(labels="contract=none", pods=True))
-    assert not rig.store.services
-    await rig.api.apply(namespace("one"))
-    await rig.until(lambda: b"one" in rig.store.namespaces, "namespace one")
+async def nothing_that_is_wanted(source: WatchingSource) -> None:
+    await source.start(WatchOptions(labels="contract=none", pods=True))
+    assert not source.store.services.values
+    await source.api.apply(namespace("one"))
+    await source.until(lambda: b"one" in source.store.namespaces, "namespace one")
 
 
-async def more_objects_than_a_page(rig: Rig) -> None:
-    await rig.api.refuse_streams()
-    await rig.api.apply(namespace("one"), *(service(f"s{number}") for number in range(501)))
-    await rig.start()
-    await rig.until_equal()
+async def more_objects_than_a_page(source: WatchingSource) -> None:
+    await source.api.refuse_streams()
+    await source.api.apply(namespace("one"), *(service(f"s{number}") for number in range(501)))
+    await source.start()
+    await source.until_equal()
 
 
-async def add_update_delete(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    await rig.start()
-    await rig.api.apply(service("c"), endpoint_slice("c", "10.0.0.9"))
-    await rig.until_equal()
-    await rig.api.apply(service("c", port=81), endpoint_slice("c", "10.0.0.8", "10.0.0.9"))
-    await rig.until_equal()
-    await rig.api.apply(endpoint_slice("c", "10.0.0.8", owner="a"))
-    await rig.until_equal()
-    await rig.api.delete(service("c"), endpoint_slice("c"))
-    await rig.until_equal()
-    assert not rig.has("c")
+async def add_update_delete(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    await source.start()
+    await source.api.apply(service("c"), endpoint_slice("c", "10.0.0.9"))
+    await source.until_equal()
+    await source.api.apply(service("c", port=81), endpoint_slice("c", "10.0.0.8", "10.0.0.9"))
+    await source.until_equal()
+    await source.api.apply(endpoint_slice("c", "10.0.0.8", owner="a"))
+    await source.until_equal()
+    await source.api.delete(service("c"), endpoint_slice("c"))
+    await source.until_equal()
+    assert not source.has("c")
 
 
-async def recreated_under_its_name(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    await rig.start()
-    await rig.api.delete(service("a"), endpoint_slice("a"))
-    await rig.api.apply(service("a", port=82), endpoint_slice("a", "10.0.0.7"))
-    await rig.until_equal()
+async def recreated_under_its_name(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    await source.start()
+    await source.api.delete(service("a"), endpoint_slice("a"))
+    await source.api.apply(service("a", port=82), endpoint_slice("a", "10.0.0.7"))
+    await source.until_equal()
 
 
-async def namespace_gone(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING, namespace("two"))
-    await rig.start()
-    await rig.api.delete(namespace("two"))
-    await rig.until(lambda: b"two" not in rig.store.namespaces, "namespace two is gone")
-    await rig.until_equal()
+async def namespace_gone(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING, namespace("two"))
+    await source.start()
+    await source.api.delete(namespace("two"))
+    await source.until(lambda: b"two" not in source.store.namespaces, "namespace two is gone")
+    await source.until_equal()
 
 
-async def changes_missed_while_disconnected(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    await rig.start()
-    await rig.api.apply(service("d"))
-    await rig.until_equal()
-    rig.gate.shut()
-    await rig.api.apply(endpoint_slice("a", "10.0.0.2", "10.0.0.4"), service("c"))
-    await rig.api.delete(service("b"), endpoint_slice("b"))
-    await rig.until_logged("cannot watch services at .* still served")
-    assert rig.has("a")
-    assert rig.has("b")
-    rig.gate.open()
-    await rig.until_equal()
-    assert not rig.has("b")
-    # Events came of them, so nothing had to be read anew.
-    assert not [line for line in rig.log if "read anew" in line]
+async def changes_missed_while_disconnected(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    await source.start()
+    await source.api.apply(service("d"))
+    await source.until_equal()
+    source.proxy.disable()
+    await source.api.apply(endpoint_slice("a", "10.0.0.2", "10.0.0.4"), service("c"))
+    await source.api.delete(service("b"), endpoint_slice("b"))
+    await source.until_logged("cannot watch services at .* still serving")
+    assert source.has("a")
+    assert source.has("b")
+    source.proxy.enable()
+    await source.until_equal()
+    assert not source.has("b")
+    # Events came of them, so nothing was relisted.
+    assert not [line for line in source.log if "relisted" in line]
 
 
-async def changes_missed_while_history_was_forgotten(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    await rig.start()
-    await rig.api.apply(service("d"))
-    await rig.until_equal()
-    rig.gate.shut()
-    await rig.api.apply(endpoint_slice("a", "10.0.0.2", "10.0.0.4"), service("c"))
-    await rig.api.delete(service("b"), endpoint_slice("b"))
-    await rig.api.forget_history()
-    assert rig.has("b")
-    rig.gate.open()
-    await rig.until_equal()
-    assert not rig.has("b")
-    await rig.until_logged(r"services had to be read anew \(expired\); 1 deletions had been missed")
+async def changes_missed_while_history_was_forgotten(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    await source.start()
+    await source.api.apply(service("d"))
+    await source.until_equal()
+    source.proxy.disable()
+    await source.api.apply(endpoint_slice("a", "10.0.0.2", "10.0.0.4"), service("c"))
+    await source.api.delete(service("b"), endpoint_slice("b"))
+    await source.api.forget_history()
+    assert source.has("b")
+    source.proxy.enable()
+    await source.until_equal()
+    assert not source.has("b")
+    await source.until_logged(r"services were relisted \(expired\); 1 missed deletions found")
 
 
-async def server_killed(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    await rig.start()
-    await rig.api.restart()
-    assert rig.has("a")
-    await rig.api.apply(service("c"))
-    await rig.api.delete(service("b"), endpoint_slice("b"))
-    await rig.until_equal()
+async def server_killed(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    await source.start()
+    await source.api.restart()
+    assert source.has("a")
+    await source.api.apply(service("c"))
+    await source.api.delete(service("b"), endpoint_slice("b"))
+    await source.until_equal()
 
 
-async def etcd_killed(rig: Rig) -> None:
-    assert isinstance(rig.api, RealUnderTest)
-    await rig.api.apply(*BEGINNING)
-    await rig.start()
-    await rig.api.restart_etcd()
-    await rig.api.apply(service("c"))
-    await rig.api.delete(service("b"), endpoint_slice("b"))
-    await rig.until_equal()
+async def etcd_killed(source: WatchingSource) -> None:
+    assert isinstance(source.api, RealUnderTest)
+    await source.api.apply(*BEGINNING)
+    await source.start()
+    await source.api.restart_etcd()
+    await source.api.apply(service("c"))
+    await source.api.delete(service("b"), endpoint_slice("b"))
+    await source.until_equal()
 
 
-async def rights_revoked_and_given_back(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    await rig.start()
-    await rig.api.grant(["services", "namespaces", "pods"])
-    rig.gate.cut()  # a watch that is open goes on without rights
-    line = await rig.until_logged("cannot watch endpointslices at .* grant list and watch on it")
+async def rights_revoked_and_given_back(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    await source.start()
+    await source.api.grant(["services", "namespaces", "pods"])
+    source.proxy.cut_connections()  # a watch that is open goes on without rights
+    line = await source.until_logged(
+        "cannot watch endpointslices at .* grant this account list and watch on it"
+    )
     assert '"endpointslices" in API group "discovery.k8s.io"' in line
-    assert "still served" in line
-    await rig.api.apply(endpoint_slice("a", "10.0.0.5"))
-    await rig.api.grant(EVERYTHING)
-    await rig.until_equal()
-    await rig.until_logged("endpointslices can be watched at .* again")
+    assert "still serving" in line
+    await source.api.apply(endpoint_slice("a", "10.0.0.5"))
+    await source.api.grant(EVERYTHING)
+    await source.until_equal()
+    await source.until_logged("endpointslices can be watched at .* again")
 
 
-async def rights_missing_at_the_start(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    await rig.api.grant(["services", "namespaces", "pods"])
-    starting = asyncio.create_task(rig.start())
-    line = await rig.until_logged("cannot watch endpointslices at ")
-    assert "it has not been read yet" in line
-    assert not rig.store.synced
-    await rig.api.grant(EVERYTHING)
+async def rights_missing_at_the_start(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    await source.api.grant(["services", "namespaces", "pods"])
+    starting = asyncio.create_task(source.start())
+    line = await source.until_logged("cannot watch endpointslices at ")
+    assert "nothing has been read yet" in line
+    assert not source.store.synced
+    await source.api.grant(EVERYTHING)
     await starting
-    await rig.until_equal()
+    await source.until_equal()
 
 
-async def rights_in_ten_namespaces(rig: Rig) -> None:
+async def rights_in_ten_namespaces(source: WatchingSource) -> None:
     for name in TEN:
-        await rig.api.apply(
+        await source.api.apply(
             namespace(name), service("a", name), endpoint_slice("a", "10.0.0.1", place=name)
         )
-    await rig.api.apply(*BEGINNING)
-    await rig.api.grant(["services", "endpointslices"], TEN)
-    await rig.start(Wanted(namespaces=TEN))
-    await rig.until_equal(within=TEN)
-    await rig.until_logged("services of the whole cluster are forbidden to this account")
-    await rig.api.apply(endpoint_slice("a", "10.0.0.1", "10.0.0.2", place=TEN[9]))
-    await rig.until_equal(within=TEN)
+    await source.api.apply(*BEGINNING)
+    await source.api.grant(["services", "endpointslices"], TEN)
+    await source.start(WatchOptions(namespaces=TEN))
+    await source.until_equal(within=TEN)
+    await source.until_logged("this account may not watch services in the whole cluster")
+    await source.api.apply(endpoint_slice("a", "10.0.0.1", "10.0.0.2", place=TEN[9]))
+    await source.until_equal(within=TEN)
 
 
-async def streams_refused(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    await rig.api.refuse_streams()
-    await rig.start()
-    await rig.until_equal()
-    await rig.api.apply(service("c"))
-    await rig.until_equal()
+async def streams_refused(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    await source.api.refuse_streams()
+    await source.start()
+    await source.until_equal()
+    await source.api.apply(service("c"))
+    await source.until_equal()
 
 
-async def streams_overlooked(rig: Rig) -> None:
-    fake(rig).cluster.streaming = "ignored"
-    fake(rig).cluster.fail(faults.cut(4), watch=True, times=4)  # a stream that breaks off
-    await streams_are_listed_instead(rig)
+async def streams_overlooked(source: WatchingSource) -> None:
+    fake(source).cluster.streaming = "ignored"
+    fake(source).cluster.fail(faults.cut(4), watch=True, times=4)  # a stream that breaks off
+    await streams_are_listed_instead(source)
 
 
-async def streams_are_listed_instead(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    await rig.start()
-    await rig.until_equal()
-    assert [each for each in fake(rig).cluster.requests if "limit=" in each]
+async def streams_are_listed_instead(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    await source.start()
+    await source.until_equal()
+    assert [each for each in fake(source).cluster.requests if "limit=" in each]
 
 
-async def token_rotated(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    await rig.start()
-    rig.gate.shut()
-    await rig.api.rotate_token()
-    await rig.api.apply(service("c"))
-    rig.gate.open()
-    await rig.until_logged(r"do(es)? not accept these credentials \(401\)")
-    assert rig.has("a")
-    rig.connect.write()
-    await rig.until_equal()
+async def token_rotated(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    await source.start()
+    source.proxy.disable()
+    await source.api.rotate_token()
+    await source.api.apply(service("c"))
+    source.proxy.enable()
+    await source.until_logged(r"rejects these credentials \(401\)")
+    assert source.has("a")
+    source.connect.write()
+    await source.until_equal()
 
 
-async def too_many_requests(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING)
-    fake(rig).cluster.fail(faults.too_many_requests(7), path="services")
-    starting = asyncio.create_task(rig.start())
-    line = await rig.until_logged(r"too much to do \(429\)")
-    pause = re.search(r"next try in ([\d.]+) s", line)
+async def too_many_requests(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING)
+    fake(source).cluster.fail(faults.too_many_requests(7), path="services")
+    starting = asyncio.create_task(source.start())
+    line = await source.until_logged(r"overloaded \(429\)")
+    pause = re.search(r"retrying in ([\d.]+) s", line)
     assert pause is not None
     assert float(pause[1]) >= 7
     await starting
-    await rig.until_equal()
+    await source.until_equal()
 
 
-async def object_of_a_wrong_form(rig: Rig) -> None:
-    await rig.api.apply(*BEGINNING, {**service("odd"), "spec": "nothing"})
-    await rig.start()
-    await rig.api.apply({**endpoint_slice("b"), "endpoints": 7}, service("c"))
-    await rig.until(lambda: rig.has("c"), "Service c")
-    await rig.until(lambda: len(rig.rejected) == 2, "both are told")
-    assert {line.partition(":")[0] for line in rig.rejected} == {
+async def object_of_a_wrong_form(source: WatchingSource) -> None:
+    await source.api.apply(*BEGINNING, {**service("odd"), "spec": "nothing"})
+    await source.start()
+    await source.api.apply({**endpoint_slice("b"), "endpoints": 7}, service("c"))
+    await source.until(lambda: source.has("c"), "Service c")
+    await source.until(lambda: len(source.rejected) == 2, "both are told")
+    assert {line.partition(":")[0] for line in source.rejected} == {
         "Service one/odd",
         "EndpointSlice one/b-slice",
     }
     # What was known of the slice before it went wrong is still served.
-    assert rig.store.services[b"one", b"b"].has_endpoints
-    assert not rig.has("odd")
+    assert source.store.services.values[b"one", b"b"].has_endpoints
+    assert not source.has("odd")
 
 
-async def one_bad_answer(rig: Rig) -> None:
-    await rig.start()
-    await rig.api.apply(service("c"))
-    await rig.until_equal()
+async def one_bad_answer(source: WatchingSource) -> None:
+    await source.start()
+    await source.api.apply(service("c"))
+    await source.until_equal()
 
 
-def fake(rig: Rig) -> FakeUnderTest:
-    assert isinstance(rig.api, FakeUnderTest)
-    return rig.api
+def fake(source: WatchingSource) -> FakeUnderTest:
+    assert isinstance(source.api, FakeUnderTest)
+    return source.api
 
 
 # --- where it is tried ---
@@ -319,7 +321,7 @@ def readable(scenario: Scenario) -> str:
 
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the pauses of the source be as long as it says in the log, but shorter in truth."""
+    """Shorten the pauses of the source, but log their real length."""
 
     async def wait(self: Contact, seconds: float) -> None:
         await asyncio.sleep(min(seconds, 0.02))
@@ -338,12 +340,12 @@ def real_api() -> Iterator[RealApi]:
 
 def try_out(under_test: FakeUnderTest | RealUnderTest, scenario: Scenario, folder: Path) -> None:
     async def body() -> None:
-        async with under_test as api, Gate(api.port) as gate:
-            rig = Rig(api, gate, folder)
+        async with under_test as api, TcpProxy(api.port) as gate:
+            source = WatchingSource(api, gate, folder)
             try:
-                await scenario(rig)
+                await scenario(source)
             finally:
-                await rig.stop()
+                await source.stop()
 
     asyncio.run(body())
 
@@ -359,13 +361,13 @@ def test_on_the_fake_api(scenario: Scenario, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize("watch", [False, True], ids=["of a list", "of a watch"])
 @pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_a_bad_answer_costs_nothing_but_time(name: str, watch: bool, tmp_path: Path) -> None:
-    async def scenario(rig: Rig) -> None:
-        await rig.api.apply(*BEGINNING)
+def test_an_invalid_response_only_causes_a_pause(name: str, watch: bool, tmp_path: Path) -> None:
+    async def scenario(source: WatchingSource) -> None:
+        await source.api.apply(*BEGINNING)
         if not watch:
-            await rig.api.refuse_streams()
-        fake(rig).cluster.fail(BAD_ANSWERS[name], path="endpointslices", watch=watch)
-        await one_bad_answer(rig)
+            await source.api.refuse_streams()
+        fake(source).cluster.fail(BAD_ANSWERS[name], path="endpointslices", watch=watch)
+        await one_bad_answer(source)
 
     try_out(FakeUnderTest(), scenario, tmp_path)
 

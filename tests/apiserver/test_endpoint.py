@@ -20,7 +20,7 @@ def test_access(urls: list[str], files: tuple[str, ...], access: Access) -> None
     endpoint = Endpoint(urls, *files)
     assert endpoint.server == access.server
     assert asyncio.run(endpoint.current()) == access
-    endpoint.forget(access)
+    endpoint.invalidate(access)
     assert asyncio.run(endpoint.current()) == access
 
 

@@ -1,4 +1,4 @@
-"""Any history of a cluster, over any connection: what is served is never wrong, and right once all is quiet.
+"""Any history of a cluster over any connection: no wrong answer ever, and the right ones once changes have stopped.
 
 A state machine: the cluster changes, the watches go on by some lines, and everything goes wrong that can.  No socket,
 no loop, no clock.  HSDNS_HISTORIES sets how many histories are tried (150 without it).
@@ -16,12 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Scope
 from hsdns.cluster.objects import Event, Synced
-from hsdns.cluster.store import Store
-from tests.support import faults
-from tests.support.collection import Manifest
-from tests.support.fake_cluster import FakeCluster, Response
-from tests.support.faults import Fault, Spoiler
-from tests.support.watch_stream import Watch
+from hsdns.cluster.store import Store, StoreSettings
+from loadtest.apiserver import faults
+from loadtest.apiserver.fake_cluster import FakeCluster, Response
+from loadtest.apiserver.faults import Fault, FaultInjector
+from loadtest.apiserver.watch_cache import Manifest
+from loadtest.apiserver.watch_stream import Watch
+from tests.support.cluster.reverse_index import owners_by_address
 
 HISTORIES = int(os.environ.get("HSDNS_HISTORIES", "150"))
 SCOPES = (Scope(SERVICES), Scope(ENDPOINT_SLICES), Scope(NAMESPACES), Scope(PODS))
@@ -70,32 +71,32 @@ def pod(namespace: str, name: str, address: int) -> Manifest:
 
 
 class Connection:
-    """One reflector and the answer that it is getting, if any."""
+    """A reflector and its current response, if any."""
 
     def __init__(self, cluster: FakeCluster, store: Store, scope: Scope, random: Random) -> None:
         self.cluster = cluster
         self.store = store
         self.reflector = Reflector(scope, self.take, Observer(), random)
         self.answer: Response | None = None
-        self.spoiler = Spoiler(Fault())
+        self.injector = FaultInjector(Fault())
         self.now = 0.0
 
     def take(self, events: Sequence[Event]) -> None:
         self.store.apply(events)
 
     def go(self, lines: int | None = None) -> bool:
-        """Ask, or take so many lines that are due; tell whether anything happened."""
+        """Send a request, or receive some lines; return whether anything happened."""
         if self.answer is None:
             return self._ask()
-        body, spoiler = self.answer.body, self.spoiler
+        body, injector = self.answer.body, self.injector
         data = b"".join(body.take(lines)) if isinstance(body, Watch) else body
-        pieces = spoiler.feed(data) if data and not spoiler.outcome else []
+        pieces = injector.feed(data) if data and not injector.outcome else []
         for piece in pieces:
-            if not self.reflector.feed(piece):
+            if not self.reflector.receive_data(piece):
                 self.close()
                 return True
-        if spoiler.outcome:
-            self.close({"cut": "it was cut", "silent": "it fell silent"}.get(spoiler.outcome, ""))
+        if injector.outcome:
+            self.close({"cut": "it was cut", "silent": "it fell silent"}.get(injector.outcome, ""))
         elif not isinstance(body, Watch) or body.ended:
             self.close()
         else:
@@ -109,20 +110,20 @@ class Connection:
             self.answer.body.close()
         self.answer = None
         self.now += 10.0
-        self.reflector.ended(self.now, error)
+        self.reflector.close(self.now, error)
         assert 0.0 <= self.reflector.pause(self.now) <= 120.0
 
     def _ask(self) -> bool:
-        ask = self.reflector.ask()
+        ask = self.reflector.next_request()
         response = self.cluster.answer(ask.path, ask.query)
         if response.fault.refused:
-            self.reflector.failed("connection refused")
+            self.reflector.fail("connection refused")
         elif response.status != 200:
             text = response.body.decode() if isinstance(response.body, bytes) else ""
-            self.reflector.refused(response.status, text)
+            self.reflector.refuse(response.status, text)
         else:
-            self.answer, self.spoiler = response, Spoiler(response.fault)
-            self.reflector.opened(self.now)
+            self.answer, self.injector = response, FaultInjector(response.fault)
+            self.reflector.open(self.now)
         return True
 
 
@@ -132,7 +133,7 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = FakeCluster()
-        self.store = Store(lambda: 0.0, lambda sentence: None)
+        self.store = Store(StoreSettings(), wall=lambda: 0.0, warn=lambda sentence: None)
         self.connections = [
             Connection(self.cluster, self.store, scope, Random(7)) for scope in SCOPES
         ]
@@ -202,7 +203,7 @@ class Histories(RuleBasedStateMachine):
             body = connection.answer.body
             due = b"".join(body.take(2)) if isinstance(body, Watch) else body
             half = due[: data.draw(st.integers(0, len(due)))]
-            if not half or connection.reflector.feed(half):
+            if not half or connection.reflector.receive_data(half):
                 connection.close(data.draw(st.sampled_from(["it was cut", ""])))
             else:
                 connection.close()
@@ -210,7 +211,7 @@ class Histories(RuleBasedStateMachine):
     @rule(which=scopes)
     def distrust(self, which: int) -> None:
         self.connections[which].close()
-        self.connections[which].reflector.distrust("distrust")
+        self.connections[which].reflector.relist("distrust")
 
     @rule(fault=st.sampled_from(FAULTS), times=st.integers(1, 3))
     def fail(self, fault: Fault, times: int) -> None:
@@ -252,7 +253,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def every_slice_is_in_a_state_that_it_had(self) -> None:
         served = {}
-        for (namespace, owner), value in self.store.services.items():
+        for (namespace, owner), value in self.store.services.values.items():
             for part in value.slices:
                 key = "EndpointSlice", namespace.decode(), part.name
                 had_owner, addresses = self.states[key][part.resource_version]
@@ -273,7 +274,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def every_pod_address_is_one_that_it_had(self) -> None:
-        for address, keys in self.store.pods.items():
+        for address, keys in self.store.pods.by_address.items():
             for namespace, name in keys:
                 assert address[3] in self.states["Pod", namespace.decode(), name].values()
 
@@ -286,8 +287,8 @@ class Histories(RuleBasedStateMachine):
         self.quiet()
 
     def quiet(self) -> None:
-        """Let everything go well until nothing happens any more; then the store is the cluster."""
-        self.cluster.heal()
+        """Let all requests succeed until nothing changes; then the store must equal the cluster."""
+        self.cluster.clear_faults()
         self.cluster.expired_as_event = False
         if self.cluster.streaming == "ignored":
             # Such a server is left by its silence.
@@ -299,13 +300,13 @@ class Histories(RuleBasedStateMachine):
             went_on = [connection.go() for connection in self.connections]
             if not any(went_on):
                 if all(each.reflector.synced for each in self.connections) and not any(
-                    each.reflector.silence < 100 for each in self.connections
+                    each.reflector.read_timeout < 100 for each in self.connections
                 ):
                     break
                 for connection in self.connections:
-                    if connection.reflector.silence < 100:
+                    if connection.reflector.read_timeout < 100:
                         connection.close("it fell silent")
-        expected = Store(lambda: 0.0, lambda sentence: None)
+        expected = Store(StoreSettings(), wall=lambda: 0.0, warn=lambda sentence: None)
         for connection in self.connections:
             answer = connection.cluster.list_body(connection.reflector.scope.path, {})
             fresh = Reflector(connection.reflector.scope, expected.apply, Observer(), Random(0))
@@ -322,26 +323,26 @@ class Histories(RuleBasedStateMachine):
 
 
 def _list_into(fresh: Reflector, body: bytes) -> None:
-    fresh.ask()
-    fresh.refused(422, "")
-    fresh.ask()
-    fresh.opened(0.0)
-    fresh.feed(body)
-    fresh.ended(0.0)
+    fresh.next_request()
+    fresh.refuse(422, "")
+    fresh.next_request()
+    fresh.open(0.0)
+    fresh.receive_data(body)
+    fresh.close(0.0)
     assert fresh.synced
 
 
 def visible(store: Store) -> dict[str, Any]:
-    """All that a store can answer from, in a form that compares."""
+    """Return the contents of a store in a comparable form."""
     return {
         "services": {
             key: (value.kind, value.cluster_ips, value.ports, sorted(value.slices))
-            for key, value in store.services.items()
+            for key, value in store.services.values.items()
         },
         "namespaces": set(store.namespaces),
-        "pods": {address: sorted(keys) for address, keys in store.pods.items()},
-        "endpoint_ips": store.endpoint_ips.snapshot(),
-        "cluster_ips": store.cluster_ips.snapshot(),
+        "pods": {address: sorted(keys) for address, keys in store.pods.by_address.items()},
+        "endpoint_ips": owners_by_address(store.services.endpoint_ips),
+        "cluster_ips": owners_by_address(store.services.cluster_ips),
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from hsdns.apiserver.access import Access
 from hsdns.apiserver.in_cluster import InCluster
 from hsdns.apiserver.transport import Unreachable
-from tests.support.scripted_http import TLS_DATA
+from tests.support.apiserver.scripted_http import TLS_DATA
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -51,7 +51,7 @@ def test_a_new_token_is_read_after_a_refusal(tmp_path: Path) -> None:
     access = asyncio.run(found.current())
     (tmp_path / "token").write_text("def")
     assert asyncio.run(found.current()).authorization == "Bearer abc"
-    found.forget(access)
+    found.invalidate(access)
     assert asyncio.run(found.current()).authorization == "Bearer def"
 
 
@@ -60,7 +60,7 @@ def test_a_new_token_is_read_after_a_refusal(tmp_path: Path) -> None:
     [
         pytest.param({}, 'not in a cluster: KUBERNETES_SERVICE_HOST is not set; give "endpoint URL" or', id="host"),
         pytest.param(environment(port=""), "not in a cluster: KUBERNETES_SERVICE_PORT is not set", id="port"),
-        pytest.param(environment(port="x"), "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT make no address: ", id="no-port"),
+        pytest.param(environment(port="x"), "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not a valid address: ", id="no-port"),
     ],
 )  # fmt: skip
 def test_not_in_a_cluster(tmp_path: Path, variables: dict[str, str], sentence: str) -> None:
@@ -82,7 +82,7 @@ def test_nothing_mounted(tmp_path: Path) -> None:
 
 
 def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
-    """The memory of the pod is 70Mi where kubeadm made it; the library for kubeconfigs alone takes that much."""
+    """Kubeadm limits the pod to 70Mi of memory, which the library for kubeconfigs would use up alone."""
     mount(tmp_path)
     code = """
 import asyncio, sys, time

@@ -73,7 +73,7 @@ class Setting:
 
     @property
     def runs(self) -> list[Any]:
-        """Arguments, input and process number of each run."""
+        """Arguments, input and process ID of each run."""
         path = self.folder / "runs"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -119,13 +119,13 @@ def test_access(tmp_path: Path) -> None:
 
 
 def fill(pipe: int) -> None:
-    """Write for as long as somebody reads."""
+    """Write until the reader closes its end."""
     while True:
         os.write(pipe, b"x")
 
 
 class TestWhenItRuns:
-    def test_once_while_nothing_happens(self, tmp_path: Path) -> None:
+    def test_one_run_while_nothing_changes(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a")
             await asyncio.gather(*(setting.authorization() for _ in range(5)))
@@ -135,7 +135,7 @@ class TestWhenItRuns:
 
         run(tmp_path, scenario)
 
-    def test_before_the_token_ends(self, tmp_path: Path) -> None:
+    def test_renewal_before_the_token_expires(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
             await setting.authorization()
@@ -147,7 +147,7 @@ class TestWhenItRuns:
 
         run(tmp_path, scenario)
 
-    def test_when_the_wall_clock_jumps_over_the_end(self, tmp_path: Path) -> None:
+    def test_when_the_wall_clock_jumps_past_the_expiry(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
             await setting.authorization()
@@ -169,7 +169,7 @@ class TestWhenItRuns:
         run(tmp_path, scenario)
 
     def test_after_a_refusal(self, tmp_path: Path) -> None:
-        """Several watches are refused at once: they cause one run, and none for the credentials after it."""
+        """Several watches are refused at the same time: that causes one run only."""
 
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a")
@@ -177,7 +177,7 @@ class TestWhenItRuns:
             setting.answers(authorization="Bearer b")
             setting.pass_time(PAUSE)
             for _ in range(3):
-                setting.source.forget(refused)
+                setting.source.invalidate(refused)
                 assert await setting.authorization() == "Bearer b"
                 setting.pass_time(PAUSE)
             assert len(setting.runs) == 2
@@ -188,7 +188,7 @@ class TestWhenItRuns:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a")
             for _ in range(4):
-                setting.source.forget(await setting.source.current())
+                setting.source.invalidate(await setting.source.current())
                 setting.pass_time(PAUSE / 4)
             assert len(setting.runs) == 1
             await setting.source.current()
@@ -209,7 +209,7 @@ class TestWhenItRuns:
 
 
 class TestFailure:
-    def test_credentials_that_hold_stay_in_use(self, tmp_path: Path) -> None:
+    def test_valid_credentials_stay_in_use(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
             await setting.authorization()
@@ -219,7 +219,7 @@ class TestFailure:
                 assert await setting.authorization() == "Bearer a"
                 setting.pass_time(PAUSE)
             assert len(setting.runs) == 5
-            assert setting.warnings == ["no login; going on with the credentials from before"]
+            assert setting.warnings == ["no login; still using the previous credentials"]
             setting.pass_time(MARGIN)
             assert await setting.fault() == "no login"
 
@@ -248,7 +248,7 @@ class TestFailure:
             pytest.param("what?", "the process that reads kubeconfig PATH ended with status 0: no output", id="no-json"),
             pytest.param('{"server": 3}', "the process that reads kubeconfig PATH ended with status 0: no output", id="other-json"),
             pytest.param('{"server": "ftp://x"}', '"server" of kubeconfig PATH: "ftp://x" is not the address of an API server', id="server"),
-            pytest.param('{"server": "https://x", "proxy": "socks5://me:pw@x"}', 'proxy-url of kubeconfig PATH is "socks5"; only http and https can be used', id="socks"),
+            pytest.param('{"server": "https://x", "proxy": "socks5://me:pw@x"}', 'proxy-url of kubeconfig PATH is "socks5"; only http and https are supported', id="socks"),
             pytest.param('{"server": "https://x", "authorization": "Bearer a\\nb"}', "the token of kubeconfig PATH is not one word of ASCII", id="token"),
         ],
     )  # fmt: skip
@@ -294,7 +294,7 @@ class TestFailure:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            # Both readers are gone: the kernel says so.
+            # Both readers have closed their ends.
             with pytest.raises(BrokenPipeError):
                 fill(writer)
             os.close(writer)
@@ -312,7 +312,7 @@ def test_token_file(tmp_path: Path) -> None:
         access = await setting.source.current()
         assert access.authorization == "Bearer first"
         token.write_text("second")
-        setting.source.forget(access)
+        setting.source.invalidate(access)
         assert await setting.authorization() == "Bearer second"
         token.write_text("third")
         setting.pass_time(60)
@@ -362,7 +362,7 @@ class TestCheck:
 
 
 def test_the_real_process(tmp_path: Path) -> None:
-    """An exec plugin, asked again when its token ends; the library stays out of this process."""
+    """An exec plugin is run again when its token expires; the library is not loaded into this process."""
     plugin = tmp_path / "login"
     plugin.write_text(
         textwrap.dedent("""\

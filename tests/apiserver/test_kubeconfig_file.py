@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.apiserver.kubeconfig_file import BadKubeconfig, Context, read_context
+from hsdns.apiserver.kubeconfig_file import Context, KubeconfigError, read_context
 
 GOOD = """
 apiVersion: v1
@@ -59,13 +59,13 @@ def test_context(tmp_path: Path, name: str, expected: str) -> None:
     [
         pytest.param("prodution", 'has no context "prodution"; did you mean "production"? (it has: empty, lab, lost, production, stranger)', id="typing-error"),
         pytest.param("xyz", 'has no context "xyz" (it has: empty, lab, lost, production, stranger)', id="unknown"),
-        pytest.param("lost", 'names the cluster "nowhere", which is not there', id="cluster"),
-        pytest.param("stranger", 'names the user "nobody", which is not there', id="user"),
+        pytest.param("lost", 'refers to cluster "nowhere", which does not exist', id="cluster"),
+        pytest.param("stranger", 'refers to user "nobody", which does not exist', id="user"),
         pytest.param("empty", 'cluster "bare" of kubeconfig', id="server"),
     ],
 )  # fmt: skip
-def test_context_that_leads_nowhere(tmp_path: Path, name: str, sentence: str) -> None:
-    with pytest.raises(BadKubeconfig) as caught:
+def test_context_with_a_missing_entry(tmp_path: Path, name: str, sentence: str) -> None:
+    with pytest.raises(KubeconfigError) as caught:
         read_context(write(tmp_path, GOOD), name)
     assert sentence in str(caught.value)
 
@@ -77,28 +77,28 @@ def test_context_that_leads_nowhere(tmp_path: Path, name: str, sentence: str) ->
         pytest.param("[1, 2]", "kubeconfig PATH is not a kubeconfig: it has no contexts", id="a-list"),
         pytest.param("", "kubeconfig PATH is not a kubeconfig: it has no contexts", id="empty"),
         pytest.param("a: b\ntoken: hunter2: x", "kubeconfig PATH:2:15 is not YAML: mapping values are not allowed here", id="no-yaml"),
-        pytest.param("current-context: a\ncontexts: [hunter2]", '"contexts" of kubeconfig PATH has not the form it should have', id="entry"),
-        pytest.param("current-context: a\ncontexts: hunter2", '"contexts" of kubeconfig PATH has not the form it should have', id="entries"),
+        pytest.param("current-context: a\ncontexts: [hunter2]", '"contexts" of kubeconfig PATH is malformed', id="entry"),
+        pytest.param("current-context: a\ncontexts: hunter2", '"contexts" of kubeconfig PATH is malformed', id="entries"),
         pytest.param("a: \x07", "kubeconfig PATH is not YAML (ReaderError)", id="control-character"),
     ],
 )  # fmt: skip
 def test_no_kubeconfig(tmp_path: Path, text: str, sentence: str) -> None:
     path = write(tmp_path, text)
-    with pytest.raises(BadKubeconfig) as caught:
+    with pytest.raises(KubeconfigError) as caught:
         read_context(path)
     assert str(caught.value) == sentence.replace("PATH", path)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
-    with pytest.raises(BadKubeconfig) as caught:
+    with pytest.raises(KubeconfigError) as caught:
         read_context(missing)
     assert str(caught.value) == f"cannot read kubeconfig {missing}: No such file or directory"
     path = tmp_path / "kubeconfig"
     path.write_bytes(b"\xff")
-    with pytest.raises(BadKubeconfig) as caught:
+    with pytest.raises(KubeconfigError) as caught:
         read_context(str(path))
-    assert str(caught.value) == f"kubeconfig {path} is not text in UTF-8"
+    assert str(caught.value) == f"kubeconfig {path} is not valid UTF-8"
 
 
 def test_named_files_that_are_missing(tmp_path: Path) -> None:

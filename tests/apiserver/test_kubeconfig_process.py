@@ -1,4 +1,4 @@
-"""The process as it is started: what it prints for a kubeconfig."""
+"""The process, run as a whole: its output for a kubeconfig."""
 
 import asyncio
 import base64
@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from hsdns.apiserver.kubeconfig import COMMAND
-from tests.support.scripted_http import TLS_DATA, Said, ScriptedServer, said, server_context
+from tests.support.apiserver.scripted_http import (
+    TLS_DATA,
+    Said,
+    ScriptedServer,
+    said,
+    server_context,
+)
 
 JSON = "Content-Type: application/json"
 DATA = base64.b64encode(b"a PEM").decode()
@@ -40,7 +46,7 @@ def plugin(folder: Path, *lines: str) -> dict[str, Any]:
 
 
 def credential(**status: str) -> str:
-    """What a plugin prints."""
+    """Return the output of a plugin."""
     version = "client.authentication.k8s.io/v1"
     text = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
     return f"cat <<'EOF'\n{text}\nEOF"
@@ -49,7 +55,7 @@ def credential(**status: str) -> str:
 def run(
     path: Path | str, *context: str, stdin: str = "{}", code: str = "", folder: str = ""
 ) -> dict[str, Any]:
-    """Run the process; `code` runs before it, `folder` is looked at for packages before all others."""
+    """Run the process after `code`, with `folder` first in its import path."""
     command = list(COMMAND)
     command[2] = code + command[2]
     environment = dict(os.environ, PYTHONPATH=folder)
@@ -182,7 +188,7 @@ OIDC = {"client-id": "me", "client-secret": "", "idp-issuer-url": "https://127.0
 
 
 class TestOidc:
-    def test_a_token_that_holds(self, tmp_path: Path) -> None:
+    def test_a_valid_token(self, tmp_path: Path) -> None:
         token = jwt(4_000_000_000)
         config = OIDC | {"id-token": jwt(1), "refresh-token": "old"}
         path = write(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
@@ -192,7 +198,7 @@ class TestOidc:
         assert found["expiry"] == 4_000_000_000.0
         assert found["remembered"] == remembered
 
-    def test_a_token_that_has_ended(self, tmp_path: Path) -> None:
+    def test_an_expired_token(self, tmp_path: Path) -> None:
         config = OIDC | {"id-token": jwt(1), "refresh-token": "old"}
         path = write(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
         found = run(path)
@@ -203,7 +209,7 @@ class TestOidc:
         "trusted", [pytest.param(True, id="trusted"), pytest.param(False, id="not-trusted")]
     )
     def test_refresh(self, tmp_path: Path, trusted: bool) -> None:
-        """The secret goes to no provider whose certificate does not hold."""
+        """The secret is not sent to a provider with an invalid certificate."""
         token = jwt(4_000_000_000)
 
         async def main() -> tuple[dict[str, Any], int]:
@@ -270,7 +276,7 @@ class TestPackage:
     ("user", "sentence"),
     [
         pytest.param({"client-key-data": "a"}, '"client-key-data" in kubeconfig PATH is not base64', id="base64"),
-        pytest.param({"auth-provider": {"name": "azure"}}, 'kubeconfig PATH asks for the auth-provider "azure"; only gcp and oidc are known: use an exec plugin instead', id="provider"),
+        pytest.param({"auth-provider": {"name": "azure"}}, 'kubeconfig PATH asks for the auth-provider "azure"; only gcp and oidc are supported; use an exec plugin instead', id="provider"),
         pytest.param({"auth-provider": {"name": "oidc", "config": {"idp-certificate-authority": "/gone"}}}, "cannot read /gone: No such file or directory", id="provider-ca"),
     ],
 )  # fmt: skip

@@ -18,7 +18,7 @@ from hsdns.apiserver.lines import LineSplitter
 def test_feed(chunks: list[bytes], lines: list[bytes], amid: bool) -> None:
     splitter = LineSplitter()
     assert [line for chunk in chunks for line in splitter.feed(chunk)] == lines
-    assert splitter.is_amid_line is amid
+    assert splitter.has_partial_line is amid
     assert splitter.skipped == 0
 
 
@@ -29,7 +29,7 @@ def test_feed(chunks: list[bytes], lines: list[bytes], amid: bool) -> None:
         pytest.param([b"01234567", b"89abc", b"def", b"\nok\n"], id="in pieces"),
     ],
 )
-def test_a_line_that_is_too_long_is_passed_over(chunks: list[bytes]) -> None:
+def test_a_line_above_the_limit_is_skipped(chunks: list[bytes]) -> None:
     splitter = LineSplitter(limit=10)
     lines = [line for chunk in chunks for line in splitter.feed(chunk)]
     # A line that came whole is in memory anyway; the limit is for what must be kept.
@@ -49,4 +49,4 @@ def test_pieces_make_no_difference(lines: list[bytes], data: st.DataObject) -> N
         got += splitter.feed(whole[at : at + size])
         at += size
     assert got == [line for line in lines if line]
-    assert not splitter.is_amid_line
+    assert not splitter.has_partial_line

@@ -9,7 +9,7 @@ import pytest
 from hsdns.apiserver.access import Access
 from hsdns.apiserver.tls import TlsContexts
 from hsdns.apiserver.transport import Unreachable
-from tests.support.scripted_http import TLS_DATA, server_context
+from tests.support.apiserver.scripted_http import TLS_DATA, server_context
 
 CA, CERT, KEY = (TLS_DATA / name for name in ("ca.pem", "client.pem", "client.key"))
 
@@ -106,14 +106,14 @@ def test_client_certificate(
     ("wanted", "sentence"),
     [
         pytest.param(access("missing"), "cannot read the CA file missing: No such file or directory", id="ca-missing"),
-        pytest.param(access(str(KEY)), f"the CA file {KEY} holds no certificate in PEM form", id="ca-is-a-key"),
-        pytest.param(access(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"), "the CA in the kubeconfig holds a certificate that cannot be read: ", id="ca-broken"),
+        pytest.param(access(str(KEY)), f"the CA file {KEY} contains no PEM certificate", id="ca-is-a-key"),
+        pytest.param(access(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"), "the CA in the kubeconfig contains an invalid certificate: ", id="ca-broken"),
         pytest.param(access(str(CA), str(CERT), "missing"), "cannot read the key file missing: No such file", id="key-missing"),
-        pytest.param(access(str(CA), str(CERT)), "there is a client certificate without its key", id="no-key"),
-        pytest.param(access(str(CA), None, str(KEY)), "there is a client key without its certificate", id="no-certificate"),
-        pytest.param(access(str(CA), str(CERT), str(TLS_DATA / "server.key")), f"the certificate file {CERT} and the key file {TLS_DATA / 'server.key'} do not belong together", id="mismatch"),
+        pytest.param(access(str(CA), str(CERT)), "the client certificate lacks its key", id="no-key"),
+        pytest.param(access(str(CA), None, str(KEY)), "the client key lacks its certificate", id="no-certificate"),
+        pytest.param(access(str(CA), str(CERT), str(TLS_DATA / "server.key")), f"the certificate file {CERT} and the key file {TLS_DATA / 'server.key'} do not match", id="mismatch"),
         pytest.param(access(str(CA), CERT.read_bytes(), b"no key"), "the certificate in the kubeconfig or its key cannot be used: ", id="key-broken"),
-        pytest.param(access(str(CA), str(CERT), str(TLS_DATA / "client-encrypted.key")), f"the key file {TLS_DATA / 'client-encrypted.key'} is encrypted; give one without a passphrase", id="encrypted"),
+        pytest.param(access(str(CA), str(CERT), str(TLS_DATA / "client-encrypted.key")), f"the key file {TLS_DATA / 'client-encrypted.key'} is encrypted; use a key without a passphrase", id="encrypted"),
     ],
 )  # fmt: skip
 def test_unusable(wanted: Access, sentence: str) -> None:
@@ -146,7 +146,7 @@ class TestRotation:
         for _ in range(3):
             assert contexts.context_for(access(str(path))) is before
         assert warnings == [
-            f"the CA file {path} holds no certificate in PEM form; going on with what was read before"
+            f"the CA file {path} contains no PEM certificate; still using the previous files"
         ]
         shutil.copy(CA, path)
         assert contexts.context_for(access(str(path))) is before

@@ -7,7 +7,7 @@ from hsdns.apiserver.transport import Unreachable
 
 
 class Setting:
-    """A token file and what is around it."""
+    """A token file with its clock and warnings."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "token"
@@ -32,7 +32,7 @@ def test_read_again_after_a_refusal(tmp_path: Path) -> None:
     setting.path.write_text("first")
     setting.token.authorization()
     setting.path.write_text("second")
-    setting.token.forget()
+    setting.token.invalidate()
     assert setting.token.authorization() == "Bearer second"
 
 
@@ -46,7 +46,7 @@ def test_a_file_that_is_gone_is_a_warning_once(tmp_path: Path) -> None:
         assert setting.token.authorization() == "Bearer first"
     assert setting.warnings == [
         f"cannot read the token file {setting.path}: No such file or directory; "
-        "going on with the token read before"
+        "still using the previous token"
     ]
     setting.path.write_text("second")
     setting.now += 60
@@ -66,9 +66,9 @@ def test_never_a_token(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         pytest.param(b" \n", "is empty", id="empty"),
-        pytest.param(b"hunter2 hunter2", "does not hold a token", id="two-words"),
-        pytest.param("hünter2".encode(), "does not hold a token", id="not-ascii"),
-        pytest.param(b"\xff\xfe", "does not hold a token", id="not-text"),
+        pytest.param(b"hunter2 hunter2", "does not contain a token", id="two-words"),
+        pytest.param("hünter2".encode(), "does not contain a token", id="not-ascii"),
+        pytest.param(b"\xff\xfe", "does not contain a token", id="not-text"),
     ],
 )
 def test_no_token(tmp_path: Path, content: bytes, sentence: str) -> None:

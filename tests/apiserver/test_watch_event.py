@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
 from hsdns.apiserver.watch_event import (
     Event,
-    NotAnEvent,
+    MalformedEvent,
     Status,
     decode_event,
     decode_page,
@@ -84,14 +84,14 @@ def test_decode_event(kind: str, found: Any, event: Event) -> None:
         pytest.param(line("RENAMED", {"metadata": META}), 'an event of type "RENAMED"', id="unknown type"),
         pytest.param(line("ADDED", {"metadata": {}}), "an object without a name", id="no name"),
         pytest.param(line("ADDED", {"metadata": {}, "spec": 1}), "an object without a name", id="no name, wrong form"),
-        pytest.param(line("ERROR", {"code": "four"}), "an ERROR event that is no Status (Expected `int`, got `str` - at `$.object.code`)", id="error that is no Status"),
+        pytest.param(line("ERROR", {"code": "four"}), "an ERROR event that is not a Status (Expected `int`, got `str` - at `$.object.code`)", id="error that is no Status"),
         pytest.param(b"\xff\xfe", '"\ufffd\ufffd"', id="no text"),
         pytest.param(b"   ", "nothing", id="nothing"),
         pytest.param(b'{"type":"ADDED","object":' + b"[" * 100_000, '"' + ('{"type":"ADDED","object":' + "[" * 95) + '"', id="deep nesting"),
     ],
 )  # fmt: skip
 def test_what_is_no_event(data: bytes, says: str) -> None:
-    with pytest.raises(NotAnEvent) as raised:
+    with pytest.raises(MalformedEvent) as raised:
         decode_event(data, SERVICES)
     assert str(raised.value) == says
 
@@ -100,7 +100,7 @@ def test_what_is_no_event(data: bytes, says: str) -> None:
 def test_any_line_is_an_event_or_none(data: bytes) -> None:
     try:
         decode_event(data, ENDPOINT_SLICES)
-    except NotAnEvent as error:
+    except MalformedEvent as error:
         assert str(error)
 
 
@@ -120,7 +120,7 @@ def test_a_page_without_items() -> None:
     )
 
 
-def test_one_wrong_object_hides_no_other() -> None:
+def test_a_malformed_object_does_not_hide_others() -> None:
     items = [
         {"metadata": {"name": "a", "namespace": "n"}, "endpoints": 5},
         {"metadata": {"name": "b", "namespace": "n"}, "endpoints": None},
@@ -133,7 +133,7 @@ def test_one_wrong_object_hides_no_other() -> None:
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"items":5}', b'{"items":[5]}', b""])
 def test_what_is_no_list(body: bytes) -> None:
-    with pytest.raises(NotAnEvent):
+    with pytest.raises(MalformedEvent):
         decode_page(body, SERVICES)
 
 

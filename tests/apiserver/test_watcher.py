@@ -1,4 +1,4 @@
-"""The loop around a reflector, over an API server in memory."""
+"""The loop around a reflector, with an API server in memory."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from hsdns.apiserver.watcher import Watcher
 from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.source import Report
 from hsdns.metrics import Registry
-from tests.support import faults
-from tests.support.fake_cluster import FakeCluster
-from tests.support.faults import Fault
-from tests.support.memory_api import MemoryApi
+from loadtest.apiserver import faults
+from loadtest.apiserver.fake_cluster import FakeCluster
+from loadtest.apiserver.faults import Fault
+from tests.support.apiserver.memory_api import MemoryApi
 
 
 class Pauses(Contact):
-    """A Contact that does not wait, and notes how long it should have."""
+    """A Contact that does not wait, but records the pauses."""
 
     def __init__(self, report: Report, metrics: WatchMetrics) -> None:
         super().__init__(
@@ -33,7 +33,7 @@ class Pauses(Contact):
         await asyncio.sleep(0)
 
 
-class Rig:
+class ObservedWatcher:
     """A watcher of Services and what comes of it."""
 
     def __init__(self, gives_up: Callable[[Reflector], bool] = lambda reflector: False) -> None:
@@ -68,18 +68,18 @@ class Rig:
         await asyncio.gather(task, return_exceptions=True)
 
     def codes(self) -> dict[str, float]:
-        """What was asked for, and what came of it."""
+        """The requests and their results."""
         values = self.metrics.requests.values
         return {f"{labels[2]} {labels[3]}": count for labels, count in values.items()}
 
 
 def test_all_goes_well() -> None:
     async def run() -> None:
-        rig = Rig()
-        await rig.until_known()
-        assert (rig.names, rig.log, rig.contact.pauses) == (["web"], [], [])
-        assert rig.codes() == {"stream 200": 1}
-        assert rig.metrics.objects.values == {("services", ""): 1}
+        observed = ObservedWatcher()
+        await observed.until_known()
+        assert (observed.names, observed.log, observed.contact.pauses) == (["web"], [], [])
+        assert observed.codes() == {"stream 200": 1}
+        assert observed.metrics.objects.values == {("services", ""): 1}
 
     asyncio.run(run())
 
@@ -88,52 +88,52 @@ def test_all_goes_well() -> None:
     ("fault", "least", "says", "codes"),
     [
         pytest.param(faults.refused(), 0.8, "the connection was closed before an answer came", {"stream none": 1, "stream 200": 1}, id="refused"),
-        pytest.param(faults.too_many_requests(7), 7.0, "the server has too much to do (429)", {"stream 429": 1, "stream 200": 1}, id="429 and Retry-After"),
-        pytest.param(faults.unavailable(), 0.8, "the server answers 503", {"stream 503": 1, "stream 200": 1}, id="503"),
-        pytest.param(faults.unavailable(100_000), 120.0, "the server answers 503", {"stream 503": 1, "stream 200": 1}, id="a Retry-After of a day"),
+        pytest.param(faults.too_many_requests(7), 7.0, "the server is overloaded (429)", {"stream 429": 1, "stream 200": 1}, id="429 and Retry-After"),
+        pytest.param(faults.unavailable(), 0.8, "the server responds 503", {"stream 503": 1, "stream 200": 1}, id="503"),
+        pytest.param(faults.unavailable(100_000), 120.0, "the server responds 503", {"stream 503": 1, "stream 200": 1}, id="a Retry-After of a day"),
         pytest.param(faults.html_page(), 0.8, "503 Service Temporarily Unavailable", {"stream 503": 1, "stream 200": 1}, id="an HTML page"),
-        pytest.param(faults.html_page(200), 0.8, "the answer is no watch of services", {"stream 200": 2}, id="a login page"),
+        pytest.param(faults.html_page(200), 0.8, "the response is not a watch of services", {"stream 200": 2}, id="a login page"),
         pytest.param(faults.cut(40), 0.8, "the connection was cut", {"stream 200": 1, "list 200": 1, "watch 200": 1}, id="cut"),
         pytest.param(faults.silent(40), 0.8, "nothing came for 15 s", {"stream 200": 1, "list 200": 1, "watch 200": 1}, id="silent"),
     ],
 )  # fmt: skip
-def test_what_goes_wrong_is_said_and_tried_again(
+def test_errors_are_logged_and_retried(
     fault: Fault, least: float, says: str, codes: dict[str, float]
 ) -> None:
     async def run() -> None:
-        rig = Rig()
-        rig.cluster.fail(fault)
-        await rig.until_known()
-        assert rig.names == ["web"]
-        assert says in rig.log[0]
-        assert len(rig.contact.pauses) == 1
-        assert rig.contact.pauses[0] >= least
-        known = {name: count for name, count in rig.codes().items() if name in codes}
+        observed = ObservedWatcher()
+        observed.cluster.fail(fault)
+        await observed.until_known()
+        assert observed.names == ["web"]
+        assert says in observed.log[0]
+        assert len(observed.contact.pauses) == 1
+        assert observed.contact.pauses[0] >= least
+        known = {name: count for name, count in observed.codes().items() if name in codes}
         assert known == {name: codes[name] for name in known}
-        assert rig.metrics.failures.values == {("services", ""): 1}
+        assert observed.metrics.failures.values == {("services", ""): 1}
 
     asyncio.run(run())
 
 
 def test_what_deliver_raises_means_the_state_anew(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        rig = Rig()
-        rig.faulty = 1
-        await rig.until_known()
-        assert rig.names == ["web"]
-        assert "services: an event could not be handled" in caplog.text
+        observed = ObservedWatcher()
+        observed.faulty = 1
+        await observed.until_known()
+        assert observed.names == ["web"]
+        assert "services: cannot handle an event" in caplog.text
 
     asyncio.run(run())
 
 
-def test_it_ends_where_it_is_told_to_give_up() -> None:
+def test_gives_up_ends_the_loop() -> None:
     async def run() -> None:
-        rig = Rig(gives_up=lambda reflector: reflector.forbidden)
-        rig.cluster.fail(faults.unavailable())
-        rig.cluster.revoke("services")
+        observed = ObservedWatcher(gives_up=lambda reflector: reflector.forbidden)
+        observed.cluster.fail(faults.unavailable())
+        observed.cluster.revoke("services")
         async with asyncio.timeout(20):
-            await rig.watcher.run()
-        assert rig.codes() == {"stream 503": 1, "stream 403": 1}
-        assert rig.metrics.connected.values == {}
+            await observed.watcher.run()
+        assert observed.codes() == {"stream 503": 1, "stream 403": 1}
+        assert observed.metrics.connected.values == {}
 
     asyncio.run(run())

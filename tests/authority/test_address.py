@@ -41,7 +41,7 @@ def test_no_address(text: str) -> None:
     with pytest.raises(CorefileError) as error:
         read_endpoint(Token(text, HERE))
     assert str(error.value) == (
-        f'Corefile:2:3: "{text}" is no IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300'
+        f'Corefile:2:3: "{text}" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300'
     )
 
 

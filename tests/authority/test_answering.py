@@ -12,8 +12,8 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import make_request, reply, rr
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, reply, rr
 
 SOA = "example.org. 60 IN SOA ns. host. 7 7200 3600 1209600 300"
 NS = "example.org. 60 IN NS ns.example.net."
@@ -37,7 +37,7 @@ ALIAS = "away.example.org. 60 IN CNAME www.example.net."
 
 
 class Outside:
-    """A Runtime.resolve that answers always the same."""
+    """A Runtime.resolve that always returns the same reply."""
 
     def __init__(self, found: Reply) -> None:
         self.found = found
@@ -115,7 +115,7 @@ def test_reply(qname: str, outside: Reply | None, expected: Reply, is_unknown: b
     assert ask(qname, outside=outside) == (expected, is_unknown)
 
 
-def test_the_outside_is_asked_with_the_clients_edns() -> None:
+def test_outside_names_are_resolved_with_the_clients_edns() -> None:
     resolve, edns = Outside(Reply()), Edns(1400, do=True)
     finish(answer(ZONE, make_request("away.example.org.", edns=edns, depth=2), resolve))
     (asked,) = resolve.requests

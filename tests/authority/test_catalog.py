@@ -4,7 +4,7 @@ import pytest
 
 from hsdns.authority.catalog import CatalogError, Member, read_catalog
 from hsdns.wire.name import Name
-from tests.support.requests import rr
+from tests.support.plugins.requests import rr
 
 ORIGIN = Name.from_text("cat.example.")
 HEAD = (
@@ -36,16 +36,18 @@ def test_members() -> None:
     [
         pytest.param([VERSION], "catalog cat.example. needs a SOA and an NS record", id="no-apex"),
         pytest.param(
-            [*HEAD], "catalog cat.example. must say version 2 once, found none", id="no-version"
+            [*HEAD],
+            "catalog cat.example. must have exactly one version record, with 2, found none",
+            id="no-version",
         ),
         pytest.param(
             [*HEAD, VERSION.replace("2", "1")],
-            "catalog cat.example. must say version 2 once, found 1",
+            "catalog cat.example. must have exactly one version record, with 2, found 1",
             id="version",
         ),
         pytest.param(
             [*HEAD, VERSION, VERSION],
-            "catalog cat.example. must say version 2 once, found 2, 2",
+            "catalog cat.example. must have exactly one version record, with 2, found 2, 2",
             id="two-versions",
         ),
         pytest.param(

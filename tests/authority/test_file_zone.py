@@ -21,7 +21,7 @@ def write(path: Path, serial: int, mtime: int) -> None:
 
 
 def serial_after(zone: FileZone) -> tuple[bool, int]:
-    changed = asyncio.run(zone.look())
+    changed = asyncio.run(zone.reload())
     assert zone.current is not None
     return changed, zone.current.serial
 
@@ -53,7 +53,9 @@ def test_change(
     assert serial_after(zone) == (False, expected[1])
 
 
-def test_a_bad_file_leaves_what_was_served(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_file_keeps_the_last_version(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     zone = FileZone(ORIGIN, str(path), log)
     zone.load()
     path.write_text("@ 60 IN SOA ns host 2 1 2 3 4\nwww A nonsense\n")
@@ -61,8 +63,8 @@ def test_a_bad_file_leaves_what_was_served(path: Path, caplog: pytest.LogCapture
     path.unlink()
     assert serial_after(zone) == (False, 1)
     assert [record.getMessage() for record in caplog.records] == [
-        f"plugin/file: zone example.org.: {path}:2: Text input is malformed.; it is served as before",
-        f"plugin/file: zone example.org.: cannot read {path}: No such file or directory; it is served as before",
+        f"plugin/file: zone example.org.: {path}:2: Text input is malformed.; still serving the previous version",
+        f"plugin/file: zone example.org.: cannot read {path}: No such file or directory; still serving the previous version",
     ]
 
 

@@ -10,8 +10,8 @@ from hsdns.authority import incoming
 from hsdns.authority.incoming import TransferError, fetch_zone, primary_serial
 from hsdns.chain import Endpoint
 from hsdns.wire.name import Name
-from tests.support.primary import Primary
-from tests.support.requests import section
+from tests.support.plugins.requests import section
+from tests.support.upstreams.primary import Primary
 
 pytestmark = pytest.mark.sockets
 ORIGIN = Name.from_text("example.org.")
@@ -54,7 +54,7 @@ def test_zone(messages: list[list[str]], expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("primary", "reason"),
     [
-        pytest.param(Primary([], rcode="REFUSED"), "it answers REFUSED", id="rcode"),
+        pytest.param(Primary([], rcode="REFUSED"), "it replied REFUSED", id="rcode"),
         pytest.param(
             Primary([A, SOA]), "its transfer does not begin with a SOA record", id="no-soa"
         ),
@@ -66,8 +66,8 @@ def test_zone(messages: list[list[str]], expected: list[str]) -> None:
         ),
         pytest.param(
             Primary([SOA, "a.example.org. 1 IN NSEC3PARAM 1 0 0 -", SOA]),
-            "its zone cannot be served: a.example.org. has NSEC3PARAM; of signed zones only those with NSEC are "
-            "served, sign it with NSEC",
+            "its zone cannot be served: a.example.org. has NSEC3PARAM; signed zones are supported with NSEC "
+            "only; sign it with NSEC",
             id="nsec3",
         ),
     ],
@@ -77,14 +77,14 @@ def test_no_zone(primary: Primary, reason: str) -> None:
         asyncio.run(fetch(primary))
 
 
-def test_a_transfer_that_breaks_off() -> None:
+def test_an_incomplete_transfer() -> None:
     with pytest.raises(TransferError, match="closed the connection before the end"):
         asyncio.run(fetch(Primary([SOA, A], cut=True)))
 
 
-def test_a_primary_that_says_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_primary_that_stops_sending(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incoming, "TIMEOUT", 0.05)
-    with pytest.raises(TransferError, match=r"did not answer within 0\.05s"):
+    with pytest.raises(TransferError, match=r"did not reply within 0\.05s"):
         asyncio.run(fetch(Primary([SOA, A])))
 
 
@@ -104,5 +104,5 @@ def test_nobody_is_there() -> None:
 
 def test_serial() -> None:
     assert asyncio.run(serial(Primary([SOA]))) == 7
-    with pytest.raises(TransferError, match="it answers REFUSED without a SOA record"):
+    with pytest.raises(TransferError, match="it replied REFUSED without a SOA record"):
         asyncio.run(serial(Primary([], rcode="REFUSED")))

@@ -1,4 +1,4 @@
-"""The cases that scenarios do not show; what a client sees of the others is in tests/scenarios/file."""
+"""Cases that are not in tests/scenarios/file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hsdns.authority.zone import Zone
 from hsdns.wire.iana import Rcode, RRType, type_from_text
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
-from tests.support.requests import reply, rr, section
+from tests.support.plugins.requests import reply, rr, section
 
 ORIGIN = Name.from_text("example.org.")
 SOA = "example.org. 60 IN SOA ns. host. 7 7200 3600 1209600 300"
@@ -92,7 +92,7 @@ def test_additional_names_a_target_once() -> None:
     ]
 
 
-def test_additional_of_what_came_from_outside() -> None:
+def test_additional_records_of_outside_targets() -> None:
     outside = reply(["www.example.net. 5 IN MX 1 host.example.org."])
     found = look("away.example.org.", "MX").with_target(ZONE, outside, do=False)
     assert len(found.additional) == 2
@@ -120,7 +120,7 @@ def test_loops(qname: str, expected: Found) -> None:
     assert look(qname) == expected
 
 
-def test_a_dname_makes_a_name_too_long() -> None:
+def test_a_dname_that_makes_a_name_too_long() -> None:
     found = look("a." * 40 + "long.example.org.")
     assert (found.result, section(found.answer)[0][:16]) == (Result.TOO_LONG, "long.example.org")
     assert len(found.answer) == 1
@@ -148,7 +148,7 @@ owners = st.lists(st.sampled_from(["a", "b", "*", "c"]), max_size=3)
 def test_a_wildcard_stands_only_for_what_does_not_exist(
     records: list[tuple[list[str], str]], asked: list[str]
 ) -> None:
-    """RFC 4592 section 3.3.1, told in another way: search the closest encloser from below."""
+    """RFC 4592 section 3.3.1 by another algorithm: search the closest encloser from below."""
     rdata = {"A": bytes(4), "TXT": b"\1x"}
     made = [
         RR(

@@ -7,7 +7,7 @@ import pytest
 from hsdns.authority.master_file import SameSerial, read_zone
 from hsdns.authority.zone import ZoneError
 from hsdns.wire.name import Name
-from tests.support.requests import section
+from tests.support.plugins.requests import section
 
 ORIGIN = Name.from_text("example.org.")
 HEAD = "@ 3600 IN SOA ns host 7 1 2 3 4\n"

@@ -14,7 +14,7 @@ from hsdns.authority.zone import Zone
 from hsdns.chain import Endpoint
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
-from tests.support.requests import rr
+from tests.support.plugins.requests import rr
 
 ORIGIN = Name.from_text("example.org.")
 ONE, TWO = Endpoint("192.0.2.1", 53), Endpoint("192.0.2.2", 53)
@@ -22,7 +22,7 @@ log = logging.getLogger("test")
 
 
 class Primaries:
-    """In place of incoming.py: the serial that each primary has, None where it does not answer."""
+    """Replaces incoming.py: the serial of each primary, None if it does not reply."""
 
     def __init__(self, **serials: int | None) -> None:
         self.serials = serials
@@ -45,7 +45,7 @@ class Primaries:
 
 
 class Life:
-    """A zone that is kept through scripted time: before each sleep the next step happens, after the last it ends."""
+    """A zone with scripted time: each sleep runs the next step, and the last one ends the test."""
 
     def __init__(
         self, primaries: Primaries, *steps: Callable[[], None], zone: SecondaryZone | None = None
@@ -62,7 +62,7 @@ class Life:
         monkeypatch.setattr(secondary_zone, "fetch_zone", self._primaries.fetch_zone)
         monkeypatch.setattr(secondary_zone, "sleep", self._sleep)
         with pytest.raises(asyncio.CancelledError):
-            asyncio.run(self.zone.keep(lambda: self.now, Random(1), self.heard.append))
+            asyncio.run(self.zone.run(lambda: self.now, Random(1), self.heard.append))
         return self
 
     async def _sleep(self, seconds: float) -> None:
@@ -81,7 +81,7 @@ def nothing() -> None:
     """Let time pass."""
 
 
-def test_the_first_transfer_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_transfer_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     primaries = Primaries()
     life = Life(primaries, *[nothing] * 7, lambda: primaries.serials.update(two=7)).live(
         monkeypatch
@@ -99,7 +99,7 @@ def test_it_is_refreshed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(100 <= seconds <= 105 for seconds in life.slept)
 
 
-def test_an_older_serial_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_serial_is_not_transferred(monkeypatch: pytest.MonkeyPatch) -> None:
     primaries = Primaries(one=7)
     life = Life(primaries, lambda: primaries.serials.update(one=6)).live(monkeypatch)
     assert (life.serial, primaries.asked) == (7, ["AXFR one", "SOA one"])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hsdns.authority.zone import Zone, ZoneError, is_newer, serial_of, timers_of
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
-from tests.support.requests import rr, section
+from tests.support.plugins.requests import rr, section
 
 SOA = "example.org. 3600 IN SOA ns.example.org. host.example.org. 7 7200 0 1209600 300"
 ORIGIN = Name.from_text("example.org.")
@@ -68,7 +68,7 @@ def test_the_soa_that_ends_a_transfer_counts_once() -> None:
         pytest.param([], "there is no SOA record for example.org.", id="no-soa"),
         pytest.param(
             [SOA, "a.example.org. 1 IN NSEC3PARAM 1 0 0 -"],
-            "a.example.org. has NSEC3PARAM; of signed zones only those with NSEC are served, sign it with NSEC",
+            "a.example.org. has NSEC3PARAM; signed zones are supported with NSEC only; sign it with NSEC",
             id="nsec3",
         ),
     ],
@@ -79,7 +79,7 @@ def test_no_zone(records: list[str], reason: str) -> None:
     assert str(error.value) == reason
 
 
-def test_names_between_exist() -> None:
+def test_empty_non_terminals_exist() -> None:
     zone = make("a.b.c.example.org. 1 IN A 192.0.2.1")
     names = [
         "example.org.",
@@ -158,5 +158,5 @@ def test_all_records_come_back(owners: list[list[str]]) -> None:
         (2**31 - 1, 0, True),
     ],
 )
-def test_serials_go_round(serial: int, than: int, newer: bool) -> None:
+def test_serials_wrap(serial: int, than: int, newer: bool) -> None:
     assert is_newer(serial, than) is newer

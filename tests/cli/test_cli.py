@@ -1,4 +1,4 @@
-"""Which words go to which command."""
+"""Dispatch of arguments to commands."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_words_that_belong_to_nothing(
     assert capsys.readouterr() == ("", f"{error}\n")
 
 
-def test_a_reader_that_has_gone_is_no_fault_of_the_program() -> None:
+def test_a_closed_standard_output_is_no_error() -> None:
     """As `hsdns -h | head -1`: no traceback, and a status that is not 0."""
     reader, writer = os.pipe()
     os.close(reader)

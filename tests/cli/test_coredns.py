@@ -1,4 +1,4 @@
-"""CoreDNS's own command line; what serves is a stand-in but for the last tests, which run the process."""
+"""CoreDNS's command line; launch.serve() is replaced except in the last tests, which run the process."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from hsdns.cli import coredns, launch
 from hsdns.plugins import ORDER
 from hsdns.server import interfaces
 from loadtest.ports import free_port
-from tests.support.sockets import query, summary
-from tests.support.stock import KUBEADM
+from tests.support.clients.messages import query, summary
+from tests.support.plugins.corefiles import KUBEADM
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in."""
+    """Change to an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What launch.serve() was called with."""
+    """The arguments of launch.serve()."""
     calls: list[dict[str, Any]] = []
 
     def serve(source: launch.CorefileSource, port: int, **options: Any) -> int:
@@ -72,7 +72,7 @@ def test_serves(line: str, expected: dict[str, Any], served: list[dict[str, Any]
 
 
 def test_version(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
-    """Operators look for `CoreDNS-`."""
+    """Operators search for `CoreDNS-`."""
     assert coredns.run(["-version"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == f"hsdns-{__version__} (answers as CoreDNS-1.14.7)"
@@ -125,13 +125,13 @@ def test_number_of_workers_that_cannot_be(
         pytest.param("a.org {\nwhoami\n}\nb.org {\nlog\n}", 0, "Corefile: valid, 2 server blocks\n", "", id="two-blocks"),
         pytest.param(
             "# nothing\n", 0, "Corefile: valid, 1 server block\n",
-            "[WARNING] Corefile has no server block, so the default is served; name another file with -conf\n",
+            "[WARNING] Corefile has no server block, so the default is served; choose another file with -conf\n",
             id="fallback",
         ),
         pytest.param(
             ". {\nhosts none.hosts\nimport none*\n}", 0, "Corefile: valid, 1 server block\n",
             '[WARNING] Corefile:3:8: no file matches import pattern "none*" (looked for none*)\n'
-            "[WARNING] Corefile:2:7: hosts file none.hosts does not exist; it is read once it does\n",
+            "[WARNING] Corefile:2:7: hosts file none.hosts does not exist yet; it is read when it does\n",
             id="warnings",
         ),
         pytest.param(
@@ -151,7 +151,7 @@ def test_number_of_workers_that_cannot_be(
         ),
         pytest.param(
             "quic://. {\n    whoami\n}", 1, "",
-            'Corefile:1:1: "quic://.": hsdns has no quic:// listener, since Python has no well-kept QUIC that shares its TLS; it has dns://, tls://, https://\n',
+            'Corefile:1:1: "quic://.": hsdns has no quic:// listener, since Python has no maintained QUIC library that works with its ssl module; it has dns://, tls://, https://\n',
             id="scheme",
         ),
         pytest.param(
@@ -282,11 +282,11 @@ def test_process_from_start_to_end() -> None:
 
 @pytest.mark.sockets
 @pytest.mark.slow
-def test_process_without_a_corefile_answers_who_asks_and_logs_it() -> None:
+def test_process_without_a_corefile_serves_whoami_and_logs() -> None:
     port = free_port()
     with process("-dns.port", str(port)) as started:
         assert line_of(started).startswith(
-            "[WARNING] Corefile is not there, so the default is served"
+            "[WARNING] Corefile does not exist, so the default is served"
         )
         assert line_of(started) == f".:{port}"
         assert [line_of(started) for _ in range(2)] == coredns.version_text().splitlines()

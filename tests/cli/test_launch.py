@@ -1,4 +1,4 @@
-"""From a Corefile to a running process, in this process."""
+"""The start from a Corefile, within this process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FALLBACK = ". {\n    whoami\n    log\n}\n"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in."""
+    """Change to an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -101,14 +101,14 @@ def test_fallback_keeps_the_warnings_of_the_file() -> None:
     loaded = CorefileSource.from_flag(None, FALLBACK).load()
     assert len(loaded.blocks) == 1
     assert loaded.warnings == (
-        'Corefile:1:1: this server block has no zone, so it is left out; give it one, such as "."',
-        "Corefile has no server block, so the default is served; name another file with -conf",
+        'Corefile:1:1: this server block has no zone and is ignored; give it one, such as "."',
+        "Corefile has no server block, so the default is served; choose another file with -conf",
     )
 
 
 def test_a_file_that_is_not_there_is_a_warning() -> None:
     assert CorefileSource.from_flag(None, FALLBACK).load().warnings == (
-        "Corefile is not there, so the default is served; name another file with -conf",
+        "Corefile does not exist, so the default is served; choose another file with -conf",
     )
 
 
@@ -246,7 +246,7 @@ def end_while_starting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.sockets
 def test_serve_quietly(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the log is shown, and SIGTERM is heard from the first moment."""
+    """Only the log is written, and SIGTERM is handled from the beginning."""
     end_while_starting(monkeypatch)
     assert launch.serve(source_of(), free_port(), quiet=True, banner="a banner") == 0
     assert capsys.readouterr() == (
@@ -279,7 +279,7 @@ def test_pidfile_that_cannot_be_written_is_a_warning(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.sockets
-def test_nobody_reads_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_standard_output_at_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError(32, "Broken pipe")
@@ -319,7 +319,7 @@ def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]
 
     def greet(configuration: Configuration) -> str:
         counted.extend(
-            len(plugin.store.services)
+            len(plugin.store.services.values)
             for plugin in configuration.plugins
             if isinstance(plugin, Kubernetes)
         )
@@ -335,21 +335,21 @@ def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]
     assert counted == [3]
 
 
-def test_a_source_that_no_block_takes_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     words = (Token("synthetic", Position("command line", 1, 1)),)
     assert launch.serve(source_of("whoami"), free_port(), objects=words) == 1
     assert capsys.readouterr().err == (
-        "command line:1:1: -source has no kubernetes block to go to in Corefile; "
-        'add "kubernetes cluster.local" to it or leave -source out\n'
+        "command line:1:1: -source needs a kubernetes block, and Corefile has none; "
+        'add "kubernetes cluster.local" or leave -source out\n'
     )
 
 
 @pytest.mark.parametrize(
     ("body", "line"),
     [
-        pytest.param("kubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are kept in the table", id="kept"),
-        pytest.param("whoami", "example.org.: answers are not kept, it has no kubernetes plugin", id="no-cluster"),
-        pytest.param("log . \"{name} {local}\"\nkubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are not kept, log must see every query", id="log"),
+        pytest.param("kubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are cached in the answer table", id="kept"),
+        pytest.param("whoami", "example.org.: answers are not cached, it has no kubernetes plugin", id="no-cluster"),
+        pytest.param("log . \"{name} {local}\"\nkubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are not cached, log must see every query", id="log"),
     ],
 )  # fmt: skip
 def test_table_lines(body: str, line: str) -> None:
@@ -375,7 +375,7 @@ def test_fast_path_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stock_corefile_imports_nothing_that_it_does_not_need() -> None:
-    """What these cost at every start and for as long as the server runs: 40 ms and 5 MB."""
+    """They would cost 40 ms at each start and 5 MB of memory."""
     code = (
         "import sys, hsdns.server.lifecycle\n"
         "from hsdns.cli.launch import CorefileSource, validate\n"

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What launch.serve() was called with."""
+    """The arguments of launch.serve()."""
     calls: list[dict[str, Any]] = []
 
     def note(source: launch.CorefileSource, port: int, **options: Any) -> int:
@@ -38,7 +38,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def build(call: dict[str, Any]) -> Configuration:
-    """Set up what would be served."""
+    """Set up what `hsdns serve` would serve."""
     return assemble(
         call["source"].load(), default_port=call["port"], source=call["objects"], warn=pytest.fail
     )
@@ -150,7 +150,7 @@ def test_quoted_path_is_one_word(path: str) -> None:
     ],
 )  # fmt: skip
 def test_process(source: list[str], first: str, is_demo: bool) -> None:
-    """It prints what it serves, and for the demo questions with the answers that it then gives."""
+    """It prints what it serves, and for the demo cluster queries with the answers that it really gives."""
     port = free_port()
     with subprocess.Popen(
         [sys.executable, "-m", "hsdns", "serve", "-p", str(port), *source],

@@ -4,15 +4,16 @@ from typing import Any
 
 import pytest
 
-from hsdns.cluster.answer import MAX_CHAIN, MAX_FOLLOWED, ClusterAnswers, NoSuchName
+from hsdns.cluster.answer import MAX_CHAIN, MAX_FOLLOWED, ClusterAnswers
 from hsdns.cluster.freshness import Dependencies
-from hsdns.cluster.store import Store
+from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.cluster import endpoint_slice, namespace, service, upserts
-from tests.support.eager import finish
-from tests.support.requests import section
+from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local")
 
@@ -24,7 +25,7 @@ async def nothing(qname: Name, qtype: int) -> Reply:
 
 def chain_of(length: int) -> ClusterAnswers:
     """Services c0 -> c1 -> ... -> web, `length` of them ExternalNames."""
-    store = Store(lambda: 0.0, print)
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=print)
     store.apply(upserts(namespace("ns"), service("ns/web", "10.0.0.1")))
     for number in range(length):
         target = f"c{number + 1}" if number + 1 < length else "web"
@@ -67,7 +68,7 @@ def test_a_name_that_does_not_exist_is_raised() -> None:
 )
 def test_is_missing_says_what_an_answer_would(qname: str, qtype: int, missing: bool) -> None:
     answers = chain_of(0)
-    answers.store.apply(upserts(service("ns/out", external="www.example.org")))
+    answers.lookup.store.apply(upserts(service("ns/out", external="www.example.org")))
     assert answers.is_missing(Name.from_text(qname), qtype, ZONE) is missing
 
 
@@ -75,7 +76,7 @@ def test_targets_that_lead_to_one_record_show_it_once() -> None:
     answers = chain_of(1)
     targets = ("web.ns.svc.cluster.local", "c0.ns.svc.cluster.local")
     found = endpoint_slice("ns/db-1", "db", *targets, address_type="FQDN")
-    answers.store.apply(upserts(service("ns/db"), found))
+    answers.lookup.store.apply(upserts(service("ns/db"), found))
     qname = Name.from_text("db.ns.svc.cluster.local")
     reply = finish(answers.answer(qname, RRType.A, ZONE, nothing))
     assert section(reply.answer) == [
@@ -95,14 +96,14 @@ def test_names_that_fan_out_at_every_step_are_followed_only_so_often() -> None:
         found = endpoint_slice(
             f"ns/s{number}-1", f"s{number}", *targets, ports=("p/TCP/1",), address_type="FQDN"
         )
-        answers.store.apply(upserts(service(f"ns/s{number}"), found))
+        answers.lookup.store.apply(upserts(service(f"ns/s{number}"), found))
     asked: list[Name] = []
-    find = answers._find
+    find = answers.lookup.find
 
     def counting(qname: Name, zone: Name, dependencies: Dependencies | None) -> Any:
         asked.append(qname)
         return find(qname, zone, dependencies)
 
-    answers._find = counting  # type: ignore[method-assign]  # to count the work, not the time
+    answers.lookup.find = counting  # type: ignore[method-assign]  # to count the work, not the time
     finish(answers.answer(Name.from_text("s0.ns.svc.cluster.local"), RRType.A, ZONE, nothing))
     assert 11 < len(asked) <= MAX_FOLLOWED + 1

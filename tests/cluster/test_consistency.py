@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from hsdns.cluster.consistency import STEP, Suspicion, differences, inconsistencies_in
+from hsdns.cluster.consistency import STEP, ConsistencyCheck, inconsistencies_in
 from hsdns.cluster.objects import (
     Event,
     Object,
@@ -21,17 +21,37 @@ from hsdns.cluster.objects import (
     Synced,
 )
 from hsdns.cluster.selector import Selector
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.metrics import Registry
 from tests import strategies
-from tests.support.cluster import deletes, endpoint_slice, meta, namespace, pod, service, upserts
+from tests.support.cluster.differences import differences
+from tests.support.cluster.objects import (
+    deletes,
+    endpoint_slice,
+    meta,
+    namespace,
+    pod,
+    service,
+    upserts,
+)
 
 
 def make_store(*events: Event, **options: bool) -> Store:
     """A synced store after some events."""
-    store = Store(lambda: 0.0, lambda sentence: None, **options)  # type: ignore[arg-type]  # those that are flags
+    store = Store(StoreSettings(**options), wall=lambda: 0.0, warn=lambda sentence: None)  # type: ignore[arg-type]  # those that are flags
     store.apply([*events, Synced()])
     return store
+
+
+def run_check(check: ConsistencyCheck, store: Store, objects: Sequence[Object]) -> list[str]:
+    """Run all steps of a check."""
+    steps = check.steps(store, objects)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: list[str] = end.value
+            return found
 
 
 @settings(
@@ -85,12 +105,12 @@ ONE_LATER = endpoint_slice("ns/web-1", "web", "10.0.0.3", "10.0.0.4", version="2
         ),
         pytest.param(
             [service("ns/web")], [service("ns/web", ports=("x/UDP/1",))],
-            ["Service ns/web: it has other ports than in the API"], id="ports",
+            ["Service ns/web: the store and the API differ in ports"], id="ports",
         ),
         pytest.param(
             [Service(meta("ns/web"), ServiceSpec(cluster_ips=["10.96.0.1"], external_ips=["192.0.2.1"]))],
             [Service(meta("ns/web"), ServiceSpec(cluster_ips=["10.96.0.1"], external_ips=["192.0.2.2"]))],
-            ["Service ns/web: it has other external addresses than in the API",
+            ["Service ns/web: the store and the API differ in external addresses",
              "Service ns/web: external IP 192.0.2.1 still leads back to it",
              "Service ns/web: external IP 192.0.2.2 does not lead back to it"], id="external",
         ),
@@ -101,7 +121,7 @@ ONE_LATER = endpoint_slice("ns/web-1", "web", "10.0.0.3", "10.0.0.4", version="2
         pytest.param(
             [ServiceImport(meta("ns/web"), ServiceImportSpec("ClusterSetIP", ["10.0.1.1"]))],
             [ServiceImport(meta("ns/web"), ServiceImportSpec("ClusterSetIP", ["10.0.1.2"]))],
-            ["ServiceImport ns/web: it has other clusterIPs than in the API"], id="import-address",
+            ["ServiceImport ns/web: the store and the API differ in clusterIPs"], id="import-address",
         ),
         pytest.param([namespace("a"), namespace("b")], [namespace("b"), namespace("c")],
                      ["Namespace a: the store has it, the API does not",
@@ -119,8 +139,8 @@ def test_differences(here: list[Object], there: list[Object], sentences: list[st
 
 def test_an_index_that_is_wrong_by_itself_is_found() -> None:
     store = make_store(*upserts(WEB, ONE))
-    store.cluster_ips.remove(bytes((10, 96, 0, 1)), (b"ns", b"web"))
-    store.endpoint_ips.add(bytes((10, 0, 0, 9)), (b"ns", b"web", "web-1"))
+    store.services.cluster_ips.remove(bytes((10, 96, 0, 1)), (b"ns", b"web"))
+    store.services.endpoint_ips.add(bytes((10, 0, 0, 9)), (b"ns", b"web", "web-1"))
     assert differences(store, [WEB, ONE]) == [
         "Service ns/web: clusterIP 10.96.0.1 does not lead back to it",
         "Service ns/web: endpoint 10.0.0.9 still leads back to it",
@@ -128,7 +148,11 @@ def test_an_index_that_is_wrong_by_itself_is_found() -> None:
 
 
 def test_the_settings_are_those_of_the_store() -> None:
-    store = Store(lambda: 0.0, pytest.fail, endpoints=False, labels=Selector.from_text("app=web"))
+    store = Store(
+        StoreSettings(endpoints=False, labels=Selector.from_text("app=web")),
+        wall=lambda: 0.0,
+        warn=pytest.fail,
+    )
     store.apply([Synced()])
     assert differences(store, [WEB, ONE, Service(meta("ns/x", labels={"app": "db"}))]) == []
 
@@ -151,23 +175,23 @@ MISSING = "Service ns/late: the API has it, the store does not (version 1)"
         pytest.param([[namespace("x")]] * 2, [[], ["Namespace x: the API has it, the store does not"]], id="namespace"),
     ],
 )  # fmt: skip
-def test_suspicion(lists: list[list[Object]], confirmed: list[list[str]]) -> None:
-    store, suspicion = make_store(), Suspicion()
-    assert [suspicion.check(store, objects) for objects in lists] == confirmed
+def test_check(lists: list[list[Object]], confirmed: list[list[str]]) -> None:
+    store, check = make_store(), ConsistencyCheck()
+    assert [run_check(check, store, objects) for objects in lists] == confirmed
 
 
 def test_a_store_that_catches_up_is_not_suspect() -> None:
-    store, suspicion = make_store(), Suspicion()
-    assert suspicion.check(store, [WEB, ONE]) == []
+    store, check = make_store(), ConsistencyCheck()
+    assert run_check(check, store, [WEB, ONE]) == []
     store.apply(upserts(WEB))
-    assert suspicion.check(store, [WEB, ONE_LATER]) == []
+    assert run_check(check, store, [WEB, ONE_LATER]) == []
     store.apply([*upserts(ONE_LATER), *deletes(TWO)])
-    assert suspicion.check(store, [WEB, ONE_LATER]) == []
+    assert run_check(check, store, [WEB, ONE_LATER]) == []
 
 
 def test_a_store_that_is_not_synced_is_not_checked() -> None:
-    store, suspicion = Store(lambda: 0.0, pytest.fail), Suspicion()
-    assert [suspicion.check(store, [LATE]) for _ in range(3)] == [[], [], []]
+    store, check = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail), ConsistencyCheck()
+    assert [run_check(check, store, [LATE]) for _ in range(3)] == [[], [], []]
 
 
 def test_a_pod_that_is_being_deleted_may_be_there_or_not() -> None:
@@ -178,9 +202,9 @@ def test_a_pod_that_is_being_deleted_may_be_there_or_not() -> None:
         )
         for each in (known, other)
     ]
-    store, suspicion = make_store(*upserts(known)), Suspicion()
+    store, check = make_store(*upserts(known)), ConsistencyCheck()
     assert differences(store, ending) == []
-    assert [suspicion.check(store, ending) for _ in range(2)] == [[], []]
+    assert [run_check(check, store, ending) for _ in range(2)] == [[], []]
 
 
 def test_confirmed_ones_can_be_counted() -> None:
@@ -193,13 +217,13 @@ def test_a_check_can_be_made_in_steps() -> None:
     many = [
         service(f"ns/s-{number}", f"10.96.{number // 250}.{number % 250}") for number in range(1000)
     ]
-    store, suspicion = make_store(*upserts(*many)), Suspicion()
+    store, check = make_store(*upserts(*many)), ConsistencyCheck()
     store.apply(deletes(many[7]))
-    suspicion.check(store, many)
+    run_check(check, store, many)
     count, sentences = 0, list[str]()
 
     def collect() -> Iterator[None]:
-        sentences.extend((yield from suspicion.steps(store, many)))
+        sentences.extend((yield from check.steps(store, many)))
 
     for count, _ in enumerate(collect(), start=1):
         store.apply(upserts(namespace("meanwhile"), service(f"ns/new-{count}")))

@@ -2,14 +2,15 @@
 
 import pytest
 
-from hsdns.cluster.answer import ClusterAnswers, NoSuchName
+from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.external import ExternalNames, parse, target_name
 from hsdns.cluster.freshness import Dependencies, NoCounters, namespace_counter, service_counter
+from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import Service, ServiceSpec
-from hsdns.cluster.question import SVC, Asked
-from hsdns.cluster.store import Store
+from hsdns.cluster.question import SVC, ParsedName
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.name import Name
-from tests.support.cluster import endpoint_slice, meta, namespace, service, upserts
+from tests.support.cluster.objects import endpoint_slice, meta, namespace, service, upserts
 
 ZONE = Name.from_text("example.org")
 
@@ -17,23 +18,23 @@ ZONE = Name.from_text("example.org")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ns", Asked(SVC, b"ns")),
-        ("web.ns", Asked(SVC, b"ns", b"web")),
-        ("ep.web.ns", Asked(SVC, b"ns", b"web", endpoint=b"ep")),
-        ("_ep.web.ns", Asked(SVC, b"ns", b"web", endpoint=b"ep")),
-        ("_.web.ns", Asked(SVC, b"ns", b"web")),
-        ("_http._tcp.web.ns", Asked(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
-        ("http.tcp.web.ns", Asked(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
+        ("ns", ParsedName(SVC, b"ns")),
+        ("web.ns", ParsedName(SVC, b"ns", b"web")),
+        ("ep.web.ns", ParsedName(SVC, b"ns", b"web", endpoint=b"ep")),
+        ("_ep.web.ns", ParsedName(SVC, b"ns", b"web", endpoint=b"ep")),
+        ("_.web.ns", ParsedName(SVC, b"ns", b"web")),
+        ("_http._tcp.web.ns", ParsedName(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
+        ("http.tcp.web.ns", ParsedName(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
         ("a.b.c.web.ns", None),
     ],
 )
-def test_parse(text: str, expected: Asked | None) -> None:
+def test_parse(text: str, expected: ParsedName | None) -> None:
     assert parse(tuple(text.encode().split(b"."))) == expected
 
 
 def outside(*, headless: bool = False) -> ExternalNames:
     spec = ServiceSpec(cluster_ips=["10.0.0.1"], external_ips=["192.0.2.1", "nonsense..", ""])
-    store = Store(lambda: 0.0, pytest.fail)
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.apply(
         upserts(
             namespace("ns"),
@@ -44,7 +45,7 @@ def outside(*, headless: bool = False) -> ExternalNames:
         )
     )
     answers = ClusterAnswers(store, primary_zone=ZONE, ttl=5)
-    return ExternalNames(answers, headless=headless)
+    return ExternalNames(answers.lookup, headless=headless)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_find(labels: tuple[bytes, ...], headless: bool, hosts: list[bytes] | No
         assert [entry.host for entry in names.find(labels, None)[0]] == hosts
 
 
-def test_what_is_read_is_noted() -> None:
+def test_what_is_read_becomes_a_dependency() -> None:
     dependencies = Dependencies(NoCounters())
     outside().find((b"bare", b"ns"), dependencies)
     assert {index for index, _ in dependencies.pairs} == {
@@ -82,12 +83,12 @@ def test_what_is_read_is_noted() -> None:
 def test_pointers_are_in_a_fixed_order() -> None:
     names = outside()
     spec = ServiceSpec(external_ips=["192.0.2.1"])
-    names._answers.store.apply(upserts(Service(meta("ns/a"), spec)))
+    names._lookup.store.apply(upserts(Service(meta("ns/a"), spec)))
     assert names.pointers(bytes((192, 0, 2, 1)), None) == [(b"ns", b"a"), (b"ns", b"bare")]
 
 
 def test_target_names_fit_or_are_none() -> None:
-    asked = Asked(SVC, b"ns", b"web")
+    asked = ParsedName(SVC, b"ns", b"web")
     assert target_name(b"a", asked, ZONE) == Name.from_text("a.web.ns.example.org")
     assert target_name(None, asked, Name.from_text("EXAMPLE.org")) == Name.from_text("web.ns.example.org")  # fmt: skip
     long = Name.from_text(".".join(["x" * 60] * 4))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from ipaddress import ip_address
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -20,15 +21,15 @@ from hsdns.cluster.objects import Event
 from hsdns.corefile.properties import read_properties
 from hsdns.corefile.tree import Position
 from hsdns.plugins.k8s_external import K8sExternal
-from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.kubernetes import Kubernetes, watch
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.cluster.test_reference import NEXT, serve
-from tests.support.eager import finish
-from tests.support.reference import Options
-from tests.support.requests import make_request
+from tests.support.cluster.reference import Options
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request
 
 REVERSED = ("10.0.0.1", "10.0.0.2", "10.0.0.30", "fd00::1", "10.96.0.1", "10.96.0.2")
 
@@ -85,9 +86,9 @@ def test_counters_are_in_range() -> None:
 def test_the_first_value_counts() -> None:
     counters = Counters()
     dependencies = Dependencies(counters)
-    dependencies.note(5)
+    dependencies.add(5)
     counters.bump(5)
-    dependencies.note(5)
+    dependencies.add(5)
     assert dependencies.pairs == ((5, 0),)
     assert dependencies.is_cacheable
     dependencies.mark_uncacheable()
@@ -120,7 +121,7 @@ def outside(plugin: Kubernetes) -> K8sExternal:
     """The same cluster as it is shown outside."""
     values = read_properties([], K8sExternal.PROPERTIES) | {"headless": True}
     found = K8sExternal(plugin.zones, values, Position("", 0, 0))
-    found.meet([plugin])
+    found.find_handlers([plugin])
     return found
 
 
@@ -136,10 +137,10 @@ def test_an_answer_holds_until_a_counter_moves(
 ) -> None:
     zone = Name.from_text("cluster.local")
     shared = (zone,) if what == "multicluster" else ()
-    plugin = serve(options, [], zonal=what == "zonal", multicluster=shared)
-    asked_one: Handler = outside(plugin) if what == "outside" else plugin
     counters, names = Counters(), Names()
-    plugin.store.use_counters(counters, names)
+    with patch.object(watch, "ClusterNames", lambda: names):
+        plugin = serve(options, [], counters=counters, zonal=what == "zonal", multicluster=shared)
+    asked_one: Handler = outside(plugin) if what == "outside" else plugin
     asked = strategies.questions(seed, strategies.remaining(history), options.zones, 25)
     # Who serves the zone, and where addresses lead: one counter for the first, one an address for the others.
     asked += [(Name.from_text(options.zones[0]), RRType.NS)]
@@ -150,7 +151,7 @@ def test_an_answer_holds_until_a_counter_moves(
         plugin.store.apply([event])
         store = plugin.store
         assert names.namespaces == set(store.namespaces)
-        assert names.services == set(store.services)
+        assert names.services == set(store.services.values)
         assert (names.open, names.serial) == (store.serves, store.serial)
         for qname, qtype in asked:
             dependencies = Dependencies(counters)

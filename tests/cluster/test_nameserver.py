@@ -8,11 +8,11 @@ from hsdns.cluster.objects import (
     ServiceSpec,
     ServiceStatus,
 )
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.support.cluster import deletes, endpoint_slice, meta, service, upserts
-from tests.support.requests import section
+from tests.support.cluster.objects import deletes, endpoint_slice, meta, service, upserts
+from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local")
 
@@ -24,7 +24,11 @@ def test_is_default_knows_the_one_name_in_any_case() -> None:
 
 
 def test_addresses_of_both_families_and_no_others() -> None:
-    server = Nameserver(Store(lambda: 0.0, print), 9, ["192.0.2.1", "fe80::1", "not an address"])
+    server = Nameserver(
+        Store(StoreSettings(), wall=lambda: 0.0, warn=print),
+        9,
+        ["192.0.2.1", "fe80::1", "not an address"],
+    )
     name = Name.from_text("ns.dns.cluster.local")
     assert section(server.addresses(name, RRType.A, ZONE)) == [
         "ns.dns.cluster.local. 9 IN A 192.0.2.1"
@@ -38,7 +42,7 @@ def test_addresses_of_both_families_and_no_others() -> None:
 
 
 def test_addresses_outside_of_the_cluster() -> None:
-    store = Store(lambda: 0.0, print)
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=print)
     spec = ServiceSpec(cluster_ips=["10.0.0.10"], external_ips=["192.0.2.53", "192.0.2.53"])
     hosted = ServiceStatus(LoadBalancerStatus([LoadBalancerIngress(hostname="lb.example.net")]))
     server = Nameserver(store, 9, ["10.1.0.1", "10.1.0.2"])

@@ -1,84 +1,29 @@
-"""Objects to packed values, whatever they hold."""
-
-from ipaddress import IPv4Address, IPv6Address
+"""Packing objects into values, whatever they contain."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hsdns.cluster.objects import Endpoint, EndpointSlice, ObjectMeta, Service, ServiceSpec
 from hsdns.cluster.pack import (
-    pack_address,
     pack_key,
     pack_label,
     pack_service,
     pack_slice,
     pack_target,
-    read_address,
     slice_owner,
 )
 from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, NO_PORT, Port
 from hsdns.wire.name import Name
-from tests.support.cluster import endpoint_slice, meta, service
+from tests.support.cluster.objects import endpoint_slice, meta, service
 
 
-class Said:
-    """Keeps the reasons of complaints."""
+class Rejected:
+    """Records the reasons."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
 
     def __call__(self, reason: str, sentence: str) -> None:
         self.reasons.append(reason)
-
-
-@pytest.mark.parametrize(
-    ("text", "packed"),
-    [
-        ("10.0.0.1", b"\n\0\0\1"),
-        ("010.0.0.1", None),
-        ("::ffff:10.0.0.1", b"\n\0\0\1"),
-        ("fd00::1", b"\xfd" + bytes(14) + b"\1"),
-        ("fe80::1%eth0", None),
-        ("", None),
-        ("None", None),
-        ("1.2.3", None),
-        ("1.2.3.4.5", None),
-        ("1.2.3.256", None),
-        ("1.2.3.+4", None),
-        ("1.2.3.\u0664", None),
-        ("255.0.10.1", b"\xff\0\n\1"),
-        ("::1.2.3.4", bytes(12) + b"\1\2\3\4"),
-    ],
-)
-def test_pack_address(text: str, packed: bytes | None) -> None:
-    assert pack_address(text) == packed
-
-
-@given(st.ip_addresses())
-def test_addresses_are_read_as_module_ipaddress_reads_them(
-    found: IPv4Address | IPv6Address,
-) -> None:
-    mapped = getattr(found, "ipv4_mapped", None)
-    assert read_address(str(found)) == ((mapped or found).packed, mapped is None)
-    assert pack_address(found.exploded) == (mapped or found).packed
-
-
-@pytest.mark.parametrize(
-    ("text", "usual"),
-    [
-        ("10.0.0.1", True),
-        ("::ffff:10.0.0.1", False),
-        ("fd00::1", True),
-        ("FD00::1", False),
-        ("fd00:0::1", False),
-        ("fd00:0:0:0:0:0:0.0.0.1", False),
-    ],
-)
-def test_unusual_spellings_are_told_apart(text: str, usual: bool) -> None:
-    read = read_address(text)
-    assert read is not None
-    assert read[1] is usual
 
 
 @pytest.mark.parametrize(
@@ -117,7 +62,7 @@ def test_keys_come_from_labels_and_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "kind", "complaints"),
+    ("found", "kind", "rejected"),
     [
         (service("ns/a", "10.0.0.1"), CLUSTER_IP, 0),
         (service("ns/a"), HEADLESS, 0),
@@ -129,14 +74,14 @@ def test_keys_come_from_labels_and_names() -> None:
         (Service(meta("ns/a"), ServiceSpec(cluster_ip="None")), HEADLESS, 0),
     ],
 )
-def test_pack_service(found: Service, kind: str | None, complaints: int) -> None:
-    said = Said()
+def test_pack_service(found: Service, kind: str | None, rejected: int) -> None:
+    said = Rejected()
     assert pack_service(found, (), said).kind == kind
-    assert len(said.reasons) == complaints
+    assert len(said.reasons) == rejected
 
 
 def test_a_service_without_ports_has_one_that_stands_for_none() -> None:
-    assert pack_service(service("ns/a", "10.0.0.1", ports=()), (), Said()).ports == (
+    assert pack_service(service("ns/a", "10.0.0.1", ports=()), (), Rejected()).ports == (
         Port(b"", b"", NO_PORT),
     )
 
@@ -155,9 +100,9 @@ HOSTILE = EndpointSlice(
 )
 
 
-def test_what_is_usable_of_a_slice_is_packed_and_the_rest_is_told() -> None:
-    said = Said()
-    parts = pack_slice(HOSTILE, pod_names=False, complain=said)
+def test_what_is_usable_of_a_slice_is_packed_and_the_rest_is_reported() -> None:
+    said = Rejected()
+    parts = pack_slice(HOSTILE, pod_names=False, reject=said)
     assert [(part.width, part.reversible, part.label(0)) for part in parts] == [
         (4, True, b"10-0-0-1"),
         (16, True, b"a"),
@@ -170,22 +115,22 @@ def test_what_is_usable_of_a_slice_is_packed_and_the_rest_is_told() -> None:
 
 def test_nothing_ready_is_nothing_packed() -> None:
     found = endpoint_slice("ns/web-1", "web", "10.0.0.1 ready=false")
-    assert pack_slice(found, pod_names=False, complain=Said()) == ()
+    assert pack_slice(found, pod_names=False, reject=Rejected()) == ()
 
 
 def test_targets_of_slices_with_names() -> None:
     found = endpoint_slice("ns/web-1", "web", "a.example.org", "10.0.0.1", address_type="FQDN")
-    parts = pack_slice(found, pod_names=False, complain=Said())
+    parts = pack_slice(found, pod_names=False, reject=Rejected())
     assert [part.width for part in parts] == [4, 0]
     assert parts[1].targets == (Name.from_text("a.example.org"),)
 
 
 def test_equal_labels_and_ports_are_one_object() -> None:
     one = pack_slice(
-        endpoint_slice("a/1", "a", "10.0.0.1 host=x-0"), pod_names=False, complain=Said()
+        endpoint_slice("a/1", "a", "10.0.0.1 host=x-0"), pod_names=False, reject=Rejected()
     )
     two = pack_slice(
-        endpoint_slice("b/1", "b", "10.0.0.2 host=x-0"), pod_names=False, complain=Said()
+        endpoint_slice("b/1", "b", "10.0.0.2 host=x-0"), pod_names=False, reject=Rejected()
     )
     assert one[0].ports is two[0].ports
     assert one[0].labels is not None

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from hsdns.cluster.objects import Event, Pod, Upserted
-from hsdns.cluster.pods import client_pod, pod_address
-from hsdns.cluster.store import Store
-from tests.support.cluster import deletes, pod, upserts
+from hsdns.cluster.objects import Deleted, Event, Pod, Synced, Upserted
+from hsdns.cluster.pods import Pods, address_in
+from hsdns.cluster.rejected import RejectedObjects
+from tests.support.cluster.objects import deletes, pod, upserts
 
 
 @pytest.mark.parametrize(
@@ -25,15 +25,25 @@ from tests.support.cluster import deletes, pod, upserts
         (b"\xff", None),
     ],
 )
-def test_pod_address_of_any_pod(label: bytes, address: bytes | None) -> None:
-    assert pod_address(label, None, b"ns") == address
+def test_address_in_the_name_of_any_pod(label: bytes, address: bytes | None) -> None:
+    assert address_in(label) == address
 
 
-def leaving(path: str, address: str) -> Event:
+def terminating(path: str, address: str) -> Event:
     """An event of a pod that is being deleted."""
     found = pod(path, address, version="2")
     meta = msgspec.structs.replace(found.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     return Upserted(Pod(meta, found.status))
+
+
+def pods_after(events: list[Event]) -> Pods:
+    """Pods after some events about them."""
+    pods = Pods(RejectedObjects(pytest.fail), labels=False)
+    for event in events:
+        assert not isinstance(event, Synced)
+        assert isinstance(event.object, Pod)
+        pods.apply(event.object, isinstance(event, Deleted))
+    return pods
 
 
 WEB, DB = pod("shop/web-0", "10.5.0.1"), pod("data/db-0", "10.5.0.1")
@@ -46,29 +56,44 @@ WEB, DB = pod("shop/web-0", "10.5.0.1"), pod("data/db-0", "10.5.0.1")
         pytest.param(upserts(WEB), (b"shop", "web-0"), id="one"),
         pytest.param(upserts(WEB, pod("shop/web-1", "10.5.0.1")), (b"shop", "web-1"), id="two of one namespace"),
         pytest.param(upserts(WEB, DB), None, id="two of two namespaces"),
-        pytest.param([*upserts(WEB), leaving("shop/web-0", "10.5.0.1")], (b"shop", "web-0"), id="leaving, alone"),
+        pytest.param([*upserts(WEB), terminating("shop/web-0", "10.5.0.1")], (b"shop", "web-0"), id="terminating, alone"),
         pytest.param(
-            [*upserts(WEB), leaving("shop/web-0", "10.5.0.1"), *upserts(DB)], (b"data", "db-0"), id="used again"
+            [*upserts(WEB), terminating("shop/web-0", "10.5.0.1"), *upserts(DB)], (b"data", "db-0"), id="used again"
         ),
         pytest.param(
-            [*upserts(WEB, DB), leaving("data/db-0", "10.5.0.1"), *deletes(DB)], (b"shop", "web-0"), id="gone"
+            [*upserts(WEB, DB), terminating("data/db-0", "10.5.0.1"), *deletes(DB)], (b"shop", "web-0"), id="gone"
         ),
         pytest.param(
-            [*upserts(DB), leaving("data/db-0", "10.5.0.1"), *deletes(DB), *upserts(DB, WEB)], None, id="back again"
+            [*upserts(DB), terminating("data/db-0", "10.5.0.1"), *deletes(DB), *upserts(DB, WEB)], None, id="back again"
         ),
-        pytest.param([*upserts(WEB), leaving("data/db-0", "10.5.0.1")], (b"shop", "web-0"), id="leaving, never known"),
+        pytest.param([*upserts(WEB), terminating("data/db-0", "10.5.0.1")], (b"shop", "web-0"), id="terminating, never known"),
         pytest.param(upserts(pod("shop/web-0", "10.5.0.1", "Succeeded")), None, id="ended"),
     ],
 )  # fmt: skip
 def test_the_pod_of_a_client(events: list[Event], found: tuple[bytes, str] | None) -> None:
-    store = Store(lambda: 0.0, pytest.fail)
-    store.apply(events)
-    assert client_pod(store, "10.5.0.1") == found
+    assert pods_after(events).of_client("10.5.0.1") == found
 
 
 @pytest.mark.parametrize("address", ["10.5.0.9", "fe80::1%eth0", "", "::ffff:10.5.0.1"])
 def test_addresses_of_clients(address: str) -> None:
-    store = Store(lambda: 0.0, pytest.fail)
-    store.apply(upserts(WEB))
+    pods = pods_after(upserts(WEB))
     expected = (b"shop", "web-0") if address.endswith("10.5.0.1") else None
-    assert client_pod(store, address) == expected
+    assert pods.of_client(address) == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "namespace", "address"),
+    [
+        (b"10-5-0-1", b"shop", bytes((10, 5, 0, 1))),
+        (b"10-5-0-1", b"data", None),
+        (b"10-5-0-2", b"shop", None),
+        (b"--ffff-10-5-0-1", b"shop", None),
+        (b"web", b"shop", None),
+    ],
+)
+def test_verified_addresses_are_those_of_pods(
+    label: bytes, namespace: bytes, address: bytes | None
+) -> None:
+    pods = pods_after(upserts(WEB, pod("shop/web-1", "10.5.0.1")))
+    assert pods.address_of(label, namespace) == address
+    assert pods.count(bytes((10, 5, 0, 1)), b"shop") == 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hsdns.cluster.question import EMPTY, POD, SVC, Asked, parse
+from hsdns.cluster.question import EMPTY, POD, SVC, ParsedName, parse
 
 
 @pytest.mark.parametrize(
@@ -13,19 +13,19 @@ from hsdns.cluster.question import EMPTY, POD, SVC, Asked, parse
         ("pod", EMPTY),
         ("other", None),
         ("ns.other", None),
-        ("ns.svc", Asked(SVC, b"ns")),
-        ("ns.pod", Asked(POD, b"ns")),
-        ("web.ns.svc", Asked(SVC, b"ns", b"web")),
-        ("ep.web.ns.svc", Asked(SVC, b"ns", b"web", endpoint=b"ep")),
-        ("_tcp.web.ns.svc", Asked(SVC, b"ns", b"web", endpoint=b"_tcp")),
-        ("_http._tcp.web.ns.svc", Asked(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
-        ("http.tcp.web.ns.svc", Asked(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
-        ("__http._.web.ns.svc", Asked(SVC, b"ns", b"web", port=b"_http", protocol=b"")),
+        ("ns.svc", ParsedName(SVC, b"ns")),
+        ("ns.pod", ParsedName(POD, b"ns")),
+        ("web.ns.svc", ParsedName(SVC, b"ns", b"web")),
+        ("ep.web.ns.svc", ParsedName(SVC, b"ns", b"web", endpoint=b"ep")),
+        ("_tcp.web.ns.svc", ParsedName(SVC, b"ns", b"web", endpoint=b"_tcp")),
+        ("_http._tcp.web.ns.svc", ParsedName(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
+        ("http.tcp.web.ns.svc", ParsedName(SVC, b"ns", b"web", port=b"http", protocol=b"tcp")),
+        ("__http._.web.ns.svc", ParsedName(SVC, b"ns", b"web", port=b"_http", protocol=b"")),
         ("a.b.c.web.ns.svc", None),
-        ("a.b.1-2-3-4.ns.pod", Asked(POD, b"ns", b"1-2-3-4", port=b"a", protocol=b"b")),
+        ("a.b.1-2-3-4.ns.pod", ParsedName(POD, b"ns", b"1-2-3-4", port=b"a", protocol=b"b")),
     ],
 )
-def test_parse(text: str, expected: Asked | None) -> None:
+def test_parse(text: str, expected: ParsedName | None) -> None:
     labels = tuple(text.encode().split(b".")) if text else ()
     assert parse(labels) == expected
 
@@ -33,16 +33,19 @@ def test_parse(text: str, expected: Asked | None) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a.pin._zone.web.ns.svc", Asked(SVC, b"ns", b"web", topology_zone=b"a")),
-        ("a.prefer._zone.web.ns.svc", Asked(SVC, b"ns", b"web", topology_zone=b"a", prefers=True)),
-        ("eu.1.pin._zone.web.ns.svc", Asked(SVC, b"ns", b"web", topology_zone=b"eu.1")),
+        ("a.pin._zone.web.ns.svc", ParsedName(SVC, b"ns", b"web", topology_zone=b"a")),
+        (
+            "a.prefer._zone.web.ns.svc",
+            ParsedName(SVC, b"ns", b"web", topology_zone=b"a", prefers=True),
+        ),
+        ("eu.1.pin._zone.web.ns.svc", ParsedName(SVC, b"ns", b"web", topology_zone=b"eu.1")),
         ("a.stay._zone.web.ns.svc", None),
         ("a.pin.zone.web.ns.svc", None),
         ("a.pin._zone.1-2-3-4.ns.pod", None),
-        ("pin._zone.web.ns.svc", Asked(SVC, b"ns", b"web", port=b"pin", protocol=b"zone")),
+        ("pin._zone.web.ns.svc", ParsedName(SVC, b"ns", b"web", port=b"pin", protocol=b"zone")),
     ],
 )
-def test_parse_with_topology_zones(text: str, expected: Asked | None) -> None:
+def test_parse_with_topology_zones(text: str, expected: ParsedName | None) -> None:
     labels = tuple(text.encode().split(b"."))
     assert parse(labels, zonal=True) == expected
     if len(labels) > 5:
@@ -59,12 +62,12 @@ def test_a_dot_within_a_label_is_no_dot_of_a_topology_zone() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("e.web.ns.svc", Asked(SVC, b"ns", b"web", endpoint=b"e")),
-        ("e.c.web.ns.svc", Asked(SVC, b"ns", b"web", endpoint=b"e", cluster=b"c")),
-        ("_p.c.web.ns.svc", Asked(SVC, b"ns", b"web", port=b"p", protocol=b"c")),
-        ("p._c.web.ns.svc", Asked(SVC, b"ns", b"web", port=b"p", protocol=b"c")),
+        ("e.web.ns.svc", ParsedName(SVC, b"ns", b"web", endpoint=b"e")),
+        ("e.c.web.ns.svc", ParsedName(SVC, b"ns", b"web", endpoint=b"e", cluster=b"c")),
+        ("_p.c.web.ns.svc", ParsedName(SVC, b"ns", b"web", port=b"p", protocol=b"c")),
+        ("p._c.web.ns.svc", ParsedName(SVC, b"ns", b"web", port=b"p", protocol=b"c")),
         ("a.e.c.web.ns.svc", None),
     ],
 )
-def test_parse_with_clusters(text: str, expected: Asked | None) -> None:
+def test_parse_with_clusters(text: str, expected: ParsedName | None) -> None:
     assert parse(tuple(text.encode().split(b".")), multicluster=True) == expected

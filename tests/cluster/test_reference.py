@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from hsdns.chain import Request
+from hsdns.cluster.freshness import Counters
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
     Deleted,
@@ -33,9 +34,17 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
 from tests import strategies
-from tests.support.eager import finish
-from tests.support.reference import PASSED_ON, Answered, Options, PassedOn, Record, Reference
-from tests.support.requests import FakeRuntime, make_request
+from tests.support.cluster.reference import (
+    PASSED_ON,
+    Answered,
+    Options,
+    PassedOn,
+    Record,
+    Reference,
+)
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request
+from tests.support.plugins.runtime import FakeRuntime
 
 # Making a cluster smaller takes minutes, more than a test may; the assertion names the question.
 CLUSTERS = settings(
@@ -101,7 +110,12 @@ def outside(target: bytes, qtype: int) -> list[Record]:
     return [] if rdata is None else [Record(target, qtype, 3600, rdata)]
 
 
-def serve(options: Options, batches: Iterable[Sequence[Event]], **more: Any) -> Kubernetes:
+def serve(
+    options: Options,
+    batches: Iterable[Sequence[Event]],
+    counters: Counters | None = None,
+    **more: Any,
+) -> Kubernetes:
     """Start the plugin on a cluster; `more` are properties that the reference does not know."""
     values: dict[str, Any] = {
         name: [] if known.repeat == "collect" else known.default
@@ -127,6 +141,7 @@ def serve(options: Options, batches: Iterable[Sequence[Event]], **more: Any) -> 
     runtime = FakeRuntime()
     runtime.addresses = list(options.local_addresses)
     runtime.resolver = resolve
+    runtime.counters = counters or runtime.counters
     finish(plugin.start(runtime))
     for spawned in runtime.spawned.values():
         spawned.close()
@@ -222,9 +237,9 @@ def test_a_deleted_cluster_leaves_nothing(history: list[Event]) -> None:
     for text in strategies.existing_names(strategies.remaining(history)):
         qname = Name.from_text(text)
         check(plugin, empty, qname, RRType.A)
-    assert not plugin.store.services
-    assert not len(plugin.store.cluster_ips)
-    assert not len(plugin.store.endpoint_ips)
+    assert not plugin.store.services.values
+    assert not len(plugin.store.services.cluster_ips.addresses())
+    assert not len(plugin.store.services.endpoint_ips.addresses())
 
 
 def replace_resolve(options: Options, synced: bool | None = None) -> Options:

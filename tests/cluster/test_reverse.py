@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.cluster.pack import pack_address
+from hsdns.cluster.address import pack_address
 from hsdns.cluster.reverse import ReverseIndex, address_of, is_reverse
 from hsdns.wire.name import Name
+from tests.support.cluster.reverse_index import owners_by_address
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_the_index_is_a_set_of_owners_for_each_address(
                 known.remove(owner)
     for address, owners in model.items():
         assert index.lookup(address) == tuple(owners)
-    assert len(index) == sum(bool(owners) for owners in model.values())
-    assert index.snapshot() == {
+    assert len(index.addresses()) == sum(bool(owners) for owners in model.values())
+    assert owners_by_address(index) == {
         address: frozenset(owners) for address, owners in model.items() if owners
     }

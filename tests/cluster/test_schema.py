@@ -1,13 +1,13 @@
 """Records from a Service's value."""
 
-from hsdns.cluster.question import SVC, Asked
+from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.schema import find, pointers, srv_records, target_name
 from hsdns.cluster.value import HEADLESS, PackedSlice, Port, ServiceValue
 from hsdns.wire.name import Name
-from tests.support.requests import section
+from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local")
-ASKED = Asked(SVC, b"ns", b"db")
+ASKED = ParsedName(SVC, b"ns", b"db")
 QNAME = Name.from_text("DB.ns.svc.cluster.local")
 PART = PackedSlice(
     "db-1", "1", 4, b"\n\0\0\1\n\0\0\2", (b"db-0", None), (Port(b"sql", b"tcp", 5432),)
@@ -15,7 +15,7 @@ PART = PackedSlice(
 VALUE = ServiceValue(HEADLESS, "1", slices=(PART,))
 
 
-def test_a_node_is_made_once_in_lower_case_and_kept_in_the_value() -> None:
+def test_a_node_is_made_once_in_lower_case_and_cached_in_the_value() -> None:
     value = ServiceValue(HEADLESS, "1", slices=(PART,))
     node = find(value, ASKED, QNAME, 7)
     assert node is not None
@@ -28,7 +28,7 @@ def test_a_node_is_made_once_in_lower_case_and_kept_in_the_value() -> None:
     assert list(value.nodes) == [QNAME.lower]
 
 
-def test_names_that_do_not_exist_are_not_kept() -> None:
+def test_names_that_do_not_exist_are_not_cached() -> None:
     value = ServiceValue(HEADLESS, "1", slices=(PART,))
     assert (
         find(
@@ -58,7 +58,7 @@ def test_srv_records_and_their_addresses() -> None:
 
 
 def test_a_target_that_would_be_too_long_is_none() -> None:
-    asked = Asked(SVC, b"n" * 63, b"s" * 63)
+    asked = ParsedName(SVC, b"n" * 63, b"s" * 63)
     assert target_name(b"e" * 63, asked, Name.from_text("cluster.local")) is not None
     assert target_name(b"e" * 63, asked, Name.from_text("z" * 60 + ".local")) is None
 

@@ -9,19 +9,20 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from hsdns.cluster.answer import ClusterAnswers, NoSuchName
+from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.controllers.simulation import simulate
+from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import Object, Synced
 from hsdns.cluster.snapshot import BadSnapshot, Header, check, objects, pieces
-from hsdns.cluster.store import Store
-from hsdns.cluster.value import PackedSlice
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.sources.manifest_file import read_manifest_file
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 from tests import strategies
-from tests.support.cluster import endpoint_slice, namespace, pod, service, upserts
-from tests.support.eager import finish
+from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
+from tests.support.cluster.reverse_index import owners_by_address
+from tests.support.coroutines.eager import finish
 
 CLUSTERS = settings(
     max_examples=60,
@@ -38,7 +39,7 @@ ZONE = Name.from_text("cluster.local")
 
 def make_store(found: Iterable[Object], **options: Any) -> Store:
     """A synced store that holds objects."""
-    store = Store(lambda: 0.0, lambda sentence: None, **options)
+    store = Store(StoreSettings(**options), wall=lambda: 0.0, warn=lambda sentence: None)
     store.apply([*upserts(*found), Synced()])
     return store
 
@@ -51,7 +52,7 @@ def lines_of(store: Store) -> list[bytes]:
 
 def restored(lines: Iterable[bytes], **options: Any) -> Store:
     """A store that has only been restored."""
-    store = Store(lambda: 0.0, pytest.fail, **options)
+    store = Store(StoreSettings(**options), wall=lambda: 0.0, warn=pytest.fail)
     store.restore(objects(lines), 0.0)
     return store
 
@@ -69,15 +70,15 @@ def state(store: Store) -> dict[str, Any]:
                 value.external,
                 [part._replace(resource_version="") for part in value.slices],
             )
-            for key, value in store.services.items()
+            for key, value in store.services.values.items()
             if not value.is_empty
         },
         "namespaces": set(store.namespaces),
-        "pods": store.pods,
-        "cluster_ips": store.cluster_ips.snapshot(),
-        "endpoint_ips": store.endpoint_ips.snapshot(),
-        "external_ips": store.external_ips.snapshot(),
-        "pod_labels": store.pod_labels,
+        "pods": store.pods.by_address,
+        "cluster_ips": owners_by_address(store.services.cluster_ips),
+        "endpoint_ips": owners_by_address(store.services.endpoint_ips),
+        "external_ips": owners_by_address(store.services.external_ips),
+        "pod_labels": store.pods.labels,
         "imports": {
             key: (
                 value.kind,
@@ -130,36 +131,6 @@ def test_answers_are_equal(cluster: list[Object]) -> None:
         if name.endswith("cluster.local."):
             for qtype in (RRType.A, RRType.AAAA, RRType.SRV):
                 assert answer(again, name, qtype) == answer(store, name, qtype), name
-
-
-def part_of(store: Store) -> PackedSlice:
-    """The one part of the one slice of ns/web."""
-    (part,) = store.services[b"ns", b"web"].slices
-    return part
-
-
-@pytest.mark.parametrize(
-    ("address", "written", "reversible"),
-    [
-        ("10.0.0.1", "10.0.0.1", True),
-        ("::ffff:10.0.0.1", "::ffff:10.0.0.1", False),
-        ("fd00::1", "fd00::1", True),
-        ("FD00::1", "fd00:0000:0000:0000:0000:0000:0.0.0.1", False),
-        # In full this one looks as usual, so in full would not do.
-        ("2001:1111:2222:3333:4444:5555:6666:AAAA", "2001:1111:2222:3333:4444:5555:102.102.170.170", False),
-    ],
-)  # fmt: skip
-def test_unusual_spellings_stay_unusual(address: str, written: str, reversible: bool) -> None:
-    store = make_store([endpoint_slice("ns/s", "web", address)])
-    lines = lines_of(store)
-    assert f'"{written}"'.encode() in lines[1]
-    assert part_of(restored(lines)).reversible is reversible
-    assert part_of(restored(lines)).label(0) == part_of(store).label(0)
-
-
-def test_names_of_pods_become_hostnames() -> None:
-    store = make_store([endpoint_slice("ns/s", "web", "10.0.0.1 pod=web-0")], pod_names=True)
-    assert part_of(restored(lines_of(store))).labels == (b"web-0",)
 
 
 PLAIN: list[Object] = [

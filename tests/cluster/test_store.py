@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Any
 
-import msgspec
 import pytest
 
 from hsdns.cluster.objects import (
@@ -26,14 +25,16 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.cluster.programming import CHANGE_TIME, programming_in
 from hsdns.cluster.selector import Selector
-from hsdns.cluster.store import Store
-from hsdns.cluster.value import CLUSTER_IP, ServiceValue
-from hsdns.metrics import Histogram, Registry
-from tests.support.cluster import deletes, endpoint_slice, namespace, pod, service, upserts
+from hsdns.cluster.store import Store, StoreSettings
+from hsdns.cluster.value import ServiceValue
+from hsdns.metrics import Registry
+from tests.support.cluster.objects import deletes, endpoint_slice, namespace, pod, service, upserts
+from tests.support.cluster.reverse_index import owners_by_address
 
 WEB = (b"ns", b"web")
+FIRST = endpoint_slice("ns/web-1", "web", "10.0.0.1")
+SLICE = endpoint_slice("ns/web-1", "web", "172.0.0.1 host=a")
 
 
 class Clock:
@@ -46,80 +47,21 @@ class Clock:
         return self.now
 
 
-def make_store(*events: Event, said: list[str] | None = None) -> Store:
+def make_store(
+    *events: Event, said: list[str] | None = None, metrics: Registry | None = None
+) -> Store:
     """A store after some events."""
-    store = Store(Clock(), (said if said is not None else []).append)
+    warn = (said if said is not None else []).append
+    store = Store(StoreSettings(), wall=Clock(), warn=warn, metrics=metrics)
     store.apply(events)
     return store
 
 
 def addresses(store: Store) -> set[str]:
     """All endpoint addresses that lead somewhere, dotted."""
-    return {".".join(map(str, address)) for address in store.endpoint_ips.snapshot()}
-
-
-def test_a_slice_may_come_before_its_service_and_outlive_it() -> None:
-    web, found = service("ns/web", "10.0.0.1"), endpoint_slice("ns/web-1", "web", "172.0.0.1")
-    store = make_store(*upserts(found))
-    assert store.services[WEB].kind is None
-    store.apply(upserts(web))
-    assert store.services[WEB].kind == CLUSTER_IP
-    assert store.services[WEB].has_endpoints
-    store.apply(deletes(web))
-    assert store.services[WEB].kind is None
-    assert addresses(store) == {"172.0.0.1"}
-    assert len(store.cluster_ips) == 0
-    store.apply(deletes(found))
-    assert store.services == {}
-    assert addresses(store) == set()
-
-
-def test_a_slice_moves_between_services() -> None:
-    store = make_store(*upserts(endpoint_slice("ns/s", "web", "172.0.0.1")))
-    store.apply(upserts(endpoint_slice("ns/s", "db", "172.0.0.1", version="2")))
-    assert list(store.services) == [(b"ns", b"db")]
-    assert store.endpoint_ips.snapshot() == {bytes((172, 0, 0, 1)): {(b"ns", b"db", "s")}}
-
-
-def test_a_slice_that_loses_its_label_is_gone() -> None:
-    said: list[str] = []
-    store = make_store(*upserts(endpoint_slice("ns/s", "web", "172.0.0.1")), said=said)
-    store.apply(upserts(endpoint_slice("ns/s", None, "172.0.0.1", version="2")))
-    assert store.services == {}
-    assert addresses(store) == set()
-    assert said == [
-        "EndpointSlice ns/s: it has no usable label kubernetes.io/service-name; it is left out"
-    ]
-
-
-def test_slices_keep_their_place_and_share_addresses() -> None:
-    one = endpoint_slice("ns/1", "web", "172.0.0.1", "172.0.0.2")
-    two = endpoint_slice("ns/2", "web", "172.0.0.2")
-    store = make_store(*upserts(one, two))
-    store.apply(upserts(endpoint_slice("ns/1", "web", "172.0.0.3", version="2")))
-    assert [part.name for part in store.services[WEB].slices] == ["1", "2"]
-    assert addresses(store) == {"172.0.0.2", "172.0.0.3"}
-    store.apply(deletes(two))
-    assert addresses(store) == {"172.0.0.3"}
-
-
-def test_a_service_changes_its_addresses() -> None:
-    store = make_store(*upserts(service("ns/web", "10.0.0.1")))
-    store.apply(upserts(service("ns/web", "10.0.0.2", version="2")))
-    assert store.cluster_ips.snapshot() == {bytes((10, 0, 0, 2)): {WEB}}
-    store.apply(upserts(service("ns/web", version="3")))
-    assert len(store.cluster_ips) == 0
-
-
-def test_one_event_makes_one_new_value_and_leaves_all_others() -> None:
-    store = make_store(*upserts(service("ns/web"), service("ns/db")))
-    before = dict(store.services)
-    store.apply(upserts(endpoint_slice("ns/web-1", "web", "172.0.0.1")))
-    assert store.services[WEB] is not before[WEB]
-    assert store.services[b"ns", b"db"] is before[b"ns", b"db"]
-
-
-SLICE = endpoint_slice("ns/web-1", "web", "172.0.0.1 host=a")
+    return {
+        ".".join(map(str, address)) for address in owners_by_address(store.services.endpoint_ips)
+    }
 
 
 @pytest.mark.parametrize(
@@ -162,7 +104,7 @@ def test_the_serial_moves_with_what_can_be_seen(
     before: tuple[Object, ...], event: Event, moves: bool
 ) -> None:
     clock = Clock()
-    store = Store(clock, lambda sentence: None)
+    store = Store(StoreSettings(), wall=clock, warn=lambda sentence: None)
     store.apply(upserts(*before))
     clock.now = 2000.0
     store.apply([event])
@@ -177,34 +119,34 @@ def test_pods_by_address() -> None:
     one, two = pod("ns/p", "10.0.0.9"), pod("other/q", "10.0.0.9")
     store = make_store(*upserts(one, two))
     packed = bytes((10, 0, 0, 9))
-    assert store.pods == {packed: ((b"ns", "p"), (b"other", "q"))}
+    assert store.pods.by_address == {packed: ((b"ns", "p"), (b"other", "q"))}
     store.apply(
         upserts(Pod(ObjectMeta("p", "ns", deletion_timestamp="now"), PodStatus("10.0.0.1")))
     )
-    assert store.pods == {packed: ((b"ns", "p"), (b"other", "q"))}
+    assert store.pods.by_address == {packed: ((b"ns", "p"), (b"other", "q"))}
     store.apply(upserts(pod("ns/p", "10.0.0.9", phase="Succeeded", version="3")))
-    assert store.pods == {packed: ((b"other", "q"),)}
+    assert store.pods.by_address == {packed: ((b"other", "q"),)}
     store.apply(deletes(two))
-    assert store.pods == {}
+    assert store.pods.by_address == {}
 
 
 def test_what_a_selector_no_longer_matches_is_gone() -> None:
-    store = Store(Clock(), print, labels=Selector.from_text("app=web"))
+    store = Store(StoreSettings(labels=Selector.from_text("app=web")), wall=Clock(), warn=print)
     store.apply(upserts(service("ns/web", "10.0.0.1", labels={"app": "web"})))
-    assert WEB in store.services
+    assert WEB in store.services.values
     store.apply(upserts(service("ns/web", "10.0.0.1", labels={"app": "x"}, version="2")))
-    assert store.services == {}
-    assert len(store.cluster_ips) == 0
+    assert store.services.values == {}
+    assert len(store.services.cluster_ips.addresses()) == 0
 
 
-def test_names_that_are_no_labels_are_left_out_and_told() -> None:
+def test_names_that_are_not_labels_are_skipped_and_reported() -> None:
     said: list[str] = []
     store = make_store(*upserts(service(f"ns/{'x' * 64}"), namespace("y" * 64)), said=said)
-    assert store.services == {}
+    assert store.services.values == {}
     assert store.namespaces == {}
     assert said == [
-        f"Service ns/{'x' * 64}: its name is no DNS label; it is left out",
-        f"Namespace {'y' * 64}: its name is no DNS label; it is left out",
+        f"Service ns/{'x' * 64}: its name is not a DNS label; it is skipped",
+        f"Namespace {'y' * 64}: its name is not a DNS label; it is skipped",
     ]
 
 
@@ -216,7 +158,7 @@ def test_synced_is_a_state_that_stays() -> None:
     assert store.synced
 
 
-# --- objects that break the rules ---
+# --- invalid objects ---
 
 
 def sliced(
@@ -235,7 +177,7 @@ def host(hostname: str | None, *addresses: str) -> Endpoint:
 
 def shown(store: Store) -> set[tuple[str, str]]:
     """Labels and addresses of ns/web."""
-    value = store.services.get(WEB, ServiceValue(None))
+    value = store.services.values.get(WEB, ServiceValue(None))
     return {
         (part.label(index).decode(), str(ip_address(host)))
         for part in value.slices
@@ -284,13 +226,12 @@ MANY = [host(None, f"10.{high}.0.{low}") for high in range(4) for low in range(2
         ),
     ],
 )  # fmt: skip
-def test_what_is_usable_is_served_and_the_rest_is_told_and_counted(
+def test_the_usable_parts_are_served_and_the_others_reported_and_counted(
     objects: list[Object], served: set[tuple[str, str]], told: list[str]
 ) -> None:
     said: list[str] = []
     metrics = Registry()
-    store = make_store(said=said)
-    store.count_in(metrics)
+    store = make_store(said=said, metrics=metrics)
     store.apply(upserts(*objects))
     assert shown(store) == served
     counter = metrics.counter("hsdns_kubernetes_rejected_total", "", ("kind", "reason"))
@@ -298,92 +239,28 @@ def test_what_is_usable_is_served_and_the_rest_is_told_and_counted(
     assert counter.values == {(kind, reason): 1 for reason in told}
     assert len(said) == len(told)
     store.apply(deletes(*objects))
-    assert (len(store.complaints), store.services, store.pods) == (0, {}, {})
-    assert len(store.endpoint_ips) == len(store.cluster_ips) == 0
+    assert (len(store.rejected._known), store.services.values, store.pods.by_address) == (0, {}, {})
+    assert (
+        len(store.services.endpoint_ips.addresses())
+        == len(store.services.cluster_ips.addresses())
+        == 0
+    )
 
 
-def test_a_thousand_endpoints_in_a_slice() -> None:
-    store = make_store(*upserts(sliced(*MANY)))
-    assert len(shown(store)) == len(store.endpoint_ips) == 1000
-
-
-def test_an_endpoint_that_moves_between_slices_never_disappears() -> None:
-    one, two = sliced(host("a")), endpoint_slice("ns/web-2", "web", "10.0.0.1 host=a")
-    store = make_store(*upserts(one))
-    store.apply(upserts(two))
-    assert addresses(store) == {"10.0.0.1"}
-    store.apply(deletes(one))
-    assert shown(store) == {("a", "10.0.0.1")}
-    assert addresses(store) == {"10.0.0.1"}
-
-
-def test_a_fault_is_told_once_until_it_was_right_again() -> None:
+def test_a_fault_is_logged_once_until_it_was_corrected() -> None:
     said: list[str] = []
     store = make_store(said=said)
     for version, address in enumerate(["x", "x", "x", "10.0.0.1", "x"]):
         found = endpoint_slice("ns/web-1", "web", address, version=str(version + 1))
         store.apply(upserts(found))
         store.apply(upserts(found))
-    assert said == ['EndpointSlice ns/web-1: "x" is no address; it is left out'] * 2
+    assert said == ['EndpointSlice ns/web-1: "x" is not an IP address; it is skipped'] * 2
 
 
-# --- how long changes take ---
+# --- restored snapshots ---
 
 
-def programmed(found: EndpointSlice, written: str | None) -> EndpointSlice:
-    """The slice as a controller marks it."""
-    annotations = None if written is None else {CHANGE_TIME: written}
-    metadata = msgspec.structs.replace(found.metadata, annotations=annotations)
-    return msgspec.structs.replace(found, metadata=metadata)
-
-
-AT_990 = "1970-01-01T00:16:30.000000000Z"
-FIRST = endpoint_slice("ns/web-1", "web", "10.0.0.1")
-
-
-def with_selector(found: Service) -> Service:
-    """The Service with a selector."""
-    return msgspec.structs.replace(
-        found, spec=msgspec.structs.replace(found.spec, selector={"app": "web"})
-    )
-
-
-@pytest.mark.parametrize(
-    ("before", "event", "kinds"),
-    [
-        pytest.param([service("ns/web", "10.9.0.1")], Upserted(programmed(FIRST, AT_990)), ["cluster_ip"], id="cluster-ip"),
-        pytest.param([with_selector(service("ns/web"))], Upserted(programmed(FIRST, AT_990)), ["headless_with_selector"], id="headless"),
-        pytest.param([service("ns/web")], Upserted(programmed(FIRST, AT_990)), ["headless_without_selector"], id="no-selector"),
-        pytest.param([service("ns/web"), FIRST], Deleted(programmed(FIRST, AT_990)), ["headless_without_selector"], id="deleted"),
-        pytest.param([service("ns/web"), FIRST], Deleted(FIRST), [], id="deleted-unseen"),
-        pytest.param([], Upserted(programmed(FIRST, AT_990)), [], id="service-not-known"),
-        pytest.param([service("ns/web", external="10.0.0.1")], Upserted(programmed(FIRST, AT_990)), [], id="service-not-shown"),
-        pytest.param([service("ns/web")], Upserted(FIRST), [], id="not-annotated"),
-        pytest.param([service("ns/web")], Upserted(programmed(FIRST, "yesterday")), [], id="no-time"),
-        pytest.param([service("ns/web"), programmed(FIRST, None)], Upserted(programmed(FIRST, AT_990)), [], id="seen-before"),
-        pytest.param([FIRST], Upserted(with_selector(service("ns/web"))), [], id="not-a-slice"),
-    ],
-)  # fmt: skip
-def test_programming(before: list[Object], event: Event, kinds: list[str]) -> None:
-    metrics, store = Registry(), make_store(*upserts(*before))
-    store.programmed = programming_in(metrics)
-    store.apply([event])
-    metrics.fold()
-    (histogram,) = metrics
-    assert isinstance(histogram, Histogram)
-    measured = {labels: (sum(cells[:-1]), cells[-1]) for labels, cells in histogram.values.items()}
-    assert measured == {(kind,): (1, 10.0) for kind in kinds}
-
-
-def test_a_service_keeps_its_selector_when_its_slices_change() -> None:
-    store = make_store(*upserts(with_selector(service("ns/web")), FIRST))
-    assert store.services[WEB].has_selector
-
-
-# --- a state from before ---
-
-
-def test_what_is_restored_is_served_until_the_source_has_delivered() -> None:
+def test_a_restored_state_is_served_until_the_source_has_delivered() -> None:
     store = make_store()
     assert not store.serves
     store.restore([service("ns/web"), FIRST, namespace("ns"), pod("ns/p", "10.0.0.9")], 900.0)
@@ -391,7 +268,12 @@ def test_what_is_restored_is_served_until_the_source_has_delivered() -> None:
     assert addresses(store) == {"10.0.0.1"}
     store.apply([Synced()])
     assert (store.serves, store.synced, store.restored) == (True, True, None)
-    assert (store.services, store.namespaces, store.pods, addresses(store)) == ({}, {}, {}, set())
+    assert (store.services.values, store.namespaces, store.pods.by_address, addresses(store)) == (
+        {},
+        {},
+        {},
+        set(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -413,7 +295,9 @@ def test_what_the_source_has_not_delivered_is_gone_when_it_is_synced(
     store.apply(events)
     store.apply([Synced()])
     assert addresses(store) == left
-    assert store.endpoint_ips.snapshot().keys() == {ip_address(each).packed for each in left}
+    assert owners_by_address(store.services.endpoint_ips).keys() == {
+        ip_address(each).packed for each in left
+    }
 
 
 def test_what_was_restored_in_part_is_gone_when_it_is_synced() -> None:
@@ -429,12 +313,12 @@ def test_what_was_restored_in_part_is_gone_when_it_is_synced() -> None:
     assert (store.serves, addresses(store)) == (True, set())
 
 
-def test_selectors_are_not_asked_about_what_is_restored() -> None:
-    store = Store(Clock(), print, labels=Selector.from_text("app=web"))
+def test_selectors_are_not_applied_to_restored_objects() -> None:
+    store = Store(StoreSettings(labels=Selector.from_text("app=web")), wall=Clock(), warn=print)
     store.restore([service("ns/web", "10.0.0.1")], 900.0)
-    assert WEB in store.services
+    assert WEB in store.services.values
     store.apply(upserts(service("ns/web", "10.0.0.1", labels={"app": "x"})))
-    assert store.services == {}
+    assert store.services.values == {}
 
 
 @pytest.mark.parametrize(
@@ -459,13 +343,10 @@ def test_changes_are_counted(event: Event, counts: bool) -> None:
 
 
 def test_settings_are_words() -> None:
-    assert make_store().settings == {}
-    one = Store(
-        Clock(), print, pod_names=True, endpoints=False, labels=Selector.from_text("app=web")
-    )
-    assert one.settings == {
+    assert make_store().settings.to_texts() == {}
+    one = StoreSettings(pod_names=True, endpoints=False, labels=Selector.from_text("app=web"))
+    assert one.to_texts() == {
         "endpoint_pod_names": "True",
         "noendpoints": "True",
         "labels": "app=web",
     }
-    assert one.emptied().settings == one.settings

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.chain import Transfer
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.transfer import has_records
 from hsdns.wire.name import Name
-from tests.support.cluster import Cluster, deletes, endpoint_slice, namespace, service, upserts
-from tests.support.requests import section
+from tests.support.cluster.kubernetes_plugin import Cluster
+from tests.support.cluster.objects import deletes, endpoint_slice, namespace, service, upserts
+from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local.")
 
 
-def taken(cluster: Cluster, zone: str = "cluster.local.") -> Transfer:
+def taken(cluster: Cluster, zone: str = "cluster.local.") -> ZoneTransfer:
     found = cluster.plugin.transfer(Name.from_text(zone))
     assert found is not None
     return found

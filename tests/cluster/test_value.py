@@ -2,26 +2,13 @@
 
 import pytest
 
-from hsdns.cluster.value import CLUSTER_IP, HEADLESS, Entry, PackedSlice, Port, ServiceValue, dashed
+from hsdns.cluster.value import CLUSTER_IP, HEADLESS, Entry, PackedSlice, Port, ServiceValue
 
 HTTP = Port(b"http", b"tcp", 80)
 DNS = Port(b"dns", b"udp", 53)
 ONE = b"\n\0\0\1"
 TWO = b"\n\0\0\2"
 PART = PackedSlice("s", "1", 4, ONE + TWO, (b"a", None), (HTTP, DNS))
-
-
-@pytest.mark.parametrize(
-    ("address", "label"),
-    [
-        (ONE, b"10-0-0-1"),
-        (bytes.fromhex("5678abcd000000000000000000000000"), b"5678-abcd--0"),
-        (bytes.fromhex("fd000000000000000000000000000001"), b"fd00--1"),
-        (bytes(16), b"--0"),
-    ],
-)
-def test_dashed(address: bytes, label: bytes) -> None:
-    assert dashed(address) == label
 
 
 def test_positions_are_whole_addresses() -> None:

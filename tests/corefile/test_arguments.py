@@ -5,7 +5,7 @@ import pytest
 from hsdns.corefile.arguments import HostPort, listen_address, optional_argument, split_host_port
 from hsdns.corefile.properties import duration_to_text, parse_duration
 from hsdns.corefile.tree import CorefileError, Position, Token
-from tests.support.setup import directives
+from tests.support.plugins.setup import directives
 
 
 @pytest.mark.parametrize(

@@ -55,10 +55,9 @@ def test_substitute(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SELF", "DOUBLE"])
-def test_a_variable_that_names_itself_is_an_error(name: str) -> None:
+def test_a_variable_that_refers_to_itself_is_an_error(name: str) -> None:
     with pytest.raises(CorefileError) as caught:
         substitute(lexeme(f"{{${name}}}"), ENVIRON)
     assert str(caught.value) == (
-        f'Corefile:3:7: filling in "{{${name}}}" from the environment never ends; '
-        "a variable's value names itself"
+        f'Corefile:3:7: cannot expand "{{${name}}}": the value of an environment variable refers to itself'
     )

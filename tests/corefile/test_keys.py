@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.corefile.keys import odd_zone, parse_key, zones_from_args
+from hsdns.corefile.keys import parse_key, zone_warning, zones_from_args
 from hsdns.corefile.tree import CorefileError, Position, Token
 
 PLACE = Position("Corefile", 1, 5)
@@ -96,12 +96,14 @@ def test_parse_key(text: str, expected: list[str]) -> None:
             "a:", '"a:" ends in a colon; add a port or leave the colon out', id="colon at the end"
         ),
         pytest.param(
-            ".:70000", '"70000" in ".:70000" is no port; ports are 0 to 65535', id="port too big"
+            ".:70000", '"70000" in ".:70000" is not a port; ports are 0 to 65535', id="port too big"
         ),
-        pytest.param(".:-1", '"-1" in ".:-1" is no port; ports are 0 to 65535', id="negative port"),
+        pytest.param(
+            ".:-1", '"-1" in ".:-1" is not a port; ports are 0 to 65535', id="negative port"
+        ),
         pytest.param(
             ".:" + "9" * 30,
-            f'"{"9" * 30}" in ".:{"9" * 30}" is no port; ports are 0 to 65535',
+            f'"{"9" * 30}" in ".:{"9" * 30}" is not a port; ports are 0 to 65535',
             id="port of thirty digits",
         ),
         pytest.param(
@@ -134,17 +136,17 @@ def test_parse_key(text: str, expected: list[str]) -> None:
         ),
         pytest.param(
             "\ud800",
-            '"\ud800" is not a domain name: it holds characters that are no text',
+            '"\ud800" is not a domain name: it contains characters that are not valid Unicode',
             id="lone surrogate",
         ),
         pytest.param(
             "::1/128",
-            '"::1/128" is no reverse zone; an IPv6 network may not begin with ":" or "0"',
+            '"::1/128" is not a reverse zone; an IPv6 network may not begin with ":" or "0"',
             id="IPv6 from a colon",
         ),
         pytest.param(
             "0:1::/32",
-            '"0:1::/32" is no reverse zone; an IPv6 network may not begin with ":" or "0"',
+            '"0:1::/32" is not a reverse zone; an IPv6 network may not begin with ":" or "0"',
             id="IPv6 from zero",
         ),
         pytest.param(
@@ -209,21 +211,21 @@ def test_zones_from_args(texts: list[str], expected: list[str] | None) -> None:
             id="underscore",
         ),
         pytest.param(
-            "http://a", '; "http" is no scheme; did you mean "https"?', id="unknown scheme"
+            "http://a", '; "http" is not a scheme; did you mean "https"?', id="unknown scheme"
         ),
         pytest.param(
-            "DNS://a", '; "DNS" is no scheme; did you mean "dns"?', id="scheme in upper case"
+            "DNS://a", '; "DNS" is not a scheme; did you mean "dns"?', id="scheme in upper case"
         ),
-        pytest.param("}", '; is this "}" one too many?', id="closing brace"),
+        pytest.param("}", '; is this "}" superfluous?', id="closing brace"),
         pytest.param("a.org{", '; put a space before the "{"', id="glued brace"),
         pytest.param("a.org,b.org", "; put a space after the comma", id="glued comma"),
-        pytest.param("a.org:dns", '; "dns" is no port number', id="port by name"),
+        pytest.param("a.org:dns", '; "dns" is not a port number', id="port by name"),
         pytest.param("(s)", "; is this meant to be a snippet?", id="snippet"),
     ],
 )
-def test_odd_zone(text: str, end: str | None) -> None:
+def test_zone_warning(text: str, end: str | None) -> None:
     (key,) = parse_key(token(text), 53)
-    found = odd_zone(key)
+    found = zone_warning(key)
     if end is None:
         assert found is None
     else:

@@ -91,7 +91,7 @@ def test_a_position_points_at_its_word(text: str) -> None:
 
 
 def one_by_one(text: str) -> list[tuple[str, int]]:
-    """Cut a text the slow way, a character at a time, as the rules are told in words."""
+    """Split a text character by character, directly by the rules."""
     words: list[tuple[str, int]] = []
     word, line, start = "", 1, 1
     mode = "gap"  # gap, comment, word, hidden, quote, escape

@@ -42,7 +42,7 @@ def read(text: str) -> Corefile:
 
 
 def outline(blocks: Sequence[ServerBlock]) -> list[str]:
-    """One line a block: `key key: word word {prop arg; prop}| word`."""
+    """Format a tree with one line per block: `key key: word word {prop arg; prop}| word`."""
     return [
         " ".join(token.text for token in block.keys)
         + ":"
@@ -144,7 +144,7 @@ def test_trees(text: str, expected: list[str]) -> None:
     assert [warning for warning in corefile.warnings if "RFC 1035" not in warning] == []
 
 
-def test_everything_knows_where_it_stands() -> None:
+def test_every_node_has_its_position() -> None:
     (block,) = read('a,\n b {\n  hosts x {\n   ttl "5"\n  }\n}\n').blocks
     (hosts,) = block.directives
     (ttl,) = hosts.lines
@@ -211,7 +211,7 @@ ERRORS = [
     ),
     pytest.param(
         ".\nlog\nb.org {\n}\n",
-        '3:1: unknown directive "b.org"; if it is a zone, each server block needs braces, or the keys above a comma',
+        '3:1: unknown directive "b.org"; if it is a zone, put braces around each server block or a comma after the keys above',
         id="block after a block without braces",
     ),
     pytest.param(
@@ -226,12 +226,12 @@ ERRORS = [
     ),
     pytest.param(
         ". {\n log\n {\n }\n}\n",
-        '3:2: the "{" of "log" must stand at the end of its line, not below it',
+        '3:2: the "{" of "log" must be at the end of the same line, not on the next',
         id="body on the next line",
     ),
     pytest.param(
         ". {\n {\n }\n}\n",
-        '2:2: expected a directive, found "{"; a directive stands before its "{" on one line',
+        '2:2: expected a directive, found "{"; write the directive before its "{" on the same line',
         id="body of nothing",
     ),
     pytest.param(
@@ -288,7 +288,7 @@ ERRORS = [
     ),
     pytest.param(
         ". {$OPEN}\nlog\n}\n",
-        '1:3: "{$OPEN}" is a brace from the environment; write it',
+        '1:3: "{$OPEN}" expands to an opening brace; write "{" in the Corefile',
         id="brace from the environment",
     ),
     pytest.param(
@@ -298,7 +298,7 @@ ERRORS = [
     ),
     pytest.param(
         "a b:99999 {\n log\n}\n",
-        '1:3: "99999" in "b:99999" is no port; ports are 0 to 65535',
+        '1:3: "99999" in "b:99999" is not a port; ports are 0 to 65535',
         id="bad port",
     ),
     pytest.param(", a {\n}\n", '1:1: "" names no zone; the root zone is "."', id="comma only"),
@@ -338,7 +338,7 @@ WARNINGS = [
         ". {\n log\n}\n}\n",
         [".: log", "}:"],
         [
-            '4:1: zone "}." does not follow the preferred syntax of RFC 1035; is this "}" one too many?'
+            '4:1: zone "}." does not follow the preferred syntax of RFC 1035; is this "}" superfluous?'
         ],
         id="one brace too many",
     ),
@@ -353,7 +353,7 @@ WARNINGS = [
     pytest.param(
         "{$UNSET} {\n log\n}\na {\n}\n",
         ["a:"],
-        ['1:1: this server block has no zone, so it is left out; give it one, such as "."'],
+        ['1:1: this server block has no zone and is ignored; give it one, such as "."'],
         id="block without a zone",
     ),
     pytest.param(
@@ -489,7 +489,7 @@ def test_a_folder_cannot_be_imported(tmp_path: Path) -> None:
     with pytest.raises(CorefileError) as caught:
         parse(str(tmp_path / "Corefile"), text="import con*\n", environ={}, known_directives=KNOWN)
     assert caught.value.message == (
-        f'cannot import "{tmp_path}/conf": it is a folder; import "{tmp_path}/conf/*.conf" or the like'
+        f'cannot import "{tmp_path}/conf": it is a folder; import its files, such as "{tmp_path}/conf/*.conf"'
     )
 
 
@@ -541,7 +541,7 @@ PIECES = st.lists(
 
 
 @given(PIECES | st.text(max_size=40))
-def test_any_text_gives_a_tree_or_an_error_with_its_place(text: str) -> None:
+def test_any_text_gives_a_tree_or_an_error_with_its_position(text: str) -> None:
     files = {"f": "log\nimport g", "g": "errors\n", "g2": "import f", "Corefile": text}
 
     def open_file(path: str) -> str:

@@ -53,7 +53,7 @@ def test_refused(pattern: str, reason: str) -> None:
     assert str(caught.value) == reason
 
 
-def test_a_word_is_refused_with_its_place() -> None:
+def test_a_word_is_refused_with_its_position() -> None:
     with pytest.raises(CorefileError) as caught:
         read_pattern(Token("[", Position("Corefile", 3, 7)))
     assert str(caught.value) == ('Corefile:3:7: "[" is not a regular expression: missing ]: [')

@@ -179,7 +179,7 @@ def test_only_once() -> None:
     with pytest.raises(CorefileError) as caught:
         only_once([first, second])
     assert str(caught.value) == (
-        'Corefile:3:1: "plug" may stand only once in a server block; merge it with the first'
+        'Corefile:3:1: "plug" may occur only once in a server block; merge it with the first'
     )
 
 

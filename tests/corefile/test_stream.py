@@ -10,7 +10,7 @@ KNOWN = ("errors", "hosts", "log", "whoami")
 
 
 class Disk:
-    """Files by path, and what was opened."""
+    """Files by path, and the paths that were opened."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.files = files
@@ -44,7 +44,7 @@ def read(text: str, files: Mapping[str, str] | None = None, path: str = "Corefil
 
 
 def words(corefile: Corefile) -> list[str]:
-    """One line a directive, `key: word word {prop arg; prop}`."""
+    """Format directives, one per line: `key: word word {prop arg; prop}`."""
     return [
         f"{block.keys[0].text}: "
         + " ".join(token.text for token in (directive.name, *directive.args))
@@ -219,13 +219,13 @@ ERRORS = [
     pytest.param(
         ". {\n import a b\n}\n",
         {},
-        'Corefile:2:11: import takes one argument, found "b" too; write one import a line',
+        'Corefile:2:11: import takes one argument, also found "b"; write one import per line',
         id="two arguments",
     ),
     pytest.param(
         ". { import s }",
         {},
-        'Corefile:1:14: import takes one argument, found "}" too; write one import a line',
+        'Corefile:1:14: import takes one argument, also found "}"; write one import per line',
         id="block on one line",
     ),
     pytest.param(
@@ -267,13 +267,13 @@ ERRORS = [
     pytest.param(
         "(s) {\n import t\n}\n(t) {\n log\n import s\n}\n. {\n import s\n}\n",
         {},
-        "Corefile:6:9: (s) imports itself by way of (t); remove one of the imports",
+        "Corefile:6:9: (s) imports itself through (t); remove one of the imports",
         id="two snippets in a circle",
     ),
     pytest.param(
         "import f\n",
         {"f": "import g", "g": "import f"},
-        "g:1:8: f imports itself by way of g; remove one of the imports",
+        "g:1:8: f imports itself through g; remove one of the imports",
         id="two files in a circle",
     ),
     pytest.param(
@@ -309,7 +309,7 @@ ERRORS = [
     pytest.param(
         "import conf/\n",
         {},
-        'Corefile:1:8: cannot import "conf": it is a folder; import "conf/*.conf" or the like',
+        'Corefile:1:8: cannot import "conf": it is a folder; import its files, such as "conf/*.conf"',
         id="folder",
     ),
     pytest.param(
@@ -378,7 +378,7 @@ def test_a_file_is_read_once() -> None:
 
 
 def chain(word: str, depth: int, width: int) -> str:
-    """Snippets of which each imports the one before several times: width to the power of depth words."""
+    """Snippets that each import the previous one several times, which gives width ** depth words."""
     text = f"(s0) {{\n {word}\n}}\n"
     for level in range(1, depth + 1):
         text += f"(s{level}) {{\n" + f" import s{level - 1}\n" * width + "}\n"

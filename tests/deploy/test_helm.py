@@ -16,7 +16,7 @@ from hsdns import __version__
 from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import NOT_YET, ORDER
-from tests.support.object_schema import check
+from tests.support.manifests.object_schema import check
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/hsdns"
@@ -108,7 +108,7 @@ def referenced(text: str) -> set[str]:
     return set(re.findall(r"(?<![\w)])\.Values\.([\w.]+)", text))
 
 
-def test_templates_use_values_that_exist_and_all_of_them() -> None:
+def test_templates_use_exactly_the_existing_values() -> None:
     used = {path for template in TEMPLATES for path in referenced(template.read_text())}
     for path in used:
         place: Any = VALUES
@@ -203,7 +203,7 @@ def test_lint() -> None:
 
 
 @needs_helm
-def test_default_objects_have_only_fields_that_exist() -> None:
+def test_default_objects_have_only_known_fields() -> None:
     objects = render()
     assert set(objects) == {
         ("ServiceAccount", "hsdns"),

@@ -15,8 +15,8 @@ import pytest
 
 from hsdns import __version__
 from hsdns.plugins import ORDER
-from tests.support import container
-from tests.support.container import USER, Ran
+from tests.support.namespaces import container
+from tests.support.namespaces.container import USER, Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 COREFILE = """
@@ -42,13 +42,13 @@ spec: {clusterIP: 10.96.7.7, ports: [{port: 80}]}
 REFUSAL = "cannot listen on UDP :53: ports below 1024 need a right; grant CAP_NET_BIND_SERVICE"
 CAPABLE = f"{1 << container.NET_BIND_SERVICE:016x}"
 
-REFUSED = container.refused()
-LACKING = [name for name in ("setcap", "ldd") if shutil.which(name) is None]
+REFUSED = container.refusal()
+MISSING = [name for name in ("setcap", "ldd") if shutil.which(name) is None]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.sockets,
     pytest.mark.skipif(bool(REFUSED), reason=REFUSED or "namespaces can be made"),
-    pytest.mark.skipif(bool(LACKING), reason=f"{' and '.join(LACKING)} not installed"),
+    pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} not installed"),
     pytest.mark.skipif(sys.platform != "linux", reason="an image is for Linux"),
 ]
 
@@ -80,7 +80,7 @@ def serve(
     port: int = 53,
     no_new_privs: bool = True,
     may_bind: bool = True,
-) -> Ran:
+) -> Outcome:
     queries = [
         dns.message.make_query(name, "A", id=number).to_wire()
         for number, name in enumerate(("web.shop.svc.cluster.local", "none.shop.svc.cluster.local"))
@@ -96,16 +96,16 @@ def serve(
     )
 
 
-def shown(wire: str) -> list[str]:
+def addresses_in(wire: str) -> list[str]:
     """A reply's rcode, flags and records."""
     message = dns.message.from_wire(bytes.fromhex(wire))
     records = [rrset.to_text() for section in message.sections[1:] for rrset in section]
     return [f"{dns.rcode.to_text(message.rcode())} {dns.flags.to_text(message.flags)}", *records]
 
 
-def check_served(found: Ran) -> None:
+def check_served(found: Outcome) -> None:
     assert found.status == 0, found.output
-    positive, negative = (shown(wire) for wire in found.replies)
+    positive, negative = (addresses_in(wire) for wire in found.replies)
     assert positive == ["NOERROR QR AA RD", "web.shop.svc.cluster.local. 5 IN A 10.96.7.7"]
     assert negative[0] == "NXDOMAIN QR AA RD"
     assert len(negative) == 2
@@ -145,7 +145,7 @@ def test_without_the_capability_on_port_53(root: Path) -> None:
     assert REFUSAL in found.output
 
 
-def test_another_program_before_it_costs_the_capability(root: Path) -> None:
+def test_a_program_that_starts_it_loses_the_capability(root: Path) -> None:
     """The reason why /coredns is a script whose interpreter has the capability, and no program that starts it."""
     start = "import os, sys; os.execv('/coredns', ['/coredns', *sys.argv[1:]])"
     command = ("/usr/bin/stock", "-c", start)
@@ -163,7 +163,7 @@ def test_flags(root: Path) -> None:
     assert valid.output == "/etc/coredns/Corefile.53: valid, 1 server block\n"
 
 
-def test_everything_in_it_can_be_imported(root: Path) -> None:
+def test_every_module_can_be_imported(root: Path) -> None:
     """Each module of hsdns and the part of kubernetes_asyncio that kubeconfigs need, in the loader's secure mode."""
     words = (
         "import importlib, pkgutil, hsdns\n"
@@ -178,13 +178,13 @@ def test_everything_in_it_can_be_imported(root: Path) -> None:
     )
 
 
-def test_nothing_is_left_in_it_that_could_start_a_shell(root: Path) -> None:
+def test_nothing_in_it_can_start_a_shell(root: Path) -> None:
     programs = {path.name for path in root.glob("**/bin/*")}
     assert programs == {"python3", "hsdns", "stock"}
     assert not list(root.glob("**/pip"))
 
 
-def test_its_files_may_be_read_by_any_user(root: Path) -> None:
+def test_every_user_may_read_its_files(root: Path) -> None:
     unreadable = [
         path
         for path in root.rglob("*")
@@ -206,7 +206,7 @@ def test_its_files_may_be_read_by_any_user(root: Path) -> None:
         pytest.param(".", {"PYTHONPATH": str(ROOT)}, 2, " is not empty\n", id="not-empty"),
     ],
 )
-def test_why_it_cannot_be_assembled(
+def test_assembly_errors(
     tmp_path: Path, folder: str, environment: dict[str, str], status: int, reason: str
 ) -> None:
     (tmp_path / "file").touch()

@@ -19,8 +19,8 @@ IMAGE = f"hsdns/hsdns:{__version__}"
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 
-# Plays all three: notes how it was called, fails where FAIL says, and prints what the script reads.
-PLAYER = r"""#!/usr/bin/env bash
+# Takes the place of all three programs: records its calls, fails for calls that contain FAIL, prints what the script reads.
+FAKE_PROGRAM = r"""#!/usr/bin/env bash
 name=${0##*/}
 echo "$name $*" >> "$CALLS"
 case "$name $*" in
@@ -37,17 +37,17 @@ exit 0
 """
 
 
-class Tried(NamedTuple):
+class Outcome(NamedTuple):
     status: int
     calls: list[str]
-    said: str
+    output: str
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder for PATH with the players and the system's programs that the script uses."""
+    """A folder for PATH with the fake programs and the system's programs that the script uses."""
     for name in ("kind", "kubectl", "docker"):
-        (tmp_path / name).write_text(PLAYER)
+        (tmp_path / name).write_text(FAKE_PROGRAM)
         (tmp_path / name).chmod(0o755)
     for name in ("bash", "env", "dirname", "sed", "grep", "mktemp", "rm"):
         found = shutil.which(name)
@@ -56,14 +56,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def attempt(
+def run_try(
     folder: Path,
     *words: str,
     fail: str = "",
     reason: str = "",
     clusters: str = "hsdns\n",
-    **more: str,
-) -> Tried:
+    **environ: str,
+) -> Outcome:
     calls = folder / "calls"
     calls.write_text("")
     found = subprocess.run(
@@ -80,21 +80,21 @@ def attempt(
             "REASON": reason,
             "CLUSTERS": clusters,
             "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
-            **more,
+            **environ,
         },
     )
-    return Tried(found.returncode, calls.read_text().splitlines(), found.stdout)
+    return Outcome(found.returncode, calls.read_text().splitlines(), found.stdout)
 
 
-def places(calls: list[str], *parts: str) -> list[int]:
-    """Where the calls with these parts stand; each is there."""
+def positions(calls: list[str], *parts: str) -> list[int]:
+    """The positions of the calls that contain these parts; StopIteration if one is missing."""
     return [next(at for at, call in enumerate(calls) if part in call) for part in parts]
 
 
-def test_all_of_it(folder: Path) -> None:
-    found = attempt(folder, clusters="")
-    assert found.status == 0, found.said
-    order = places(
+def test_full_run(folder: Path) -> None:
+    found = run_try(folder, clusters="")
+    assert found.status == 0, found.output
+    order = positions(
         found.calls,
         f"kind create cluster --config {ROOT}/deploy/kind/config.yaml",
         f"docker build -t {IMAGE} {ROOT}",
@@ -108,33 +108,38 @@ def test_all_of_it(folder: Path) -> None:
     )
     assert order == sorted(order)
     assert "delete pod hsdns-try --ignore-not-found --wait=false" in found.calls[-1]
-    assert "answered by hsdns-0.0.0" in found.said
-    assert "FAILED" not in found.said
+    assert "answered by hsdns-0.0.0" in found.output
+    assert "FAILED" not in found.output
 
 
-def test_an_image_and_a_cluster_that_are_there(folder: Path) -> None:
-    found = attempt(folder, clusters="mine\n", CLUSTER="mine", IMAGE="hsdns/hsdns:edge")
-    assert found.status == 0, found.said
+def test_an_existing_image_and_cluster_are_used(folder: Path) -> None:
+    found = run_try(folder, clusters="mine\n", CLUSTER="mine", IMAGE="hsdns/hsdns:edge")
+    assert found.status == 0, found.output
     assert not [call for call in found.calls if "build" in call or "create cluster" in call]
-    places(
+    positions(
         found.calls, "kind load docker-image --name mine hsdns/hsdns:edge", "--context kind-mine"
     )
 
 
 @pytest.mark.parametrize(
-    ("fail", "reason", "clusters", "more", "sentence"),
+    ("fail", "reason", "clusters", "environ", "sentence"),
     [
         pytest.param(
-            "info", "", "hsdns\n", {}, "neither docker nor podman answers", id="no-builder"
+            "info", "", "hsdns\n", {}, "neither docker nor podman is running", id="no-builder"
         ),
         pytest.param(
             "", "", "", {"CLUSTER": "mine"}, "there is no kind cluster mine", id="no-cluster"
         ),
         pytest.param(
-            "get deployment coredns", "", "hsdns\n", {}, "deploy/base brings one", id="no-coredns"
+            "get deployment coredns",
+            "",
+            "hsdns\n",
+            {},
+            "deploy/base has a Deployment",
+            id="no-coredns",
         ),
         pytest.param(
-            "docker build", "", "hsdns\n", {}, "name other base images", id="no-base-image"
+            "docker build", "", "hsdns\n", {}, "use other base images", id="no-base-image"
         ),
         pytest.param(
             "rollout status",
@@ -153,7 +158,7 @@ def test_an_image_and_a_cluster_that_are_there(folder: Path) -> None:
             id="crashes",
         ),
         pytest.param(
-            "rollout status", "", "hsdns\n", {}, "/ready names what it waits for", id="not-ready"
+            "rollout status", "", "hsdns\n", {}, "/ready lists the plugins", id="not-ready"
         ),
         pytest.param("wait --for", "", "hsdns\n", {}, "can the nodes pull busybox", id="no-client"),
         pytest.param(
@@ -167,45 +172,45 @@ def test_an_image_and_a_cluster_that_are_there(folder: Path) -> None:
     ],
 )
 def test_failures_are_explained(
-    folder: Path, fail: str, reason: str, clusters: str, more: dict[str, str], sentence: str
+    folder: Path, fail: str, reason: str, clusters: str, environ: dict[str, str], sentence: str
 ) -> None:
-    found = attempt(folder, fail=fail, reason=reason, clusters=clusters, **more)
+    found = run_try(folder, fail=fail, reason=reason, clusters=clusters, **environ)
     assert found.status == 1
-    assert sentence in found.said
+    assert sentence in found.output
 
 
-def test_no_answer_from_outside_is_no_failure(folder: Path) -> None:
-    found = attempt(folder, fail="nslookup -type=a example.org")
+def test_a_missing_answer_from_outside_is_no_failure(folder: Path) -> None:
+    found = run_try(folder, fail="nslookup -type=a example.org")
     assert found.status == 0
-    assert "names outside the cluster are not answered" in found.said
+    assert "names outside the cluster are not answered" in found.output
 
 
 @pytest.mark.parametrize("name", ["kind", "kubectl"])
-def test_a_program_that_is_missing(folder: Path, name: str) -> None:
+def test_a_missing_program(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    found = attempt(folder)
-    assert (found.status, found.said) == (
+    found = run_try(folder)
+    assert (found.status, found.output) == (
         1,
         f"try: {name} is not on PATH; install it and try again\n",
     )
 
 
 def test_undo(folder: Path) -> None:
-    found = attempt(folder, "undo")
+    found = run_try(folder, "undo")
     assert found.status == 0
-    places(found.calls, "rollout undo deployment coredns")
+    positions(found.calls, "rollout undo deployment coredns")
 
 
 def test_delete(folder: Path) -> None:
-    found = attempt(folder, "delete")
+    found = run_try(folder, "delete")
     assert found.status == 0
     assert found.calls[-1] == "kind delete cluster --name hsdns"
 
 
 def test_usage(folder: Path) -> None:
-    found = attempt(folder, "help")
+    found = run_try(folder, "help")
     assert found.status == 2
-    assert "deploy/kind/try undo" in found.said
+    assert "deploy/kind/try undo" in found.output
     assert found.calls == []
 
 

@@ -17,9 +17,9 @@ from hsdns import __version__
 from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import NOT_YET, ORDER
-from tests.support.object_schema import CLUSTER_WIDE, check
-from tests.support.real_api import RealApi, missing_assets
-from tests.support.stock import KUBEADM
+from tests.support.apiserver.real_api import RealApi, missing_assets
+from tests.support.manifests.object_schema import CLUSTER_WIDE, check
+from tests.support.plugins.corefiles import KUBEADM
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -80,7 +80,7 @@ def test_every_file_belongs_to_a_kustomization() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(DEPLOY).as_posix())
-def test_a_kustomization_names_what_is_there(path: Path) -> None:
+def test_kustomizations_name_existing_files(path: Path) -> None:
     for document in documents(path):
         assert document["kind"]
         if path.name == "kustomization.yaml":
@@ -95,7 +95,7 @@ def test_the_base_has_the_corefile_of_kubeadm() -> None:
     assert found["data"] == {"Corefile": KUBEADM}
 
 
-def test_the_kind_overlay_changes_the_image_alone() -> None:
+def test_the_kind_overlay_changes_only_the_image() -> None:
     (found,) = documents(DEPLOY / "overlays/kind/deployment.yaml")
     assert found == {
         "apiVersion": "apps/v1",
@@ -166,7 +166,7 @@ def test_no_image_names_a_registry() -> None:
 
 @needs_kubectl
 @pytest.mark.parametrize("folder", RENDERED)
-def test_objects_have_only_fields_that_exist(folder: str) -> None:
+def test_objects_have_only_known_fields(folder: str) -> None:
     objects = render(folder)
     assert objects
     for manifest in objects:
@@ -174,7 +174,7 @@ def test_objects_have_only_fields_that_exist(folder: str) -> None:
 
 
 @needs_kubectl
-def test_the_base_is_what_kubeadm_calls_its_parts() -> None:
+def test_the_base_uses_the_names_of_kubeadm() -> None:
     objects = render("base")
     assert sorted((each["kind"], each["metadata"]["name"]) for each in objects) == [
         ("ClusterRole", "system:coredns"),
@@ -207,7 +207,7 @@ def test_the_base_is_what_kubeadm_calls_its_parts() -> None:
 
 
 @needs_kubectl
-def test_the_sidecar_is_asked_by_its_own_pod_alone() -> None:
+def test_the_sidecar_serves_only_its_own_pod() -> None:
     objects = render("overlays/sidecar")
     pod = pod_spec(objects, "Deployment")
     (sidecar,) = pod["initContainers"]
@@ -272,7 +272,7 @@ def collection(manifest: dict[str, Any]) -> str:
 @pytest.mark.slow
 @pytest.mark.sockets
 @pytest.mark.skipif(bool(missing_assets()), reason=missing_assets() or "there is an API server")
-def test_an_api_server_takes_them() -> None:
+def test_an_api_server_accepts_them() -> None:
     with RealApi() as api:
         for name in ("shop",):
             api.apply({"kind": "Namespace", "metadata": {"name": name}})

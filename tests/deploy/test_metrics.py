@@ -22,9 +22,11 @@ from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.server.lifecycle import Server
+from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
-from tests.support.fake_api import FakeApi
-from tests.support.sockets import UdpClient, query, run, until
+from tests.support.clients.messages import query
+from tests.support.clients.sockets import UdpClient
+from tests.support.coroutines.event_loops import run, until
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = json.loads((ROOT / "deploy/grafana/hsdns.json").read_text())
@@ -32,7 +34,7 @@ ALERTS = yaml.safe_load((ROOT / "deploy/alerts/prometheusrule.yaml").read_text()
 
 # What the panels of the dashboards 5926, 7279, 12382, 14981 and 15762, CoreDNS's mixin and kube-prometheus read: name
 # and labels.
-KNOWN: dict[str, str] = {
+READ_BY_DASHBOARDS: dict[str, str] = {
     "coredns_build_info": "version revision goversion",
     "coredns_cache_entries": "server type zones view",
     "coredns_cache_hits_total": "server type zones view",
@@ -66,7 +68,7 @@ KNOWN: dict[str, str] = {
     "process_resident_memory_bytes": "",
     "process_start_time_seconds": "",
 }
-# What they read and is not there, each with the reason; docs/deploy.md lists the same.
+# Metrics that they read and hsdns does not have, with the reason; docs/deploy.md lists the same.
 ABSENT = {
     "go_goroutines": "there is no Go runtime",
     "coredns_forward_requests_total": "CoreDNS 1.14.7 does not have it either",
@@ -75,8 +77,8 @@ ABSENT = {
     "coredns_forward_healthcheck_failures_total": "CoreDNS 1.14.7 does not have it either",
     "coredns_shed_dropped_total": "there is no plugin shed",
 }
-# What is there only once it has happened, with what must happen.
-LATER = {
+# Metrics that appear only after an event, with the event.
+ON_OCCURRENCE = {
     "coredns_proxy_healthcheck_failures_total": "an upstream fails its check",
     "hsdns_kubernetes_rejected_total": "an object breaks the rules",
     "hsdns_store_inconsistencies_total": "HSDNS_CHECK_STORE is set",
@@ -182,7 +184,7 @@ async def metrics_of_a_busy_server(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def shown(page: str) -> dict[str, set[str]]:
+def exposed(page: str) -> dict[str, set[str]]:
     """The names on /metrics, and the labels of each."""
     found: dict[str, set[str]] = defaultdict(set)
     for family in text_string_to_metric_families(page):
@@ -194,33 +196,33 @@ def shown(page: str) -> dict[str, set[str]]:
 pytestmark = pytest.mark.sockets
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_what_known_dashboards_read(shown: dict[str, set[str]], name: str) -> None:
-    assert shown[name] == set(KNOWN[name].split())
+@pytest.mark.parametrize("name", READ_BY_DASHBOARDS)
+def test_metrics_of_known_dashboards(exposed: dict[str, set[str]], name: str) -> None:
+    assert exposed[name] == set(READ_BY_DASHBOARDS[name].split())
 
 
 @pytest.mark.parametrize("name", ABSENT)
-def test_what_is_absent_is_documented(shown: dict[str, set[str]], name: str) -> None:
-    assert name not in shown
+def test_absent_metrics_are_documented(exposed: dict[str, set[str]], name: str) -> None:
+    assert name not in exposed
     assert name in (ROOT / "docs/deploy.md").read_text()
 
 
-def test_what_comes_later_is_documented(shown: dict[str, set[str]]) -> None:
-    assert LATER.keys() & shown.keys() == set()
+def test_metrics_that_appear_on_occurrence_are_documented(exposed: dict[str, set[str]]) -> None:
+    assert ON_OCCURRENCE.keys() & exposed.keys() == set()
     pages = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
-    assert {name for name in LATER if name not in pages} == set()
+    assert {name for name in ON_OCCURRENCE if name not in pages} == set()
 
 
 # --- our own ---
 
 
-def expressions(place: Any) -> list[str]:
+def expressions(node: Any) -> list[str]:
     """All `expr` below."""
-    if isinstance(place, list):
-        return [each for item in place for each in expressions(item)]
-    if isinstance(place, dict):
-        own = [place["expr"]] if isinstance(place.get("expr"), str) else []
-        return own + [each for value in place.values() for each in expressions(value)]
+    if isinstance(node, list):
+        return [each for item in node for each in expressions(item)]
+    if isinstance(node, dict):
+        own = [node["expr"]] if isinstance(node.get("expr"), str) else []
+        return own + [each for value in node.values() for each in expressions(value)]
     return []
 
 
@@ -237,30 +239,32 @@ def selectors_in(expression: str) -> list[tuple[str, set[str]]]:
     ]
 
 
-OURS = [("dashboard", each) for each in expressions(DASHBOARD)] + [
+EXPRESSIONS = [("dashboard", each) for each in expressions(DASHBOARD)] + [
     ("alerts", each) for each in expressions(ALERTS)
 ]
 
 
-@pytest.mark.parametrize(("where", "expression"), OURS)
-def test_what_we_read_exists(shown: dict[str, set[str]], where: str, expression: str) -> None:
+@pytest.mark.parametrize(("where", "expression"), EXPRESSIONS)
+def test_metrics_of_our_expressions_exist(
+    exposed: dict[str, set[str]], where: str, expression: str
+) -> None:
     names = names_in(expression)
     assert names
-    assert names - shown.keys() - LATER.keys() - OF_PROMETHEUS == set()
+    assert names - exposed.keys() - ON_OCCURRENCE.keys() - OF_PROMETHEUS == set()
     for name, labels in selectors_in(expression):
-        assert labels <= shown.get(name, labels)
+        assert labels <= exposed.get(name, labels)
     groups = re.findall(r"\bby \(([^)]*)\)", expression)
     asked = {label.strip() for group in groups for label in group.split(",")} - {"instance"}
-    known = {label for name in names for label in shown.get(name, asked)}
+    known = {label for name in names for label in exposed.get(name, asked)}
     assert asked <= known
 
 
-def test_dashboard_is_whole() -> None:
+def test_dashboard_is_consistent() -> None:
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     for panel in panels:
-        place = panel["gridPos"]
-        assert place["x"] + place["w"] <= 24
+        node = panel["gridPos"]
+        assert node["x"] + node["w"] <= 24
         for target in panel.get("targets", []):
             assert target["expr"].count("(") == target["expr"].count(")")
             assert '$job"' in target["expr"]
@@ -268,7 +272,7 @@ def test_dashboard_is_whole() -> None:
     assert set(re.findall(r"\$(?!__)\{?(\w+)", json.dumps(DASHBOARD))) <= variables
 
 
-def test_a_share_of_nothing_is_zero() -> None:
+def test_shares_without_series_are_zero() -> None:
     """Where no reply was SERVFAIL yet there is no such series; a stat would show "No data", as if the server were gone."""
     stats = [panel for panel in DASHBOARD["panels"] if panel["type"] == "stat"]
     shares = [target["expr"] for panel in stats for target in panel["targets"]]
@@ -280,7 +284,7 @@ def test_a_share_of_nothing_is_zero() -> None:
 
 @pytest.mark.parametrize("name", ["hsdns_udp_queue_drops_total", "hsdns_udp_send_errors_total"])
 @pytest.mark.parametrize("where", [DASHBOARD, ALERTS], ids=["dashboard", "alerts"])
-def test_what_is_lost_is_shown(where: Any, name: str) -> None:
+def test_losses_are_shown(where: Any, name: str) -> None:
     assert name in {found for each in expressions(where) for found in names_in(each)}
 
 

@@ -12,9 +12,11 @@ from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.server.lifecycle import Server
+from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
-from tests.support.fake_api import FakeApi
-from tests.support.sockets import UdpClient, query, run, summary
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import UdpClient
+from tests.support.coroutines.event_loops import run
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER_DNS = """

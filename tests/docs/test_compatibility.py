@@ -17,7 +17,7 @@ ROWS = [
     for line in PLUGINS.splitlines()
     if line.startswith("| ")
 ][2:]
-STATES = re.compile(r"(same|differs|missing|hsdns alone)\b")
+STATES = re.compile(r"(same|differs|missing|hsdns only)\b")
 
 
 def rows_of(plugin: str) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""What the table of test_evaluate.py does not reach: bounds, and values that only a query brings."""
+"""Cases outside of the table in test_evaluate.py: limits, and values known only during evaluation."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ for _ in range(60):
         ("flatten", [[[1] * 100001]], "flatten makes more than 100000 elements"),
         ("max", [DEEP], "max: arrays are nested more than 50 deep"),
         ("min", [["a"]], "min takes numbers, found string"),
-        ("take", [[1], -1], "take takes a number of 0 or more, found -1"),
-        ("fromPairs", [[[1]]], "fromPairs takes an array of arrays of two"),
+        ("take", [[1], -1], "take takes a count of 0 or more, found -1"),
+        ("fromPairs", [[[1]]], "fromPairs takes an array of pairs"),
         ("fromPairs", [[[[], 1]]], "fromPairs: array cannot be a key"),
         ("fromBase64", ["%"], 'fromBase64: "%" is not Base64 of text'),
         ("bitshl", [1, -1], "cannot shift by -1"),
@@ -60,7 +60,7 @@ def test_value(name: str, arguments: list[object], value: object) -> None:
 
 def test_sort_by() -> None:
     assert sort_by(["b", "a"], [2, 1]) == ["a", "b"]
-    with pytest.raises(ExpressionError, match='the order is "asc" or "desc", found "up"'):
+    with pytest.raises(ExpressionError, match='the order must be "asc" or "desc", found "up"'):
         sort_by([], [], "up")
     with pytest.raises(ExpressionError, match="cannot compare string and int"):
         sort_by([1, 2], [1, "a"])

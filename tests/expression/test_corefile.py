@@ -5,11 +5,11 @@ import pytest
 from hsdns.corefile.tree import CorefileError
 from hsdns.expression.corefile import read_expression
 from hsdns.expression.queries import NAMES
-from tests.support.setup import directives
+from tests.support.plugins.setup import directives
 
 
 def read(text: str) -> str:
-    """Compile the rest of the third line of a Corefile; the text of the expression, or the error."""
+    """Compile the rest of the third line of a Corefile; return the text of the expression, or the error."""
     (line,) = directives(f"view a {{\n expr {text}\n}}")[0].lines
     try:
         return read_expression(line, line.args, NAMES).text

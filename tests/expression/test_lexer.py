@@ -40,16 +40,16 @@ def test_tokens(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "at", "reason"),
     [
-        ("'abc", 0, "the string has no end"),
-        ("a 'b\n'", 2, "the string has no end"),
-        ("`abc", 0, "the string has no end"),
-        (r"'\d'", 1, r'"\d" is no escape; write a backslash as "\\"'),
-        (r"'\uD800'", 1, r'"\u" is no escape; write a backslash as "\\"'),
-        ("""'\\"'""", 1, '"\\"" is no escape; write a backslash as "\\\\"'),
+        ("'abc", 0, "the string is not closed"),
+        ("a 'b\n'", 2, "the string is not closed"),
+        ("`abc", 0, "the string is not closed"),
+        (r"'\d'", 1, r'"\d" is not an escape sequence; write a backslash as "\\"'),
+        (r"'\uD800'", 1, r'"\u" is not an escape sequence; write a backslash as "\\"'),
+        ("""'\\"'""", 1, '"\\"" is not an escape sequence; write a backslash as "\\\\"'),
         ("1a", 0, '"1a" is not a number'),
         ("a @ b", 2, '"@" has no meaning in an expression'),
-        ("a /* b", 2, "the comment has no end"),
-        ("b'x'", 0, "literals of bytes are not known here; write a string"),
+        ("a /* b", 2, "the comment is not closed"),
+        ("b'x'", 0, "byte literals are not supported; write a string"),
         ("1" * (MAX_LEN + 1), MAX_LEN, "the expression has more than 10000 characters"),
     ],
 )
@@ -59,5 +59,5 @@ def test_refused(text: str, at: int, reason: str) -> None:
     assert (caught.value.at, caught.value.message) == (at, reason)
 
 
-def test_every_token_knows_its_place() -> None:
+def test_every_token_has_its_position() -> None:
     assert [lexeme.at for lexeme in tokenize("a  == 'b'")] == [0, 3, 6, 9]

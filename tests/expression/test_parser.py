@@ -9,7 +9,7 @@ from hsdns.expression.tree import Node
 
 
 def shape(node: Node | None) -> str:
-    """A tree with all brackets written out."""
+    """Format a tree with all brackets."""
     match node:
         case tree.Literal(value=value):
             return repr(value)
@@ -91,19 +91,19 @@ def test_shape(text: str, expected: str) -> None:
     [
         ("", 0, "found the end, expected a value"),
         ("name(", 5, "found the end, expected a value"),
-        ("1.5.2", 3, 'found ".2", which does not fit here'),
+        ("1.5.2", 3, 'found ".2", which is not valid here'),
         ("9223372036854775808", 0, '"9223372036854775808" is too large'),
         ("1e999", 0, '"1e999" is too large'),
         ("()", 1, 'found ")", expected a value'),
-        ("1 2", 2, 'found "2", which does not fit here'),
+        ("1 2", 2, 'found "2", which is not valid here'),
         ("::type", 6, 'found the end, expected "("'),
         ("let let = 1; let", 4, 'found "let", expected a name'),
-        ("nil?.a", 3, 'found "?.", which does not fit here'),
+        ("nil?.a", 3, 'found "?.", which is not valid here'),
         ("#", 0, 'found "#", expected a value'),
         (".a", 0, 'found ".", expected a value'),
         ("1 ?? 2 + 3", 7, '"+" and "??" need brackets around one of them'),
         ("a not b", 6, 'found "b", expected in, matches, contains, startsWith or endsWith'),
-        ("a.1", 1, 'found ".1", which does not fit here'),
+        ("a.1", 1, 'found ".1", which is not valid here'),
         ("a.(1)", 2, "a name must follow the dot"),
         ("a.b()", 2, 'there is no method "b"'),
         ("{[1]: 2}", 1, 'found "[", expected a key: a name, a string, a number or (EXPRESSION)'),

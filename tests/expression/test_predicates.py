@@ -36,10 +36,10 @@ def test_even(name: str, items: list[int], value: object) -> None:
 @pytest.mark.parametrize(
     ("name", "items", "reason"),
     [
-        ("all", 5, "all takes an array, not int"),
-        ("filter", [1], "filter takes a condition, this is int"),
+        ("all", 5, "all takes an array, found int"),
+        ("filter", [1], "filter takes a condition of type bool, found int"),
         ("groupBy", [[1]], "groupBy: array cannot be a key"),
-        ("reduce", [], "reduce of an empty array needs a third argument to begin with"),
+        ("reduce", [], "reduce of an empty array needs an initial value as third argument"),
         ("sum", ["a"], "sum takes numbers, found string"),
     ],
 )
@@ -54,5 +54,5 @@ def test_every_element_is_a_step() -> None:
         apply_predicate("map", Scope({}), [0] * 50_001, lambda at: 0, None)
 
 
-def test_looking_stops_early() -> None:
+def test_predicates_stop_early() -> None:
     assert apply_predicate("any", Scope({}), [True] * 60_000, None, None) is True

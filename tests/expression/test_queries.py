@@ -5,7 +5,7 @@ import pytest
 from hsdns.expression.fault import ExpressionError
 from hsdns.expression.queries import NAMES, functions_of, incidr
 from hsdns.wire.edns import Edns
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 
 def test_what_they_say_of_a_query() -> None:

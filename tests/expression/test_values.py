@@ -66,8 +66,8 @@ def test_equal(one: object, other: object, same: bool) -> None:
     ("holder", "key", "reason"),
     [
         ({}, [], "array cannot be a key"),
-        ([1], 1, "there is no element 1 among 1"),
-        ([1], "a", "an element has a number, found string"),
+        ([1], 1, "index 1 is out of range for 1 elements"),
+        ([1], "a", "an index of an array must be a number, found string"),
         (5, "a", "int has no member a"),
     ],
 )

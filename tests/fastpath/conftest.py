@@ -1,4 +1,4 @@
-"""Every test of the fast path that takes `twin` runs on both, one that takes `server` on every kind of batch."""
+"""Fixtures: a test with `twin` runs on both twins, a test with `server` on every kind of batch."""
 
 import importlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Tables behind real sockets on loopback, with every kind of batch.
+"""Answer tables with real sockets on loopback, with every kind of batch.
 
 Path: tests only.
 Rule 1: what a client sends over loopback has arrived when send returns, so one serve() answers all of it.
@@ -14,18 +14,18 @@ import pytest
 
 from hsdns.fastpath.control import IP_PKTINFO
 from hsdns.server.sockets import IPV6_RECVPKTINFO
-from tests.fastpath.twins import BOTH, Subject
+from tests.fastpath.twins import BOTH, TableUnderTest
 
 PORTABLE: Final = "portable"
 KINDS: Final = [*BOTH, pytest.param(PORTABLE, id=PORTABLE)]
-DEADLINE: Final = 5.0  # seconds
+DEADLINE: Final = 30.0  # seconds
 
 
 class Server:
     """A bound socket with its batch and its table."""
 
     def __init__(self, twin: ModuleType, kind: Any) -> None:
-        self.subject = Subject(twin)
+        self.under_test = TableUnderTest(twin)
         self.kind = kind
         self.sockets: list[socket.socket] = []
 
@@ -42,7 +42,7 @@ class Server:
         self.batch = self.kind(self.sock.fileno(), wildcard)
 
     def client(self, host: str = "127.0.0.1") -> socket.socket:
-        """A socket that takes datagrams from nowhere but this server under that address."""
+        """A socket that receives datagrams of this server from that address alone."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = self._open(family, "::1" if ":" in host else "127.0.0.1")
         sock.settimeout(DEADLINE)
@@ -53,11 +53,11 @@ class Server:
         """Serve one batch."""
         return [
             (bytes(query), address, control)
-            for query, address, control in self.batch.serve(self.subject.table)
+            for query, address, control in self.batch.serve(self.under_test.table)
         ]
 
     def ask(self, client: socket.socket, query: bytes) -> bytes:
-        """Ask for what is known."""
+        """Send a query that is a hit, and return the reply."""
         client.send(query)
         assert self.serve() == []
         return client.recv(65535)

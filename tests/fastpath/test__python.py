@@ -1,20 +1,26 @@
-"""The two twins are one: same names, and the same results of the same operations in any order."""
+"""The twins are equal: same names, same signatures, and the same results of the same operations in any order."""
 
+import __future__
+
+import inspect
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from random import Random
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
 from hsdns.fastpath import _python
+from hsdns.fastpath.portable_batch import PortableBatch
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import AD, CD, RD, Reply, nodata, nxdomain, unwritten
 from tests import strategies
-from tests.fastpath.twins import HAS_NATIVE, NATIVE, Subject, addresses, ask, soa
+from tests.fastpath.twins import HAS_NATIVE, NATIVE, TableUnderTest, addresses, ask, soa
 
 needs_native = pytest.mark.skipif(
     not HAS_NATIVE, reason=f"{NATIVE} is not built, so there is nothing to compare with"
@@ -23,17 +29,61 @@ needs_native = pytest.mark.skipif(
 
 def test_names(twin: ModuleType) -> None:
     for name in _python.__all__:
-        ours, theirs = getattr(_python, name), getattr(twin, name)
-        assert getattr(theirs, "_fields", None) == getattr(ours, "_fields", None)
-        public = {each for each in dir(theirs) if not each.startswith("_")}
+        python, compiled = getattr(_python, name), getattr(twin, name)
+        assert getattr(compiled, "_fields", None) == getattr(python, "_fields", None)
+        public = {each for each in dir(compiled) if not each.startswith("_")}
         if name not in (
             "ClusterNames",
             "AnswerTable",
             "Versions",
-        ):  # the parts of the pure twin see more of each other
-            assert public == {each for each in dir(ours) if not each.startswith("_")}
+        ):  # the parts of the Python twin see more of each other
+            assert public == {each for each in dir(python) if not each.startswith("_")}
         else:
-            assert public <= set(dir(ours))
+            assert public <= set(dir(python))
+
+
+def declared() -> dict[str, Any]:
+    """The contents of _native.pyi, which is Python like any other module."""
+    path = Path(_python.__file__).with_name("_native.pyi")
+    found: dict[str, Any] = {}
+    flags = __future__.annotations.compiler_flag
+    exec(compile(path.read_text(), str(path), "exec", flags=flags, dont_inherit=True), found)
+    return found
+
+
+def parameters(callee: Callable[..., object]) -> list[tuple[str, str, object]]:
+    """Name, kind and default of each parameter, without self."""
+    return [
+        (each.name, each.kind.description, each.default)
+        for each in inspect.signature(callee).parameters.values()
+        if each.name != "self"
+    ]
+
+
+DECLARED = declared()
+CLASSES = [name for name in DECLARED["__all__"] if isinstance(DECLARED[name], type)]
+
+
+def compare_signatures(found: type, stub: type) -> None:
+    assert parameters(found) == parameters(stub)
+    for name, wanted in vars(stub).items():
+        if isinstance(wanted, property):
+            assert not callable(getattr(found, name))
+        elif isinstance(wanted, FunctionType) and not name.startswith("_"):
+            assert parameters(getattr(found, name)) == parameters(wanted), name
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_signatures(twin: ModuleType, name: str) -> None:
+    """The parameters of every class and method are those that _native.pyi declares."""
+    if name in _python.__all__ or twin.__name__ == NATIVE:
+        compare_signatures(getattr(twin, name), DECLARED[name])
+    else:
+        assert not hasattr(twin, name)
+
+
+def test_signatures_of_the_portable_batch() -> None:
+    compare_signatures(PortableBatch, DECLARED["Batch"])
 
 
 def test_platforms_without_batches_have_the_portable_one() -> None:
@@ -50,7 +100,7 @@ NAMES = (
     "web.default.svc.cluster.local.", "WEB.default.svc.cluster.local.", "db.default.svc.cluster.local.",
     "pod-0.db.default.svc.cluster.local.", "gone.default.svc.cluster.local.", "a.other.svc.cluster.local.",
     "x.org.svc.cluster.local.", "www.example.org.cluster.local.", "svc.cluster.local.", "cluster.local.",
-    "a.pod.cluster.local.", "hole.cluster.local.", "x.hole.cluster.local.", "x.sub.cluster.local.", "example.org.",
+    "a.pod.cluster.local.", "excluded.cluster.local.", "x.excluded.cluster.local.", "x.sub.cluster.local.", "example.org.",
 )  # fmt: skip
 EDNS = (
     None, None, Edns(512), Edns(1232), Edns(1232, do=True), Edns(600, options=((10, b"12345678"),)),
@@ -59,7 +109,7 @@ EDNS = (
 
 
 def draw_query(chance: Random) -> bytes:
-    """Mostly one of a few questions, or nothing would ever be a hit."""
+    """Mostly one of a few questions, so that there are hits."""
     if chance.random() < 0.7:
         return ask(
             chance.choice(NAMES[:3]), 1, chance.randrange(65536), chance.choice([RD, RD, RD | AD, 0]),
@@ -80,55 +130,56 @@ def draw_reply(chance: Random, query: bytes) -> Reply | bytes:
     )  # fmt: skip
 
 
-def operate(chance: Random, subject: Subject, start: float) -> Any:
-    """Do one thing; all chances are taken alike whatever the subject does."""
+def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
+    """Do one thing; draws the same numbers whatever the under_test returns."""
     what = chance.choice(
-        ("learn " * 5 + "lookup " * 10 + "bump serial names teach forget drain").split()
+        ("store " * 5 + "lookup " * 10 + "bump serial names set_template clear counts").split()
     )
-    if what == "learn":
+    if what == "store":
         query = draw_query(chance)
         reply = draw_reply(chance, query)
         indexes = [chance.randrange(6) for _ in range(chance.choice([0, 1, 1, 2, 2, 3, 3, 9]))]
         late = chance.random() < 0.1
-        pairs = [(index, subject.versions.read(index) - (late and subject.versions.read(index) > 0)) for index in indexes]  # fmt: skip
-        return subject.store(
-            query, reply, pairs=pairs, group=chance.randrange(4), rotate=chance.random() < 0.5,
-            mark_ttl=chance.choice([-1, 0, 1000]), max_payload=chance.choice([512, 600, 65535]), names=chance.choice([subject.names] * 5 + [None]),
+        dependencies = [(index, under_test.versions.read(index) - (late and under_test.versions.read(index) > 0)) for index in indexes]  # fmt: skip
+        return under_test.store(
+            query, reply, dependencies=dependencies, group=chance.randrange(4), rotate=chance.random() < 0.5,
+            mark_ttl=chance.choice([-1, 0, 1000]), max_payload=chance.choice([512, 600, 65535]), names=chance.choice([under_test.names] * 5 + [None]),
         )  # fmt: skip
     if what == "lookup":
         query = draw_query(chance)
         limit, v6 = chance.choice([512, 700, 1232, 65535]), chance.random() < 0.3
         now = start + 10_000 * chance.randrange(4)
-        return [subject.lookup(query, limit, now, v6) for _ in range(chance.randrange(1, 5))]
+        return [under_test.lookup(query, limit, now, v6) for _ in range(chance.randrange(1, 5))]
     if what == "bump":
-        return subject.versions.bump(chance.randrange(6))
+        return under_test.versions.bump(chance.randrange(6))
     if what == "serial":
-        subject.names.serial = chance.randrange(1 << 32)
+        under_test.names.serial = chance.randrange(1 << 32)
     elif what == "names":
-        subject.names.open = chance.random() < 0.8
+        under_test.names.open = chance.random() < 0.8
         for label in (b"default", b"other"):
-            getattr(subject.names, chance.choice(["add_namespace", "remove_namespace"]))(label)
+            getattr(under_test.names, chance.choice(["add_namespace", "remove_namespace"]))(label)
             for name in (b"web", b"db", b"a"):
-                getattr(subject.names, chance.choice(["add_service", "remove_service"]))(
+                getattr(under_test.names, chance.choice(["add_service", "remove_service"]))(
                     label, name
                 )
-        return len(subject.names)
-    elif what == "teach":
-        return subject.teach(chance.randrange(2), chance.choice(NAMES))
-    elif what == "forget":
+        return len(under_test.names)
+    elif what == "set_template":
+        return under_test.set_template(chance.randrange(2), chance.choice(NAMES))
+    elif what == "clear":
         if chance.random() < 0.2:
-            subject.table.clear()
+            under_test.table.clear()
     else:
-        return counted(subject)
+        return counted(under_test)
     return None
 
 
-def counted(subject: Subject) -> Any:
-    """What was counted and done, without how long it took and how much memory it is."""
+def counted(under_test: TableUnderTest) -> Any:
+    """Counts and statistics, without durations and memory."""
     rows = {
-        key: (cells[:35], sum(cells[35:52]), cells[53:]) for key, cells in subject.cells().items()
+        key: (cells[:35], sum(cells[35:52]), cells[53:])
+        for key, cells in under_test.cells().items()
     }
-    statistics = subject.table.statistics()._asdict()
+    statistics = under_test.table.statistics()._asdict()
     return rows, {key: value for key, value in statistics.items() if key not in ("octets", "stale")}
 
 
@@ -138,16 +189,18 @@ def counted(subject: Subject) -> Any:
 def test_any_operations(seed: int) -> None:
     native = pytest.importorskip(NATIVE)
     start = time.monotonic() + 1
-    subjects = [Subject(twin) for twin in (_python, native)]
-    for subject in subjects:
-        subject.region(holes=("hole.cluster.local.",), mark_ttl=0, max_payload=600)
-        subject.region("sub.cluster.local.")
-        subject.teach()
-    chances = [Random(seed) for _ in subjects]
-    for step in range(120):
-        ours, theirs = (
-            operate(chance, subject, start)
-            for chance, subject in zip(chances, subjects, strict=True)
+    tables_under_test = [TableUnderTest(twin) for twin in (_python, native)]
+    for under_test in tables_under_test:
+        under_test.add_negative_zone(
+            exclusions=("excluded.cluster.local.",), mark_ttl=0, max_payload=600
         )
-        assert ours == theirs, step
-    assert counted(subjects[0]) == counted(subjects[1])
+        under_test.add_negative_zone("sub.cluster.local.")
+        under_test.set_template()
+    chances = [Random(seed) for _ in tables_under_test]
+    for step in range(120):
+        python, compiled = (
+            operate(chance, under_test, start)
+            for chance, under_test in zip(chances, tables_under_test, strict=True)
+        )
+        assert python == compiled, step
+    assert counted(tables_under_test[0]) == counted(tables_under_test[1])

@@ -8,8 +8,8 @@ import pytest
 
 from hsdns.fastpath import _python
 from hsdns.fastpath.control import write_address
+from hsdns.fastpath.hit_counts import CELL_DO, CELL_REQUEST_SUM
 from hsdns.fastpath.mmsg import IS_AVAILABLE
-from hsdns.fastpath.tally import CELL_DO, CELL_REQUEST_SUM
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import TC, nodata, nxdomain
 from tests.fastpath.servers import DEADLINE, Server
@@ -18,18 +18,18 @@ from tests.fastpath.twins import addresses, ask, soa, to_wire
 pytestmark = pytest.mark.sockets
 
 
-def test_known_ones_are_answered_and_the_others_returned(server: Server) -> None:
+def test_hits_are_answered_and_misses_returned(server: Server) -> None:
     server.bind()
-    known, unknown, unusual = ask(query_id=1), ask("x.org.", query_id=2), b"unusual"
-    server.subject.store(known, addresses(known), group=3)
+    hit, missing, not_plain = ask(query_id=1), ask("x.org.", query_id=2), b"not a query"
+    server.under_test.store(hit, addresses(hit), group=3)
     clients = [server.client() for _ in range(3)]
-    sent = [known, unknown, b"", known, unusual, known, known]
+    sent = [hit, missing, b"", hit, not_plain, hit, hit]
     for index, query in enumerate(sent):
-        clients[index % 3].send(query[:1] + bytes([index]) + query[2:] if query == known else query)
+        clients[index % 3].send(query[:1] + bytes([index]) + query[2:] if query == hit else query)
     misses = server.serve()
-    assert [query for query, _, _ in misses] == [unknown, b"", unusual]
+    assert [query for query, _, _ in misses] == [missing, b"", not_plain]
     for index in (0, 3, 5, 6):
-        reply = to_wire(ask(query_id=index), addresses(known))
+        reply = to_wire(ask(query_id=index), addresses(hit))
         assert clients[index % 3].recv(65535) == reply
     assert [address for _, address, _ in misses] == [
         write_address(socket.AF_INET, clients[index % 3].getsockname()) for index in (1, 2, 4)
@@ -46,11 +46,11 @@ def test_known_ones_are_answered_and_the_others_returned(server: Server) -> None
         "batches": 1,
         "send_errors": {},
     }
-    [((group, is_tcp), cells)] = server.subject.cells().items()
+    [((group, is_tcp), cells)] = server.under_test.cells().items()
     assert (group, is_tcp, cells[0], cells[1], sum(cells[35:52])) == (3, False, 4, 0, 4)
 
 
-def test_nothing_there(server: Server) -> None:
+def test_no_datagrams(server: Server) -> None:
     server.bind()
     assert server.serve() == []
     assert server.batch.serve(None) == []
@@ -75,7 +75,7 @@ def test_without_a_table_everything_is_a_miss(server: Server) -> None:
 
 def test_more_than_a_batch(server: Server) -> None:
     server.bind()
-    server.subject.store(ask(), addresses(ask()))
+    server.under_test.store(ask(), addresses(ask()))
     client = server.client()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     for number in range(150):
@@ -95,31 +95,31 @@ def test_more_than_a_batch(server: Server) -> None:
     assert [int.from_bytes(client.recv(10), "big") for _ in range(130)] == list(range(130))
 
 
-def test_a_query_longer_than_a_slot_is_a_miss_that_is_cut(server: Server) -> None:
+def test_a_query_longer_than_a_slot_is_a_truncated_miss(server: Server) -> None:
     server.bind()
     client = server.client()
     for length in (512, 513, 4096, 4097, 9000):
         client.send(bytes(length))
     assert [len(query) for query, _, _ in server.serve()] == [512, 513, 4096, 4097, 4097]
-    assert server.subject.table.statistics().not_plain == 5
+    assert server.under_test.table.statistics().not_plain == 5
 
 
 @pytest.mark.parametrize("edns", [None, Edns(0), Edns(600), Edns(1232), Edns(65535)], ids=str)
-def test_replies_are_cut_to_what_the_client_takes(server: Server, edns: Edns | None) -> None:
+def test_replies_are_cut_to_the_payload_size(server: Server, edns: Edns | None) -> None:
     server.bind()
     client = server.client()
     query = ask(edns=edns)
     limit = 512 if edns is None else max(512, edns.payload_size)
     reply = addresses(query, 200)
-    server.subject.store(query, reply)
+    server.under_test.store(query, reply)
     for _ in range(4):
         found = server.ask(client, query)
         assert found == to_wire(query, reply, min(limit, 65507))
         assert bool(found[2] & TC >> 8) is (limit < 3000)
 
 
-def test_everything_of_a_query_comes_back(server: Server) -> None:
-    """The same questions again and again, in forms that are kept prepared and in others."""
+def test_replies_repeat_their_queries(server: Server) -> None:
+    """The same questions again and again, in forms that are prepared and in others."""
     server.bind()
     client = server.client()
     forms = [
@@ -128,7 +128,7 @@ def test_everything_of_a_query_comes_back(server: Server) -> None:
         ask(edns=Edns(4096, do=True)), ask(flags=0x10),
     ]  # fmt: skip
     for form in (forms[0], forms[3], forms[5], forms[6]):
-        server.subject.store(form, addresses(form, 2), rotate=False)
+        server.under_test.store(form, addresses(form, 2), rotate=False)
     for _ in range(4):
         for form in forms:
             assert server.ask(client, form) == to_wire(form, addresses(form, 2))
@@ -136,10 +136,10 @@ def test_everything_of_a_query_comes_back(server: Server) -> None:
 
 @pytest.mark.parametrize("log", [False, True], ids=["", "logged"])
 @pytest.mark.parametrize("rotate", [False, True], ids=["fixed", "rotating"])
-def test_a_hit_counts_as_what_was_asked(server: Server, rotate: bool, log: bool) -> None:
-    """Whatever the case and the cookie, and whether a reply like it is prepared."""
+def test_kinds_of_hits(server: Server, rotate: bool, log: bool) -> None:
+    """In any case and with any cookie, whether the reply is prepared or not."""
     server.bind()
-    client, subject = server.client(), server.subject
+    client, under_test = server.client(), server.under_test
     queries = [
         ask(name, edns=Edns(1232, do=True, options=options), query_id=number)
         for number, (name, options) in enumerate(
@@ -148,7 +148,7 @@ def test_a_hit_counts_as_what_was_asked(server: Server, rotate: bool, log: bool)
             for name in ("web.org.", "WEB.org.", "wEb.oRG.")
         )
     ]
-    subject.store(queries[0], addresses(queries[0], 1 + rotate), rotate=rotate, group=3, log=log)
+    under_test.store(queries[0], addresses(queries[0], 1 + rotate), rotate=rotate, group=3, log=log)
     octets = 0
     for _ in range(3):
         for query in queries:
@@ -158,79 +158,81 @@ def test_a_hit_counts_as_what_was_asked(server: Server, rotate: bool, log: bool)
             if not rotate:
                 assert reply == wanted
             octets += len(query)
-    statistics = subject.table.statistics()
+    statistics = under_test.table.statistics()
     assert (statistics.hits, statistics.misses, statistics.stale) == (27, 0, 0)
-    [((group, is_tcp), cells)] = subject.cells().items()
+    [((group, is_tcp), cells)] = under_test.cells().items()
     assert (group, is_tcp, cells[0], cells[CELL_DO], cells[CELL_REQUEST_SUM]) == (
         3, False, 27, 27, octets,
     )  # fmt: skip
-    records = subject.table.take_log(100)
+    records = under_test.table.take_log(100)
     assert len(records) == (27 if log else 0)
     assert [record[0] for record in records] == queries * (3 if log else 0)
 
 
 @pytest.mark.skipif(not IS_AVAILABLE, reason="this host has no recvmmsg, so nothing is prepared")
-def test_what_is_alike_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adapted_replies_need_no_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(_python, _python.Batch)
     try:
         server.bind()
-        client, table = server.client(), server.subject.table
-        learned = ask(edns=Edns(1232))
-        server.subject.store(learned, addresses(learned))
+        client, table = server.client(), server.under_test.table
+        stored = ask(edns=Edns(1232))
+        server.under_test.store(stored, addresses(stored))
         monkeypatch.setattr(table, "answer", None)
         for options in ((), ((10, b"COOKIE78"),)):
             query = ask("Web.DEFAULT.svc.cluster.LOCAL.", edns=Edns(1232, options=options))
-            table.absences.is_likely = True
+            table.negative_replies.is_likely = True
             assert server.ask(client, query) == to_wire(query, addresses(query))
-            assert not table.absences.is_likely
+            assert not table.negative_replies.is_likely
     finally:
         server.close()
 
 
 @pytest.mark.parametrize("count", [2, 33, 60], ids=["short", "over-512", "over-all"])
 def test_sizes_are_lowered(server: Server, count: int) -> None:
-    """In what is prepared, in what is not, with turns and in a region."""
+    """In prepared replies and others, in those that rotate, and in a negative zone."""
     server.bind()
-    client, subject = server.client(), server.subject
-    subject.region(max_payload=700)
-    assert subject.teach()
-    learned, turning = ask(edns=Edns(0)), ask("turns.org.", edns=Edns(0))
-    subject.store(learned, addresses(learned, count), max_payload=600)
-    subject.store(turning, addresses(turning, count), max_payload=600, rotate=True)
+    client, under_test = server.client(), server.under_test
+    under_test.add_negative_zone(max_payload=700)
+    assert under_test.set_template()
+    stored, rotating = ask(edns=Edns(0)), ask("rotates.org.", edns=Edns(0))
+    under_test.store(stored, addresses(stored, count), max_payload=600)
+    under_test.store(rotating, addresses(rotating, count), max_payload=600, rotate=True)
     for _ in range(4):
         for size in (0, 300, 512, 599, 600, 601, 700, 701, 4096, 65535):
             for options in ((), ((10, b"12345678"),), ((3, b"x" * 40), (8, b"away"))):
                 edns = Edns(size, options=options)
                 lowered, limit = edns.lowered(600), max(512, min(600, size))
-                wanted = to_wire(ask(edns=lowered), addresses(learned, count), limit)
+                wanted = to_wire(ask(edns=lowered), addresses(stored, count), limit)
                 assert server.ask(client, ask(edns=edns)) == wanted
-                turned = server.ask(client, ask("turns.org.", edns=edns))
-                start = to_wire(ask("turns.org.", edns=lowered), addresses(turning, count), limit)
-                assert (len(turned), turned[:12]) == (len(start), start[:12])
-                assert turned.endswith(lowered.to_wire())
+                rotated = server.ask(client, ask("rotates.org.", edns=edns))
+                start = to_wire(
+                    ask("rotates.org.", edns=lowered), addresses(rotating, count), limit
+                )
+                assert (len(rotated), rotated[:12]) == (len(start), start[:12])
+                assert rotated.endswith(lowered.to_wire())
                 absent = ask("r.cluster.local.", edns=edns)
                 wanted = to_wire(ask("r.cluster.local.", edns=edns.lowered(700)), nxdomain(soa(0)))
                 assert server.ask(client, absent) == wanted
     plain = ask()
-    subject.store(plain, addresses(plain, count), max_payload=600)
+    under_test.store(plain, addresses(plain, count), max_payload=600)
     assert server.ask(client, plain) == to_wire(plain, addresses(plain, count), 512)
 
 
-def test_turns_and_serials_and_events(server: Server) -> None:
+def test_rotation_and_serials_and_events(server: Server) -> None:
     server.bind()
-    client, subject = server.client(), server.subject
+    client, under_test = server.client(), server.under_test
     query, other = ask(), ask("none.default.svc.cluster.local.", 28)
     reply = addresses(query, 3).replace(authority=(soa(0),))
-    subject.store(query, reply, rotate=True, pairs=[(1, 0)])
-    subject.store(other, nodata(soa()), pairs=[(2, 0)])
+    under_test.store(query, reply, rotate=True, dependencies=[(1, 0)])
+    under_test.store(other, nodata(soa()), dependencies=[(2, 0)])
     for turn in range(7):
-        turned = reply.replace(answer=reply.answer[turn % 3 :] + reply.answer[: turn % 3])
-        assert server.ask(client, query) == to_wire(query, turned)
+        rotated = reply.replace(answer=reply.answer[turn % 3 :] + reply.answer[: turn % 3])
+        assert server.ask(client, query) == to_wire(query, rotated)
     for serial in (1, 1, 1, 2, 2, 2, 2):
-        subject.names.serial = serial
-        subject.versions.bump(77)
+        under_test.names.serial = serial
+        under_test.versions.bump(77)
         assert server.ask(client, other) == to_wire(other, nodata(soa(serial)))
-    subject.versions.bump(2)
+    under_test.versions.bump(2)
     client.send(other)
     assert [miss[0] for miss in server.serve()] == [other]
     assert server.ask(client, query) == to_wire(query, reply.replace(
@@ -239,9 +241,9 @@ def test_turns_and_serials_and_events(server: Server) -> None:
 
 def test_absent_names(server: Server) -> None:
     server.bind()
-    client, subject = server.client(), server.subject
-    subject.region()
-    subject.teach()
+    client, under_test = server.client(), server.under_test
+    under_test.add_negative_zone()
+    under_test.set_template()
     for number in range(3):
         query = ask(f"r{number}.CLUSTER.local.")
         assert server.ask(client, query) == to_wire(query, nxdomain(soa(0)))
@@ -257,24 +259,24 @@ def test_a_reply_leaves_from_the_address_that_was_asked(
     server: Server, host: str, asked: str, ipv6: int
 ) -> None:
     server.bind(host, wildcard=True)
-    known, unknown = ask(), ask("x.org.")
-    server.subject.store(known, addresses(known))
+    hit, missing = ask(), ask("x.org.")
+    server.under_test.store(hit, addresses(hit))
     client = server.client(asked)
     beside = server.client("127.0.0.1")
     for _ in range(3):
-        client.send(unknown)
-        client.send(known)
-        beside.send(known)
+        client.send(missing)
+        client.send(hit)
+        beside.send(hit)
         [(query, address, control)] = server.serve()
-        assert query == unknown
+        assert query == missing
         assert len(control) >= 28
         server.batch.send([(b"reply", address, control)])
         assert [client.recv(65535) for _ in range(2)] == [
-            to_wire(known, addresses(known)),
+            to_wire(hit, addresses(hit)),
             b"reply",
         ]
-        assert beside.recv(65535) == to_wire(known, addresses(known))
-    [(_, cells)] = server.subject.cells().items()
+        assert beside.recv(65535) == to_wire(hit, addresses(hit))
+    [(_, cells)] = server.under_test.cells().items()
     assert cells[:2] == [6 - 3 * ipv6, 3 * ipv6]
     assert server.batch.statistics().send_errors == {}
 
@@ -283,19 +285,19 @@ def test_ipv6(server: Server) -> None:
     server.bind("::1")
     client = server.client("::1")
     query = ask()
-    server.subject.store(query, addresses(query))
+    server.under_test.store(query, addresses(query))
     for _ in range(3):
         assert server.ask(client, query) == to_wire(query, addresses(query))
-    client.send(b"unusual")
+    client.send(b"not a query")
     [(_, address, control)] = server.serve()
     assert (address, control) == (write_address(socket.AF_INET6, client.getsockname()), b"")
     server.batch.send([(b"reply", address, control)])
     assert client.recv(100) == b"reply"
-    [(_, cells)] = server.subject.cells().items()
+    [(_, cells)] = server.under_test.cells().items()
     assert cells[:2] == [0, 3]
 
 
-def test_what_cannot_be_sent_is_counted_and_the_rest_is_sent(server: Server) -> None:
+def test_replies_that_cannot_be_sent_are_counted(server: Server) -> None:
     server.bind()
     client = server.client()
     client.send(b"x")
@@ -312,7 +314,7 @@ def test_what_cannot_be_sent_is_counted_and_the_rest_is_sent(server: Server) -> 
 def test_a_closed_client_does_no_harm(server: Server) -> None:
     server.bind()
     query = ask()
-    server.subject.store(query, addresses(query))
+    server.under_test.store(query, addresses(query))
     gone, client = server.client(), server.client()
     gone.send(query)
     gone.close()
@@ -321,18 +323,18 @@ def test_a_closed_client_does_no_harm(server: Server) -> None:
         assert server.ask(client, query) == to_wire(query, addresses(query))
 
 
-def test_a_socket_that_is_none_any_more(server: Server) -> None:
+def test_a_closed_socket(server: Server) -> None:
     server.bind()
     server.sock.close()
     with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
         server.serve()
 
 
-def test_many_addresses_that_were_asked(server: Server) -> None:
-    """More than what is remembered of them."""
+def test_many_destination_addresses(server: Server) -> None:
+    """More than the sender remembers control data of."""
     server.bind("0.0.0.0", wildcard=True)
     query = ask()
-    server.subject.store(query, addresses(query))
+    server.under_test.store(query, addresses(query))
     client = server._open(socket.AF_INET, "127.0.0.1")
     client.settimeout(DEADLINE)
     for start in range(0, 300, 50):

@@ -49,7 +49,7 @@ def test_a_reply_leaves_from_the_address_that_was_asked(
 
 
 @pytest.mark.parametrize("cut", range(1, 28))
-def test_what_is_not_whole_is_not_read(cut: int) -> None:
+def test_incomplete_control_messages_are_not_read(cut: int) -> None:
     control = write_messages([asked_v4(3)])
     assert len(control) == 32
     assert list(read_messages(control)) == [asked_v4(3)]

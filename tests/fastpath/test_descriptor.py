@@ -20,7 +20,7 @@ def test_a_socket_stays_open(family: socket.AddressFamily) -> None:
         sock.getsockname()
 
 
-def test_a_descriptor_that_is_none() -> None:
+def test_a_closed_descriptor() -> None:
     with socket.socket() as sock:
         fd = sock.fileno()
     with pytest.raises(OSError, match=os.strerror(errno.EBADF)):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hsdns.fastpath.entry import write
-from hsdns.fastpath.key import MAX_USUAL_LEN, read_query
+from hsdns.fastpath.key import MAX_PLAIN_LEN, read_query
 from hsdns.fastpath.records import read_outline
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
@@ -19,7 +19,7 @@ from tests import strategies
 from tests.fastpath.twins import (
     BOTH,
     WEB,
-    Subject,
+    TableUnderTest,
     addresses,
     ask,
     soa,
@@ -94,20 +94,20 @@ def test_a_hit_is_what_encode_makes(data: st.DataObject) -> None:
     limits = data.draw(st.lists(st.integers(512, 3000), min_size=1, max_size=3))
     rotate = data.draw(st.booleans())
     for twin in modules():
-        subject = Subject(twin)
-        subject.names.serial = serial
-        usual = all(read_query(wire) is not None for wire in wires)
-        if not subject.store(wires[0], reply, rotate=False):
-            assert not usual or len(to_wire(wires[0], reply)) > 16384
+        under_test = TableUnderTest(twin)
+        under_test.names.serial = serial
+        plain = all(read_query(wire) is not None for wire in wires)
+        if not under_test.store(wires[0], reply, rotate=False):
+            assert not plain or len(to_wire(wires[0], reply)) > 16384
             continue
         for limit in (*limits, udp_limit(other), 65535):
             expected = encode(decode(wires[1]), fresh(reply, serial), limit)
-            found = subject.lookup(wires[1], limit)
-            assert found == (expected if usual else None)
+            found = under_test.lookup(wires[1], limit)
+            assert found == (expected if plain else None)
         # What rotates is cut like everything else; the orders are test_table.py's.
-        assert subject.store(wires[0], reply, rotate=rotate)
-        if usual:
-            found = subject.lookup(wires[1], limits[0])
+        assert under_test.store(wires[0], reply, rotate=rotate)
+        if plain:
+            found = under_test.lookup(wires[1], limits[0])
             assert found is not None
             assert len(found) <= limits[0]
 
@@ -122,24 +122,24 @@ def test_every_limit(twin: ModuleType, edns: Edns | None) -> None:
         authority=(soa(5),),
         additional=(RR(Name.from_text(f"ns.{WEB}"), 28, 5, bytes(16)),) * 3,
     )
-    subject = Subject(twin)
-    subject.names.serial = 5
-    assert subject.store(query, full)
+    under_test = TableUnderTest(twin)
+    under_test.names.serial = 5
+    assert under_test.store(query, full)
     whole = len(to_wire(query, full))
     assert whole > 800
     for limit in [*range(100, whole + 2), 65535]:
-        found = subject.lookup(query, limit)
+        found = under_test.lookup(query, limit)
         assert found == to_wire(query, full, limit), limit
         assert found is not None
         assert bool(found[2] & TC >> 8) is (limit < whole)
 
 
 @pytest.mark.parametrize("limit", [40, 60, 70, 80])
-def test_options_that_leave_no_room_stay_away(twin: ModuleType, limit: int) -> None:
+def test_options_without_room_are_left_out(twin: ModuleType, limit: int) -> None:
     query = ask(edns=BIG)
-    subject = Subject(twin)
-    assert subject.store(query, addresses(query))
-    found = subject.lookup(query, limit)
+    under_test = TableUnderTest(twin)
+    assert under_test.store(query, addresses(query))
+    found = under_test.lookup(query, limit)
     # Not even the question fits into the smallest of these: what must be there is there all the same.
     assert found == to_wire(query, addresses(query), limit)
 
@@ -150,44 +150,46 @@ def test_a_lowered_size_is_shown_over_tcp_too(
     twin: ModuleType, size: int, options: tuple[tuple[int, bytes], ...]
 ) -> None:
     query, edns = ask(edns=Edns(1232)), Edns(size, do=False, options=options)
-    subject = Subject(twin)
-    assert subject.store(query, addresses(query, 60), max_payload=600)
+    under_test = TableUnderTest(twin)
+    assert under_test.store(query, addresses(query, 60), max_payload=600)
     asked = ask(edns=edns)
     for _ in range(3):
-        assert subject.lookup(asked) == to_wire(ask(edns=edns.lowered(600)), addresses(query, 60))
+        assert under_test.lookup(asked) == to_wire(
+            ask(edns=edns.lowered(600)), addresses(query, 60)
+        )
 
 
-def test_serial_is_that_of_now_wherever_one_stands(twin: ModuleType) -> None:
+def test_every_serial_is_the_current_one(twin: ModuleType) -> None:
     query = ask("cluster.local.", RRType.SOA)
     reply = Reply(answer=(soa(1),), authority=(soa(2),), additional=(soa(3),), aa=True)
-    subject = Subject(twin)
-    assert subject.store(query, reply)
+    under_test = TableUnderTest(twin)
+    assert under_test.store(query, reply)
     for serial in (0, 1, 1, 0xFFFFFFFF, 7, 7, 7, 7, 8):
-        subject.names.serial = serial
+        under_test.names.serial = serial
         for _ in range(3):
-            assert subject.lookup(query) == to_wire(query, fresh(reply, serial))
+            assert under_test.lookup(query) == to_wire(query, fresh(reply, serial))
 
 
 def test_serial_of_another_store_is_another(twin: ModuleType) -> None:
-    subject, other = Subject(twin), twin.ClusterNames()
+    under_test, other = TableUnderTest(twin), twin.ClusterNames()
     queries = [ask(f"{text}.cluster.local.", 28) for text in "ab"]
-    for query, names in zip(queries, (subject.names, other), strict=True):
-        assert subject.store(query, nodata(soa()), names=names)
-    subject.names.serial, other.serial = 1, 2
+    for query, names in zip(queries, (under_test.names, other), strict=True):
+        assert under_test.store(query, nodata(soa()), names=names)
+    under_test.names.serial, other.serial = 1, 2
     for query, serial in zip(queries, (1, 2), strict=True):
-        assert subject.lookup(query) == to_wire(query, nodata(soa(serial)))
+        assert under_test.lookup(query) == to_wire(query, nodata(soa(serial)))
 
 
-def test_reply_of_the_longest_query_that_is_usual() -> None:
-    """Whatever options a usual query has, they go back whole: the smallest limit has room for them."""
-    room = MAX_USUAL_LEN - len(ask(edns=Edns(0))) - 4
+def test_reply_to_the_longest_plain_query() -> None:
+    """Whatever options a plain query has, they go back whole: the smallest limit has room for them."""
+    room = MAX_PLAIN_LEN - len(ask(edns=Edns(0))) - 4
     query = ask(edns=Edns(0, options=((12, bytes(room)),)))
-    usual = read_query(query)
-    assert usual is not None
-    outline = read_outline(query[12 : usual.end], to_wire(query, addresses(query)))
+    plain = read_query(query)
+    assert plain is not None
+    outline = read_outline(query[12 : plain.end], to_wire(query, addresses(query)))
     assert outline is not None
-    form = usual.form
+    form = plain.form
     found = write(
-        query, usual.end, form, form.limit, outline.flags, outline.counts, outline.records
+        query, plain.end, form, form.limit, outline.flags, outline.counts, outline.records
     )
     assert found == to_wire(query, addresses(query), 512)

@@ -1,14 +1,14 @@
-"""The queues of the pure twin; what both do with them stands in test_table.py."""
+"""The queues of the Python twin; what both do with them is in test_table.py."""
 
 from hsdns.fastpath.entry import FREQUENCY, IN_MAIN, NEVER, Entry, octets_of, pack_indexes
 from hsdns.fastpath.eviction import MAX_ROUNDS, Queues
 from hsdns.fastpath.records import Outline
-from hsdns.fastpath.shape import Shape, key_of
+from hsdns.fastpath.shared_header import SharedHeader, make_key
 from hsdns.fastpath.versions import Versions
 
 OUTLINE = Outline(0, (0, 0, 0), b"", (), 0)
-SHAPE = Shape(
-    key_of(
+SHARED = SharedHeader(
+    make_key(
         OUTLINE,
         group=0,
         size=0,
@@ -22,7 +22,7 @@ SHAPE = Shape(
 
 
 def entry(records: bytes = b"", indexes: tuple[int, ...] = ()) -> Entry:
-    return Entry(SHAPE, records, pack_indexes(indexes), NEVER)
+    return Entry(SHARED, records, pack_indexes(indexes), NEVER)
 
 
 def key(number: int) -> bytes:
@@ -59,7 +59,7 @@ def test_unused_entries_go_first_in_first_out() -> None:
     assert queues.octets == 0
 
 
-def test_what_was_used_twice_stays_and_used_once_goes() -> None:
+def test_entries_used_twice_stay_and_used_once_go() -> None:
     queues, entries = filled(4)
     entries[0].state, entries[1].state = 2, 1
     assert [gone(queues) for _ in range(2)] == [entries[1], entries[2]]
@@ -80,7 +80,7 @@ def test_each_use_in_the_main_queue_is_a_round() -> None:
     assert [gone(queues) for _ in range(3)] == [entries[2], entries[1], entries[0]]
 
 
-def test_what_comes_back_soon_goes_to_the_main_queue() -> None:
+def test_entries_stored_again_soon_go_to_the_main_queue() -> None:
     queues, entries = filled(2)
     assert gone(queues) is entries[0]
     again = entry()
@@ -107,7 +107,7 @@ def test_ghosts_are_forgotten_after_a_while() -> None:
     assert entries[0] is not oldest
 
 
-def test_what_is_not_true_any_more_goes_however_often_it_was_used() -> None:
+def test_stale_entries_go_however_often_they_were_used() -> None:
     versions = Versions()
     queues = Queues(1000, versions)
     stale, good = entry(indexes=(1,)), entry(indexes=(2,))
@@ -128,7 +128,7 @@ def test_the_work_for_one_eviction_is_bounded() -> None:
 def test_resizing_is_counted() -> None:
     queues, entries = filled(2)
     before = octets_of(key(0), entries[0])
-    entries[0].fill(SHAPE, bytes(200), pack_indexes((1, 2)), NEVER)
+    entries[0].update(SHARED, bytes(200), pack_indexes((1, 2)), NEVER)
     more = octets_of(key(0), entries[0]) - before
     assert more > 200
     queues.resize(entries[0], more)

@@ -1,4 +1,4 @@
-"""Which queries are looked up, and which of them are one."""
+"""Which queries are looked up, and which of them have the same key."""
 
 from types import ModuleType
 
@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.fastpath.hit_counts import DO
 from hsdns.fastpath.key import (
     HEADERS,
     KEY_CD,
@@ -13,17 +14,16 @@ from hsdns.fastpath.key import (
     KEY_EDNS,
     MAX_FORMS,
     VARIANT_FLAGS,
-    Usual,
+    PlainQuery,
     cut_query,
     read_query,
 )
-from hsdns.fastpath.tally import DO
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query, udp_limit
 from hsdns.wire.message import AD, CD, RD
 from tests import strategies
-from tests.fastpath.twins import HAS_NATIVE, NATIVE, Subject, addresses, ask, to_wire
+from tests.fastpath.twins import HAS_NATIVE, NATIVE, TableUnderTest, addresses, ask, to_wire
 
 PLAIN = ask()
 EDNS = ask(edns=Edns(1232))
@@ -49,7 +49,7 @@ def named(name: bytes) -> bytes:
 
 
 END = len(PLAIN)
-USUAL = {
+PLAIN_QUERIES = {
     "plain": PLAIN,
     "no flags": ask(flags=0),
     "RD, CD and AD": ask(flags=RD | CD | AD),
@@ -72,7 +72,7 @@ USUAL = {
     "16 options": with_options(option(65001, b"x") * 16),
     "512 octets": with_options(option(12, bytes(512 - len(EDNS) - 4))),
 }
-UNUSUAL = {
+NOT_PLAIN = {
     "nothing": b"",
     "a header": PLAIN[:12],
     "16 octets": PLAIN[:16],
@@ -119,24 +119,26 @@ UNUSUAL = {
     "513 octets": with_options(option(12, bytes(513 - len(EDNS) - 4))),
     "half an OPT": EDNS[:-1],
 }  # fmt: skip
-ROWS = [(wire, True) for wire in USUAL.values()] + [(wire, False) for wire in UNUSUAL.values()]
+ROWS = [(wire, True) for wire in PLAIN_QUERIES.values()] + [
+    (wire, False) for wire in NOT_PLAIN.values()
+]
 
 
-@pytest.mark.parametrize(("wire", "usual"), ROWS, ids=[*USUAL, *UNUSUAL])
-def test_usual(twin: ModuleType, wire: bytes, usual: bool) -> None:
-    subject = Subject(twin)
-    assert subject.lookup(wire) is None
-    statistics = subject.table.statistics()
-    assert (statistics.misses, statistics.not_plain) == (int(usual), int(not usual))
-    assert (read_query(wire) is not None) is usual
-    if usual:
+@pytest.mark.parametrize(("wire", "plain"), ROWS, ids=[*PLAIN_QUERIES, *NOT_PLAIN])
+def test_plain(twin: ModuleType, wire: bytes, plain: bool) -> None:
+    under_test = TableUnderTest(twin)
+    assert under_test.lookup(wire) is None
+    statistics = under_test.table.statistics()
+    assert (statistics.misses, statistics.not_plain) == (int(plain), int(not plain))
+    assert (read_query(wire) is not None) is plain
+    if plain:
         agrees_with_decode(wire)
 
 
 def agrees_with_decode(wire: bytes) -> None:
     """What read_query() takes apart is what decode() reads."""
     found, query = read_query(wire), decode(wire)
-    assert isinstance(found, Usual)
+    assert isinstance(found, PlainQuery)
     assert found.qname == query.qname.lower
     assert (found.qtype, query.qclass, query.opcode) == (query.qtype, 1, 0)
     assert wire[12 : found.end] == query.question_wire
@@ -152,14 +154,14 @@ def agrees_with_decode(wire: bytes) -> None:
     assert found.key[-1:] == form.tail
     assert form.do == (DO if query.do else 0)
     assert form.opt == (b"" if edns is None else edns.to_wire())
-    known = cut_query(wire)
-    if known is not None:
-        assert known == (found.end - 2 - len(wire), form)
+    found_cut = cut_query(wire)
+    if found_cut is not None:
+        assert found_cut == (found.end - 2 - len(wire), form)
     has_cookie = edns is not None and [(code, len(data)) for code, data in edns.options] == [
         (10, 8)
     ]
     if edns is None or not edns.options or has_cookie:
-        assert known is not None, "it is like one that was read just now"
+        assert found_cut is not None, "a query in this form was read just before"
 
 
 @given(st.data())
@@ -175,18 +177,18 @@ def test_any_octets(data: st.DataObject) -> None:
         if found is not None:
             agrees_with_decode(octets)
         if HAS_NATIVE:
-            subject = Subject(pytest.importorskip(NATIVE))
-            assert subject.lookup(octets) is None
-            assert subject.table.statistics().misses == int(found is not None)
+            under_test = TableUnderTest(pytest.importorskip(NATIVE))
+            assert under_test.lookup(octets) is None
+            assert under_test.table.statistics().misses == int(found is not None)
 
 
 HTTPS = ask(qtype=65)
-ALIKE = {
+SAME = {
     "another ID": (PLAIN, ask(query_id=65535)),
     "no RD": (PLAIN, ask(flags=0)),
     "AD": (PLAIN, ask(flags=RD | AD)),
     "mixed case": (PLAIN, ask("wEb.DEFAULT.svc.Cluster.local.")),
-    "learned in upper case": (ask("WEB.DEFAULT.SVC.CLUSTER.LOCAL."), PLAIN),
+    "stored in upper case": (ask("WEB.DEFAULT.SVC.CLUSTER.LOCAL."), PLAIN),
     "another payload size": (EDNS, ask(edns=Edns(512))),
     "a cookie more": (EDNS, with_options(option(10, b"12345678"))),
     "unknown options": (with_options(option(65001, b"xy") * 3), EDNS),
@@ -203,24 +205,24 @@ DIFFERENT = {
     "no EDNS": (EDNS, PLAIN),
     "DO": (EDNS, ask(edns=Edns(1232, do=True))),
 }
-PAIRS = [(*pair, True) for pair in ALIKE.values()] + [(*pair, False) for pair in DIFFERENT.values()]
+PAIRS = [(*pair, True) for pair in SAME.values()] + [(*pair, False) for pair in DIFFERENT.values()]
 
 
-@pytest.mark.parametrize(("learned", "asked", "alike"), PAIRS, ids=[*ALIKE, *DIFFERENT])
-def test_key(twin: ModuleType, learned: bytes, asked: bytes, alike: bool) -> None:
-    subject = Subject(twin)
-    assert subject.store(learned, addresses(learned))
-    expected = to_wire(asked, addresses(asked)) if alike else None
+@pytest.mark.parametrize(("stored", "asked", "is_same"), PAIRS, ids=[*SAME, *DIFFERENT])
+def test_key(twin: ModuleType, stored: bytes, asked: bytes, is_same: bool) -> None:
+    under_test = TableUnderTest(twin)
+    assert under_test.store(stored, addresses(stored))
+    expected = to_wire(asked, addresses(asked)) if is_same else None
     for _ in range(4):  # the Python twin prepares what it is asked for again
-        assert subject.lookup(learned) == to_wire(learned, addresses(learned))
-        assert subject.lookup(asked) == expected
+        assert under_test.lookup(stored) == to_wire(stored, addresses(stored))
+        assert under_test.lookup(asked) == expected
 
 
 def test_forms_are_bounded() -> None:
     for size in range(512, 512 + 3 * MAX_FORMS):
         query = ask(edns=Edns(size))
-        usual, forms = read_query(query), HEADERS[query[2:12]].forms
-        assert usual is not None
-        assert usual.form.limit == size
-        assert forms[query[-13:]] == usual.form
+        plain, forms = read_query(query), HEADERS[query[2:12]].forms
+        assert plain is not None
+        assert plain.form.limit == size
+        assert forms[query[-13:]] == plain.form
         assert len(forms) <= MAX_FORMS

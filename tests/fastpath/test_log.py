@@ -1,4 +1,4 @@
-"""Which hits are put into the log ring, and what the records say: the same from every kind of batch."""
+"""Which hits have a record in the log ring, and what it contains: the same from every kind of batch."""
 
 import socket
 from collections.abc import Iterator
@@ -8,26 +8,26 @@ from typing import Any
 import pytest
 
 from hsdns.fastpath.control import write_address
+from hsdns.fastpath.hit_counts import TCP, kind_of
 from hsdns.fastpath.log import MAX_OCTETS, MAX_RECORDS, LogRing
-from hsdns.fastpath.tally import TCP, kind_of
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import AD, CD, RD, TC, Reply, nodata, nxdomain
 from hsdns.wire.size import reply_size
 from tests.fastpath.servers import Server
-from tests.fastpath.twins import V4, V6, Subject, addresses, ask, soa
+from tests.fastpath.twins import V4, V6, TableUnderTest, addresses, ask, soa
 
 sockets = pytest.mark.sockets
 COOKIE = Edns(1232, options=((10, b"12345678"),))
 
 
-def teach(subject: Subject, log: bool = True) -> None:
-    """A cluster with a Service of three addresses, one of a hundred, one without IPv6, and a region."""
+def fill(under_test: TableUnderTest, log: bool = True) -> None:
+    """A cluster with a Service of three addresses, one of a hundred, one without IPv6, and a negative zone."""
     for query, reply in REPLIES:
-        assert subject.store(query, reply, rotate=True, log=log, mark_ttl=0)
-    subject.region(log=log)
-    assert subject.teach()
-    subject.names.add_namespace(b"default")
+        assert under_test.store(query, reply, rotate=True, log=log, mark_ttl=0)
+    under_test.add_negative_zone(log=log)
+    assert under_test.set_template()
+    under_test.names.add_namespace(b"default")
 
 
 SMALL, BIG = "web.default.svc.cluster.local.", "big.default.svc.cluster.local."
@@ -40,7 +40,7 @@ REPLIES = [
     (ask(SMALL, 28), nodata(soa())),
 ]  # fmt: skip
 ABSENT = nxdomain(soa(0))
-# Queries that are logged, what was learned for them, and the flags of the reply beside QR and AA.
+# Queries that are logged, the reply that is stored for them, and the flags of the reply beside QR and AA.
 ROWS: dict[str, tuple[bytes, Reply, int]] = {
     "A": (ask(SMALL), THREE, RD),
     "without RD": (ask(SMALL, flags=0), THREE, 0),
@@ -69,14 +69,14 @@ def serve(server: Server, client: socket.socket, queries: list[bytes]) -> list[b
 
 
 def taken(server: Server, most: int = 1 << 20) -> list[Any]:
-    return list(server.subject.table.take_log(most))
+    return list(server.under_test.table.take_log(most))
 
 
 @sockets
 @pytest.mark.parametrize(("query", "reply", "flags"), ROWS.values(), ids=ROWS)
 def test_record(server: Server, query: bytes, reply: Reply, flags: int) -> None:
     server.bind()
-    teach(server.subject)
+    fill(server.under_test)
     client = server.client()
     address = write_address(socket.AF_INET, client.getsockname())
     # More than once, so that the Python twin answers from what is prepared, too; one batch each.
@@ -94,16 +94,16 @@ def test_record(server: Server, query: bytes, reply: Reply, flags: int) -> None:
         assert record.is_tcp is False
         assert record.flags == found[2] << 8 | found[3]
         assert 0 < record.seconds < 5
-        [cells] = server.subject.cells().values()
+        [cells] = server.under_test.cells().values()
         assert round(record.seconds * 1e9) == cells[52], "the duration that is counted"
         assert cells[34] == record.size
-    assert server.subject.table.log_drops == 0
+    assert server.under_test.table.log_drops == 0
 
 
 @sockets
 def test_a_batch_in_its_order(server: Server) -> None:
     server.bind()
-    teach(server.subject)
+    fill(server.under_test)
     client = server.client()
     queries = [
         number.to_bytes(2, "big") + query[2:]
@@ -123,7 +123,7 @@ def test_a_batch_in_its_order(server: Server) -> None:
 @sockets
 def test_the_oldest_are_taken_first(server: Server) -> None:
     server.bind()
-    teach(server.subject)
+    fill(server.under_test)
     client = server.client()
     for number in range(3):
         serve(server, client, [ask(query_id=10 * number + each) for each in range(5)])
@@ -132,32 +132,32 @@ def test_the_oldest_are_taken_first(server: Server) -> None:
 
 
 @sockets
-def test_only_what_is_logged(server: Server) -> None:
-    """Entries and regions with and without, in one table; a miss is logged by whoever answers it."""
+def test_only_hits_of_logging_blocks(server: Server) -> None:
+    """Entries and negative zones with and without, in one table; misses are logged by the chain."""
     server.bind()
-    subject, client = server.subject, server.client()
+    under_test, client = server.under_test, server.client()
     logged, silent = ask("logged.org."), ask("silent.org.")
-    subject.store(logged, addresses(logged), log=True, group=3, mark_ttl=30)
-    subject.store(silent, addresses(silent), group=3, mark_ttl=30)
-    subject.region("sub.cluster.local.")
+    under_test.store(logged, addresses(logged), log=True, group=3, mark_ttl=30)
+    under_test.store(silent, addresses(silent), group=3, mark_ttl=30)
+    under_test.add_negative_zone("sub.cluster.local.")
     for _ in range(4):
         serve(server, client, [silent, logged, silent])
         assert [record.query for record in taken(server)] == [logged]
     client.send(ask("unknown.org."))
-    client.send(b"unusual")
+    client.send(b"not a query")
     assert len(server.serve()) == 2
     assert taken(server) == []
-    [cells] = subject.cells().values()
+    [cells] = under_test.cells().values()
     assert cells[0] == 12
-    assert subject.store(logged, addresses(logged), group=3)
+    assert under_test.store(logged, addresses(logged), group=3)
     serve(server, client, [logged])
-    assert taken(server) == [], "learned anew, without"
+    assert taken(server) == [], "stored again, without"
 
 
 @sockets
 def test_ipv6(server: Server) -> None:
     server.bind("::1")
-    teach(server.subject)
+    fill(server.under_test)
     client = server.client("::1")
     serve(server, client, [ask()] * 3)
     address = write_address(socket.AF_INET6, client.getsockname())
@@ -169,7 +169,7 @@ def full(twin: ModuleType) -> Iterator[tuple[Server, socket.socket]]:
     """A server whose ring is to be filled, which is the table's and so not tested with each kind of batch."""
     server = Server(twin, twin.Batch)
     server.bind()
-    teach(server.subject)
+    fill(server.under_test)
     client = server.client()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     yield server, client
@@ -183,12 +183,12 @@ def test_the_ring_is_bounded_by_records(full: tuple[Server, socket.socket]) -> N
     more = 3
     for _ in range(MAX_RECORDS // 64):
         serve(server, client, [query] * 64)
-    assert server.subject.table.log_drops == 0
+    assert server.under_test.table.log_drops == 0
     serve(server, client, [query] * more)
-    assert server.subject.table.log_drops == more
+    assert server.under_test.table.log_drops == more
     assert len(taken(server, 10)) == 10
     serve(server, client, [query] * (10 + more))
-    assert server.subject.table.log_drops == 2 * more, "it grows only"
+    assert server.under_test.table.log_drops == 2 * more, "it grows only"
     assert len(taken(server)) == MAX_RECORDS
 
 
@@ -203,10 +203,10 @@ def test_the_ring_is_bounded_by_octets(full: tuple[Server, socket.socket]) -> No
         count = min(left, 64)
         serve(server, client, [query] * count)
         left -= count
-    assert server.subject.table.log_drops == 100
+    assert server.under_test.table.log_drops == 100
     serve(server, client, [ask()])
     small = (MAX_OCTETS - fitting * len(query)) // len(ask())
-    assert server.subject.table.log_drops == 100 + (not small), "a shorter one may still fit"
+    assert server.under_test.table.log_drops == 100 + (not small), "a shorter one may still fit"
     assert len(taken(server)) == fitting + bool(small)
     serve(server, client, [query])
     assert len(taken(server)) == 1
@@ -218,16 +218,16 @@ def test_record_over_tcp(
     twin: ModuleType, query: bytes, reply: Reply, flags: int, v6: bool
 ) -> None:
     """Nothing is cut there, and each hit is a batch of its own."""
-    subject, silent = Subject(twin), Subject(twin)
-    teach(subject)
-    teach(silent, log=False)
+    under_test, silent = TableUnderTest(twin), TableUnderTest(twin)
+    fill(under_test)
+    fill(silent, log=False)
     for number in range(4):  # as over UDP
         asked = number.to_bytes(2, "big") + query[2:]
-        found = subject.lookup(asked, v6=v6)
+        found = under_test.lookup(asked, v6=v6)
         assert found is not None
         assert found == silent.lookup(asked, v6=v6)
         assert (found[2] << 8 | found[3]) == 0x8400 | flags & ~TC
-        [record] = subject.table.take_log(100)
+        [record] = under_test.table.take_log(100)
         assert record[:5] == (
             asked,
             V6 if v6 else V4,
@@ -236,10 +236,10 @@ def test_record_over_tcp(
             len(reply.answer),
         )
         assert record.is_tcp is True
-        [((_, is_tcp), cells)] = subject.cells().items()
+        [((_, is_tcp), cells)] = under_test.cells().items()
         assert is_tcp
         assert round(record.seconds * 1e9) == cells[52], "the duration that is counted"
-    statistics = subject.table.statistics()
+    statistics = under_test.table.statistics()
     assert (statistics.hits + statistics.negative_hits, statistics.misses) == (4, 0)
     assert silent.table.take_log(100) == []
 
@@ -247,12 +247,12 @@ def test_record_over_tcp(
 @sockets
 def test_records_of_both_doors_in_their_order(server: Server) -> None:
     server.bind()
-    teach(server.subject)
+    fill(server.under_test)
     client = server.client()
     for number in range(6):
         asked = ask(query_id=number)
         if number % 2:
-            assert server.subject.lookup(asked) is not None
+            assert server.under_test.lookup(asked) is not None
         else:
             serve(server, client, [asked])
     assert [(record.query[1], record.is_tcp) for record in taken(server)] == [
@@ -260,34 +260,34 @@ def test_records_of_both_doors_in_their_order(server: Server) -> None:
     ]
 
 
-def test_over_tcp_only_what_is_answered_and_logged(twin: ModuleType) -> None:
-    subject = Subject(twin)
+def test_only_logged_hits_over_tcp(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
     logged, silent = ask("logged.org."), ask("silent.org.")
-    assert subject.store(logged, addresses(logged), pairs=[(1, 0)], log=True)
-    assert subject.store(silent, addresses(silent))
-    for query in (silent, logged, ask("unknown.org."), b"unusual", silent):
-        subject.lookup(query)
-    assert subject.lookup(logged, limit=len(logged) + 10) is not None
-    whole, cut = subject.table.take_log(100)
+    assert under_test.store(logged, addresses(logged), dependencies=[(1, 0)], log=True)
+    assert under_test.store(silent, addresses(silent))
+    for query in (silent, logged, ask("unknown.org."), b"not a query", silent):
+        under_test.lookup(query)
+    assert under_test.lookup(logged, limit=len(logged) + 10) is not None
+    whole, cut = under_test.table.take_log(100)
     assert (whole.query, cut.query) == (logged, logged)
     assert (whole.flags & TC, cut.flags & TC) == (0, TC)
-    subject.versions.bump(1)
-    assert subject.lookup(logged) is None
-    assert subject.table.take_log(100) == []
+    under_test.versions.bump(1)
+    assert under_test.lookup(logged) is None
+    assert under_test.table.take_log(100) == []
 
 
 def test_the_ring_is_bounded_over_tcp(twin: ModuleType) -> None:
-    subject = Subject(twin)
-    teach(subject)
+    under_test = TableUnderTest(twin)
+    fill(under_test)
     for _ in range(MAX_RECORDS + 3):
-        assert subject.lookup(ask()) is not None
-    assert subject.table.log_drops == 3
-    assert len(subject.table.take_log(1 << 20)) == MAX_RECORDS
+        assert under_test.lookup(ask()) is not None
+    assert under_test.table.log_drops == 3
+    assert len(under_test.table.take_log(1 << 20)) == MAX_RECORDS
 
 
 def test_a_negative_number_is_refused(twin: ModuleType) -> None:
     with pytest.raises(OverflowError):
-        Subject(twin).table.take_log(-1)
+        TableUnderTest(twin).table.take_log(-1)
 
 
 def test_the_ring_of_the_pure_twin() -> None:

@@ -13,7 +13,7 @@ from hsdns.fastpath.mmsg import Memory, places, to_words
     sys.platform != "linux" or sys.maxsize < 1 << 32 or sys.byteorder != "little",
     reason="batches are for 64-bit Linux on little-endian machines; others have portable_batch.py",
 )
-def test_batches_are_there_where_they_should_be() -> None:
+def test_batches_are_available() -> None:
     assert mmsg.IS_AVAILABLE
     assert mmsg.CALLS is not None
 

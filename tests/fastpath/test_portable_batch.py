@@ -1,4 +1,4 @@
-"""What only the portable batch has to do; all else stands in test_batch.py, which runs on it too."""
+"""What only the portable batch has to do; all else is in test_batch.py, which runs on it too."""
 
 import gc
 import os
@@ -25,6 +25,6 @@ def test_the_socket_stays_its_owners() -> None:
         sock.getsockname()
 
 
-def test_what_is_no_socket() -> None:
+def test_no_socket() -> None:
     with open(os.devnull, "rb") as file, pytest.raises(OSError, match=r"(?i)socket"):
         PortableBatch(file.fileno(), False)

@@ -14,7 +14,16 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, nodata, nxdomain, unwritten
 from hsdns.wire.name import Name
 from tests import strategies
-from tests.fastpath.twins import HAS_NATIVE, NATIVE, WEB, Subject, addresses, ask, soa, to_wire
+from tests.fastpath.twins import (
+    HAS_NATIVE,
+    NATIVE,
+    WEB,
+    TableUnderTest,
+    addresses,
+    ask,
+    soa,
+    to_wire,
+)
 
 QUERY = ask()
 EDNS = ask(edns=Edns(1232))
@@ -37,7 +46,7 @@ def padded(length: int) -> bytes:
     )
 
 
-# Two names of one octet and 19 of the numbers' 20, of a type that nobody looks into.
+# Two names of one octet and 19 of the numbers' 20, of a type that is not examined.
 UNKNOWN = to_wire(QUERY, Reply(answer=(A._replace(rrtype=65280, rdata=bytes(21)),)))
 
 TAKEN: dict[str, tuple[bytes, bytes]] = {
@@ -52,7 +61,7 @@ TAKEN: dict[str, tuple[bytes, bytes]] = {
     "16,384 octets": (QUERY, padded(16384)),
 }
 REFUSED: dict[str, tuple[bytes, bytes]] = {
-    "an unusual query": (ask("."), to_wire(ask("."), Reply())),
+    "a query that is not plain": (ask("."), to_wire(ask("."), Reply())),
     "a query": (QUERY, QUERY),
     "nothing": (QUERY, b""),
     "a header": (QUERY, GOOD[:12]),
@@ -92,21 +101,21 @@ ROWS = [(*row, True) for row in TAKEN.values()] + [(*row, False) for row in REFU
 
 @pytest.mark.parametrize(("query", "reply", "taken"), ROWS, ids=[*TAKEN, *REFUSED])
 def test_reply(twin: ModuleType, query: bytes, reply: bytes, taken: bool) -> None:
-    subject = Subject(twin)
-    assert subject.store(query, reply, size=100) is taken
-    statistics = subject.table.statistics()
+    under_test = TableUnderTest(twin)
+    assert under_test.store(query, reply, size=100) is taken
+    statistics = under_test.table.statistics()
     assert (statistics.stored, statistics.refused, statistics.entries) == (taken, not taken, taken)
-    assert (subject.lookup(query) is not None) is taken
+    assert (under_test.lookup(query) is not None) is taken
 
 
 NINE = [(index, 0) for index in range(10, 19)]
 TERMS: dict[str, tuple[bytes, dict[str, Any], bool]] = {
-    "8 pairs": (GOOD, {"pairs": NINE[:8]}, True),
-    "9 pairs": (GOOD, {"pairs": NINE}, False),
-    "a pair of a moved counter": (GOOD, {"pairs": [(1, 0), (5, 0)]}, False),
-    "a pair of its new value": (GOOD, {"pairs": [(1, 0), (5, 1)]}, True),
-    "a pair of a later value": (GOOD, {"pairs": [(5, 2)]}, False),
-    "an index modulo": (GOOD, {"pairs": [(65536 + 5, 1)]}, True),
+    "8 dependencies": (GOOD, {"dependencies": NINE[:8]}, True),
+    "9 dependencies": (GOOD, {"dependencies": NINE}, False),
+    "a pair of a moved counter": (GOOD, {"dependencies": [(1, 0), (5, 0)]}, False),
+    "a pair of its new value": (GOOD, {"dependencies": [(1, 0), (5, 1)]}, True),
+    "a pair of a later value": (GOOD, {"dependencies": [(5, 2)]}, False),
+    "an index modulo": (GOOD, {"dependencies": [(65536 + 5, 1)]}, True),
     "no names and no SOA": (GOOD, {"names": None}, True),
     "no names and a SOA": (NEGATIVE, {"names": None}, False),
     "rotation of what cannot": (NEGATIVE, {"rotate": True}, True),
@@ -115,9 +124,9 @@ TERMS: dict[str, tuple[bytes, dict[str, Any], bool]] = {
 
 @pytest.mark.parametrize(("reply", "terms", "taken"), TERMS.values(), ids=TERMS)
 def test_terms(twin: ModuleType, reply: bytes, terms: dict[str, Any], taken: bool) -> None:
-    subject = Subject(twin)
-    subject.versions.bump(5)
-    assert subject.store(QUERY, reply, **terms) is taken
+    under_test = TableUnderTest(twin)
+    under_test.versions.bump(5)
+    assert under_test.store(QUERY, reply, **terms) is taken
 
 
 @given(st.data())
@@ -129,17 +138,17 @@ def test_any_reply(data: st.DataObject) -> None:
         additional=data.draw(strategies.sections),
     )
     wire = data.draw(strategies.damaged(to_wire(EDNS, reply)))
-    usual = read_query(EDNS)
-    assert usual is not None
-    outline = read_outline(EDNS[12 : usual.end], wire)
+    plain = read_query(EDNS)
+    assert plain is not None
+    outline = read_outline(EDNS[12 : plain.end], wire)
     if outline is not None:
         assert cut(outline.records, outline.counts, 65535) == (
             len(outline.records),
             list(outline.counts),
         )
     if HAS_NATIVE:
-        subject = Subject(pytest.importorskip(NATIVE))
-        assert subject.store(EDNS, wire) is (outline is not None)
+        under_test = TableUnderTest(pytest.importorskip(NATIVE))
+        assert under_test.store(EDNS, wire) is (outline is not None)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +156,7 @@ def test_any_reply(data: st.DataObject) -> None:
     [b"", b"\3ab", b"\xc0", b"\x40", b"\x3f" + bytes(62), b"\1a" * 127 + b"\1a\0"],
     ids=["nothing", "half a label", "half a pointer", "no label", "cut", "too long"],
 )
-def test_what_is_no_name(wire: bytes) -> None:
+def test_octets_that_are_no_name(wire: bytes) -> None:
     with pytest.raises(BadRecords):
         step_over_name(wire, 0)
     with pytest.raises(BadRecords):

@@ -1,4 +1,4 @@
-"""Entries: when they are hits, how they take turns, what they count as, and how much memory they may have."""
+"""Entries: when they are hits, how they rotate, what they count as, and how much memory they may use."""
 
 import gc
 import time
@@ -13,76 +13,76 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RD, RR, Reply, nodata
 from hsdns.wire.name import Name
-from tests.fastpath.twins import WEB, Subject, addresses, ask, soa, to_wire
+from tests.fastpath.twins import WEB, TableUnderTest, addresses, ask, soa, to_wire
 
 # What a hot name is asked for, so that the Python twin answers from a prepared reply, and the first time.
 OFTEN = 5
 
 
-def test_an_entry_is_a_hit_only_while_its_counters_stand(twin: ModuleType) -> None:
-    subject, query = Subject(twin), ask()
-    pairs = [(1, 0), (65535, 0)]
+def test_an_entry_is_a_hit_only_while_its_counters_are_unchanged(twin: ModuleType) -> None:
+    under_test, query = TableUnderTest(twin), ask()
+    dependencies = [(1, 0), (65535, 0)]
     for round_number in range(3):
-        assert subject.store(query, addresses(query), pairs=pairs)
+        assert under_test.store(query, addresses(query), dependencies=dependencies)
         for _ in range(OFTEN):
-            assert subject.lookup(query) == to_wire(query, addresses(query))
-        subject.versions.bump(7)
-        assert subject.lookup(query) is not None, "a counter that it does not depend on"
-        subject.versions.bump(pairs[round_number % 2][0])
+            assert under_test.lookup(query) == to_wire(query, addresses(query))
+        under_test.versions.bump(7)
+        assert under_test.lookup(query) is not None, "a counter that it does not depend on"
+        under_test.versions.bump(dependencies[round_number % 2][0])
         for _ in range(2):
-            assert subject.lookup(query) is None
-        pairs = [(index, subject.versions.read(index)) for index, _ in pairs]
-    statistics = subject.table.statistics()
+            assert under_test.lookup(query) is None
+        dependencies = [(index, under_test.versions.read(index)) for index, _ in dependencies]
+    statistics = under_test.table.statistics()
     assert (statistics.hits, statistics.misses) == (3 * (OFTEN + 1), 6)
     assert statistics.stale > 0
     assert (statistics.stored, statistics.refused) == (3, 0)
 
 
-def test_what_was_computed_before_an_event_is_not_learned_after_it(twin: ModuleType) -> None:
-    subject, query = Subject(twin), ask()
-    pairs = [(4, subject.versions.read(4))]
+def test_a_reply_computed_before_an_event_is_not_stored_after_it(twin: ModuleType) -> None:
+    under_test, query = TableUnderTest(twin), ask()
+    dependencies = [(4, under_test.versions.read(4))]
     reply = addresses(query)
-    subject.versions.bump(4)
-    assert not subject.store(query, reply, pairs=pairs)
-    assert subject.lookup(query) is None
-    assert subject.table.statistics().refused == 1
+    under_test.versions.bump(4)
+    assert not under_test.store(query, reply, dependencies=dependencies)
+    assert under_test.lookup(query) is None
+    assert under_test.table.statistics().refused == 1
 
 
 def test_an_event_reaches_all_entries_and_forms_at_once(twin: ModuleType) -> None:
-    subject = Subject(twin)
+    under_test = TableUnderTest(twin)
     queries = [
         ask(text, edns=edns)
         for text in ("a.b.", "c.d.")
         for edns in (None, Edns(512), Edns(1232), Edns(4096, do=True))
     ]
     for query in queries:
-        subject.store(query, addresses(query), pairs=[(3, 0)])
+        under_test.store(query, addresses(query), dependencies=[(3, 0)])
     for _ in range(OFTEN):
-        assert all(subject.lookup(query) is not None for query in queries)
-    subject.versions.bump(3)
-    assert all(subject.lookup(query) is None for query in queries)
+        assert all(under_test.lookup(query) is not None for query in queries)
+    under_test.versions.bump(3)
+    assert all(under_test.lookup(query) is None for query in queries)
 
 
-def test_learning_again_replaces(twin: ModuleType) -> None:
-    subject, query = Subject(twin), ask()
+def test_storing_again_replaces(twin: ModuleType) -> None:
+    under_test, query = TableUnderTest(twin), ask()
     for count in (1, 3, 2):
-        assert subject.store(query, addresses(query, count))
+        assert under_test.store(query, addresses(query, count))
         for _ in range(OFTEN):
-            assert subject.lookup(query) == to_wire(query, addresses(query, count))
-    assert subject.table.statistics().entries == 1
+            assert under_test.lookup(query) == to_wire(query, addresses(query, count))
+    assert under_test.table.statistics().entries == 1
 
 
-def test_forget_all(twin: ModuleType) -> None:
-    subject, query = Subject(twin), ask()
-    subject.store(query, addresses(query))
+def test_clear(twin: ModuleType) -> None:
+    under_test, query = TableUnderTest(twin), ask()
+    under_test.store(query, addresses(query))
     for _ in range(OFTEN):
-        subject.lookup(query)
-    subject.table.clear()
-    assert subject.lookup(query) is None
-    statistics = subject.table.statistics()
+        under_test.lookup(query)
+    under_test.table.clear()
+    assert under_test.lookup(query) is None
+    statistics = under_test.table.statistics()
     assert (statistics.entries, statistics.octets, statistics.evicted) == (0, 0, 0)
-    assert subject.store(query, addresses(query))
-    assert subject.lookup(query) is not None
+    assert under_test.store(query, addresses(query))
+    assert under_test.lookup(query) is not None
 
 
 # --- rotation ---
@@ -90,27 +90,27 @@ def test_forget_all(twin: ModuleType) -> None:
 
 @pytest.mark.parametrize("rrtype", [RRType.A, RRType.AAAA])
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
-def test_addresses_take_turns(twin: ModuleType, rrtype: int, count: int) -> None:
-    subject = Subject(twin)
+def test_addresses_rotate(twin: ModuleType, rrtype: int, count: int) -> None:
+    under_test = TableUnderTest(twin)
     query = ask(qtype=rrtype)
     reply = addresses(query, count, rrtype).replace(authority=(soa(0),))
-    assert subject.store(query, reply, rotate=True)
-    for turn in range(3 * count):
-        at = turn % count
+    assert under_test.store(query, reply, rotate=True)
+    for step in range(3 * count):
+        at = step % count
         expected = reply.replace(answer=reply.answer[at:] + reply.answer[:at])
         # Another ID and limit each time, as from other clients.
-        asked = ask(qtype=rrtype, query_id=turn)
-        limit = (512, 65535, 100)[turn % 3]
-        assert subject.lookup(asked, limit) == to_wire(asked, expected, limit)
+        asked = ask(qtype=rrtype, query_id=step)
+        limit = (512, 65535, 100)[step % 3]
+        assert under_test.lookup(asked, limit) == to_wire(asked, expected, limit)
 
 
-def test_turns_go_on_when_the_same_is_learned_again(twin: ModuleType) -> None:
-    subject, query = Subject(twin), ask()
+def test_rotation_goes_on_when_a_reply_is_stored_again(twin: ModuleType) -> None:
+    under_test, query = TableUnderTest(twin), ask()
     reply = addresses(query, 2)
     found = []
     for _ in range(4):
-        assert subject.store(query, reply, rotate=True)
-        found.append(subject.lookup(query))
+        assert under_test.store(query, reply, rotate=True)
+        found.append(under_test.lookup(query))
     assert found[0] != found[1]
     assert found[:2] == found[2:]
 
@@ -130,11 +130,11 @@ FIXED = {
 
 
 @pytest.mark.parametrize(("reply", "rotate"), FIXED.values(), ids=FIXED)
-def test_what_does_not_rotate(twin: ModuleType, reply: Reply, rotate: bool) -> None:
-    subject, query = Subject(twin), ask()
-    assert subject.store(query, reply, rotate=rotate)
+def test_answers_that_do_not_rotate(twin: ModuleType, reply: Reply, rotate: bool) -> None:
+    under_test, query = TableUnderTest(twin), ask()
+    assert under_test.store(query, reply, rotate=rotate)
     for _ in range(OFTEN):
-        assert subject.lookup(query) == to_wire(query, reply)
+        assert under_test.lookup(query) == to_wire(query, reply)
 
 
 # --- what is counted ---
@@ -149,11 +149,11 @@ def bucket(bounds: tuple[float, ...], value: float) -> int:
     "edns", [None, Edns(1232), Edns(1232, do=True, options=((12, bytes(300)),))]
 )
 def test_cells(twin: ModuleType, size: int, edns: Edns | None) -> None:
-    subject, query = Subject(twin), ask(edns=edns)
-    assert subject.store(query, addresses(query), group=9, size=size)
+    under_test, query = TableUnderTest(twin), ask(edns=edns)
+    assert under_test.store(query, addresses(query), group=9, size=size)
     for v6 in (False, False, False, True):
-        assert subject.lookup(query, v6=v6) is not None
-    [((group, is_tcp), cells)] = subject.cells().items()
+        assert under_test.lookup(query, v6=v6) is not None
+    [((group, is_tcp), cells)] = under_test.cells().items()
     assert (group, is_tcp, len(cells)) == (9, True, 55)
     assert cells[0:2] == [3, 1]
     assert cells[2] == (4 if edns is not None and edns.do else 0)
@@ -165,16 +165,16 @@ def test_cells(twin: ModuleType, size: int, edns: Edns | None) -> None:
     assert sum(cells[35:52]) == 4
     assert cells[52] > 0
     assert cells[53:55] == [0, 0]
-    assert subject.cells() == {}, "what was drained is gone"
+    assert under_test.cells() == {}, "what was drained is gone"
 
 
 def test_rows_are_those_of_groups_that_were_hit(twin: ModuleType) -> None:
-    subject = Subject(twin)
+    under_test = TableUnderTest(twin)
     for group, text in ((0, "a.b."), (1, "c.d."), (4_000_000_000, "e.f.")):
-        assert subject.store(ask(text), addresses(ask(text)), group=group)
+        assert under_test.store(ask(text), addresses(ask(text)), group=group)
     for text in ("c.d.", "e.f.", "c.d.", "g.h."):
-        subject.lookup(ask(text))
-    assert {key: cells[0] for key, cells in subject.cells().items()} == {
+        under_test.lookup(ask(text))
+    assert {key: cells[0] for key, cells in under_test.cells().items()} == {
         (1, True): 2,
         (4_000_000_000, True): 1,
     }
@@ -182,10 +182,10 @@ def test_rows_are_those_of_groups_that_were_hit(twin: ModuleType) -> None:
 
 @pytest.mark.parametrize("number", [-1, 1 << 32])
 def test_numbers_have_32_bits(twin: ModuleType, number: int) -> None:
-    subject, query = Subject(twin), ask()
+    under_test, query = TableUnderTest(twin), ask()
     for wrong in ({"group": number}, {"size": number}):
         with pytest.raises(OverflowError):
-            subject.store(query, addresses(query), **wrong)
+            under_test.store(query, addresses(query), **wrong)
 
 
 @pytest.mark.parametrize(
@@ -198,20 +198,18 @@ def test_numbers_have_32_bits(twin: ModuleType, number: int) -> None:
         (65536, OverflowError),
     ],
 )
-def test_sizes_to_which_none_is_lowered(
-    twin: ModuleType, size: int, error: type[Exception]
-) -> None:
-    subject, query = Subject(twin), ask()
+def test_refused_payload_sizes(twin: ModuleType, size: int, error: type[Exception]) -> None:
+    under_test, query = TableUnderTest(twin), ask()
     with pytest.raises(error):
-        subject.store(query, addresses(query), max_payload=size)
+        under_test.store(query, addresses(query), max_payload=size)
     with pytest.raises(error):
-        subject.region(max_payload=size)
+        under_test.add_negative_zone(max_payload=size)
     for taken in (512, 65507, 65535):
-        assert subject.store(query, addresses(query), max_payload=taken)
+        assert under_test.store(query, addresses(query), max_payload=taken)
 
 
-def outcomes(subject: Subject) -> list[int]:
-    rows = list(subject.cells().values())
+def outcomes(under_test: TableUnderTest) -> list[int]:
+    rows = list(under_test.cells().values())
     return [sum(cells[at] for cells in rows) for at in (53, 54)]
 
 
@@ -219,56 +217,56 @@ def outcomes(subject: Subject) -> list[int]:
     ("mark_ttl", "expected"), [(-1, [0, 0]), (0, [0, OFTEN]), (30, [OFTEN, 0])]
 )
 def test_cache(twin: ModuleType, mark_ttl: int, expected: list[int]) -> None:
-    subject, query = Subject(twin), ask()
-    assert subject.store(query, addresses(query), mark_ttl=mark_ttl)
+    under_test, query = TableUnderTest(twin), ask()
+    assert under_test.store(query, addresses(query), mark_ttl=mark_ttl)
     now = time.monotonic()
     for _ in range(OFTEN):
-        assert subject.lookup(query, now=now) is not None
-    assert outcomes(subject) == expected
+        assert under_test.lookup(query, now=now) is not None
+    assert outcomes(under_test) == expected
 
 
-def test_a_mark_ends_and_is_set_anew(twin: ModuleType) -> None:
-    subject, query = Subject(twin), ask()
-    assert subject.store(query, addresses(query), mark_ttl=30)
+def test_a_mark_ends_and_is_set_again(twin: ModuleType) -> None:
+    under_test, query = TableUnderTest(twin), ask()
+    assert under_test.store(query, addresses(query), mark_ttl=30)
     now = time.monotonic()
     for seconds, expected in (
         (0, [1, 0]), (20, [1, 0]), (28, [1, 0]),
         (40, [0, 1]), (41, [1, 0]), (69, [1, 0]), (71, [0, 1]), (71, [1, 0]), (200, [0, 1]), (200, [1, 0]),
     ):  # fmt: skip
-        assert subject.lookup(query, now=now + seconds) == to_wire(query, addresses(query))
-        assert outcomes(subject) == expected, seconds
+        assert under_test.lookup(query, now=now + seconds) == to_wire(query, addresses(query))
+        assert outcomes(under_test) == expected, seconds
 
 
-def test_a_mark_that_lasts_goes_over_to_the_next_entry(twin: ModuleType) -> None:
-    subject, query = Subject(twin), ask()
-    assert subject.store(query, addresses(query), mark_ttl=30, pairs=[(1, 0)])
+def test_a_mark_passes_to_the_next_entry(twin: ModuleType) -> None:
+    under_test, query = TableUnderTest(twin), ask()
+    assert under_test.store(query, addresses(query), mark_ttl=30, dependencies=[(1, 0)])
     now = time.monotonic()
-    subject.versions.bump(1)
-    assert subject.lookup(query, now=now) is None
-    assert subject.store(query, addresses(query, 2), mark_ttl=300)
+    under_test.versions.bump(1)
+    assert under_test.lookup(query, now=now) is None
+    assert under_test.store(query, addresses(query, 2), mark_ttl=300)
     for seconds, expected in ((28, [1, 0]), (32, [0, 1]), (300, [1, 0]), (400, [0, 1])):
-        assert subject.lookup(query, now=now + seconds) is not None
-        assert outcomes(subject) == expected, seconds
+        assert under_test.lookup(query, now=now + seconds) is not None
+        assert outcomes(under_test) == expected, seconds
 
 
 def test_an_entry_without_mark_leaves_none(twin: ModuleType) -> None:
-    subject, query = Subject(twin), ask()
+    under_test, query = TableUnderTest(twin), ask()
     for mark_ttl in (-1, 30, 0, 30):
-        assert subject.store(query, addresses(query), mark_ttl=mark_ttl)
+        assert under_test.store(query, addresses(query), mark_ttl=mark_ttl)
     now = time.monotonic()
     for seconds, expected in ((28, [1, 0]), (32, [0, 1])):
-        assert subject.lookup(query, now=now + seconds) is not None
-        assert outcomes(subject) == expected
+        assert under_test.lookup(query, now=now + seconds) is not None
+        assert outcomes(under_test) == expected
 
 
 def test_statistics(twin: ModuleType) -> None:
-    subject, query = Subject(twin), ask()
-    subject.store(query, addresses(query))
-    subject.store(query, b"")
-    subject.lookup(query)
-    subject.lookup(ask("x.org."))
-    subject.lookup(b"unusual")
-    statistics = subject.table.statistics()
+    under_test, query = TableUnderTest(twin), ask()
+    under_test.store(query, addresses(query))
+    under_test.store(query, b"")
+    under_test.lookup(query)
+    under_test.lookup(ask("x.org."))
+    under_test.lookup(b"not a query")
+    statistics = under_test.table.statistics()
     assert statistics._asdict() == {
         "entries": 1, "octets": statistics.octets, "hits": 1, "misses": 1, "negative_hits": 0,
         "stored": 1, "refused": 1, "stale": 0, "evicted": 0, "not_plain": 1,
@@ -281,32 +279,32 @@ def test_statistics(twin: ModuleType) -> None:
 
 def test_memory_is_bounded(twin: ModuleType) -> None:
     capacity = 100_000
-    subject = Subject(twin, capacity)
+    under_test = TableUnderTest(twin, capacity)
     for number in range(3000):
         query = ask(f"n{number}.org.")
-        assert subject.store(query, addresses(query, number % 20), pairs=[(1, 0)])
+        assert under_test.store(query, addresses(query, number % 20), dependencies=[(1, 0)])
         for _ in range(number % 4):
-            assert subject.lookup(query) is not None
-        assert subject.table.statistics().octets <= capacity
-    statistics = subject.table.statistics()
+            assert under_test.lookup(query) is not None
+        assert under_test.table.statistics().octets <= capacity
+    statistics = under_test.table.statistics()
     assert statistics.entries + statistics.evicted == statistics.stored == 3000
     assert statistics.entries > 20
 
 
-def test_what_is_larger_than_the_table_is_refused(twin: ModuleType) -> None:
-    subject, query = Subject(twin, 1000), ask()
-    assert not subject.store(query, addresses(query, 500))
-    small = Subject(twin, 0)
+def test_a_reply_larger_than_the_table_is_refused(twin: ModuleType) -> None:
+    under_test, query = TableUnderTest(twin, 1000), ask()
+    assert not under_test.store(query, addresses(query, 500))
+    small = TableUnderTest(twin, 0)
     assert not small.store(query, addresses(query))
     assert small.table.statistics().entries == 0
 
 
 @pytest.mark.parametrize("count", [1, 30])
-def test_octets_are_those_that_python_takes(count: int) -> None:
-    """The estimate of the pure twin covers what the interpreter really allocates, prepared replies included."""
+def test_counted_octets_are_those_that_python_allocates(count: int) -> None:
+    """The estimate of the Python twin covers what the interpreter really allocates, prepared replies included."""
     from hsdns.fastpath import _python  # noqa: PLC0415 - imported before memory is traced
 
-    subject = Subject(_python, 1 << 26)
+    under_test = TableUnderTest(_python, 1 << 26)
     number = 1000
     queries = [
         ask(f"name-{each}.default.svc.cluster.local.", edns=Edns(1232)) for each in range(number)
@@ -316,23 +314,25 @@ def test_octets_are_those_that_python_takes(count: int) -> None:
     tracemalloc.start()
     try:
         for index, (query, reply) in enumerate(zip(queries, replies, strict=True)):
-            subject.store(query, reply, pairs=[(index + 300, 0), (index + 3000, 0)], rotate=True)
-        learned = tracemalloc.get_traced_memory()[0], subject.table.statistics().octets
+            under_test.store(
+                query, reply, dependencies=[(index + 300, 0), (index + 3000, 0)], rotate=True
+            )
+        stored = tracemalloc.get_traced_memory()[0], under_test.table.statistics().octets
         for query in queries * 3:
-            subject.lookup(query)
-        asked = tracemalloc.get_traced_memory()[0], subject.table.statistics().octets
+            under_test.lookup(query)
+        asked = tracemalloc.get_traced_memory()[0], under_test.table.statistics().octets
     finally:
         tracemalloc.stop()
-    for traced, counted in (learned, asked):
-        assert 0.5 * counted < traced < 1.1 * counted, (learned, asked)
+    for traced, counted in (stored, asked):
+        assert 0.5 * counted < traced < 1.1 * counted, (stored, asked)
 
 
-def test_what_was_prepared_of_old_answers_takes_no_memory() -> None:
-    """Whatever was dropped for lack of memory before, and learned anew since."""
+def test_prepared_replies_of_old_answers_take_no_memory() -> None:
+    """Also after replies were dropped for lack of memory and stored again."""
     from hsdns.fastpath import _python  # noqa: PLC0415 - as above
 
     number = 1500
-    subject = Subject(_python, 1_330_000)
+    under_test = TableUnderTest(_python, 1_330_000)
     queries = [
         [ask(f"n{each:04}.org.", edns=Edns(1232 + size)) for each in range(number)]
         for size in range(10)
@@ -343,11 +343,11 @@ def test_what_was_prepared_of_old_answers_takes_no_memory() -> None:
     try:
         for sizes in (range(6), range(6, 8), range(8, 10)):
             for index, (query, reply) in enumerate(zip(queries[0], replies, strict=True)):
-                subject.store(query, reply, pairs=[(index + 300, 0)])
+                under_test.store(query, reply, dependencies=[(index + 300, 0)])
             for size in sizes:
                 for query in queries[size] + queries[size]:
-                    subject.lookup(query)
-        traced, counted = tracemalloc.get_traced_memory()[0], subject.table.statistics().octets
+                    under_test.lookup(query)
+        traced, counted = tracemalloc.get_traced_memory()[0], under_test.table.statistics().octets
     finally:
         tracemalloc.stop()
     assert counted > 1_300_000, "all of the memory was needed"
@@ -355,50 +355,50 @@ def test_what_was_prepared_of_old_answers_takes_no_memory() -> None:
 
 
 def test_a_flood_of_once_asked_names_keeps_the_hot_ones(twin: ModuleType) -> None:
-    subject = Subject(twin, 400_000)
+    under_test = TableUnderTest(twin, 400_000)
     hot = [ask(f"hot{number}.org.") for number in range(50)]
     for query in hot:
-        subject.store(query, addresses(query))
+        under_test.store(query, addresses(query))
     lost = 0
     for number in range(20_000):
         if number % 4 == 0:  # one in five is for a hot name
             query = hot[number // 4 % len(hot)]
-            if subject.lookup(query) is None:
+            if under_test.lookup(query) is None:
                 lost += 1
-                subject.store(query, addresses(query))
+                under_test.store(query, addresses(query))
         query = ask(f"once{number}.org.")
-        subject.store(query, addresses(query))
-    assert subject.table.statistics().evicted > 15_000
-    assert lost < 50, "each hot name may be lost once, while nothing is known of it"
+        under_test.store(query, addresses(query))
+    assert under_test.table.statistics().evicted > 15_000
+    assert lost < 50, "each hot name may be lost once, while it was not used yet"
 
 
 def test_an_old_serial_is_never_sent_after_an_eviction(twin: ModuleType) -> None:
     """Making room looks at entries too; it must not take one for renewed."""
-    subject = Subject(twin, 30_000)
+    under_test = TableUnderTest(twin, 30_000)
     query = ask("x.cluster.local.")
-    subject.store(query, nodata(soa()))
+    under_test.store(query, nodata(soa()))
     for number in range(300):
-        subject.names.serial = number
+        under_test.names.serial = number
         other = ask(f"n{number}.org.")
-        subject.store(other, addresses(other))
-        found = subject.lookup(query)
+        under_test.store(other, addresses(other))
+        found = under_test.lookup(query)
         if found is None:
-            subject.store(query, nodata(soa()))
+            under_test.store(query, nodata(soa()))
         else:
             assert found == to_wire(query, nodata(soa(number)))
-    assert subject.table.statistics().evicted > 100
+    assert under_test.table.statistics().evicted > 100
 
 
 @pytest.mark.parametrize("flags", [0, RD])
 def test_forms_do_not_mix(twin: ModuleType, flags: int) -> None:
-    """Ten forms of one question in turns: more than are kept prepared, each answered as it asks."""
-    subject = Subject(twin)
+    """Ten forms of one question, more than are prepared, each with its own reply."""
+    under_test = TableUnderTest(twin)
     forms = [
         ask(query_id=number, flags=flags, edns=Edns(500 + 100 * number)) for number in range(10)
     ] + [ask(WEB.upper(), edns=Edns(1232)), ask(edns=Edns(1232, options=((10, b"12345678"),)))]
-    assert subject.store(forms[0], addresses(forms[0], 20))
+    assert under_test.store(forms[0], addresses(forms[0], 20))
     for _ in range(OFTEN):
         for form in forms:
             query = decode(form)
-            assert subject.lookup(form, 600) == to_wire(form, addresses(form, 20), 600)
+            assert under_test.lookup(form, 600) == to_wire(form, addresses(form, 20), 600)
             assert query.edns is not None

@@ -77,7 +77,7 @@ def to_wire(query: bytes, reply: Reply, limit: int = MAX_TCP_LEN) -> bytes:
     return encode(decode(query), reply, limit)
 
 
-class Subject:
+class TableUnderTest:
     """A table of one twin with what belongs to it."""
 
     def __init__(self, twin: ModuleType, capacity: int = CAPACITY) -> None:
@@ -87,20 +87,20 @@ class Subject:
         self.table = twin.AnswerTable(self.versions, capacity)
 
     def store(self, query: bytes, reply: Reply | bytes, **changes: Any) -> bool:
-        """Learn a reply; what is not said is the usual."""
+        """Store a reply; parameters that are not given have plain values."""
         if isinstance(reply, Reply):
             size = reply_size(decode(query), reply)
             reply = to_wire(query, reply)
         else:
             size = len(reply)
         wanted: dict[str, Any] = {
-            "pairs": [], "group": 0, "size": size, "rotate": False, "names": self.names, "mark_ttl": -1,
+            "dependencies": [], "group": 0, "size": size, "rotate": False, "names": self.names, "mark_ttl": -1,
         }  # fmt: skip
         wanted |= changes
-        pairs, group = wanted.pop("pairs"), wanted.pop("group")
-        learned = self.table.store(query, reply, pairs, group, **wanted)
-        assert isinstance(learned, bool)
-        return learned
+        dependencies, group = wanted.pop("dependencies"), wanted.pop("group")
+        is_stored = self.table.store(query, reply, dependencies, group, **wanted)
+        assert isinstance(is_stored, bool)
+        return is_stored
 
     def lookup(
         self, query: bytes, limit: int = MAX_TCP_LEN, now: float = 0.0, v6: bool = False
@@ -110,21 +110,21 @@ class Subject:
         assert reply is None or isinstance(reply, bytes)
         return reply
 
-    def region(
+    def add_negative_zone(
         self,
         text: str = "cluster.local.",
-        holes: tuple[str, ...] = (),
+        exclusions: tuple[str, ...] = (),
         groups: dict[int, int] | None = None,
         mark_ttl: int = -1,
         log: bool = False,
         max_payload: int = 65535,
     ) -> int:
-        """Add a region that is open but not taught."""
+        """Add a negative zone without template; absence means NXDOMAIN."""
         self.names.open = True
         number = self.table.add_negative_zone(
             Name.from_text(text).wire,
             self.names,
-            [Name.from_text(hole).wire for hole in holes],
+            [Name.from_text(name).wire for name in exclusions],
             {1: 4, 28: 5} if groups is None else groups,
             mark_ttl,
             log,
@@ -133,16 +133,18 @@ class Subject:
         assert isinstance(number, int)
         return number
 
-    def teach(self, number: int = 0, text: str = "nope.cluster.local.", **options: Any) -> bool:
-        """Give a region its template."""
+    def set_template(
+        self, number: int = 0, text: str = "nope.cluster.local.", **options: Any
+    ) -> bool:
+        """Make the template of a negative zone."""
         query = ask(text, **options)
         zone = Name.from_text("cluster.local.")
         reply = nxdomain(soa(zone=zone))
-        taught = self.table.set_template(
+        is_template = self.table.set_template(
             number, query, to_wire(query, reply), reply_size(decode(query), reply)
         )
-        assert isinstance(taught, bool)
-        return taught
+        assert isinstance(is_template, bool)
+        return is_template
 
     def cells(self) -> dict[tuple[int, bool], list[int]]:
         """What was counted since the last time."""

@@ -1,4 +1,4 @@
-"""Templates and what they give.
+"""Templates and their output.
 
 The results were those of Go's text/template with the same data, when the rows were written.
 """
@@ -145,7 +145,7 @@ def test_render(text: str, made: str) -> None:
         ("{{ .Nope }}", 3, "there is no field Nope in template data"),
         ("{{ .Var.nil.x }}", 3, "there is no field x in nil"),
         ("{{ .Var.n.x }}", 3, "there is no field x in a value of kind int"),
-        ("{{ range $i, $j := 3 }}{{ $i }}{{ end }}", 0, "a range over a number has one variable"),
+        ("{{ range $i, $j := 3 }}{{ $i }}{{ end }}", 0, "a range over a number takes one variable"),
         ("{{ range .Name }}x{{ end }}", 0, "cannot range over string"),
         ("{{ slice .Name 0 200 }}", 3, "slice 0:200 is out of range, there are 20"),
         ("{{ eq 1 1.0 }}", 3, "cannot compare int and float64"),
@@ -154,8 +154,8 @@ def test_render(text: str, made: str) -> None:
         ("{{ eq .Match .Match }}", 3, "cannot compare slice"),
         ("{{ eq 1 }}", 3, "eq takes 2 or more arguments"),
         ("{{ nil }}", 3, "nil is not a command"),
-        ('{{ .Name "x" }}', 3, ".Name takes no arguments, it is no function"),
-        ("{{ 1 2 }}", 3, "1 takes no arguments, it is no function"),
+        ('{{ .Name "x" }}', 3, ".Name takes no arguments, because it is not a function"),
+        ("{{ 1 2 }}", 3, "1 takes no arguments, because it is not a function"),
         ("{{ index }}", 3, "index takes 1 or more arguments, found 0"),
         ("{{ len 5 }}", 3, "len of int"),
         ("{{ and }}", 3, "and takes 1 or more arguments, found 0"),
@@ -165,7 +165,7 @@ def test_render(text: str, made: str) -> None:
         ("{{ index .Group 1 }}", 3, "the keys of a map are strings, found int"),
         ("{{ index 5 1 }}", 3, "cannot index int"),
         ("{{ slice 5 }}", 3, "cannot slice int"),
-        ("{{ slice .Name 0 1 2 }}", 3, "slice: 3 bounds are too many"),
+        ("{{ slice .Name 0 1 2 }}", 3, "slice: too many bounds (3)"),
         ("{{ slice .Name `a` }}", 3, "cannot slice with string"),
         ("{{ range 100000 }}{{ end }}", 18, "the template takes more than 10000 steps"),
         (
@@ -181,7 +181,7 @@ def test_render(text: str, made: str) -> None:
         (
             "{{ $x := `a` }}{{ range 60 }}{{ $x = print $x $x }}{{ end }}",
             37,
-            "the template works on more than 1000000 characters",
+            "the template processes more than 1000000 characters",
         ),
         (
             "{{ define `t` }}{{ template `t` }}{{ end }}{{ template `t` }}",

@@ -1,4 +1,4 @@
-"""What the table of test_evaluate.py does not reach."""
+"""Cases outside of the table in test_evaluate.py."""
 
 from __future__ import annotations
 

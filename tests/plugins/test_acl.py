@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.chain import fold
+from hsdns.answer_table.capabilities import Cacheable
+from hsdns.chain import link
 from hsdns.corefile.tree import Line, Position, Token
 from hsdns.plugins.acl import Acl, read_policy
 from hsdns.plugins.log import Log
@@ -17,9 +18,10 @@ from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from hsdns.wire.size import reply_size
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 BLOCKED = Reply(rcode=Rcode.REFUSED, edns=Edns(4096, do=True), edns_options=((15, b"\x00\x0f"),))
@@ -144,7 +146,7 @@ def test_what_log_writes_of_it(caplog: pytest.LogCaptureFixture) -> None:
     log = set_up(Log, "log . {type}|{rcode}|{>rflags}|{rsize}|{>bufsize}|{>do}")
     finish(log.start(runtime))
     caplog.set_level(logging.INFO, "hsdns.plugin.log")
-    chain = fold([log, plugin], lambda coro: coro)
+    chain = link([log, plugin], lambda coro: coro)
     for qtype, edns in (("A", None), ("AAAA", Edns(1400)), ("TXT", None)):
         finish(chain(make_request("a.example.org.", qtype, edns=edns)))  # type: ignore[arg-type]  # it is a coroutine
     assert [record.getMessage() for record in caplog.records] == [
@@ -155,7 +157,7 @@ def test_what_log_writes_of_it(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_block_keeps_no_answer_table() -> None:
-    assert not Acl.cacheable
+    assert not isinstance(set_up(Acl, "acl"), Cacheable)
 
 
 @given(st.ip_addresses(), st.ip_addresses(), st.integers(0, 128))
@@ -167,9 +169,9 @@ def test_networks_are_those_of_the_standard_library(address: Any, other: Any, bi
     found = ip_network(network, strict=False)
     if other.version == 6 and other.ipv4_mapped is not None:
         return  # those stand for IPv4 networks
-    assert policy.fits(1, address) is (address in found)
-    assert policy.fits(1, found[0])
-    assert policy.fits(1, found[-1])
+    assert policy.matches(1, address) is (address in found)
+    assert policy.matches(1, found[0])
+    assert policy.matches(1, found[-1])
 
 
 @pytest.mark.parametrize(
@@ -177,17 +179,17 @@ def test_networks_are_those_of_the_standard_library(address: Any, other: Any, bi
     [
         ("refuse", 'Corefile:3:1: unknown property "refuse" of acl'),
         ("blok", 'Corefile:3:1: unknown property "blok" of acl; did you mean "block"?'),
-        ("block A", 'Corefile:3:7: "A" must stand behind "type" or "net"'),
-        ("block typ A", 'Corefile:3:7: "typ" must stand behind "type" or "net"; did you mean "type"?'),
-        ("block type", 'Corefile:3:7: "type" needs at least one word behind it; * means any'),
-        ("block type net 192.0.2.1", 'Corefile:3:7: "type" needs at least one word behind it; * means any'),
-        ("block type A net", 'Corefile:3:14: "net" needs at least one word behind it; * means any'),
-        ("block type A type", 'Corefile:3:14: "type" needs at least one word behind it; * means any'),
+        ("block A", 'Corefile:3:7: expected "type" or "net" before "A"'),
+        ("block typ A", 'Corefile:3:7: expected "type" or "net" before "typ"; did you mean "type"?'),
+        ("block type", 'Corefile:3:7: "type" needs at least one argument; * means any'),
+        ("block type net 192.0.2.1", 'Corefile:3:7: "type" needs at least one argument; * means any'),
+        ("block type A net", 'Corefile:3:14: "net" needs at least one argument; * means any'),
+        ("block type A type", 'Corefile:3:14: "type" needs at least one argument; * means any'),
         ("block type B", 'Corefile:3:12: "B" is not a record type'),
         *(
             (
                 f"block net {word}",
-                f'Corefile:3:11: "{word}" is no network; write it as 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *',
+                f'Corefile:3:11: "{word}" is not a network; write for example 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *',
             )
             for word in (
                 "x", "1.2.3", "1.2.3.4/33", "1.2.3.4/", "1.2.3.4/-1", "1.2.3.4/255.0.0.0", "::1/129", "fe80::1%eth0",

@@ -13,8 +13,9 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 
@@ -27,7 +28,7 @@ def write(path: Path, serial: int = 1) -> None:
 def run(plugin: Auto, script: Callable[[], Awaitable[None]], *, last: bool = False) -> None:
     async def main() -> None:
         runtime = FakeRuntime()
-        plugin.meet([plugin] if last else [plugin, Whoami()])
+        plugin.find_handlers([plugin] if last else [plugin, Whoami()])
         await plugin.start(runtime)
         await script()
         await runtime.stop_tasks()
@@ -52,7 +53,7 @@ def test_zones_come_change_and_go(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         write(tmp_path / "db.example.org", 2)
         write(tmp_path / "more" / "db.example.net", 5)
         (tmp_path / "db.bad.org").write_text("www A nonsense\n")
-        await plugin.look()
+        await plugin.scan()
         assert names(plugin) == ["example.net.", "example.org."]
         assert section((await ask(plugin, "www.example.org.")).answer) == [
             'www.example.org. 60 IN TXT "2"'
@@ -60,7 +61,7 @@ def test_zones_come_change_and_go(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         (tmp_path / "db.example.org").unlink()
         (tmp_path / "db.bad.org").unlink()
         (tmp_path / "more" / "db.example.net").write_text("www A nonsense\n")
-        await plugin.look()
+        await plugin.scan()
         assert names(plugin) == ["example.net."]
         assert await ask(plugin, "www.example.org.") is BELOW
         assert section((await ask(plugin, "www.example.net.")).answer) == [
@@ -116,7 +117,7 @@ def test_a_mounted_configmap(tmp_path: Path) -> None:
     async def script() -> None:
         (tmp_path / "next").symlink_to("..data2")
         (tmp_path / "next").rename(tmp_path / "..data")
-        await plugin.look()
+        await plugin.scan()
         assert section((await ask(plugin, "www.example.org.")).answer) == [
             'www.example.org. 60 IN TXT "2"'
         ]
@@ -158,7 +159,7 @@ def test_secondaries_hear_of_changes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     async def main() -> None:
         runtime = FakeRuntime()
         monkeypatch.setattr(auto, "sleep", sleep)
-        plugin.meet([Transfer(()), plugin])
+        plugin.find_handlers([Transfer(()), plugin])
         await plugin.start(runtime)
         with pytest.raises(asyncio.CancelledError):
             await runtime.tasks["auto"]
@@ -187,7 +188,7 @@ def test_transfer(tmp_path: Path) -> None:
     [
         pytest.param(
             "auto {\n directory /none\n}",
-            "Corefile:3:12: folder /none does not exist; it is looked for again and again",
+            "Corefile:3:12: directory /none does not exist yet; auto keeps looking for it",
             id="folder",
         ),
         pytest.param(
@@ -208,12 +209,12 @@ def test_warnings(text: str, warning: str) -> None:
     [
         pytest.param(
             "auto",
-            'Corefile:2:1: auto needs "directory" with the folder of the master files',
+            'Corefile:2:1: auto needs "directory" with the directory of the master files',
             id="no-directory",
         ),
         pytest.param(
             "auto {\n directory / (.*)\n}",
-            'Corefile:3:2: "directory" takes a folder, or a folder, an expression for file names and a zone name, '
+            'Corefile:3:2: "directory" takes a directory, or a directory, a regular expression for file names and a zone name, '
             "found 2 arguments",
             id="no-template",
         ),
@@ -229,7 +230,7 @@ def test_warnings(text: str, warning: str) -> None:
         ),
         pytest.param(
             "auto {\n directory /dev/null/x\n}",
-            'Corefile:3:12: cannot look at folder "/dev/null/x": Not a directory',
+            'Corefile:3:12: cannot access directory "/dev/null/x": Not a directory',
             id="no-folder",
         ),
         pytest.param(

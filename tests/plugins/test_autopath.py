@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from hsdns.answer_table.capabilities import Cacheable
 from hsdns.chain import Handler, Request
 from hsdns.plugins.autopath import Autopath
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import ROOT, Name
-from tests.support.eager import finish
-from tests.support.requests import Answers, FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 NXDOMAIN = reply(
     authority=["lab. 60 IN SOA ns.lab. host.lab. 1 2 3 4 5"], rcode=Rcode.NXDOMAIN, aa=True
@@ -39,7 +41,7 @@ def made(
     plugin, knows, runtime = set_up(Autopath, text, zones), Knows(), FakeRuntime()
     if search is not None:
         knows.search = (*map(Name.from_text, search.split()), ROOT)
-    plugin.meet([plugin, knows])
+    plugin.find_handlers([plugin, knows])
     finish(plugin.start(runtime))
     return plugin, runtime
 
@@ -75,7 +77,7 @@ def walk(plugin: Autopath, qname: str, *replies: Reply) -> tuple[Reply, list[str
         ),
         pytest.param(
             "autopath @kubernetes\nautopath @erratic",
-            'Corefile:3:1: "autopath" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "autopath" may occur only once in a server block; merge it with the first',
             id="twice",
         ),
     ],
@@ -87,7 +89,7 @@ def test_setup_errors(text: str, sentence: str) -> None:
 def test_a_plugin_that_is_not_there_is_a_warning_and_nothing_is_walked() -> None:
     warnings: list[str] = []
     plugin = set_up(Autopath, "autopath @kubernetes", warnings=warnings)
-    plugin.meet([plugin, Whoami()])
+    plugin.find_handlers([plugin, Whoami()])
     finish(plugin.start(FakeRuntime()))
     assert warnings == [
         "Corefile:2:10: there is no plugin kubernetes in this server block, so autopath has no effect"
@@ -98,26 +100,26 @@ def test_a_plugin_that_is_not_there_is_a_warning_and_nothing_is_walked() -> None
 def test_a_plugin_that_knows_no_lists_is_an_error() -> None:
     plugin = set_up(Autopath, "autopath @whoami")
     others: list[Handler] = [plugin, Whoami()]
-    with pytest.raises(Exception, match="whoami knows no search lists; write @kubernetes"):
-        plugin.meet(others)
+    with pytest.raises(Exception, match="whoami has no search lists; write @kubernetes"):
+        plugin.find_handlers(others)
 
 
 def test_a_file_has_the_list_of_all_clients(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     path.write_text("search x.lab\nnameserver 192.0.2.1\nsearch a.lab B.lab\n")
     plugin = set_up(Autopath, f"autopath lab {path}")
-    plugin.meet([plugin])
+    plugin.find_handlers([plugin])
     finish(plugin.start(FakeRuntime()))
     assert walk(plugin, "www.a.lab.", NXDOMAIN)[1] == ["www.a.lab.", "www.b.lab.", "www."]
     path.write_text("nameserver 192.0.2.1\n")
     alone = set_up(Autopath, f"autopath lab {path}")
-    alone.meet([alone])
+    alone.find_handlers([alone])
     finish(alone.start(FakeRuntime()))
     assert walk(alone, "www.a.lab.", NXDOMAIN)[1] == ["www.a.lab."]
 
 
 def test_it_is_not_kept_in_the_answer_table() -> None:
-    assert not made()[0].cacheable
+    assert not isinstance(made()[0], Cacheable)
 
 
 # --- the walk ---

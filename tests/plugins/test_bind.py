@@ -4,7 +4,7 @@ import pytest
 
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.bind import Bind
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up, setup_error
 
 INTERFACES = {
     "lo": ["127.0.0.1", "::1"],

@@ -7,9 +7,9 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode, udp_limit
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import unwritten
-from tests.support.eager import finish
-from tests.support.requests import make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["x. 1 IN A 192.0.2.1"])
 COOKIE = ((10, b"12345678"),)
@@ -75,7 +75,7 @@ def test_a_handler_gives_no_more_than_the_client_takes() -> None:
 
 
 def test_block_keeps_its_answer_table() -> None:
-    """tests/test_keeper.py shows that the table lowers sizes as the chain does."""
+    """tests/answer_table/test_writer.py shows that the table lowers sizes as the chain does."""
     assert Bufsize.cacheable
     assert set_up(Bufsize, "bufsize 600").max_payload == 600
 

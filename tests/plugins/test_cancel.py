@@ -9,8 +9,8 @@ from hsdns.plugins import ORDER
 from hsdns.plugins.cancel import Cancel
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.requests import make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 

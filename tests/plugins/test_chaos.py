@@ -11,9 +11,10 @@ from hsdns.plugins import ORDER
 from hsdns.plugins.chaos import Chaos
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.plugins.debug import Debug
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up, setup_error
 
 
 @pytest.mark.parametrize("text", ["debug", "debug\ndebug"])

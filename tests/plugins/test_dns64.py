@@ -9,9 +9,10 @@ from hsdns.chain import Request
 from hsdns.plugins.dns64 import Dns64, embed
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 SOA = "example.org. 90 IN SOA ns.example.org. h.example.org. 1 2 3 4 5"
 NODATA = reply(authority=[SOA], aa=True)
@@ -203,7 +204,7 @@ def test_an_embedded_address_is_16_octets_behind_its_prefix(length: int, address
     [
         (
             "dns64 64:ff9b::/96 x",
-            "Corefile:2:20: dns64 takes one prefix at most, found 2 arguments",
+            "Corefile:2:20: dns64 takes at most one prefix, found 2 arguments",
         ),
         (
             "dns64 10.0.0.0/8",

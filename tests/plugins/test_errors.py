@@ -12,9 +12,10 @@ from hsdns.plugins import errors
 from hsdns.plugins.errors import Errors
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 TIMEOUT = unwritten(Rcode.SERVFAIL, "read udp 10.0.0.1:53: i/o timeout")
 FAILED = unwritten(Rcode.SERVFAIL, "Failed to list")
@@ -206,7 +207,7 @@ def test_setup(text: str) -> None:
     [
         pytest.param(
             "errors stderr",
-            'Corefile:2:8: cannot log errors to "stderr"; leave it out or say "stdout"',
+            'Corefile:2:8: cannot log errors to "stderr"; remove it or write "stdout"',
             id="elsewhere",
         ),
         pytest.param(
@@ -216,7 +217,7 @@ def test_setup(text: str) -> None:
         ),
         pytest.param(
             "errors\nerrors",
-            'Corefile:3:1: "errors" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "errors" may occur only once in a server block; merge it with the first',
             id="twice",
         ),
         pytest.param(
@@ -256,12 +257,12 @@ def test_setup(text: str) -> None:
         ),
         pytest.param(
             "errors {\n consolidate 1s x info debug\n}",
-            'Corefile:3:24: "debug" is a second level; give one',
+            'Corefile:3:24: "debug" is a second level; only one is allowed',
             id="two-levels",
         ),
         pytest.param(
             "errors {\n consolidate 1s x show_first info\n}",
-            'Corefile:3:30: level "info" must stand before "show_first"',
+            'Corefile:3:30: level "info" must precede "show_first"',
             id="level-last",
         ),
         pytest.param(

@@ -14,9 +14,10 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 SOA = "@ 60 IN SOA ns host {} 1 2 3 4\n"
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
@@ -36,7 +37,7 @@ def db(tmp_path: Path) -> Path:
 def started(text: str, *, last: bool = False) -> File:
     plugin, runtime = set_up(File, text, ["example.org."]), FakeRuntime()
     runtime.resolver = lambda request: reply([f"{request.query.qname.to_text()} 5 IN A 192.0.2.77"])
-    plugin.meet([plugin] if last else [plugin, Whoami()])
+    plugin.find_handlers([plugin] if last else [plugin, Whoami()])
     finish(plugin.start(runtime))
     for coro in runtime.spawned.values():
         coro.close()
@@ -114,7 +115,7 @@ def test_a_file_that_comes_later(tmp_path: Path) -> None:
     path = tmp_path / "later"
     plugin = set_up(File, f"file {path}", ["example.org."], warnings)
     assert warnings == [
-        f"Corefile:2:6: cannot read {path}: No such file or directory; it is looked for every 60s"
+        f"Corefile:2:6: cannot read {path}: No such file or directory; trying again every 60s"
     ]
 
     async def run() -> None:
@@ -126,7 +127,7 @@ def test_a_file_that_comes_later(tmp_path: Path) -> None:
         with pytest.raises(LookupError, match=r"zone example\.org\. has not been read yet"):
             plugin.transfer(ORG)
         path.write_text(SOA.format(7))
-        assert await plugin.zones[ORG][0].look()
+        assert await plugin.zones[ORG][0].reload()
         found = await plugin.handle(make_request("a.example.org."), next_with(BELOW))
         assert found.rcode == Rcode.NXDOMAIN
         await runtime.stop_tasks()
@@ -150,7 +151,7 @@ def test_secondaries_hear_of_changes(db: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Transfer, "notify", lambda self, zone: heard.append(zone.to_text()))
     plugin = set_up(File, f"file {db} example.org example.net {{\n reload 9s\n}}")
     transfer, runtime = Transfer(()), FakeRuntime()
-    plugin.meet([transfer, plugin])
+    plugin.find_handlers([transfer, plugin])
     finish(plugin.start(runtime))
     assert heard == ["example.org.", "example.net."]
     assert sorted(runtime.spawned) == ["file example.net.", "file example.org."]
@@ -199,12 +200,12 @@ def test_a_file_with_a_fault_stops_the_start(db: Path) -> None:
         ),
         pytest.param(
             "file /none {\n reload 0\n}",
-            "Corefile:2:6: cannot read /none: No such file or directory; with reload 0 it is never looked for again",
+            "Corefile:2:6: cannot read /none: No such file or directory; with reload 0 it would never be read",
             id="never-looked-for",
         ),
         pytest.param(
             "file /",
-            "Corefile:2:6: cannot read /: Is a directory; name a file, or use auto for a folder",
+            "Corefile:2:6: cannot read /: Is a directory; name a file, or use auto for a directory",
             id="folder",
         ),
         pytest.param(

@@ -9,9 +9,10 @@ from hsdns.plugins.header import Header
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Opcode, Rcode
 from hsdns.wire.message import AA, RA, RD, Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["x. 1 IN A 192.0.2.1"], aa=True)
 
@@ -31,8 +32,8 @@ def header(*lines: str) -> Header:
             {"ra": True, "rd": True, "aa": False},
             id="several",
         ),
-        pytest.param(["response clear aa", "response set aa"], {}, id="last-wins"),
-        pytest.param(["response set ra", "response clear ra aa"], {"aa": False}, id="last-wins-2"),
+        pytest.param(["response clear aa", "response set aa"], {}, id="last"),
+        pytest.param(["response set ra", "response clear ra aa"], {"aa": False}, id="last-2"),
         pytest.param(["query clear rd"], {"rd": False}, id="query-rd"),
         pytest.param(["query set rd"], {"rd": True}, id="query-rd-set"),
         pytest.param(["query clear rd", "response set rd"], {"rd": True}, id="response-later"),
@@ -67,12 +68,12 @@ def test_queries(lines: list[str], flags: int, passed: int) -> None:
         (Reply(dropped=True), Reply(dropped=True, rd=False)),
     ],
 )
-def test_what_nobody_wrote_shows_rd_alone(below: Reply, expected: Reply) -> None:
+def test_response_rules_need_a_reply_of_a_handler(below: Reply, expected: Reply) -> None:
     plugin = header("query clear rd", "response set ra")
     assert finish(plugin.handle(make_request("x."), next_with(below))) == expected
 
 
-def test_a_notify_shows_no_rd_of_its_own() -> None:
+def test_the_rd_of_a_reply_to_notify_is_unchanged() -> None:
     request = make_request("x.", flags=Opcode.NOTIFY << 11)
     found = finish(header("query set rd").handle(request, next_with(BELOW)))
     assert found is BELOW
@@ -84,7 +85,7 @@ def test_on_the_wire(rd: bool | None, flags: int) -> None:
     assert encode(query, BELOW.replace(rd=rd), 512)[2:4] == flags.to_bytes(2, "big")
 
 
-def test_a_cached_reply_shows_the_rd_of_its_query() -> None:
+def test_a_cached_reply_has_the_rd_of_its_query() -> None:
     cache = set_up(Cache, "cache")
     finish(cache.start(FakeRuntime()))
     below = next_with(BELOW.replace(rd=False, ra=True))
@@ -95,7 +96,7 @@ def test_a_cached_reply_shows_the_rd_of_its_query() -> None:
     assert len(below.requests) == 1
 
 
-def test_several_in_a_block_all_count() -> None:
+def test_all_directives_of_a_block_apply() -> None:
     plugin = set_up(Header, "header {\nresponse set ra\n}\nheader {\nresponse clear aa\n}")
     found = finish(plugin.handle(make_request("x."), next_with(BELOW)))
     assert found == BELOW.replace(ra=True, aa=False)
@@ -110,7 +111,7 @@ def test_several_in_a_block_all_count() -> None:
         ("query set aa rd", False),
     ],
 )
-def test_block_keeps_its_answer_table_unless_rd_is_changed(line: str, cacheable: bool) -> None:
+def test_cacheable_unless_rd_is_changed(line: str, cacheable: bool) -> None:
     assert header(line).cacheable is cacheable
 
 
@@ -128,7 +129,7 @@ def test_block_keeps_its_answer_table_unless_rd_is_changed(line: str, cacheable:
         ),
         (
             "header {\n query set\n}",
-            'Corefile:3:2: "query" of header takes "set" or "clear" and then flags (aa, ra, rd), found 1 arguments',
+            'Corefile:3:2: "query" of header takes "set" or "clear" followed by flags (aa, ra, rd), found 1 arguments',
         ),
         (
             "header {\n query sat aa\n}",
@@ -137,5 +138,5 @@ def test_block_keeps_its_answer_table_unless_rd_is_changed(line: str, cacheable:
         ("header {\n query set tc\n}", 'Corefile:3:12: "tc" is not one of: aa, ra, rd'),
     ],
 )
-def test_setup_refuses(text: str, error: str) -> None:
+def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Header, text) == error

@@ -13,10 +13,10 @@ from hsdns.corefile.arguments import HostPort
 from hsdns.metrics import SLIM_TIME_BUCKETS, Counter, Histogram
 from hsdns.plugins import health
 from hsdns.plugins.health import Health
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime
-from tests.support.setup import set_up, setup_error
-from tests.support.sockets import LOOPS, run
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import LOOPS, run
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -34,7 +34,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
             "health :1 {\n lameduck 5s\n}\nhealth :2\nhealth",
             ":2",
             5,
-            id="last-that-says-something",
+            id="last-with-a-value",
         ),
     ],
 )
@@ -58,7 +58,7 @@ def test_answer() -> None:
         ("[::1]:8080", ("::1", 8080)),
     ],
 )
-def test_asks_itself_after_each_second(
+def test_checks_itself_every_second(
     address: str, target: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
@@ -81,14 +81,14 @@ def test_asks_itself_after_each_second(
     assert (slept, asked) == ([1.0, 1.0], [target, target])
 
 
-def test_does_not_ask_a_port_that_the_kernel_chose() -> None:
+def test_no_check_of_port_zero() -> None:
     runtime = FakeRuntime()
     finish(Health("127.0.0.1:0").start(runtime))
     assert runtime.spawned == {}
 
 
 def check_against(serve: Serve | None, seconds: float) -> FakeRuntime:
-    """Let a Health ask a server that answers as scripted, or none, while `seconds` pass on its clock."""
+    """Check a scripted server, or a closed port, while `seconds` pass on the plugin's clock."""
     runtime = FakeRuntime()
 
     async def run() -> None:
@@ -131,20 +131,20 @@ def measured(runtime: FakeRuntime) -> tuple[list[float], float]:
     return durations.values[()], failures.values[()]
 
 
-async def well(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def ok(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     request = await reader.readuntil(b"\r\n\r\n")
     assert request.startswith(b"GET /health HTTP/1.1\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK")
     await writer.drain()
 
 
-async def nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def not_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"SSH-2.0\r\n")
     await writer.drain()
 
 
-async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.readuntil(b"\r\n\r\n")
 
 
@@ -152,15 +152,15 @@ async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 @pytest.mark.parametrize(
     ("serve", "seconds", "cells", "failures", "warning"),
     [
-        pytest.param(well, 0.001, [0, 1, 0, 0, 0, 0, 0.001], 0, "", id="well"),
-        pytest.param(well, 1.5, [0, 0, 0, 0, 1, 0, 1.5], 0, "took more than 1s: 1.5s", id="slow"),
+        pytest.param(ok, 0.001, [0, 1, 0, 0, 0, 0, 0.001], 0, "", id="ok"),
+        pytest.param(ok, 1.5, [0, 0, 0, 0, 1, 0, 1.5], 0, "took more than 1s: 1.5s", id="slow"),
         pytest.param(
-            nonsense, 0, [1, 0, 0, 0, 0, 0, 0], 1, "failed: the answer is not HTTP", id="nonsense"
+            not_http, 0, [1, 0, 0, 0, 0, 0, 0], 1, "failed: the response is not HTTP", id="not-http"
         ),
         pytest.param(
-            hang_up, 0, [1, 0, 0, 0, 0, 0, 0], 1, "failed: the answer is not HTTP", id="hang-up"
+            close, 0, [1, 0, 0, 0, 0, 0, 0], 1, "failed: the response is not HTTP", id="closed"
         ),
-        pytest.param(None, 0, [1, 0, 0, 0, 0, 0, 0], 1, "failed: ", id="nobody"),
+        pytest.param(None, 0, [1, 0, 0, 0, 0, 0, 0], 1, "failed: ", id="refused"),
     ],
 )
 def test_check(
@@ -181,7 +181,7 @@ def test_check(
 
 
 @pytest.mark.sockets
-def test_a_check_that_takes_too_long_fails(
+def test_a_check_times_out(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(health, "CHECK_TIMEOUT", 0.01)
@@ -192,16 +192,16 @@ def test_a_check_that_takes_too_long_fails(
         await plugin.start(runtime)
         await plugin.check(target)
 
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections, never responds
         asyncio.run(run(HostPort(*silent.getsockname())))
     assert measured(runtime)[1] == 1
-    assert caplog.records[0].getMessage().endswith("failed: no answer within 10ms")
+    assert caplog.records[0].getMessage().endswith("failed: no response within 10ms")
 
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_check_that_is_cancelled_amid_a_lookup_leaves_nothing(loop: str) -> None:
-    """The lookup fails later, and then nobody is there to hear of it."""
+def test_a_check_cancelled_during_its_lookup_logs_nothing(loop: str) -> None:
+    """The lookup fails after the check has been cancelled."""
     complaints: list[str] = []
 
     async def case() -> None:
@@ -215,7 +215,7 @@ def test_a_check_that_is_cancelled_amid_a_lookup_leaves_nothing(loop: str) -> No
             await asyncio.sleep(0)
         check.cancel()
         await asyncio.gather(check, return_exceptions=True)
-        for _ in range(8):  # more than there are threads that look up
+        for _ in range(8):  # more than the threads that resolve names
             with contextlib.suppress(OSError):
                 await asyncio.get_running_loop().getaddrinfo("no other", 8080)
 

@@ -24,10 +24,11 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.cluster import Cluster, deletes, endpoint_slice, meta, service, upserts
-from tests.support.eager import finish
-from tests.support.requests import make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.cluster.kubernetes_plugin import Cluster
+from tests.support.cluster.objects import deletes, endpoint_slice, meta, service, upserts
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.setup import set_up, setup_error
 
 
 def external(path: str, *where: str, ports: tuple[str, ...] = ("http/TCP/80",)) -> Service:
@@ -53,7 +54,7 @@ class Outside:
     def __init__(self, text: str = "k8s_external example.org", *objects: Object, **options: Any):
         self.cluster = Cluster(*objects, **options)
         self.plugin = set_up(K8sExternal, text)
-        self.plugin.meet([Whoami(), self.plugin, self.cluster.plugin])
+        self.plugin.find_handlers([Whoami(), self.plugin, self.cluster.plugin])
 
     def ask(self, question: str, below: Reply | None = None, **fields: Any) -> Reply:
         """The reply to `QNAME [QTYPE]`."""
@@ -81,7 +82,7 @@ class Outside:
         ),
         pytest.param(
             "k8s_external {\napex a..b\n}",
-            "Corefile:3:6: \"a..b\" is no name: label b'' has 0 octets, allowed are 1 to 63",
+            "Corefile:3:6: \"a..b\" is not a name: label b'' has 0 octets, allowed are 1 to 63",
             id="apex that is no name",
         ),
         pytest.param(
@@ -96,7 +97,7 @@ class Outside:
         ),
         pytest.param(
             "k8s_external a\nk8s_external b",
-            'Corefile:3:1: "k8s_external" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "k8s_external" may occur only once in a server block; merge it with the first',
             id="twice",
         ),
     ],
@@ -107,7 +108,7 @@ def test_setup_errors(text: str, sentence: str) -> None:
 
 def test_a_zone_needs_room_for_the_names_of_its_servers() -> None:
     zone = ".".join(["x" * 60] * 4)
-    assert "is too long for names of its servers" in setup_error(
+    assert "is too long for the names of its name servers" in setup_error(
         K8sExternal, f"k8s_external {zone}"
     )
 
@@ -115,10 +116,9 @@ def test_a_zone_needs_room_for_the_names_of_its_servers() -> None:
 def test_without_kubernetes_there_is_nothing_to_show() -> None:
     plugin = set_up(K8sExternal, "k8s_external example.org")
     with pytest.raises(CorefileError) as caught:
-        plugin.meet([Whoami(), plugin])
+        plugin.find_handlers([Whoami(), plugin])
     assert str(caught.value) == (
-        "Corefile:2:1: k8s_external shows the cluster of a kubernetes plugin, and there is none in this server "
-        "block; add it"
+        "Corefile:2:1: k8s_external needs a kubernetes plugin in the same server block; add it"
     )
 
 

@@ -6,15 +6,16 @@ from hsdns.plugins.local import Local
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 PASSED = Reply(rcode=Rcode.REFUSED)
 
 
 def answer(text: str, qname: str, qtype: str) -> tuple[Reply, float]:
-    """The reply, PASSED where the next plugin was asked, and how many names of localhost were counted."""
+    """Return the reply, PASSED if it is the next plugin's, and the number of counted localhost names."""
     plugin = set_up(Local, text)
     runtime = FakeRuntime()
     finish(plugin.start(runtime))
@@ -79,7 +80,7 @@ def test_passes_on(text: str, qname: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "zone", "claimed"),
+    ("text", "zone", "names"),
     [
         ("local", "cluster.local.", None),
         ("local {\n localhost_prefix off\n}", "cluster.local.", ()),
@@ -92,9 +93,9 @@ def test_passes_on(text: str, qname: str) -> None:
         ("local {\n localhost_prefix on\n localhost_prefix off\n}", "localhost.", None),
     ],
 )
-def test_claimed(text: str, zone: str, claimed: tuple[str, ...] | None) -> None:
+def test_names_answered_first(text: str, zone: str, names: tuple[str, ...] | None) -> None:
     found = set_up(Local, text).names_answered_first(Name.from_text(zone))
-    assert (None if found is None else tuple(name.to_text() for name in found)) == claimed
+    assert (None if found is None else tuple(name.to_text() for name in found)) == names
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,15 @@ import logging
 
 import pytest
 
-from hsdns.plugins.log import Exchange, Kept, Log, compile_format
+from hsdns.fastpath import LogRecord
+from hsdns.plugins.log import Exchange, Log, compile_format
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import CD, RD, Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import directives, make_block, set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import directives, make_block, set_up, setup_error
 
 ONE = reply(["a.example.org. 60 IN A 10.0.0.1"], aa=True)
 SOA = "example.org. 5 IN SOA ns.example.org. h.example.org. 1 2 3 4 5"
@@ -24,7 +26,7 @@ MANY = reply([f"a.example.org. 60 IN A 10.0.0.{n}" for n in range(40)], ra=True,
 def logged(
     caplog: pytest.LogCaptureFixture, text: str, found: Reply, **question: object
 ) -> list[str]:
-    """What is logged about one question."""
+    """Return the lines logged for one query."""
     caplog.set_level(logging.INFO, "hsdns.plugin.log")
     runtime = FakeRuntime()
     runtime.time = 100.000123456
@@ -79,7 +81,7 @@ def logged(
             MANY,
             {},
             '127.0.0.1:40000 - 4711 "A IN a.example.org. udp 31 false 512" NOERROR qr,tc,rd,ra,ad 1191 0.000123456s',
-            id="cut-by-the-server",
+            id="truncated-by-the-server",
         ),
         pytest.param(
             MANY,
@@ -184,10 +186,10 @@ def test_class(
         pytest.param(
             'log . {\n class error\n}\nlog . "two {name}"',
             0,
-            id="first-rule-also-where-its-class-is-another",
+            id="only-first-rule-even-with-another-class",
         ),
         pytest.param('log example.net "one"\nlog . "{name}"', ["a.example.org."], id="second-rule"),
-        pytest.param("log {common}", 0, id="format-alone-is-a-name"),
+        pytest.param("log {common}", 0, id="a-single-format-is-a-name"),
     ],
 )
 def test_rules(text: str, lines: int | list[str], caplog: pytest.LogCaptureFixture) -> None:
@@ -200,13 +202,13 @@ def test_rules(text: str, lines: int | list[str], caplog: pytest.LogCaptureFixtu
     [
         pytest.param(
             "log {common}",
-            'Corefile:2:5: "{common}" is read as a name, which no query has;'
-            ' to log all names in this format write "log . FORMAT"',
+            'Corefile:2:5: "{common}" is parsed as a name, not as a format;'
+            ' to log all names in this format, write "log . FORMAT"',
             id="format-alone",
         ),
         pytest.param(
             "log . {/a/b}",
-            'Corefile:2:7: placeholders that begin with "{/" show "-": add metadata to the block to have them filled',
+            'Corefile:2:7: placeholders that begin with "{/" are logged as "-" without metadata in the block; add metadata',
             id="metadata",
         ),
     ],
@@ -217,7 +219,7 @@ def test_warnings(text: str, warning: str) -> None:
     assert warnings == [warning]
 
 
-def test_nothing_is_made_where_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_above_level_info(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "hsdns.plugin.log")
     plugin = set_up(Log, "log")
     finish(plugin.start(FakeRuntime()))
@@ -254,7 +256,7 @@ def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Log, text) == error
 
 
-# What the fast path has answered
+# --- hits of the answer table ---
 
 
 @pytest.mark.parametrize(
@@ -269,7 +271,7 @@ def test_setup_errors(text: str, error: str) -> None:
 @pytest.mark.parametrize(
     "text", ["log", 'log . "{common} {>opcode}"', "log {\nclass denial\n}", "log example.net"]
 )
-def test_a_kept_reply_is_logged_like_another(
+def test_a_reply_from_the_table_is_logged_like_others(
     text: str,
     found: Reply,
     flags: int,
@@ -280,7 +282,8 @@ def test_a_kept_reply_is_logged_like_another(
     lines = logged(caplog, text, found)
     caplog.clear()
     plugin = set_up(Log, text)
-    plugin.write_kept(make_request("A.example.org."), Kept(flags, size, answers), 0.000123456)
+    hit = LogRecord(b"", b"", flags, size, answers, 0.000123456, False)  # type: ignore[call-arg, unused-ignore]
+    plugin.log_hit(make_request("A.example.org."), hit)
     assert [record.getMessage() for record in caplog.records] == lines
 
 
@@ -288,9 +291,7 @@ def test_a_kept_reply_is_logged_like_another(
     ("text", "cacheable"),
     [("log", True), ('log . "{name} {local}"', False), ("log example.org\nlog . {common}", True)],
 )
-def test_a_block_is_kept_unless_its_log_shows_what_the_table_does_not_tell(
-    text: str, cacheable: bool
-) -> None:
+def test_cacheable_unless_a_format_has_local(text: str, cacheable: bool) -> None:
     assert set_up(Log, text).cacheable is cacheable
 
 
@@ -302,7 +303,7 @@ def test_a_block_is_kept_unless_its_log_shows_what_the_table_does_not_tell(
         pytest.param(reply(authority=[SOA], rcode=3), "NXDOMAIN denial", id="nxdomain"),
         pytest.param(reply(authority=["a. 5 IN NS ns.a."]), "DELEGATION success", id="delegation"),
         pytest.param(Reply(rcode=2), "SERVERERROR error", id="servfail"),
-        pytest.param(Reply(dropped=True), "OTHERERROR error", id="silence"),
+        pytest.param(Reply(dropped=True), "OTHERERROR error", id="dropped"),
     ],
 )
 def test_metadata(found: Reply, words: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -327,6 +328,8 @@ def test_metadata(found: Reply, words: str, caplog: pytest.LogCaptureFixture) ->
         ("{local}", {"log"}, False),
     ],
 )
-def test_metadata_keeps_from_the_table(form: str, plugins: set[str], cacheable: bool) -> None:
+def test_cacheable_unless_a_format_has_metadata(
+    form: str, plugins: set[str], cacheable: bool
+) -> None:
     block = make_block()._replace(plugins=frozenset(plugins))
     assert Log.setup(directives(f"log . {form}"), block).cacheable is cacheable

@@ -4,37 +4,42 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from hsdns.chain import Handler, Request
+from hsdns.chain import Handler, Next, Request
+from hsdns.plugin import Plugin
 from hsdns.plugins.metadata import Metadata
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.message import Reply
-from tests.support.eager import finish
-from tests.support.requests import make_request, next_with
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with
+from tests.support.plugins.setup import set_up, setup_error
 
 
-class Knowing(Handler):
-    """Knows the values that it was given, and the client."""
+class Provider(Plugin):
+    """Provides given values, and the client's address."""
 
-    name = "knowing"
+    name = "provider"
 
     def __init__(self, **values: str) -> None:
         self.values = values
 
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass everything on."""
+        return await next(request)
+
     def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
-        """Tell them."""
+        """Return the values."""
         found: dict[str, Callable[[], str]] = {
-            f"knowing/{label}": lambda value=value: value  # type: ignore[misc]  # a default for each
+            f"provider/{label}": lambda value=value: value  # type: ignore[misc]  # a default for each
             for label, value in self.values.items()
         }
-        return {**found, "knowing/client": lambda: request.client.address}
+        return {**found, "provider/client": lambda: request.client.address}
 
 
 def collected(text: str, qname: str, *handlers: Handler) -> dict[str, str]:
-    """What is collected for a question, each value worked out."""
+    """Return the metadata of a query, with all values computed."""
     plugin = set_up(Metadata, text, ["example.org."])
-    plugin.meet([plugin, *handlers])
-    request = plugin.enter(make_request(qname))
+    plugin.find_handlers([plugin, *handlers])
+    request = plugin.filter_request(make_request(qname))
     assert request.metadata is not None
     return {label: value() for label, value in request.metadata.items()}
 
@@ -45,7 +50,7 @@ def collected(text: str, qname: str, *handlers: Handler) -> dict[str, str]:
         pytest.param(
             "metadata",
             "www.example.org.",
-            {"knowing/a": "2", "knowing/b": "1", "knowing/client": "127.0.0.1"},
+            {"provider/a": "2", "provider/b": "1", "provider/client": "127.0.0.1"},
             id="zones-of-the-block",
         ),
         pytest.param("metadata", "example.net.", {}, id="outside"),
@@ -53,26 +58,29 @@ def collected(text: str, qname: str, *handlers: Handler) -> dict[str, str]:
         pytest.param(
             "metadata a.example.org b.example.org",
             "www.B.example.org.",
-            {"knowing/a": "2", "knowing/b": "1", "knowing/client": "127.0.0.1"},
+            {"provider/a": "2", "provider/b": "1", "provider/client": "127.0.0.1"},
             id="inside-own-zones",
         ),
     ],
 )
 def test_collects(text: str, qname: str, expected: dict[str, str]) -> None:
-    assert collected(text, qname, Knowing(a="1", b="1"), Whoami(), Knowing(a="2")) == expected
+    assert collected(text, qname, Provider(a="1", b="1"), Whoami(), Provider(a="2")) == expected
 
 
-def test_each_query_has_values_of_its_own() -> None:
+def test_values_belong_to_one_query() -> None:
     plugin = set_up(Metadata, "metadata")
-    plugin.meet([plugin, Knowing(a="1")])
-    first, second = plugin.enter(make_request("a.")), plugin.enter(make_request("a."))
+    plugin.find_handlers([plugin, Provider(a="1")])
+    first, second = (
+        plugin.filter_request(make_request("a.")),
+        plugin.filter_request(make_request("a.")),
+    )
     assert first.metadata is not None
-    first.metadata["knowing/later"] = lambda: "x"
+    first.metadata["provider/later"] = lambda: "x"
     assert second.metadata is not None
-    assert "knowing/later" not in second.metadata
+    assert "provider/later" not in second.metadata
 
 
-def test_passes_everything_on() -> None:
+def test_passes_queries_on() -> None:
     reply = Reply(aa=True)
     assert finish(Metadata([]).handle(make_request("a."), next_with(reply))) is reply
     assert Metadata.cacheable
@@ -83,7 +91,7 @@ def test_passes_everything_on() -> None:
     [
         (
             "metadata\nmetadata",
-            'Corefile:3:1: "metadata" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "metadata" may occur only once in a server block; merge it with the first',
         ),
         ("metadata {\n x\n}", 'Corefile:3:2: "metadata" has no properties, found "x"'),
         (

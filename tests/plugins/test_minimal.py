@@ -8,9 +8,10 @@ from hsdns.plugins.minimal import Minimal
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Opcode, Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 A = ["www.example.org. 60 IN A 192.0.2.1"]
 NS = ["example.org. 60 IN NS ns.example.org."]
@@ -45,14 +46,14 @@ def ask(below: Reply, qtype: str = "A", **options: Any) -> Reply:
         ),
     ],
 )
-def test_positive_answers_lose_what_they_can_do_without(below: Reply, expected: Reply) -> None:
+def test_positive_replies_lose_authority_and_additional(below: Reply, expected: Reply) -> None:
     assert ask(below) == expected
 
 
 @pytest.mark.parametrize(
     "below",
     [
-        pytest.param(reply(A), id="nothing-to-lose"),
+        pytest.param(reply(A), id="answer-only"),
         pytest.param(reply((), SOA, aa=True), id="nodata"),
         pytest.param(reply((), SOA, GLUE, rcode=Rcode.NXDOMAIN), id="nxdomain"),
         pytest.param(reply((), NS, GLUE), id="referral"),
@@ -62,17 +63,17 @@ def test_positive_answers_lose_what_they_can_do_without(below: Reply, expected: 
         pytest.param(reply(A, NS, dropped=True), id="dropped"),
     ],
 )
-def test_others_stay(below: Reply) -> None:
+def test_other_replies_are_unchanged(below: Reply) -> None:
     assert ask(below) is below
 
 
-def test_meta_questions_stay() -> None:
+def test_replies_to_axfr_and_notify_are_unchanged() -> None:
     below = reply(A, NS)
     assert ask(below, "AXFR") is below
     assert ask(below, flags=Opcode.NOTIFY << 11) is below
 
 
-def test_what_is_signed_for_another_time_stays() -> None:
+def test_replies_with_expired_signatures_are_unchanged() -> None:
     below = reply(A, [*NS, PAST])
     assert ask(below, edns=Edns(1232, do=True)) is below
     assert ask(below, edns=Edns(1232)) == reply(A)
@@ -85,11 +86,11 @@ def test_what_is_signed_for_another_time_stays() -> None:
         ("minimal {\n x\n}", 'Corefile:3:2: "minimal" has no properties, found "x"'),
     ],
 )
-def test_setup_refuses(text: str, error: str) -> None:
+def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Minimal, text) == error
 
 
-def test_first_of_several_counts() -> None:
+def test_first_of_several_takes_effect() -> None:
     warnings: list[str] = []
     set_up(Minimal, "minimal\nminimal", warnings=warnings)
     assert warnings == [

@@ -4,14 +4,15 @@ import os
 
 import pytest
 
+from hsdns.answer_table.capabilities import Cacheable
 from hsdns.plugins.nsid import Nsid
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["x. 1 IN A 192.0.2.1"])
 ASKED = Edns(1400, options=((10, b"12345678"), (3, b"")))
@@ -41,7 +42,7 @@ ASKED = Edns(1400, options=((10, b"12345678"), (3, b"")))
         ),
     ],
 )
-def test_who_asks_is_told(
+def test_adds_the_identifier_when_requested(
     below: Reply, edns: Edns | None, options: tuple[tuple[int, bytes], ...]
 ) -> None:
     found = finish(set_up(Nsid, "nsid me").handle(make_request("x.", edns=ASKED), next_with(below)))
@@ -57,7 +58,7 @@ def test_who_asks_is_told(
         pytest.param(ASKED, Reply(dropped=True), id="dropped"),
     ],
 )
-def test_others_are_not(edns: Edns | None, below: Reply) -> None:
+def test_adds_nothing_otherwise(edns: Edns | None, below: Reply) -> None:
     assert finish(Nsid(b"me").handle(make_request("x.", edns=edns), next_with(below))) is below
 
 
@@ -83,8 +84,8 @@ def test_on_the_wire() -> None:
     )
 
 
-def test_block_keeps_no_answer_table() -> None:
-    assert not Nsid.cacheable
+def test_not_cacheable() -> None:
+    assert not isinstance(set_up(Nsid, "nsid"), Cacheable)
 
 
 @pytest.mark.parametrize(
@@ -93,13 +94,13 @@ def test_block_keeps_no_answer_table() -> None:
         ("nsid {\n x\n}", 'Corefile:3:2: "nsid" has no properties, found "x"'),
         (
             "nsid a\nnsid b",
-            'Corefile:3:1: "nsid" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "nsid" may occur only once in a server block; merge it with the first',
         ),
         (
             f"nsid {'x' * 4097}",
-            "Corefile:2:6: the data of nsid has 4097 octets, at most 4096 are allowed",
+            "Corefile:2:6: the data of nsid has 4097 octets; at most 4096 are allowed",
         ),
     ],
 )
-def test_setup_refuses(text: str, error: str) -> None:
+def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Nsid, text) == error

@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from hsdns.plugins.ready import Ready
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 TEXT = "text/plain; charset=utf-8"
 OK = (200, TEXT, b"OK")
@@ -63,7 +63,7 @@ def test_answer(text: str, unready: list[list[str]], answers: list[tuple[int, st
     ],
     ids=["once-is-enough", "may-relapse", "continuously"],
 )
-def test_relapse(text: str, relapses: bool) -> None:
+def test_a_plugin_that_is_no_longer_ready(text: str, relapses: bool) -> None:
     runtime = FakeRuntime()
     finish(set_up(Ready, text).start(runtime))
     page = runtime.http[":8181"]["/ready"]
@@ -83,7 +83,7 @@ def test_relapse(text: str, relapses: bool) -> None:
         pytest.param(["kubernetes"], ["kubernetes: y"], b"kubernetes", id="not-ready"),
     ],
 )  # fmt: skip
-def test_remarks_stand_below_ok(unready: list[str], remarks: list[str], body: bytes) -> None:
+def test_remarks_follow_ok(unready: list[str], remarks: list[str], body: bytes) -> None:
     runtime = FakeRuntime()
     runtime.unready, runtime.remarks = unready, remarks
     finish(set_up(Ready, "ready").start(runtime))
@@ -100,7 +100,7 @@ def test_stopping_is_not_ready(text: str) -> None:
     assert page("/ready") == waits("Shutting down")
 
 
-def test_who_is_waited_for_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_unready_plugins_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "hsdns.plugin.ready")
     runtime = FakeRuntime()
     runtime.unready = ["kubernetes"]
@@ -136,7 +136,7 @@ def test_setup(text: str, address: str) -> None:
         ),
         pytest.param(
             "ready\nready",
-            'Corefile:3:1: "ready" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "ready" may occur only once in a server block; merge it with the first',
             id="twice",
         ),
         pytest.param(

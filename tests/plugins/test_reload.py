@@ -8,9 +8,9 @@ import pytest
 from hsdns.metrics import Registry
 from hsdns.plugins import reload
 from hsdns.plugins.reload import Reload, failures, show_version, versions
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_period_is_the_interval_plus_or_minus_half_of_the_jitter() -> None:
     assert 34.5 < max(periods) <= 35
 
 
-def test_looks_after_each_period(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_after_each_period(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -62,7 +62,7 @@ def test_metrics() -> None:
     assert versions(runtime.metrics).values == {}
 
 
-def test_show_version_shows_one_version() -> None:
+def test_only_the_last_digest_is_exported() -> None:
     metrics = Registry()
     show_version(metrics, "aa")
     show_version(metrics, "bb")
@@ -98,7 +98,7 @@ def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Reload, text) == error
 
 
-def test_first_of_several_counts() -> None:
+def test_first_of_several_takes_effect() -> None:
     warnings: list[str] = []
     found = set_up(Reload, "reload 10s 2s\nreload 20s", warnings=warnings)
     assert found.interval == 10

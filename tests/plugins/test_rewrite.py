@@ -17,9 +17,10 @@ from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import Answers, FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 REFUSED = Reply(rcode=Rcode.REFUSED)
 
@@ -42,7 +43,7 @@ def ask(
     [
         pytest.param("rewrite name a.b c.d", "c.d. A", id="one"),
         pytest.param("rewrite name a.b c.d\nrewrite name c.d e.f", "c.d. A", id="stops"),
-        pytest.param("rewrite name x.b c.d\nrewrite name a.b e.f", "e.f. A", id="first-that-fits"),
+        pytest.param("rewrite name x.b c.d\nrewrite name a.b e.f", "e.f. A", id="first-match"),
         pytest.param(
             "rewrite continue name a.b c.d\nrewrite stop name c.d e.f\nrewrite name e.f g.h",
             "e.f. A",
@@ -50,11 +51,11 @@ def ask(
         ),
         pytest.param("rewrite continue type A MX\nrewrite type MX TXT", "a.b. TXT", id="type"),
         pytest.param("rewrite {\nname exact\na.b c.d\n}", "c.d. A", id="body"),
-        pytest.param("rewrite stop {\nname a.b c.d\n}", "c.d. A", id="body-behind-a-word"),
-        pytest.param("rewrite cname x y\nrewrite name a.b c.d", "a.b. A", id="cname-stops-too"),
+        pytest.param("rewrite stop {\nname a.b c.d\n}", "c.d. A", id="body-after-a-word"),
+        pytest.param("rewrite cname x y\nrewrite name a.b c.d", "a.b. A", id="cname-rule-stops"),
     ],
 )
-def test_what_is_asked(text: str, asked: str) -> None:
+def test_rewritten_query(text: str, asked: str) -> None:
     below = next_with(reply(aa=True))
     ask(text, below)
     query = below.requests[0].query
@@ -66,14 +67,14 @@ def test_what_is_asked(text: str, asked: str) -> None:
     )
 
 
-def test_nothing_to_do() -> None:
+def test_a_query_that_no_rule_matches_is_unchanged() -> None:
     below = next_with(REFUSED)
     request = make_request("a.b.")
     assert finish(started("rewrite name x y").handle(request, below)) is REFUSED
     assert below.requests == [request]
 
 
-def test_reply_is_undone_backwards() -> None:
+def test_replies_are_rewritten_in_reverse_order() -> None:
     text = "rewrite continue name a.b c.d\nrewrite continue name c.d e.f\nrewrite ttl e.f 7"
     below = reply(
         ["e.f. 1 IN A 192.0.2.1"], ["f. 1 IN NS e.f."], ["x.e.f. 1 IN A 192.0.2.2"], aa=True
@@ -97,13 +98,13 @@ def test_reply_is_undone_backwards() -> None:
             "rewrite type A AAAA",
             unwritten(Rcode.REFUSED),
             Reply(rcode=Rcode.REFUSED),
-            id="unwritten-where-a-rule-stops",
+            id="unwritten-after-stop",
         ),
         pytest.param(
             "rewrite continue type A AAAA",
             unwritten(Rcode.REFUSED),
             unwritten(Rcode.REFUSED),
-            id="unwritten-where-nothing-is-to-be-undone",
+            id="unwritten-without-reply-rules",
         ),
         pytest.param(
             "rewrite rcode a.b NOERROR REFUSED",
@@ -127,7 +128,7 @@ def test_reply_is_undone_backwards() -> None:
             "rewrite name regex a c answer name ^c ..",
             reply(["c. 1 IN A 192.0.2.1"]),
             unwritten(Rcode.SERVFAIL, "invalid name after rewrite: .."),
-            id="no-name-in-the-reply",
+            id="invalid-name-in-the-reply",
         ),
     ],
 )
@@ -135,7 +136,7 @@ def test_replies(text: str, below: Reply, expected: Reply) -> None:
     assert ask(text, below) == expected
 
 
-def test_what_was_computed_freshly_stays_so() -> None:
+def test_a_fresh_reply_stays_fresh() -> None:
     below = reply(["c.d. 1 IN A 192.0.2.1"], fresh=True, still_holds=lambda: True)
     found = ask("rewrite name a.b c.d", below)
     assert found.fresh
@@ -146,8 +147,8 @@ LABELS = st.lists(st.binary(min_size=1, max_size=5), min_size=1, max_size=3)
 
 
 @given(LABELS, st.sampled_from(["exact", "suffix", "prefix", "regex"]))
-def test_a_reply_is_led_back_to_the_name_that_was_asked_for(labels: list[bytes], way: str) -> None:
-    """Whatever octets the name has: they come back as they were, but for case."""
+def test_a_reply_has_the_queried_name_again(labels: list[bytes], way: str) -> None:
+    """With any octets in the name; the reply has them in lower case."""
     asked = Name.from_labels([*labels, b"from", b"test"])
     text = asked.lowered().to_text()
     ways: dict[str, Matcher] = {
@@ -174,7 +175,7 @@ def test_a_reply_is_led_back_to_the_name_that_was_asked_for(labels: list[bytes],
 # --- CNAME ---
 
 
-def test_cname_is_asked_for_here() -> None:
+def test_a_cname_target_is_resolved_through_this_server() -> None:
     runtime, asked = FakeRuntime(), []
 
     def resolve(request: Request) -> Reply:
@@ -197,7 +198,7 @@ def test_cname_is_asked_for_here() -> None:
     assert not dependencies.is_cacheable
 
 
-def test_cname_that_nobody_answers_stays() -> None:
+def test_a_cname_that_cannot_be_resolved_is_unchanged() -> None:
     runtime = FakeRuntime()
     runtime.resolver = lambda request: Reply(dropped=True)
     below = reply(["a.b. 9 IN CNAME old."])
@@ -205,7 +206,7 @@ def test_cname_that_nobody_answers_stays() -> None:
     assert finish(plugin.handle(make_request("a.b."), next_with(below))) == below
 
 
-def test_what_has_no_cname_depends_on_nothing_else() -> None:
+def test_a_reply_without_cname_is_cacheable() -> None:
     dependencies = Dependencies(NoCounters())
     request = make_request("a.b.").replace(dependencies=dependencies)
     finish(
@@ -227,7 +228,7 @@ def test_what_has_no_cname_depends_on_nothing_else() -> None:
             None,
             Edns(4096, options=((0xFFEE, b"abcd"),)),
             ((0xFFEE, b"abcd"),),
-            id="made",
+            id="added",
         ),
         pytest.param(
             "rewrite edns0 local set 0xffee abcd revert",
@@ -275,18 +276,18 @@ def test_options_on_the_wire() -> None:
     )
 
 
-def test_codes_of_a_rule_are_shown_though_it_is_not_about_the_query() -> None:
+def test_options_of_a_rule_are_echoed_even_if_it_does_not_apply() -> None:
     text = "rewrite name a.b c.d\nrewrite edns0 local set 0xffee ab"
     found = ask(text, REFUSED, edns=Edns(1400, options=((0xFFEE, b"x"), (0xFFED, b"y"))))
     assert found.edns is not None
     assert found.edns.echoed_options() == bytes.fromhex("ffee 0001 78")
 
 
-def test_without_a_rule_about_options_the_reply_has_no_opt_record_of_its_own() -> None:
+def test_no_opt_record_without_an_edns0_rule() -> None:
     assert ask("rewrite name a.b c.d", REFUSED, edns=Edns(1400)).edns is None
 
 
-def test_an_upstreams_options_are_reverted_too() -> None:
+def test_options_of_an_upstream_are_reverted() -> None:
     below = REFUSED.replace(edns_options=((0xFFEE, b"abcd"), (3, b"")))
     found = ask("rewrite edns0 local set 0xffee abcd revert", below, edns=Edns(1400))
     assert found.edns_options == ((3, b""),)
@@ -311,7 +312,7 @@ def test_later_messages_of_a_transfer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "cacheable", "claims"),
+    ("text", "cacheable", "names"),
     [
         ("rewrite name a.x b", True, ("a.x.",)),
         ("rewrite name a.y b", True, ()),
@@ -321,13 +322,13 @@ def test_later_messages_of_a_transfer() -> None:
         ("rewrite edns0 nsid unset", False, None),
     ],
 )
-def test_what_the_answer_table_may_keep(
-    text: str, cacheable: bool, claims: tuple[str, ...] | None
+def test_cacheable_and_names_answered_first(
+    text: str, cacheable: bool, names: tuple[str, ...] | None
 ) -> None:
     plugin = set_up(Rewrite, text)
     assert plugin.cacheable is cacheable
     found = plugin.names_answered_first(Name.from_text("x."))
-    assert found == (None if claims is None else tuple(Name.from_text(each) for each in claims))
+    assert found == (None if names is None else tuple(Name.from_text(each) for each in names))
 
 
 @pytest.mark.parametrize(
@@ -339,13 +340,13 @@ def test_what_the_answer_table_may_keep(
         ),
         (
             "rewrite name a.b c.d {\n ttl a 5\n}",
-            'Corefile:3:2: a rule of rewrite stands either on one line or in a body, found "ttl" in a body as well',
+            'Corefile:3:2: a rule of rewrite is written on one line or in a body, not both; found "ttl" in the body',
         ),
         (
             "rewrite {\n name a.b c.d\n ttl a 5\n}",
-            'Corefile:3:7: "a.b" is no way to match; they are exact, prefix, suffix, substring, regex',
+            'Corefile:3:7: "a.b" is not a kind of match; kinds are exact, prefix, suffix, substring, regex',
         ),
     ],
 )
-def test_setup_refuses(text: str, error: str) -> None:
+def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Rewrite, text) == error

@@ -9,22 +9,22 @@ from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.plugins.hosts import Hosts
 from hsdns.plugins.root import Root
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up, setup_error
 
 
-def test_the_last_one_counts() -> None:
-    assert set_up(Root, "root /etc\nroot /").path == "/"
+def test_last_of_several_takes_effect() -> None:
+    assert set_up(Root, "root /etc\nroot /").root_folder == "/"
 
 
-def test_a_folder_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
+def test_a_missing_directory_is_a_warning(tmp_path: Path) -> None:
     warnings: list[str] = []
     set_up(Root, f"root {tmp_path}/none", warnings=warnings)
     assert warnings == [
-        f"Corefile:2:6: root folder {tmp_path}/none does not exist; files are looked for there all the same"
+        f"Corefile:2:6: root directory {tmp_path}/none does not exist; relative paths still refer to it"
     ]
 
 
-def test_files_of_the_block_are_looked_for_there(tmp_path: Path) -> None:
+def test_relative_paths_of_the_block(tmp_path: Path) -> None:
     text = f"a {{\n hosts list\n root {tmp_path}\n}}\nb {{\n hosts list\n}}\nc {{\n root {tmp_path}\n hosts /list\n}}\n"
     corefile = parse("Corefile", text=text, environ={}, known_directives=frozenset(ORDER))
     plugins = assemble(corefile, warn=lambda sentence: None).plugins
@@ -35,17 +35,19 @@ def test_files_of_the_block_are_looked_for_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        pytest.param("root", 'Corefile:2:1: "root" takes one folder, found 0 arguments', id="none"),
         pytest.param(
-            "root /a /b", 'Corefile:2:1: "root" takes one folder, found 2 arguments', id="two"
+            "root", 'Corefile:2:1: "root" takes one directory, found 0 arguments', id="none"
+        ),
+        pytest.param(
+            "root /a /b", 'Corefile:2:1: "root" takes one directory, found 2 arguments', id="two"
         ),
         pytest.param(
             "root /a {\n b\n}", 'Corefile:3:2: "root" has no properties, found "b"', id="body"
         ),
         pytest.param(
             "root /dev/null/x",
-            'Corefile:2:6: cannot look at root folder "/dev/null/x": Not a directory',
-            id="no-folder",
+            'Corefile:2:6: cannot access root directory "/dev/null/x": Not a directory',
+            id="no-directory",
         ),
     ],
 )

@@ -16,8 +16,9 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, rr, section
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.requests import make_request, next_with, reply, rr, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 NOTIFY = 4 << 11
@@ -26,7 +27,7 @@ PRIMARY = "transfer from 192.0.2.1"
 
 
 class Primaries:
-    """In place of authority/incoming.py: zones by name, with the records beside their SOA; `asked` keeps the questions."""
+    """Replaces authority/incoming.py: the records of each zone without its SOA record; `asked` lists the queries."""
 
     def __init__(self, **zones: list[str]) -> None:
         self.serial = 7
@@ -53,7 +54,7 @@ class Primaries:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A zone that waits for its next refresh waits for ever."""
+    """Let zones wait forever for their next refresh."""
 
     async def sleep(seconds: float) -> None:
         await asyncio.Event().wait()
@@ -72,7 +73,7 @@ def primaries(monkeypatch: pytest.MonkeyPatch) -> Primaries:
 
 
 async def settle() -> None:
-    """Let all tasks go on until they wait; what they do takes no time."""
+    """Run all tasks until they wait."""
     for _ in range(50):
         await asyncio.sleep(0)
 
@@ -82,7 +83,7 @@ def run(
 ) -> None:
     async def main() -> None:
         runtime = FakeRuntime()
-        plugin.meet([plugin, *others])
+        plugin.find_handlers([plugin, *others])
         for other in others:
             await other.start(runtime)
         await plugin.start(runtime)
@@ -125,7 +126,7 @@ async def ask(
         pytest.param("", "example.org.", "AXFR", unwritten(Rcode.REFUSED), id="axfr"),
     ],
 )
-def test_what_is_decided(
+def test_rcodes(
     primaries: Primaries, body: str, qname: str, qtype: str, expected: Reply | int
 ) -> None:
     plugin = set_up(Secondary, f"secondary example.org {{\n{PRIMARY}\n{body}\n}}")
@@ -137,7 +138,7 @@ def test_what_is_decided(
     run(plugin, script, Whoami())
 
 
-def test_an_answer(primaries: Primaries) -> None:
+def test_answer_and_transfer(primaries: Primaries) -> None:
     plugin = set_up(Secondary, f"secondary {{\n{PRIMARY}\n}}", ["example.org."])
 
     async def script(runtime: FakeRuntime) -> None:
@@ -152,7 +153,7 @@ def test_an_answer(primaries: Primaries) -> None:
     run(plugin, script)
 
 
-def test_before_the_first_transfer(primaries: Primaries) -> None:
+def test_servfail_before_the_first_transfer(primaries: Primaries) -> None:
     plugin = set_up(Secondary, f"secondary example.com {{\n{PRIMARY}\n}}")
 
     async def script(runtime: FakeRuntime) -> None:
@@ -163,7 +164,7 @@ def test_before_the_first_transfer(primaries: Primaries) -> None:
     run(plugin, script)
 
 
-def test_an_expired_zone(primaries: Primaries, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_servfail_after_expiry(primaries: Primaries, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = set_up(Secondary, f"secondary example.org {{\n{PRIMARY}\n}}")
 
     async def fail(origin: Name, primary: Endpoint) -> int:
@@ -185,7 +186,7 @@ def test_an_expired_zone(primaries: Primaries, monkeypatch: pytest.MonkeyPatch) 
         pytest.param(
             "192.0.2.1", Reply(aa=True), ["SOA example.org.", "AXFR example.org."], id="primary"
         ),
-        pytest.param("192.0.2.2", Reply(dropped=True), [], id="somebody"),
+        pytest.param("192.0.2.2", Reply(dropped=True), [], id="other"),
     ],
 )
 def test_notify(primaries: Primaries, client: str, expected: Reply, asked: list[str]) -> None:
@@ -201,7 +202,7 @@ def test_notify(primaries: Primaries, client: str, expected: Reply, asked: list[
     run(plugin, script)
 
 
-def test_secondaries_of_its_own_hear_of_changes(
+def test_notifies_its_own_secondaries(
     primaries: Primaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[str] = []
@@ -214,7 +215,7 @@ def test_secondaries_of_its_own_hear_of_changes(
     run(plugin, script, Transfer(()))
 
 
-def test_a_reload_goes_on_with_what_was_transferred(primaries: Primaries) -> None:
+def test_a_reload_takes_over_transferred_zones(primaries: Primaries) -> None:
     text = f"secondary example.org {{\n{PRIMARY}\n}}"
     old, new, other = (
         set_up(Secondary, text),
@@ -237,7 +238,7 @@ HEAD = ["{0} 0 IN NS invalid.", 'version.{0} 0 IN TXT "2"']
 
 
 def catalog(name: str, *members: str) -> list[str]:
-    """Records of a catalog; a member is `LABEL ZONE [NEW-OWNER]`."""
+    """Return the records of a catalog; a member is `LABEL ZONE [NEW-OWNER]`."""
     lines = [line.format(name) for line in HEAD]
     for member in members:
         label, zone, *owner = member.split()
@@ -258,7 +259,7 @@ def names(plugin: Secondary) -> list[str]:
     return sorted(zone.to_text() for zone in plugin.zones)
 
 
-def test_members_come_and_go(primaries: Primaries) -> None:
+def test_members_are_added_and_removed(primaries: Primaries) -> None:
     primaries.zones[Name.from_text("cat.")] = catalog("cat.", "a example.org.", "b example.net.")
     plugin = set_up(Secondary, f"secondary cat {{\n{PRIMARY}\ncatalog\n}}")
 
@@ -292,7 +293,7 @@ def test_members_may_be_restricted(primaries: Primaries, caplog: pytest.LogCaptu
     )
 
 
-def test_a_member_with_a_new_label_starts_anew(primaries: Primaries) -> None:
+def test_a_member_with_a_new_label_is_transferred_again(primaries: Primaries) -> None:
     primaries.zones[Name.from_text("cat.")] = catalog("cat.", "a example.org.")
     plugin = set_up(Secondary, f"secondary cat {{\n{PRIMARY}\ncatalog\n}}")
 
@@ -309,16 +310,16 @@ def test_a_member_with_a_new_label_starts_anew(primaries: Primaries) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "moves", "keeps"),
     [
-        pytest.param("a example.org.", "a example.org.", False, True, id="a-name-clash"),
-        pytest.param("a example.org. two.", "a example.org.", True, True, id="given-away"),
+        pytest.param("a example.org.", "a example.org.", False, True, id="name-clash"),
+        pytest.param("a example.org. two.", "a example.org.", True, True, id="coo"),
         pytest.param(
             "a example.org. two.",
             "b example.org.",
             True,
             False,
-            id="given-away-under-another-label",
+            id="coo-new-label",
         ),
-        pytest.param("a example.org. three.", "a example.org.", False, True, id="given-to-another"),
+        pytest.param("a example.org. three.", "a example.org.", False, True, id="coo-to-another"),
     ],
 )
 def test_a_member_of_two_catalogs(
@@ -351,7 +352,7 @@ def test_a_member_of_two_catalogs(
     assert (clash in caplog.messages) is not moves
 
 
-def test_a_zone_of_the_corefile_stays(primaries: Primaries) -> None:
+def test_a_zone_of_the_corefile_is_not_a_member(primaries: Primaries) -> None:
     primaries.zones[Name.from_text("cat.")] = catalog("cat.", "a example.org.")
     plugin = set_up(
         Secondary,
@@ -376,12 +377,12 @@ def test_a_zone_of_the_corefile_stays(primaries: Primaries) -> None:
         ),
         pytest.param(
             "secondary {\n transfer to 192.0.2.1\n}",
-            'Corefile:3:2: "transfer" of secondary is written "transfer from ADDRESS..."',
+            'Corefile:3:2: secondary takes "transfer from ADDRESS..."',
             id="to",
         ),
         pytest.param(
             "secondary {\n transfer from *\n}",
-            'Corefile:3:16: "*" is no IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300',
+            'Corefile:3:16: "*" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300',
             id="anybody",
         ),
         pytest.param(

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from hsdns.corefile.tree import CorefileError
-from hsdns.plugins.tls import Tls, only_one
-from hsdns.plugins.whoami import Whoami
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime
-from tests.support.setup import directives, make_block, set_up, setup_error
+from hsdns.plugins.tls import Tls
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import directives, make_block, set_up, setup_error
 
 DATA = Path(__file__).parents[1] / "data" / "tls"
 SERVER = f"{DATA}/server.pem {DATA}/server.key"
@@ -34,12 +33,12 @@ def test_client_auth(more: str, mode: ssl.VerifyMode) -> None:
     assert len(context.get_ca_certs()) == (1 if "ca.pem" in more else 0)
 
 
-def test_without_an_authority_the_hosts_own_verify() -> None:
+def test_system_certificates_without_a_ca() -> None:
     context = set_up(Tls, f"tls {SERVER} {{\nclient_auth require_and_verify\n}}").context
     assert context.verify_mode == ssl.CERT_REQUIRED
 
 
-def test_last_of_several_counts() -> None:
+def test_last_of_several_takes_effect() -> None:
     plugin = set_up(Tls, f"tls {SERVER}\ntls {SERVER} {DATA}/ca.pem")
     assert plugin.files.ca == f"{DATA}/ca.pem"
 
@@ -57,13 +56,13 @@ def test_relative_files_are_under_root() -> None:
         pytest.param("tls", 'Corefile:2:1: "tls" takes 2 or 3 files, CERT KEY [CA], found 0', id="none"),
         pytest.param("tls a", 'Corefile:2:1: "tls" takes 2 or 3 files, CERT KEY [CA], found 1', id="one"),
         pytest.param("tls a b c d", 'Corefile:2:1: "tls" takes 2 or 3 files, CERT KEY [CA], found 4', id="four"),
-        pytest.param("tls {\nacme example.org\n}", 'Corefile:3:1: "acme": hsdns does not fetch certificates (ACME); have cert-manager or another tool write them to files, and name these: "tls CERT KEY"', id="acme"),
-        pytest.param("tls {\nemail a@example.org\n}", 'Corefile:3:1: "email": hsdns does not fetch certificates (ACME); have cert-manager or another tool write them to files, and name these: "tls CERT KEY"', id="acme-email"),
+        pytest.param("tls {\nacme example.org\n}", 'Corefile:3:1: "acme": hsdns does not obtain certificates by ACME; use cert-manager or another tool to write them to files, and "tls CERT KEY"', id="acme"),
+        pytest.param("tls {\nemail a@example.org\n}", 'Corefile:3:1: "email": hsdns does not obtain certificates by ACME; use cert-manager or another tool to write them to files, and "tls CERT KEY"', id="acme-email"),
         pytest.param("tls nowhere.pem nowhere.key", 'Corefile:2:5: cannot use "nowhere.pem" for TLS: No such file or directory', id="no-file"),
         pytest.param(f"tls {DATA}/client.pem {DATA}/client-encrypted.key", f'Corefile:2:5: cannot use "{DATA}/client.pem" for TLS: the key is encrypted; decrypt it first', id="encrypted"),
         pytest.param(f"tls {SERVER} nowhere.pem", 'Corefile:2:5: cannot use "nowhere.pem" for TLS: No such file or directory', id="no-authority"),
-        pytest.param(f"tls {SERVER} {{\nclient_auth require\n}}", 'Corefile:3:13: "require" asks for certificates without verifying them, which hsdns cannot do; use "verify_if_given" or "require_and_verify"', id="unverified"),
-        pytest.param(f"tls {SERVER} {{\nclient_auth request\n}}", 'Corefile:3:13: "request" asks for certificates without verifying them, which hsdns cannot do; use "verify_if_given" or "require_and_verify"', id="request"),
+        pytest.param(f"tls {SERVER} {{\nclient_auth require\n}}", 'Corefile:3:13: "require" requests certificates without verifying them, which hsdns cannot do; use "verify_if_given" or "require_and_verify"', id="unverified"),
+        pytest.param(f"tls {SERVER} {{\nclient_auth request\n}}", 'Corefile:3:13: "request" requests certificates without verifying them, which hsdns cannot do; use "verify_if_given" or "require_and_verify"', id="request"),
         pytest.param(f"tls {SERVER} {{\nclient_auth no\n}}", 'Corefile:3:13: "no" is not one of: nocert, verify_if_given, require_and_verify', id="other-auth"),
         pytest.param(f"tls {SERVER} {{\nkeylog\n}}", 'Corefile:3:1: property "keylog" takes 1 argument, found 0', id="keylog"),
         pytest.param(f"tls {SERVER} {{\nacme example.org\n}}", 'Corefile:3:1: unknown property "acme" of tls', id="acme-and-files"),
@@ -103,7 +102,6 @@ def test_keylog_that_cannot_be_written(tmp_path: Path) -> None:
 def test_one_address_has_one_certificate() -> None:
     first, same = (set_up(Tls, f"tls {SERVER}") for _ in range(2))
     other = set_up(Tls, f"tls {SERVER} {DATA}/ca.pem")
-    assert only_one([Whoami()]) is None
-    assert only_one([Whoami(), first, same]) is first.context
+    same.agree_with(first)
     with pytest.raises(CorefileError, match="other TLS files, at Corefile:2:5"):
-        only_one([first, other])
+        other.agree_with(first)

@@ -5,23 +5,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from hsdns.chain import Endpoint, Handler, Next, Request
-from hsdns.chain import Transfer as Outgoing
+from hsdns.authority.outgoing import ZoneTransfer
+from hsdns.chain import Endpoint, Next, Request
+from hsdns.plugin import Plugin
 from hsdns.plugins import transfer
 from hsdns.plugins.transfer import Transfer
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, rr, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, rr, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 SOA = "example.org. 60 IN SOA ns. host. 7 1 2 3 4"
 
 
-class Holder(Handler):
-    """Has one zone with so many records."""
+class Holder(Plugin):
+    """Has one zone with `count` records besides its SOA."""
 
     def __init__(self, zone: str = "example.org.", count: int = 1, error: str = "") -> None:
         self.zone = Name.from_text(zone)
@@ -32,12 +34,12 @@ class Holder(Handler):
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         return await next(request)
 
-    def transfer(self, zone: Name) -> Outgoing | None:
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
         if zone != self.zone:
             return None
         if self.error:
             raise LookupError(self.error)
-        return Outgoing(rr(SOA), self._records())
+        return ZoneTransfer(rr(SOA), self._records())
 
     def _records(self) -> Iterator[RR]:
         for index in range(self.count):
@@ -56,7 +58,7 @@ def ask(
     serial: int | None = None,
 ) -> Reply:
     plugin = set_up(Transfer, text, ["."])
-    plugin.meet([plugin, Holder("other."), holder or Holder()])
+    plugin.find_handlers([plugin, Holder("other."), holder or Holder()])
     finish(plugin.start(FakeRuntime()))
     request = make_request(qname, qtype, protocol=protocol, client=client)
     if serial is not None:
@@ -86,7 +88,7 @@ WHOLE = reply([SOA, RECORD, SOA], aa=True)
         pytest.param(ask(qtype="IXFR", serial=7), reply([SOA]), id="ixfr-same"),
         pytest.param(ask(qtype="IXFR"), unwritten(Rcode.SERVFAIL), id="ixfr-without-serial"),
         pytest.param(ask(qtype="A"), BELOW, id="other-type"),
-        pytest.param(ask("nobodys."), BELOW, id="nobodys-zone"),
+        pytest.param(ask("nobodys."), BELOW, id="unknown-zone"),
         pytest.param(ask("www.example.org."), BELOW, id="no-apex"),
         pytest.param(ask(protocol="udp"), unwritten(Rcode.REFUSED), id="udp"),
         pytest.param(ask(protocol="udp", qtype="A"), BELOW, id="udp-other-type"),
@@ -98,12 +100,12 @@ WHOLE = reply([SOA, RECORD, SOA], aa=True)
         pytest.param(
             ask(text="transfer {\n to *\n}\ntransfer org {\n to 192.0.2.1\n}"),
             Reply(rcode=Rcode.REFUSED),
-            id="the-longest-zone-counts",
+            id="longest-zone",
         ),
         pytest.param(
             ask(holder=Holder(error="zone example.org. has not been read yet")),
             unwritten(Rcode.SERVFAIL, "zone example.org. has not been read yet"),
-            id="not-there-yet",
+            id="not-loaded-yet",
         ),
     ],
 )
@@ -111,7 +113,7 @@ def test_reply(found: Reply, expected: Reply) -> None:
     assert found == expected
 
 
-def test_a_large_zone_is_taken_as_it_is_read() -> None:
+def test_a_large_zone_is_generated_while_it_is_sent() -> None:
     holder = Holder(count=1000)
     found = ask(holder=holder)
     assert found.following is not None
@@ -122,7 +124,7 @@ def test_a_large_zone_is_taken_as_it_is_read() -> None:
     assert section(rest[-1:]) == [SOA]
 
 
-def test_a_line_for_each_transfer(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_transfer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     ask()
     ask(qtype="IXFR", serial=7)
@@ -135,7 +137,7 @@ def test_a_line_for_each_transfer(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("transfer {\n to *\n}", [], id="nobody"),
+        pytest.param("transfer {\n to *\n}", [], id="no-addresses"),
         pytest.param(
             "transfer {\n to * 192.0.2.1\n to 192.0.2.2:5300 192.0.2.1:53\n}",
             [("192.0.2.1", 53, None), ("192.0.2.2", 5300, None)],
@@ -170,7 +172,7 @@ def test_notify(
     assert sent == expected
 
 
-def test_who_does_not_hear_is_logged(
+def test_a_failed_notify_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def send(zone: Name, target: Endpoint, source: str | None) -> str | None:
@@ -192,7 +194,7 @@ def test_who_does_not_hear_is_logged(
     [
         pytest.param(
             "transfer",
-            'Corefile:2:1: transfer needs "to" with the addresses of secondaries, or "to *" for everybody',
+            'Corefile:2:1: transfer needs "to" with the addresses of secondaries, or "to *" for any client',
             id="no-to",
         ),
         pytest.param(
@@ -202,13 +204,13 @@ def test_who_does_not_hear_is_logged(
         ),
         pytest.param(
             "transfer {\n to ns.example.org\n}",
-            'Corefile:3:5: "ns.example.org" is no IP address; write it as 192.0.2.1, 192.0.2.1:5300 or '
+            'Corefile:3:5: "ns.example.org" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or '
             "[2001:db8::1]:5300",
             id="name",
         ),
         pytest.param(
             "transfer {\n to *\n source here\n}",
-            'Corefile:4:9: "here" is no IP address to send NOTIFY from',
+            'Corefile:4:9: "here" is not an IP address; "source" is the address that NOTIFY is sent from',
             id="source",
         ),
         pytest.param(

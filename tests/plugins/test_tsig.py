@@ -1,4 +1,4 @@
-"""The plugin's decisions; the record itself is tested in tests/wire/test_tsig.py."""
+"""Tests of the plugin; tests/wire/test_tsig.py tests the record."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from hsdns.wire.decode import decode
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.tsig import ReplySigner
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 SECRET = "X28hl0BOfAL5G0jsmJWSacrwn7YRm2f6U5brnzwWEus="
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
@@ -54,9 +55,7 @@ def signed(
             Reply(rcode=Rcode.REFUSED),
             id="all",
         ),
-        pytest.param(
-            "require all\nrequire none", "www.example.org.", "A", 0x100, BELOW, id="the-last-counts"
-        ),
+        pytest.param("require all\nrequire none", "www.example.org.", "A", 0x100, BELOW, id="last"),
         pytest.param("require all", "www.example.net.", "A", 0x100, BELOW, id="other-zone"),
         pytest.param(
             "require_opcode NOTIFY",
@@ -102,7 +101,7 @@ def test_a_reply_is_signed(below: Reply, expected: Reply, monkeypatch: pytest.Mo
     assert found.replace(sign=None) == expected
 
 
-def test_silence_stays_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dropped_reply_is_not_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     found = finish(started("").handle(signed(monkeypatch), next_with(Reply(dropped=True))))
     assert found == Reply(dropped=True)
 
@@ -120,14 +119,14 @@ def test_another_zone_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     assert finish(started("", "example.org").handle(request, next_with(BELOW))) is BELOW
 
 
-def test_a_record_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_record(monkeypatch: pytest.MonkeyPatch) -> None:
     request = signed(monkeypatch)
     whole = request.query.whole
     broken = request.replace(query=request.query.replace(whole=whole[:-30]))
     found = finish(started("").handle(broken, next_with(BELOW)))
     assert found.rcode == Rcode.FORMERR
     assert found.error is not None
-    assert found.error.startswith("its TSIG record cannot be read: ")
+    assert found.error.startswith("malformed TSIG record: ")
 
 
 FILES = {
@@ -147,10 +146,10 @@ def test_a_file_of_secrets(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
         assert found.rcode == Rcode.NOERROR
 
 
-def test_without_a_secret() -> None:
+def test_warning_without_a_secret() -> None:
     warnings: list[str] = []
     set_up(Tsig, "tsig", warnings=warnings)
-    assert warnings == ["Corefile:2:1: tsig has no secret, so no signed query can be verified here"]
+    assert warnings == ["Corefile:2:1: tsig has no secret, so it cannot verify any signed query"]
 
 
 @pytest.mark.parametrize(
@@ -163,11 +162,11 @@ def test_without_a_secret() -> None:
         pytest.param("key a secret", "a", id="no-brace"),
     ],
 )
-def test_a_file_that_is_not_understood(content: str, near: str, tmp_path: Path) -> None:
+def test_syntax_error_in_a_file_of_secrets(content: str, near: str, tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text(content)
     assert setup_error(Tsig, f"tsig {{\n secrets {path}\n}}") == (
-        f'Corefile:3:10: "{path}" is not understood near key "{near}"; expected: key "NAME" {{ secret "KEY"; }};'
+        f'Corefile:3:10: syntax error in "{path}" near key "{near}"; expected: key "NAME" {{ secret "KEY"; }};'
     )
 
 
@@ -184,17 +183,17 @@ def test_a_file_that_is_not_understood(content: str, near: str, tmp_path: Path) 
         ),
         pytest.param(
             "secret a..b AAAA",
-            "Corefile:3:8: \"a..b\" is no name of a key: label b'' has 0 octets, allowed are 1 to 63",
+            "Corefile:3:8: \"a..b\" is not a key name: label b'' has 0 octets, allowed are 1 to 63",
             id="name",
         ),
         pytest.param(
             "secret a AAAA\nsecret A. AAAA",
-            'Corefile:4:8: key "a." has a secret already',
+            'Corefile:4:8: key "a." already has a secret',
             id="twice",
         ),
         pytest.param(
             "secrets /none",
-            'Corefile:3:9: cannot read secrets of "/none": No such file or directory',
+            'Corefile:3:9: cannot read secrets from "/none": No such file or directory',
             id="no-file",
         ),
         pytest.param(

@@ -4,16 +4,17 @@ import logging
 
 import pytest
 
+from hsdns.answer_table.capabilities import Cacheable
+from hsdns.answer_table.policy import BlockPolicy
 from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
-from hsdns.keeper import Policy
 from hsdns.plugins import ORDER
 from hsdns.plugins.view import View
 from hsdns.wire.message import Reply
-from tests.support.eager import finish
-from tests.support.requests import make_request, next_with
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with
+from tests.support.plugins.setup import set_up, setup_error
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ from tests.support.setup import set_up, setup_error
 )
 def test_enter(lines: str, question: dict[str, str], taken: bool) -> None:
     plugin = set_up(View, f"view inside {{\n {lines}\n}}")
-    entered = plugin.enter(make_request(**question))  # type: ignore[arg-type]  # all values of these rows are str
+    entered = plugin.filter_request(make_request(**question))  # type: ignore[arg-type]  # all values of these rows are str
     assert (entered is not None) is taken
     if entered is not None:
         assert entered.view == "inside"
@@ -68,20 +69,22 @@ def test_enter(lines: str, question: dict[str, str], taken: bool) -> None:
 
 def test_expressions_see_metadata() -> None:
     plugin = set_up(View, "view inside {\n expr metadata('a/b') == 'x'\n}")
-    assert plugin.enter(make_request("a.")) is None
-    assert plugin.enter(make_request("a.").replace(metadata={"a/b": lambda: "x"})) is not None
+    assert plugin.filter_request(make_request("a.")) is None
+    assert (
+        plugin.filter_request(make_request("a.").replace(metadata={"a/b": lambda: "x"})) is not None
+    )
 
 
-def test_a_failing_expression_is_shown_to_who_debugs(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_expression_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "hsdns.plugin.view")
     plugin = set_up(View, "view inside {\n expr incidr('x', '192.0.2.0/24')\n}")
-    assert plugin.enter(make_request("a.")) is None
+    assert plugin.filter_request(make_request("a.")) is None
     assert [record.getMessage() for record in caplog.records] == [
         "plugin/view: inside: incidr('x', '192.0.2.0/24'): incidr: \"x\" is not an address"
     ]
 
 
-def test_names_its_view_and_passes_everything_on() -> None:
+def test_provides_its_name_and_passes_queries_on() -> None:
     plugin = set_up(View, "view inside")
     values = plugin.metadata(make_request("a."))
     assert {label: value() for label, value in values.items()} == {"view/name": "inside"}
@@ -97,7 +100,7 @@ def test_names_its_view_and_passes_everything_on() -> None:
         ('view ""', "Corefile:2:6: the name of a view cannot be empty"),
         (
             "view a\nview b",
-            'Corefile:3:1: "view" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "view" may occur only once in a server block; merge it with the first',
         ),
         (
             "view a {\n expr\n}",
@@ -159,6 +162,6 @@ def test_two_blocks_without_a_view_exclude_each_other(blocks: list[tuple[str, bo
 
 
 def test_a_block_with_a_view_has_no_answer_table() -> None:
-    policy = Policy([set_up(View, "view a")])
-    assert policy.reason
-    assert not View.cacheable
+    policy = BlockPolicy([set_up(View, "view a")])
+    assert policy.reason == "it has no kubernetes plugin"
+    assert not isinstance(set_up(View, "view a"), Cacheable)

@@ -5,9 +5,9 @@ import pytest
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
-from tests.support.eager import finish
-from tests.support.requests import make_request, next_with, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, section
+from tests.support.plugins.setup import set_up, setup_error
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Whoami, text) == error
 
 
-def test_first_of_several_counts() -> None:
+def test_first_of_several_takes_effect() -> None:
     warnings: list[str] = []
     set_up(Whoami, "whoami\nwhoami", warnings=warnings)
     assert warnings == [

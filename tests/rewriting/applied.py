@@ -1,4 +1,4 @@
-"""What becomes of a reply under one rule."""
+"""Application of a rule to a query and its reply."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hsdns.rewriting.draft import Draft, rewrite
 from hsdns.rewriting.rule import Rule
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 
 def reply_after(
@@ -17,7 +17,7 @@ def reply_after(
     below: Reply,
     lookup: Callable[[Name], Reply | None] = lambda qname: None,
 ) -> Reply:
-    """Ask for a name, and let the rule change the reply that comes from below."""
+    """Query a name, and return the reply as changed by the rule."""
     request = make_request(qname)
     draft = Draft(below)
     steps = rewrite(draft, rule.apply(request.query, request).undo)

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from hsdns.rewriting.answer import AliasRule, OwnerRule, RcodeRule, TtlRule, ValueRule
-from hsdns.rewriting.draft import BadName, Draft, ReplyRule, rewrite
+from hsdns.rewriting.draft import Draft, InvalidName, ReplyRule, rewrite
 from hsdns.rewriting.match import Exact, Suffix
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.requests import reply, section
+from tests.support.plugins.requests import reply, section
 
 OLD, NEW = Suffix(".old."), ".new."
 
@@ -45,7 +45,7 @@ def test_names(record: str, owner: str | None, value: str | None) -> None:
 
 @pytest.mark.parametrize("rule", [OwnerRule, ValueRule])
 def test_what_is_no_name(rule: type[OwnerRule | ValueRule]) -> None:
-    with pytest.raises(BadName):
+    with pytest.raises(InvalidName):
         run(rule(OLD, ".."), "a.old. 1 IN CNAME a.old.")
 
 
@@ -70,7 +70,7 @@ CHAIN = (
 FOUND = reply(["b.new. 3 IN A 192.0.2.1"], tc=True)
 
 
-def test_alias_leads_elsewhere() -> None:
+def test_the_target_is_replaced() -> None:
     draft = Draft(reply(CHAIN, aa=True))
     steps = rewrite(draft, [AliasRule(Exact("b.old."), "b.new.")])
     assert steps.send(None) == Name.from_text("b.new.")
@@ -80,7 +80,7 @@ def test_alias_leads_elsewhere() -> None:
     assert draft.to_reply() == reply(expected, aa=True, tc=True)
 
 
-def test_alias_stays_where_nothing_was_found() -> None:
+def test_the_target_is_kept_if_the_lookup_fails() -> None:
     draft = Draft(reply(CHAIN))
     steps = rewrite(draft, [AliasRule(Exact("b.old."), "b.new.")])
     assert steps.send(None) == Name.from_text("b.new.")
@@ -109,6 +109,6 @@ def test_other_types_are_no_alias() -> None:
     assert run(AliasRule(Exact("b.old."), "b.new."), "a. 1 IN NS b.old.") == ["a. 1 IN NS b.old."]
 
 
-def test_alias_that_is_no_name() -> None:
-    with pytest.raises(BadName):
+def test_a_target_that_is_not_a_name() -> None:
+    with pytest.raises(InvalidName):
         list(rewrite(Draft(reply(CHAIN)), [AliasRule(Exact("b.old."), "..")]))

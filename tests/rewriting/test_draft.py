@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from hsdns.rewriting.answer import RcodeRule, TtlRule
-from hsdns.rewriting.draft import BadName, Draft, Lookup, Record, ReplyRule, rewrite, to_name
+from hsdns.rewriting.draft import Draft, InvalidName, Lookup, Record, ReplyRule, rewrite, to_name
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.requests import reply, rr
+from tests.support.plugins.requests import reply, rr
 
 FULL = reply(
     ["a. 1 IN A 192.0.2.1", "a. 2 IN A 192.0.2.2"],
@@ -20,14 +20,14 @@ FULL = reply(
 
 
 class Walk:
-    """A rule that notes what it is shown."""
+    """A rule that records the records it is applied to."""
 
     def __init__(self, seen: list[str], name: str, *, is_about_message: bool = False) -> None:
         self.is_about_message = is_about_message
         self._seen, self._name = seen, name
 
     def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Note it."""
+        """Record it."""
         self._seen.append(f"{self._name}{record.ttl if record else '-'}")
         return None
 
@@ -54,7 +54,7 @@ def test_without_records_only_what_is_about_the_message() -> None:
     assert seen == ["y-"]
 
 
-def test_rules_act_on_each_other_backwards() -> None:
+def test_rules_are_applied_in_reverse_order() -> None:
     rules: list[ReplyRule] = [TtlRule(5, 10), TtlRule(0, 3)]
     assert [record.ttl for record in run(FULL, rules).answer] == [5, 5]
     rules.reverse()
@@ -63,7 +63,7 @@ def test_rules_act_on_each_other_backwards() -> None:
 
 @pytest.mark.parametrize(("records", "rcode"), [(0, 3), (1, 3), (2, 5), (3, 5)])
 def test_rcodes_in_a_row(records: int, rcode: int) -> None:
-    """Each record applies all rules once more, as in CoreDNS: how many there are decides how far it goes."""
+    """All rules are applied again for each record, as in CoreDNS: the number of records determines their effect."""
     below = reply(
         [f"a. 1 IN A 192.0.2.{number}" for number in range(records)], rcode=Rcode.SERVFAIL
     )
@@ -95,13 +95,13 @@ def test_lookups_are_yielded() -> None:
     assert draft.to_reply() == reply(["e. 1 IN A 192.0.2.1"])
 
 
-def test_record_goes_back_as_it_came() -> None:
+def test_the_record_is_returned_unchanged() -> None:
     record = rr("a. 1 CH TXT x")
     assert Record(record).to_rr() == record
 
 
 @pytest.mark.parametrize("text", ["a..", ".a.", "a" * 64 + ".", ("a" * 60 + ".") * 5])
 def test_bad_names(text: str) -> None:
-    with pytest.raises(BadName) as caught:
+    with pytest.raises(InvalidName) as caught:
         to_name(text)
     assert caught.value.text == text

@@ -47,7 +47,7 @@ def test_replace(matcher: Matcher, text: str, to: str, expected: str | None) -> 
 
 
 @pytest.mark.parametrize(
-    ("matcher", "claims"),
+    ("matcher", "names"),
     [
         (Exact("www.example.org."), ("www.example.org.",)),
         (Exact("example.org."), ("example.org.",)),
@@ -67,9 +67,9 @@ def test_replace(matcher: Matcher, text: str, to: str, expected: str | None) -> 
         (Below("a."), None),
     ],
 )
-def test_claims(matcher: Matcher, claims: tuple[str, ...] | None) -> None:
-    expected = None if claims is None else tuple(Name.from_text(claim) for claim in claims)
-    assert matcher.names_matched(Name.from_text("example.org.")) == expected
+def test_affected_names(matcher: Matcher, names: tuple[str, ...] | None) -> None:
+    expected = None if names is None else tuple(Name.from_text(each) for each in names)
+    assert matcher.affected_names(Name.from_text("example.org.")) == expected
 
 
 LABELS = st.text("ab-", min_size=1, max_size=3)
@@ -78,13 +78,13 @@ NAMES = st.lists(LABELS, max_size=4).map(lambda labels: ".".join([*labels, ""]) 
 
 @given(NAMES, NAMES, st.text("ab-.", max_size=6))
 def test_what_matches_is_claimed(qname: str, zone: str, start: str) -> None:
-    """A name below a zone for which there is no claim must not match."""
+    """A name that is not covered by affected_names() must not match."""
     name, region = Name.from_text(qname), Name.from_text(zone)
     if not name.is_at_or_below(region):
         return
     for matcher in (Exact(start + "."), Suffix(start + "."), Exact(qname), Suffix(qname)):
-        claims = matcher.names_matched(region)
-        if claims is not None and not any(name.is_at_or_below(claim) for claim in claims):
+        names = matcher.affected_names(region)
+        if names is not None and not any(name.is_at_or_below(each) for each in names):
             assert not matcher.matches(qname)
 
 

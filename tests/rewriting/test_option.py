@@ -19,7 +19,7 @@ from hsdns.rewriting.option import (
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 Options = tuple[tuple[int, bytes], ...]
 NONE: Options = ()
@@ -70,10 +70,10 @@ def test_actions(
     rule = RewriteOption(Action(action), 9, constant(b"new"), is_single=is_single)
     assert apply(rule, None)[0] == Edns(4096, options=() if action in ("replace", "unset") else ((9, b"new"),))  # fmt: skip
     assert not rule.is_pure
-    assert rule.names_matched(Name.from_text("b.")) is None
+    assert rule.affected_names(Name.from_text("b.")) is None
 
 
-def test_only_what_is_reverted_goes_back() -> None:
+def test_only_reverted_options_are_restored() -> None:
     first = RewriteOption(Action.SET, 9, constant(b"1"))
     second = RewriteOption(Action.REPLACE, 9, constant(b"2"), reverts=True)
     request = make_request("a.b.")

@@ -6,11 +6,11 @@ from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.rewriting.option import RewriteOption
 from hsdns.rewriting.option_syntax import read_option
 from hsdns.wire.message import Query
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 
 def read(text: str) -> RewriteOption:
-    """Read the words behind `rewrite edns0`; the first one stands in column 15."""
+    """Parse the arguments after `rewrite edns0`; the first one is in column 15."""
     words, column = [], 15
     for word in text.split(" "):
         words.append(Token(word, Position("Corefile", 2, column)))
@@ -58,12 +58,12 @@ def test_options(text: str, options: tuple[tuple[int, bytes], ...] | None) -> No
         ("local set 1", '21: "local set" takes CODE DATA, found 1 arguments'),
         ("local unset 1 revert", '21: "local unset" takes CODE, found 2 arguments'),
         ("nsid set x", '20: "nsid set" takes no argument, found 1 arguments'),
-        ("local set 65536 x", '25: "65536" is no option code; write 0 to 65535 or 0x0 to 0xffff'),
-        ("local set -1 x", '25: "-1" is no option code; write 0 to 65535 or 0x0 to 0xffff'),
-        ("local set 1 0xabc", '27: "0xabc" is not hexadecimal: two digits make an octet'),
-        ("local set 1 {qnam}", '27: "{qnam}" is no variable; they are qname, qtype, client_ip, client_port, protocol, server_ip, server_port and labels of metadata such as plugin/name; did you mean "qname"?'),
-        ("subnet set 33 56", '26: "33" is no length of a network; allowed is 0 to 32'),
-        ("subnet set 24 129", '29: "129" is no length of a network; allowed is 0 to 128'),
+        ("local set 65536 x", '25: "65536" is not an option code; write 0 to 65535 or 0x0 to 0xffff'),
+        ("local set -1 x", '25: "-1" is not an option code; write 0 to 65535 or 0x0 to 0xffff'),
+        ("local set 1 0xabc", '27: "0xabc" is not hexadecimal; write two digits per octet'),
+        ("local set 1 {qnam}", '27: "{qnam}" is not a variable; variables are qname, qtype, client_ip, client_port, protocol, server_ip, server_port and metadata labels such as plugin/name; did you mean "qname"?'),
+        ("subnet set 33 56", '26: "33" is not a prefix length; allowed is 0 to 32'),
+        ("subnet set 24 129", '29: "129" is not a prefix length; allowed is 0 to 128'),
     ],
 )  # fmt: skip
 def test_refused(text: str, error: str) -> None:
@@ -75,5 +75,5 @@ def test_refused(text: str, error: str) -> None:
 @pytest.mark.parametrize(
     ("text", "echoed"), [("local set 9 x", True), ("nsid set", False), ("subnet set 24 56", False)]
 )
-def test_codes_that_replies_show(text: str, echoed: bool) -> None:
+def test_codes_that_replies_echo(text: str, echoed: bool) -> None:
     assert read(text).echoed is echoed

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.rewriting.answer import AliasRule, OwnerRule, RcodeRule, TtlRule, ValueRule
-from hsdns.rewriting.draft import BadName
+from hsdns.rewriting.draft import InvalidName
 from hsdns.rewriting.match import Exact, Prefix, Suffix
 from hsdns.rewriting.rule import (
     RewriteAlias,
@@ -14,13 +14,13 @@ from hsdns.rewriting.rule import (
     Rule,
 )
 from hsdns.wire.name import Name
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 REGION = Name.from_text("example.org.")
 TTL = TtlRule(1, 2)
 
 
-def test_name_with_the_way_back() -> None:
+def test_name_with_automatic_restoration() -> None:
     request = make_request("WWW.old.example.org.", "MX", qclass="CH")
     rule = RewriteName(
         Suffix(".old.example.org."), ".new.example.org.", automatic=True, undo=(TTL,)
@@ -42,9 +42,9 @@ def test_name_without() -> None:
     assert (step.query, step.undo, step.is_done) == (other.query, (), False)
 
 
-def test_name_that_is_none() -> None:
+def test_name_that_is_invalid() -> None:
     request = make_request("a.b.")
-    with pytest.raises(BadName, match=r"^\.\.b\.$"):
+    with pytest.raises(InvalidName, match=r"^\.\.b\.$"):
         RewriteName(Prefix("a."), "..", automatic=True).apply(request.query, request)
 
 
@@ -80,7 +80,7 @@ def test_aliases_of_any_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "claims"),
+    ("rule", "names"),
     [
         (RewriteName(Exact("a.example.org."), "b.", automatic=True), ("a.example.org.",)),
         (RewriteName(Exact("a.example.net."), "b.example.org.", automatic=True), ()),
@@ -94,8 +94,8 @@ def test_aliases_of_any_name() -> None:
         (RewriteAlias(Exact("x."), "y."), ()),
     ],
 )
-def test_claims(rule: Rule, claims: tuple[str, ...] | None) -> None:
-    expected = None if claims is None else tuple(Name.from_text(claim) for claim in claims)
-    assert rule.names_matched(REGION) == expected
+def test_affected_names(rule: Rule, names: tuple[str, ...] | None) -> None:
+    expected = None if names is None else tuple(Name.from_text(each) for each in names)
+    assert rule.affected_names(REGION) == expected
     assert rule.is_pure
     assert rule.stops

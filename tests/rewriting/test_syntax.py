@@ -7,13 +7,13 @@ from hsdns.rewriting.rule import RewriteClass, RewriteType, Rule
 from hsdns.rewriting.syntax import absolute, read_rule
 from hsdns.wire.message import Query, Reply
 from tests.rewriting.applied import reply_after
-from tests.support.requests import make_request, reply, section
+from tests.support.plugins.requests import make_request, reply, section
 
 START = Position("Corefile", 2, 1)
 
 
 def read(text: str, warnings: list[str] | None = None) -> Rule:
-    """Read the words behind `rewrite`; the first one stands in column 9."""
+    """Parse the arguments of `rewrite`; the first one is in column 9."""
     words, column = [], 9
     for word in text.split(" "):
         words.append(Token(word, Position("Corefile", 2, column)))
@@ -179,21 +179,21 @@ def test_absolute(text: str, expected: str) -> None:
         (
             "name prefix foo- bar-",
             'Corefile:2:21: prefix "foo-" is read as "foo-.", as in CoreDNS, so it matches at the end of a label only; '
-            "for what stands within one use regex",
+            "use regex for other places",
         ),
         (
             "ttl substring foo 5",
             'Corefile:2:23: substring "foo" is read as "foo.", as in CoreDNS, so it matches at the end of a label only; '
-            "for what stands within one use regex",
+            "use regex for other places",
         ),
-        ("rcode exact a..b 2 3", 'Corefile:2:21: "a..b" is no domain name, so the rule never matches'),
+        ("rcode exact a..b 2 3", 'Corefile:2:21: "a..b" is not a domain name, so the rule never matches'),
         (
             "name regex (a) {2}",
-            'Corefile:2:24: "{2}" in "{2}" stays as it is: "(a)" has 1 groups',
+            'Corefile:2:24: "{2}" in "{2}" is not replaced: "(a)" has 1 groups',
         ),
         (
             "cname regex a {1}",
-            'Corefile:2:23: "{1}" in "{1}" stays as it is: "a" has 0 groups',
+            'Corefile:2:23: "{1}" in "{1}" is not replaced: "a" has 0 groups',
         ),
     ],
 )  # fmt: skip
@@ -226,31 +226,31 @@ NAME = "[exact|prefix|suffix|substring|regex] FROM TO [answer ...]"
     ("text", "error"),
     [
         ("continue", "1: rewrite needs a field: name, type, class, edns0, ttl, cname, rcode"),
-        ("answer auto", '9: "answer" must stand behind a name rule: name exact FROM TO answer auto'),
-        ("nam a b", '9: "nam" is no field of rewrite; fields are name, type, class, edns0, ttl, cname, rcode; did you mean "name"?'),
-        ("stop x", '14: "x" is no field of rewrite; fields are name, type, class, edns0, ttl, cname, rcode'),
+        ("answer auto", '9: "answer" must follow a name rule: name exact FROM TO answer auto'),
+        ("nam a b", '9: "nam" is not a field of rewrite; fields are name, type, class, edns0, ttl, cname, rcode; did you mean "name"?'),
+        ("stop x", '14: "x" is not a field of rewrite; fields are name, type, class, edns0, ttl, cname, rcode'),
         ("name", f'9: "name" of rewrite takes {NAME}, found 0 arguments'),
         ("name a", f'9: "name" of rewrite takes {NAME}, found 1 arguments'),
-        ("name exakt a b", '14: "exakt" is no way to match; they are exact, prefix, suffix, substring, regex; did you mean "exact"?'),
+        ("name exakt a b", '14: "exakt" is not a kind of match; kinds are exact, prefix, suffix, substring, regex; did you mean "exact"?'),
         ("name regex ( b", '20: "(" is not a regular expression: missing ): ('),
-        ("name regex a {0}", '22: "{0}" asks for 1 groups, and "a" has 0'),
-        ("name regex (a) {0}{1}", '24: "{0}{1}" asks for 2 groups, and "(a)" has 1'),
-        ("name exact a b auto", '24: behind FROM and TO only "answer" may stand, found "auto"'),
+        ("name regex a {0}", '22: "{0}" uses 1 groups, but "a" has 0'),
+        ("name regex (a) {0}{1}", '24: "{0}{1}" uses 2 groups, but "(a)" has 1'),
+        ("name exact a b auto", '24: only "answer" may follow FROM and TO, found "auto"'),
         ("name exact a b answer", '24: "answer" needs "auto", "name FROM TO" or "value FROM TO"'),
-        ("name exact a b answer autos", '31: "autos" is no answer rule; they are auto, name and value; did you mean "auto"?'),
+        ("name exact a b answer autos", '31: "autos" is not an answer rule; they are auto, name and value; did you mean "auto"?'),
         ("name exact a b answer name c", '31: "answer name" takes FROM and TO'),
-        ("name exact a b answer auto name c d", '31: "answer auto" and "answer name" exclude each other; remove one'),
-        ("name exact a b answer value c {1}", '39: "{1}" asks for 1 groups, and "c" has 0'),
+        ("name exact a b answer auto name c d", '31: "answer auto" and "answer name" exclude each other; remove one of them'),
+        ("name exact a b answer value c {1}", '39: "{1}" uses 1 groups, but "c" has 0'),
         ("type A", '9: "type" of rewrite takes FROM TO, found 1 arguments'),
         ("type A B", '16: "B" is not a record type'),
         ("class IN XX", '18: "XX" is not a class'),
         ("ttl a", '9: "ttl" of rewrite takes [exact|prefix|suffix|substring|regex] FROM SECONDS|MIN-MAX, found 1 arguments'),
         *(
-            (f"ttl a {word}", f'15: "{word}" is no TTL; write 30, 30-300, 30- or -300 (seconds)')
+            (f"ttl a {word}", f'15: "{word}" is not a TTL; write 30, 30-300, 30- or -300 (seconds)')
             for word in ("x", "-", "", "1-2-3", "5s", "+5")
         ),
         *(
-            (f"ttl a {word}", f'15: "{word}" is no range of TTLs: the first is the least')
+            (f"ttl a {word}", f'15: "{word}" is not a range of TTLs; write the lower one first')
             for word in ("5-4", "4294967296", "0-4294967296")
         ),
         ("cname a", '9: "cname" of rewrite takes [exact|prefix|suffix|substring|regex] FROM TO, found 1 arguments'),

@@ -23,7 +23,8 @@ from hsdns.server.lifecycle import Server
 from hsdns.server.signals import handle_signals
 from hsdns.server.sockets import ListenError, open_both
 from loadtest.ports import free_port
-from tests.support.sockets import TcpClient, UdpClient, query, summary
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import TcpClient, UdpClient
 
 NOERROR = "1 NOERROR qr aa rd"
 
@@ -31,7 +32,7 @@ NOERROR = "1 NOERROR qr aa rd"
 REFUSED = "1 REFUSED qr rd |  |  | "
 
 
-class Site:
+class ReloadableServer:
     """A Corefile that can be rewritten, and the server of it."""
 
     def __init__(self, folder: Path, text: str) -> None:
@@ -50,7 +51,7 @@ class Site:
         )
 
     def write(self, text: str) -> None:
-        """Replace the Corefile; PORT stands for the site's port."""
+        """Replace the Corefile; PORT stands for the reloadable's port."""
         self.path.write_text(text.replace("PORT", str(self.port)))
 
     @property
@@ -85,12 +86,12 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 
 @asynccontextmanager
-async def running(site: Site) -> AsyncIterator[Site]:
-    await site.server.start()
+async def running(reloadable: ReloadableServer) -> AsyncIterator[ReloadableServer]:
+    await reloadable.server.start()
     try:
-        yield site
+        yield reloadable
     finally:
-        await site.server.close()
+        await reloadable.server.close()
         assert other_tasks() == set()
 
 

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from hsdns import eager
 from hsdns.assemble import AssembledBlock, Configuration, ListenAddress, ServedAddress
-from hsdns.chain import Endpoint, Plugin, Runtime
+from hsdns.chain import Endpoint
 from hsdns.corefile.tree import Corefile, CorefileError, Position
 from hsdns.http_page import HttpPage
+from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.health import Health
 from hsdns.plugins.multisocket import Multisocket
 from hsdns.server.datagram import socket_address
@@ -142,29 +143,30 @@ class Socket:
 class Table:
     """An answer table and its keeper; each query that it answers counts, and is a line of the log."""
 
-    logs = True
+    is_wanted = True  # of the log
     log_drops = 0
 
     def __init__(self, world: World, server: str) -> None:
-        self.world, self.server, self.table = world, server, self
-        self.hits = self.folded = self.lines = 0
+        self.world, self.server = world, server
+        self.table = self.hits = self.hit_log = self
+        self.answered = self.folded = self.lines = 0
         self.detached_folds = 0
         world.tables.append(self)
 
     def hit(self) -> None:
-        self.hits += 1
+        self.answered += 1
         self.lines += 1
 
-    def fold(self) -> None:
-        self.world.folded += self.hits - self.folded
-        self.folded = self.hits
+    def count(self) -> None:
+        self.world.folded += self.answered - self.folded
+        self.folded = self.answered
         if not self.is_attached:
             self.detached_folds += 1
 
     @property
     def is_attached(self) -> bool:
         return any(
-            each.processor.keeper is self
+            each.processor.writer is self
             for each in [*map(as_any, self.world.udp), *map(as_any, self.world.tcp)]
             if not each.is_closed
         )
@@ -179,12 +181,12 @@ class Table:
         self.lines -= taken
         return [None] * taken
 
-    def write_log(self, records: Sequence[None], endpoint: object) -> None:
+    def write(self, records: Sequence[None], endpoint: object) -> None:
         self.world.written += len(records)
 
     def statistics(self) -> Any:
         return SimpleNamespace(
-            hits=self.hits, negative_hits=0, misses=0, not_plain=0, stored=0, refused=0, stale=0, evicted=0,
+            hits=self.answered, negative_hits=0, misses=0, not_plain=0, stored=0, refused=0, stale=0, evicted=0,
             entries=1, octets=1,
         )  # fmt: skip
 
@@ -193,8 +195,8 @@ class Processor:
     """Answers when the script says so, from a task of its configuration."""
 
     def __init__(self, world: World, server: str, runtime: ServerRuntime) -> None:
-        self.server, self.keeper = server, Table(world, server)
-        self.table = self.keeper
+        self.server, self.writer = server, Table(world, server)
+        self.table = self.writer
         self.names = world.names.get(id(runtime), 0)
         self._world, self._runtime = world, runtime
 
@@ -279,7 +281,7 @@ class Udp(UdpListener):
     def _read(self) -> None:
         while self.waiting:
             if self.waiting.pop(0):
-                self.processor.keeper.hit()  # type: ignore[union-attr]  # it is a Table, here
+                self.processor.writer.hit()  # type: ignore[union-attr]  # it is a Table, here
             else:
                 (self.successor or self)._answer(0, [], CLIENT, b"")  # type: ignore[arg-type]  # no octets are needed
 
@@ -295,8 +297,10 @@ class Connection:
         tcp.connections.add(self)
 
     def ask(self, is_known: bool) -> None:
+        if self.was_told:  # as TcpConnection, which takes no queries after that
+            return
         if is_known:
-            self.tcp.processor.keeper.hit()
+            self.tcp.processor.writer.hit()
             return
         self.pending += 1
         eager.start(self.tcp.processor.answer(self.asked), self._take, self.tcp.spawn)

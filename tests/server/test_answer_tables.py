@@ -12,17 +12,19 @@ from typing import Any
 
 import pytest
 
+from hsdns.answer_table.policy import BlockPolicy
+from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.objects import Upserted
-from hsdns.keeper import Keeper, Policy
 from hsdns.metrics import Registry
 from hsdns.server import answer_tables as module
-from hsdns.server.answer_tables import AnswerTables, make_keeper
+from hsdns.server.answer_tables import AnswerTables, make_writer
 from hsdns.server.udp_listener import UdpListener
-from tests.support.cluster import service
-from tests.support.cluster_server import ClusterServer
-from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
-from tests.support.sockets import TcpClient, UdpClient, run
-from tests.support.udp_listeners import KINDS, serving_with, twin_of
+from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.cluster.objects import service
+from tests.support.coroutines.event_loops import run
+from tests.support.servers.cluster_server import ClusterServer
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
+from tests.support.servers.udp_listeners import KINDS, serving_with, twin_of
 
 COREFILE = f".:53 {{\n{KUBERNETES}\n}}\n"
 WEB = ask("web.default.svc.cluster.local.")
@@ -46,17 +48,19 @@ class Listening:
         self.tables = AnswerTables(metrics, lambda: self.listeners)
         self.listeners: list[Any] = []
 
-    def use(self, *tables: Keeper | None, udp: Sequence[UdpListener] = ()) -> None:
+    def use(self, *tables: AnswerTableWriter | None, udp: Sequence[UdpListener] = ()) -> None:
         """Exchange all of them."""
-        processors = [SimpleNamespace(keeper=table) for table in tables]
+        processors = [SimpleNamespace(writer=table) for table in tables]
         self.listeners = [SimpleNamespace(processor=each, udp=None) for each in processors]
-        nothing = SimpleNamespace(keeper=None)
+        nothing = SimpleNamespace(writer=None)
         self.listeners += [SimpleNamespace(processor=nothing, udp=each) for each in udp]
         self.tables.settle()
 
 
-def make_kept(kind: str) -> Kept:
-    return Kept(COREFILE, twin_of(kind), cluster_objects(service("default/web", "10.96.0.1")))
+def make_memory_server(kind: str) -> MemoryServer:
+    return MemoryServer(
+        COREFILE, twin_of(kind), cluster_objects(service("default/web", "10.96.0.1"))
+    )
 
 
 def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[str, ...], float]:
@@ -66,16 +70,16 @@ def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[st
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lookups_and_changes_are_counted(kind: str) -> None:
-    metrics, kept = Registry(), make_kept(kind)
+    metrics, memory_server = Registry(), make_memory_server(kind)
     listening = Listening(metrics)
-    listening.use(kept.keeper)
+    listening.use(memory_server.writer)
     unusual = WEB[:2] + b"\x29\x00" + WEB[4:]
     for wire in (WEB, WEB, unusual):
-        kept.fast(wire)
-    kept.slow(WEB)
-    kept.fast(WEB)
-    kept.slow(ask("nope.cluster.local."))
-    kept.fast(ask("none.cluster.local."))
+        memory_server.from_table(wire)
+    memory_server.from_chain(WEB)
+    memory_server.from_table(WEB)
+    memory_server.from_chain(ask("nope.cluster.local."))
+    memory_server.from_table(ask("none.cluster.local."))
     metrics.fold()
     lookups = {
         labels[1]: count for labels, count in values(metrics, "hsdns_table_lookups_total").items()
@@ -92,17 +96,18 @@ def test_lookups_and_changes_are_counted(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_stale_and_refused_are_counted(kind: str) -> None:
-    metrics, kept = Registry(), make_kept(kind)
-    Listening(metrics).use(kept.keeper)
+    metrics, memory_server = Registry(), make_memory_server(kind)
+    Listening(metrics).use(memory_server.writer)
     held: list[Any] = []
-    note, kept.keeper.enqueue = kept.keeper.enqueue, lambda *found: held.append(found)  # type: ignore[method-assign]  # learned later
-    kept.slow(WEB)
-    kept.keeper.enqueue = note  # type: ignore[method-assign]  # as it was
-    kept.slow(WEB)
-    kept.apply(Upserted(service("default/web", "10.96.0.9", version="2")))
+    note = memory_server.writer.enqueue
+    memory_server.writer.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # stored later
+    memory_server.from_chain(WEB)
+    memory_server.writer.enqueue = note  # type: ignore[method-assign]  # as it was
+    memory_server.from_chain(WEB)
+    memory_server.apply(Upserted(service("default/web", "10.96.0.9", version="2")))
     note(*held[0])
-    kept.keeper.flush()
-    assert kept.fast(WEB) is None
+    memory_server.writer.flush()
+    assert memory_server.from_table(WEB) is None
     metrics.fold()
     changes = {
         labels[1]: count for labels, count in values(metrics, "hsdns_table_changes_total").items()
@@ -117,29 +122,29 @@ def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
     listening = Listening(metrics)
     total = 0
     for turn in range(8):
-        kept = make_kept(kind)
-        listening.use(kept.keeper)
-        kept.slow(WEB)
+        memory_server = make_memory_server(kind)
+        listening.use(memory_server.writer)
+        memory_server.from_chain(WEB)
         for _ in range(40 - turn):
-            assert kept.fast(WEB) is not None
+            assert memory_server.from_table(WEB) is not None
         total += 40 - turn
         metrics.fold()
         assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == total
-        del kept
+        del memory_server
         gc.collect()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_exchanged_table_is_counted_once_more(kind: str) -> None:
     """A worker may have been amid a batch."""
-    metrics, old, new = Registry(), make_kept(kind), make_kept(kind)
+    metrics, old, new = Registry(), make_memory_server(kind), make_memory_server(kind)
     listening = Listening(metrics)
     folded: list[str] = []
-    for name, kept in (("old", old), ("new", new)):
-        kept.keeper.fold = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
-    listening.use(old.keeper)
+    for name, memory_server in (("old", old), ("new", new)):
+        memory_server.writer.hits.count = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
+    listening.use(old.writer)
     folded.clear()
-    listening.use(new.keeper)
+    listening.use(new.writer)
     assert folded == ["old", "new"]
     for _ in range(2):
         metrics.fold()
@@ -182,16 +187,16 @@ def test_hits_are_logged_over_both_transports(
 
 
 def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:
-    metrics, old, new = Registry(), make_kept("loop"), make_kept("loop")
+    metrics, old, new = Registry(), make_memory_server("loop"), make_memory_server("loop")
     listening = Listening(metrics)
-    listening.use(old.keeper)
-    old.keeper.table.log.dropped = 5
-    listening.use(new.keeper)
-    old.keeper.table.log.dropped = 6  # of a batch that a worker was amid
+    listening.use(old.writer)
+    old.writer.table.log.dropped = 5
+    listening.use(new.writer)
+    old.writer.table.log.dropped = 6  # of a batch that a worker was amid
     for _ in range(3):
         metrics.fold()
     assert values(metrics, "hsdns_log_drops_total") == {(): 6}
-    assert list(listening.tables._tables) == [new.keeper]
+    assert list(listening.tables._tables) == [new.writer]
 
 
 def test_what_sockets_counted_is_added_up() -> None:
@@ -223,12 +228,12 @@ def test_listener_that_is_opened_anew_counts_from_nothing() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_listener_that_closes_is_counted_once_more(kind: str) -> None:
-    metrics, kept, listener = Registry(), make_kept(kind), Statistics()
+    metrics, memory_server, listener = Registry(), make_memory_server(kind), Statistics()
     listening = Listening(metrics)
-    listening.use(kept.keeper, udp=[listener])
-    kept.slow(WEB)
+    listening.use(memory_server.writer, udp=[listener])
+    memory_server.from_chain(WEB)
     for _ in range(2):
-        assert kept.fast(WEB) is not None
+        assert memory_server.from_table(WEB) is not None
         listener.dropped += 3
         listener.errors = {errno.EPERM: listener.dropped}
         listening.use()
@@ -241,9 +246,9 @@ def test_listener_that_closes_is_counted_once_more(kind: str) -> None:
 
 
 def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
-    metrics, kept = Registry(), make_kept("loop")
+    metrics, memory_server = Registry(), make_memory_server("loop")
     listening = Listening(metrics)
-    listening.use(kept.keeper)
+    listening.use(memory_server.writer)
     metrics.fold()
     listening.use(None)
     metrics.fold()
@@ -252,13 +257,13 @@ def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
 
 
 @pytest.mark.parametrize(("text", "keeps"), [(KUBERNETES, True), ("whoami", False), (f"whoami\n{KUBERNETES}", False)])  # fmt: skip
-def test_make_keeper(text: str, keeps: bool) -> None:
-    kept = Kept(f".:53 {{\n{text}\n}}\n", None)
-    (listener,) = kept.configuration.listeners
-    policies = {zone: Policy(block.handlers) for zone, block in listener.zones.items()}
+def test_make_writer(text: str, keeps: bool) -> None:
+    memory_server = MemoryServer(f".:53 {{\n{text}\n}}\n", None)
+    (listener,) = memory_server.configuration.listeners
+    policies = {zone: BlockPolicy(block.handlers) for zone, block in listener.zones.items()}
     with serving_with("loop"):
         versions: Any = twin_of("loop").Versions()
-        found = make_keeper("dns://:53", policies, versions, kept.runtime.counts)
+        found = make_writer("dns://:53", policies, versions)
     assert (found is not None) is keeps
 
 
@@ -271,9 +276,9 @@ def test_implementation_is_shown(implementation: str, monkeypatch: pytest.Monkey
 
 
 def test_exchanged_tables_go_though_nothing_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = make_kept("loop")
+    memory_server = make_memory_server("loop")
     listening = Listening(Registry())
-    listening.use(kept.keeper)
+    listening.use(memory_server.writer)
     turns = 0
 
     async def sleep(seconds: float) -> None:
@@ -282,7 +287,7 @@ def test_exchanged_tables_go_though_nothing_scrapes(monkeypatch: pytest.MonkeyPa
         if turns == 1:
             listening.use(None)  # a worker may still be in the middle of a batch
         if turns == 2:
-            assert list(listening.tables._tables) == [kept.keeper]
+            assert list(listening.tables._tables) == [memory_server.writer]
         if turns == 3:
             raise asyncio.CancelledError
 

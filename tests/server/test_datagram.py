@@ -12,7 +12,7 @@ from hsdns.chain import Endpoint
 from hsdns.fastpath.control import IP_PKTINFO, IPV6_PKTINFO
 from hsdns.server.datagram import asked_endpoint, client_endpoint, socket_address
 from hsdns.server.sockets import open_udp
-from tests.support.udp_listeners import KINDS, twin_of
+from tests.support.servers.udp_listeners import KINDS, twin_of
 
 LOCAL = Endpoint("0.0.0.0", 53)
 IPV6 = pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")

@@ -24,20 +24,13 @@ from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.wire.message import Reply
-from tests.support.cluster import service
-from tests.support.cluster_server import ClusterServer
-from tests.support.kept import KUBERNETES, ask, cluster_objects
-from tests.support.sockets import (
-    LOOPS,
-    Answer,
-    asked_address,
-    processor,
-    query,
-    run,
-    summary,
-    until,
-)
-from tests.support.udp_listeners import KINDS, serving_with
+from tests.support.clients.messages import query, summary
+from tests.support.cluster.objects import service
+from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.servers.cluster_server import ClusterServer
+from tests.support.servers.function_processor import Answer, asked_address, processor
+from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
+from tests.support.servers.udp_listeners import KINDS, serving_with
 
 pytestmark = pytest.mark.sockets
 
@@ -428,7 +421,7 @@ def test_requests_taken_back_stay_bounded(at_once: bool, loop: str) -> None:
 
         async with serving(answer) as it, Http2Client(it) as client:
             sent = 0
-            while sent < 20 * MAX_STREAMS and not client.writer.is_closing():
+            while sent < 2 * MAX_IN_WORK and not client.writer.is_closing():
                 streams = [client.send("GET", get()) for _ in range(MAX_STREAMS)]
                 sent += len(streams)
                 if not at_once:
@@ -520,8 +513,8 @@ def test_table_answers(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixtu
     objects = cluster_objects(service("default/web", "10.96.0.1"))
 
     async def test() -> None:
-        async with ClusterServer(tmp_path, text, objects) as site:
-            client = Http1Client(site, tls=False)
+        async with ClusterServer(tmp_path, text, objects) as cluster_server:
+            client = Http1Client(cluster_server, tls=False)
             async with client:
                 _, port = client.writer.get_extra_info("sockname")
                 for number in range(5):
@@ -532,11 +525,11 @@ def test_table_answers(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixtu
                         f"{number} NOERROR qr aa rd | web.default.svc.cluster.local. 5 IN A 10.96.0.1 |  | "
                     )
                     assert found.headers["cache-control"] == "max-age=5"
-            assert site.hits() == 4
-            server = f"https://127.0.0.1:{site.port}"
-            requests = site.value("coredns_dns_requests_total")
+            assert cluster_server.hits() == 4
+            server = f"https://127.0.0.1:{cluster_server.port}"
+            requests = cluster_server.value("coredns_dns_requests_total")
             assert requests == {(server, ".", "", "tcp", "1", "A"): 5}
-            assert site.value("coredns_dns_https_responses_total") == {(server, "200"): 5}
+            assert cluster_server.value("coredns_dns_https_responses_total") == {(server, "200"): 5}
         lines = [line for line in caplog.messages if " IN " in line]
         assert [line.rpartition(" ")[0] for line in lines] == [
             f'127.0.0.1:{port} - {number} "A IN web.default.svc.cluster.local. tcp 47 false 65535"'

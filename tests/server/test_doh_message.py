@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hsdns.server.doh_message import BadRequest, make_reply, max_age, read_request
 from hsdns.wire.decode import decode
-from tests.support.sockets import query
+from tests.support.clients.messages import query
 
 WIRE = query(number=0).to_wire()
 TEXT = urlsafe_b64encode(WIRE).decode().rstrip("=")

@@ -16,7 +16,7 @@ import pytest
 from hsdns.http_page import HttpHandler, HttpPage
 from hsdns.server import http
 from hsdns.server.http import HttpError, HttpListeners, HttpPages
-from tests.support import sockets
+from tests.support.coroutines import event_loops
 
 pytestmark = pytest.mark.sockets
 LOCAL = "127.0.0.1:0"
@@ -365,14 +365,14 @@ def test_who_is_being_answered_makes_no_room(monkeypatch: pytest.MonkeyPatch) ->
         listeners = HttpListeners()
         await listeners.open(pages(health=HttpPage(answer, is_slow=True)))
         first = asyncio.create_task(ask(listeners.bound[LOCAL]))
-        await sockets.until(lambda: bool(listeners._connections._asking), "a page being made")
+        await event_loops.until(lambda: bool(listeners._connections._asking), "a page being made")
         reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
         assert await reader.read() == b""
         writer.close()
         await writer.wait_closed()
         go_on.set()
         assert (await first).body == b"OK"
-        await sockets.until(lambda: not listeners._connections._silent, "the connection's end")
+        await event_loops.until(lambda: not listeners._connections._silent, "the connection's end")
         assert (await ask(listeners.bound[LOCAL])).body == b"OK"
         await listeners.close()
 
@@ -460,7 +460,7 @@ def test_page_that_ends_in_a_slash_has_all_below(path: str, status: int) -> None
     run(case())
 
 
-@pytest.mark.parametrize("loop", sockets.LOOPS)
+@pytest.mark.parametrize("loop", event_loops.LOOPS)
 def test_a_client_that_takes_nothing_is_left(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or it would hold its connection, and the page made for it, for good."""
     monkeypatch.setattr(http, "TIMEOUT", 0.05)
@@ -473,8 +473,8 @@ def test_a_client_that_takes_nothing_is_left(loop: str, monkeypatch: pytest.Monk
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.connect(listeners.bound[LOCAL])
             deaf.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-            await sockets.until(lambda: len(server.connections) == 1, "a connection")
-            await sockets.until(lambda: not server.connections, "it closed")
+            await event_loops.until(lambda: len(server.connections) == 1, "a connection")
+            await event_loops.until(lambda: not server.connections, "it closed")
         await listeners.close()
 
-    sockets.run(case(), loop)
+    event_loops.run(case(), loop)

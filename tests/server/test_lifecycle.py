@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import ListenAddress
-from hsdns.chain import Handler, Next, Plugin, Request, Runtime
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.tree import CorefileError
+from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.errors import Errors
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
@@ -28,7 +29,7 @@ from tests.server.loopback import (
     REFUSED,
     WHOAMI,
     Lameduck,
-    Site,
+    ReloadableServer,
     default_signals,
     fetch,
     is_free,
@@ -36,10 +37,12 @@ from tests.server.loopback import (
     running,
     serving,
 )
-from tests.support.cluster import service
-from tests.support.cluster_server import ClusterServer
-from tests.support.kept import KUBERNETES, cluster_objects
-from tests.support.sockets import LOOPS, TcpClient, UdpClient, query, run, until
+from tests.support.clients.messages import query
+from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.cluster.objects import service
+from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.servers.cluster_server import ClusterServer
+from tests.support.servers.memory_server import KUBERNETES, cluster_objects
 
 pytestmark = pytest.mark.sockets
 
@@ -50,13 +53,13 @@ pytestmark = pytest.mark.sockets
 @pytest.mark.parametrize("loop", LOOPS)
 def test_start_serves_udp_and_tcp(loop: str, tmp_path: Path) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
-            assert (await site.ask()).startswith(NOERROR)
-            assert (await site.ask_tcp()).startswith(NOERROR)
-            assert site.server.addresses == {
-                ListenAddress("127.0.0.1", site.port): ("127.0.0.1", site.port)
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+            assert (await reloadable.ask()).startswith(NOERROR)
+            assert (await reloadable.ask_tcp()).startswith(NOERROR)
+            assert reloadable.server.addresses == {
+                ListenAddress("127.0.0.1", reloadable.port): ("127.0.0.1", reloadable.port)
             }
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
 
     run(test(), loop)
 
@@ -66,11 +69,11 @@ def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
 
     async def test() -> None:
         text = "a.org {\nbind 127.0.0.1\nwhoami\n}\nb.org {\nwhoami\n}\n"
-        async with running(Site(tmp_path, text)) as site:
-            assert (await site.ask("a.org")).startswith(NOERROR)
-            assert await site.ask("b.org") == REFUSED
-            assert await site.ask("a.org", host="127.0.0.2") == REFUSED
-            assert (await site.ask("b.org", host="127.0.0.2")).startswith(NOERROR)
+        async with running(ReloadableServer(tmp_path, text)) as reloadable:
+            assert (await reloadable.ask("a.org")).startswith(NOERROR)
+            assert await reloadable.ask("b.org") == REFUSED
+            assert await reloadable.ask("a.org", host="127.0.0.2") == REFUSED
+            assert (await reloadable.ask("b.org", host="127.0.0.2")).startswith(NOERROR)
 
     run(test())
 
@@ -85,12 +88,12 @@ def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_path: Path) -> None:
     async def test() -> None:
-        site = Site(tmp_path, text)
+        reloadable = ReloadableServer(tmp_path, text)
         with pytest.raises(CorefileError, match=error):
-            await site.server.start()
+            await reloadable.server.start()
         assert other_tasks() == set()
-        assert site.server.addresses == {}
-        assert is_free(site.port)
+        assert reloadable.server.addresses == {}
+        assert is_free(reloadable.port)
 
     run(test())
 
@@ -99,19 +102,19 @@ def test_corefile_that_is_wrong_starts_nothing(text: str, error: str, tmp_path: 
 def test_taken_port_starts_nothing(kind: socket.SocketKind, tmp_path: Path) -> None:
     async def test() -> None:
         http, free = free_port(), free_port()
-        site = Site(
+        reloadable = ReloadableServer(
             tmp_path,
             f"a.org:{free} .:PORT {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n",
         )
         with socket.socket(type=kind) as other:
-            other.bind(("127.0.0.1", site.port))
+            other.bind(("127.0.0.1", reloadable.port))
             if kind == socket.SOCK_STREAM:
                 other.listen()
             with pytest.raises(StartError, match="another program has the port"):
-                await site.server.start()
+                await reloadable.server.start()
             assert other_tasks() == set()
             assert is_free(free)
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
         assert is_free(http)
 
     run(test())
@@ -129,8 +132,10 @@ def test_probes_are_answered_while_a_plugin_starts(
             seen.append(await fetch(http, "/health"))
 
         monkeypatch.setattr(Whoami, "start", look)
-        site = Site(tmp_path, f". {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n")
-        async with running(site):
+        reloadable = ReloadableServer(
+            tmp_path, f". {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n"
+        )
+        async with running(reloadable):
             assert seen == ["HTTP/1.1 200 OK"]
 
     run(test())
@@ -142,9 +147,10 @@ def test_probes_are_answered_while_a_plugin_starts(
 @pytest.mark.parametrize("loop", LOOPS)
 def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
             before = [
-                serving(site.server).listeners.udp[listen].sock for listen in site.server.addresses
+                serving(reloadable.server).listeners.udp[listen].sock
+                for listen in reloadable.server.addresses
             ]
             answered = 0
             done = False
@@ -154,29 +160,33 @@ def test_reload_loses_no_query(loop: str, tmp_path: Path) -> None:
                 with UdpClient() as client:
                     while not done:
                         wire, _ = await client.ask(
-                            query(number=answered).to_wire(), ("127.0.0.1", site.port)
+                            query(number=answered).to_wire(), ("127.0.0.1", reloadable.port)
                         )
                         assert wire[3] & 15 == 0
                         answered += 1
 
-            async with TcpClient(("127.0.0.1", site.port)) as kept, asyncio.TaskGroup() as group:
+            async with (
+                TcpClient(("127.0.0.1", reloadable.port)) as kept,
+                asyncio.TaskGroup() as group,
+            ):
                 for _ in range(4):
                     group.create_task(ask())
                 for turn in range(5):
                     asked = answered
                     await until(lambda asked=asked: answered > asked + 20, "queries answered")  # type: ignore[misc]  # mypy cannot infer a default's type
-                    site.write(
+                    reloadable.write(
                         WHOAMI.replace("whoami", "log\nwhoami" if turn % 2 else "whoami\nerrors")
                     )
-                    assert await site.server.reload()
+                    assert await reloadable.server.reload()
                     kept.send(query(number=turn).to_wire())
                     assert (await kept.receive())[1] == turn
                 done = True
             after = [
-                serving(site.server).listeners.udp[listen].sock for listen in site.server.addresses
+                serving(reloadable.server).listeners.udp[listen].sock
+                for listen in reloadable.server.addresses
             ]
             assert after == before
-            assert site.failures == 0
+            assert reloadable.failures == 0
 
     run(test(), loop)
 
@@ -191,11 +201,11 @@ def test_reload_changes_the_bound_address(first: str, second: str, tmp_path: Pat
 
     async def test() -> None:
         text = ". {\nBIND\nwhoami\n}\n"
-        async with running(Site(tmp_path, text.replace("BIND", first))) as site:
-            site.write(text.replace("BIND", second))
-            assert await site.server.reload()
-            assert (await site.ask()).startswith(NOERROR)
-            assert len(site.server.addresses) == 1
+        async with running(ReloadableServer(tmp_path, text.replace("BIND", first))) as reloadable:
+            reloadable.write(text.replace("BIND", second))
+            assert await reloadable.server.reload()
+            assert (await reloadable.ask()).startswith(NOERROR)
+            assert len(reloadable.server.addresses) == 1
 
     run(test())
 
@@ -222,12 +232,12 @@ def test_reload_of_a_broken_file_keeps_the_old_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
             tasks = other_tasks()
-            site.write(text)
+            reloadable.write(text)
             caplog.clear()
             with caplog.at_level(logging.INFO, "hsdns"):
-                assert not await site.server.reload(only_if_changed=by_itself)
+                assert not await reloadable.server.reload(only_if_changed=by_itself)
             said = [line for line in caplog.messages if not line.startswith("plugin/kubernetes: ")]
             begun, failed, again = said
             assert begun == "Reloading"
@@ -236,13 +246,15 @@ def test_reload_of_a_broken_file_keeps_the_old_one(
             assert failed.endswith(" (serving goes on as before)")
             assert again.startswith(who)
             assert error in again
-            assert site.failures == 1
-            assert (await site.ask()).startswith(NOERROR)
-            assert list(site.server.addresses) == [ListenAddress("127.0.0.1", site.port)]
+            assert reloadable.failures == 1
+            assert (await reloadable.ask()).startswith(NOERROR)
+            assert list(reloadable.server.addresses) == [
+                ListenAddress("127.0.0.1", reloadable.port)
+            ]
             assert other_tasks() == tasks
-            site.write(WHOAMI)
-            assert await site.server.reload()
-            assert site.failures == 1
+            reloadable.write(WHOAMI)
+            assert await reloadable.server.reload()
+            assert reloadable.failures == 1
 
     run(test())
 
@@ -250,14 +262,14 @@ def test_reload_of_a_broken_file_keeps_the_old_one(
 @pytest.mark.parametrize(("text", "error"), BROKEN)
 def test_broken_file_is_tried_once(text: str, error: str, tmp_path: Path) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
-            site.write(text)
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+            reloadable.write(text)
             for _ in range(3):
-                await site.server.reload(only_if_changed=True)
-            assert site.failures == 1
-            site.write(f"# another look\n{text}")
-            await site.server.reload()
-            assert site.failures == 2
+                await reloadable.server.reload(only_if_changed=True)
+            assert reloadable.failures == 1
+            reloadable.write(f"# another look\n{text}")
+            await reloadable.server.reload()
+            assert reloadable.failures == 2
 
     run(test())
 
@@ -269,16 +281,16 @@ def test_fault_of_a_plugin_keeps_the_old_one(
         raise RuntimeError("a fault of the plugin")
 
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
             monkeypatch.setattr(Errors, "start", fail)
-            site.write(WHOAMI.replace("whoami", "whoami\nerrors"))
-            assert not await site.server.reload(only_if_changed=True)
-            assert site.failures == 1
+            reloadable.write(WHOAMI.replace("whoami", "whoami\nerrors"))
+            assert not await reloadable.server.reload(only_if_changed=True)
+            assert reloadable.failures == 1
             assert caplog.messages[-2:] == [
                 "Restart failed; serving goes on as before",
                 "plugin/reload: Corefile changed but reload failed: a fault of the plugin",
             ]
-            assert (await site.ask()).startswith(NOERROR)
+            assert (await reloadable.ask()).startswith(NOERROR)
 
     run(test())
 
@@ -293,12 +305,12 @@ def test_fault_of_a_plugin_keeps_the_old_one(
 )
 def test_reload_if_changed(text: str, reloads: int, tmp_path: Path) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI)) as site:
-            before = site.server.configuration
-            site.write(text)
-            runtime = serving(site.server).runtime
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+            before = reloadable.server.configuration
+            reloadable.write(text)
+            runtime = serving(reloadable.server).runtime
             await runtime.reload_if_changed()
-            assert (site.server.configuration is not before) is bool(reloads)
+            assert (reloadable.server.configuration is not before) is bool(reloads)
 
     run(test())
 
@@ -310,19 +322,19 @@ def test_http_sockets_stay_open_through_a_reload(tmp_path: Path) -> None:
     async def test() -> None:
         http = free_port()
         text = HTTP.replace("HTTP", str(http))
-        async with running(Site(tmp_path, text)) as site:
-            (listener,) = site.server._http._open.values()
-            site.write(text.replace("whoami", "whoami\nlog"))
-            assert await site.server.reload()
-            assert list(site.server._http._open.values()) == [listener]
+        async with running(ReloadableServer(tmp_path, text)) as reloadable:
+            (listener,) = reloadable.server._http._open.values()
+            reloadable.write(text.replace("whoami", "whoami\nlog"))
+            assert await reloadable.server.reload()
+            assert list(reloadable.server._http._open.values()) == [listener]
             for path in ("/health", "/ready", "/metrics"):
                 assert await fetch(http, path) == "HTTP/1.1 200 OK"
-            site.write(WHOAMI)
-            assert await site.server.reload()
-            assert site.server._http.bound == {}
-            site.write(text.replace("whoami\n", "whoami x\n"))
-            assert not await site.server.reload()
-            assert site.server._http.bound == {}
+            reloadable.write(WHOAMI)
+            assert await reloadable.server.reload()
+            assert reloadable.server._http.bound == {}
+            reloadable.write(text.replace("whoami\n", "whoami x\n"))
+            assert not await reloadable.server.reload()
+            assert reloadable.server._http.bound == {}
 
     run(test())
 
@@ -332,16 +344,18 @@ def test_tables_of_the_old_configuration_go(tmp_path: Path) -> None:
     text = f". {{\nbind 127.0.0.1\nprometheus 127.0.0.1:0\n{KUBERNETES}\n}}\n"
 
     async def test() -> None:
-        site = ClusterServer(tmp_path, text, cluster_objects(service("default/web", "10.96.0.1")))
-        async with site:
-            (processor,) = serving(site.server).runtime.processors.values()
-            keeper = weakref.ref(processor.keeper)
+        reloadable = ClusterServer(
+            tmp_path, text, cluster_objects(service("default/web", "10.96.0.1"))
+        )
+        async with reloadable:
+            (processor,) = serving(reloadable.server).runtime.processors.values()
+            writer = weakref.ref(processor.writer)
             del processor
             gc.disable()
             try:
-                assert await site.server.reload()
-                site.server.metrics.fold()  # a little later write_logs() does it
-                await until(lambda: keeper() is None, "the table given back")
+                assert await reloadable.server.reload()
+                reloadable.server.metrics.fold()  # a little later write_logs() does it
+                await until(lambda: writer() is None, "the table given back")
             finally:
                 gc.enable()
 
@@ -360,7 +374,7 @@ def test_sigterm(
     async def test() -> None:
         http = free_port()
         text = HTTP.replace("HTTP", str(http))
-        site = Site(
+        reloadable = ReloadableServer(
             tmp_path,
             text.replace(
                 f"health 127.0.0.1:{http}", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}"
@@ -369,9 +383,9 @@ def test_sigterm(
         lameduck = Lameduck(monkeypatch)
         caplog.set_level(logging.INFO, "hsdns")
         monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
-        with default_signals(site.server):
-            await site.server.start()
-            served = asyncio.create_task(site.server.run())
+        with default_signals(reloadable.server):
+            await reloadable.server.start()
+            served = asyncio.create_task(reloadable.server.run())
             assert await fetch(http, "/ready") == "HTTP/1.1 200 OK"
             os.kill(os.getpid(), signal.SIGTERM)
             await until(lambda: bool(lameduck.seconds), "the lameduck period")
@@ -379,13 +393,13 @@ def test_sigterm(
             assert "plugin/health: Going into lameduck mode for 30s" in caplog.messages
             assert await fetch(http, "/ready") == "HTTP/1.1 503 Service Unavailable"
             assert await fetch(http, "/health") == "HTTP/1.1 200 OK"
-            assert (await site.ask()).startswith(NOERROR)
-            assert (await site.ask_tcp()).startswith(NOERROR)
-            assert not await site.server.reload()
+            assert (await reloadable.ask()).startswith(NOERROR)
+            assert (await reloadable.ask_tcp()).startswith(NOERROR)
+            assert not await reloadable.server.reload()
             assert not served.done()
             lameduck.over.set()
             assert await served == 0
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
         assert is_free(http)
 
     run(test(), loop)
@@ -395,10 +409,10 @@ def test_plugin_that_fails_ends_the_process(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> int:
-        site = Site(tmp_path, WHOAMI)
-        await site.server.start()
-        serving(site.server).runtime.fail("a loop was found")
-        return await site.server.run()
+        reloadable = ReloadableServer(tmp_path, WHOAMI)
+        await reloadable.server.start()
+        serving(reloadable.server).runtime.fail("a loop was found")
+        return await reloadable.server.run()
 
     assert run(test()) == 1
     assert ("hsdns.server", logging.CRITICAL, "a loop was found") in caplog.record_tuples
@@ -417,14 +431,16 @@ def test_error_in_a_handler(debugs: bool, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Whoami, "handle", broken)
 
     async def test() -> None:
-        site = Site(tmp_path, WHOAMI.replace("whoami", "debug\nwhoami") if debugs else WHOAMI)
-        async with running(site):
-            assert await site.ask() == "1 SERVFAIL qr rd |  |  | "
-            assert site.server.metrics.counter("coredns_panics_total", "").values == {(): 1}
+        reloadable = ReloadableServer(
+            tmp_path, WHOAMI.replace("whoami", "debug\nwhoami") if debugs else WHOAMI
+        )
+        async with running(reloadable):
+            assert await reloadable.ask() == "1 SERVFAIL qr rd |  |  | "
+            assert reloadable.server.metrics.counter("coredns_panics_total", "").values == {(): 1}
             if debugs:
-                assert await site.server.run() == 1
+                assert await reloadable.server.run() == 1
             else:
-                assert await site.ask() == "1 SERVFAIL qr rd |  |  | "
+                assert await reloadable.ask() == "1 SERVFAIL qr rd |  |  | "
 
     run(test())
 
@@ -432,7 +448,7 @@ def test_error_in_a_handler(debugs: bool, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("word", "level"), [("", logging.INFO), ("debug", logging.DEBUG)])
 def test_log_level(word: str, level: int, tmp_path: Path) -> None:
     async def test() -> int:
-        async with running(Site(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
+        async with running(ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))):
             return logging.getLogger("hsdns").level
 
     assert run(test()) == level
@@ -449,13 +465,15 @@ def test_running_configuration_is_logged(
     word: str, shown: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
-        async with running(Site(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))) as site:
-            site.server.show_running()
-            digest = site.server.configuration.corefile.digest
+        async with running(
+            ReloadableServer(tmp_path, WHOAMI.replace("whoami", f"{word}\nwhoami"))
+        ) as reloadable:
+            reloadable.server.show_running()
+            digest = reloadable.server.configuration.corefile.digest
             line = f"plugin/reload: Running configuration SHA512 = {digest}"
             assert caplog.messages == ([line] if shown else [])
             caplog.clear()
-            assert await site.server.reload()
+            assert await reloadable.server.reload()
             expected = ["Reloading", *([line] if shown else []), "Reloading complete"]
             assert caplog.messages == expected
 
@@ -483,14 +501,14 @@ def test_certificate_is_read_again_at_a_reload(tmp_path: Path) -> None:
     async def test() -> None:
         install("server")
         text = f"tls://.:PORT {{\nbind 127.0.0.1\ntls {cert} {key}\nwhoami\n}}\n"
-        async with running(Site(tmp_path, text)) as site:
-            before = await shown(site.port)
+        async with running(ReloadableServer(tmp_path, text)) as reloadable:
+            before = await shown(reloadable.port)
             install("other-server")
-            assert await site.server.reload()
-            after = await shown(site.port)
+            assert await reloadable.server.reload()
+            after = await shown(reloadable.port)
             assert before != after
             cert.write_text("no certificate")
-            assert not await site.server.reload()
-            assert await shown(site.port) == after
+            assert not await reloadable.server.reload()
+            assert await shown(reloadable.port) == after
 
     run(test())

@@ -27,15 +27,18 @@ from hsdns.server.sockets import ListenError
 from hsdns.server.tcp_listener import TcpListener
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
-from tests.support.sockets import Answer, TcpClient, UdpClient, processor, query, run, until
-from tests.support.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
+from tests.support.clients.messages import query
+from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.coroutines.event_loops import run, until
+from tests.support.servers.function_processor import Answer, processor
+from tests.support.servers.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
 
 pytestmark = pytest.mark.sockets
 
 DATA = Path(__file__).parents[1] / "data" / "tls"
 
 
-class Site:
+class ReloadableListeners:
     """Listeners whose Corefile changes; each configuration answers with an rcode of its own."""
 
     def __init__(self, workers: int = 1) -> None:
@@ -102,15 +105,15 @@ def is_accepting(listener: Listener) -> bool:
 
 
 @asynccontextmanager
-async def serving(workers: int = 1) -> AsyncIterator[Site]:
-    site = Site(workers)
+async def serving(workers: int = 1) -> AsyncIterator[ReloadableListeners]:
+    reloadable = ReloadableListeners(workers)
     try:
-        yield site
+        yield reloadable
     finally:
-        for each in site.made:
+        for each in reloadable.made:
             await each.drain(never)
-        await site.tasks.cancel()
-        with socket.create_server(("127.0.0.1", site.port)):
+        await reloadable.tasks.cancel()
+        with socket.create_server(("127.0.0.1", reloadable.port)):
             pass  # it was given back
 
 
@@ -121,19 +124,21 @@ OTHER = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
 @pytest.mark.parametrize("kind", KINDS)
 def test_start_take_over_drain(kind: str) -> None:
     async def test() -> None:
-        async with serving() as site:
-            await site.change(BOUND)
-            before = site.listeners[ListenAddress("127.0.0.1", site.port)].sockets
-            assert [await site.ask("udp"), await site.ask("tcp")] == [1, 1]
-            assert len(await site.change(BOUND + OTHER)) == 0
-            assert site.listeners[ListenAddress("127.0.0.1", site.port)].sockets == before
-            assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
-            assert len(site.listeners.addresses) == len(site.listeners.udp) == 2
-            old = await site.change(OTHER)
-            assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
+        async with serving() as reloadable:
+            await reloadable.change(BOUND)
+            before = reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets
+            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [1, 1]
+            assert len(await reloadable.change(BOUND + OTHER)) == 0
+            assert (
+                reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets == before
+            )
+            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
+            assert len(reloadable.listeners.addresses) == len(reloadable.listeners.udp) == 2
+            old = await reloadable.change(OTHER)
+            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
             await old.drain(never)
             with pytest.raises(ConnectionRefusedError):
-                await site.ask("tcp")
+                await reloadable.ask("tcp")
 
     with serving_with(kind):
         run(test())
@@ -148,12 +153,12 @@ def test_drained_listener_answers_what_is_in_work(kind: str) -> None:
             await go_on.wait()
             return Reply(rcode=9)
 
-        async with serving() as site:
-            await site.change(BOUND, wait)
-            asking = [asyncio.create_task(site.ask(way)) for way in ("udp", "tcp")]
-            (listener,) = site.listeners
+        async with serving() as reloadable:
+            await reloadable.change(BOUND, wait)
+            asking = [asyncio.create_task(reloadable.ask(way)) for way in ("udp", "tcp")]
+            (listener,) = reloadable.listeners
             await until(lambda: listener.pending == 2, "queries in work")
-            old = await site.change(OTHER)
+            old = await reloadable.change(OTHER)
             draining = asyncio.create_task(old.drain(never))
             await until(lambda: not is_accepting(listener), "no new connections")
             assert not old.closed.is_set()
@@ -161,8 +166,8 @@ def test_drained_listener_answers_what_is_in_work(kind: str) -> None:
             assert [await each for each in asking] == [9, 9]
             await draining
             assert old.closed.is_set()
-            await site.change(BOUND)
-            assert await site.ask() == 3
+            await reloadable.change(BOUND)
+            assert await reloadable.ask() == 3
 
     with serving_with(kind):
         run(test())
@@ -173,12 +178,14 @@ def test_what_has_arrived_is_answered_before_the_end(kind: str) -> None:
     """Datagrams that lie in the socket when reading stops."""
 
     async def test() -> None:
-        async with serving() as site:
-            await site.change(BOUND)
-            (listener,) = site.listeners
+        async with serving() as reloadable:
+            await reloadable.change(BOUND)
+            (listener,) = reloadable.listeners
             with UdpClient() as client:
                 for number in range(200):
-                    client.sock.sendto(query(number=number).to_wire(), ("127.0.0.1", site.port))
+                    client.sock.sendto(
+                        query(number=number).to_wire(), ("127.0.0.1", reloadable.port)
+                    )
                 listener.stop_reading()
                 assert listener.pending == 0
                 seen = {(await client.receive())[0][:2] for _ in range(200)}
@@ -193,12 +200,12 @@ def test_old_socket_answers_for_the_new_one(kind: str) -> None:
     """From one address to all: what the kernel still gives to the old socket is answered as on the new one."""
 
     async def test() -> None:
-        async with serving() as site:
-            await site.change(BOUND)
-            old = await site.change(".:PORT {\nwhoami\n}\n")
-            assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
+        async with serving() as reloadable:
+            await reloadable.change(BOUND)
+            old = await reloadable.change(".:PORT {\nwhoami\n}\n")
+            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
             await old.drain(never)
-            assert [await site.ask("udp"), await site.ask("tcp")] == [2, 2]
+            assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
 
     with serving_with(kind):
         run(test())
@@ -208,12 +215,12 @@ def test_connections_end_without_a_reset() -> None:
     """Also those with queries that nobody has read."""
 
     async def test() -> None:
-        async with serving() as site:
-            await site.change(BOUND)
-            async with TcpClient(("127.0.0.1", site.port)) as client:
+        async with serving() as reloadable:
+            await reloadable.change(BOUND)
+            async with TcpClient(("127.0.0.1", reloadable.port)) as client:
                 client.send(query().to_wire())
                 await client.receive()
-                (listener,) = site.listeners
+                (listener,) = reloadable.listeners
                 tcp_of(listener).end()
                 client.send(query().to_wire())
                 async with asyncio.timeout(5):
@@ -232,13 +239,13 @@ def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.Event().wait()
             return Reply()
 
-        async with serving() as site:
-            await site.change(BOUND, wait)
-            async with TcpClient(("127.0.0.1", site.port)) as client:
+        async with serving() as reloadable:
+            await reloadable.change(BOUND, wait)
+            async with TcpClient(("127.0.0.1", reloadable.port)) as client:
                 client.send(query().to_wire())
-                (listener,) = site.listeners
+                (listener,) = reloadable.listeners
                 await until(lambda: listener.pending == 1, "a query in work")
-                await site.listeners.shut_down(never, [])
+                await reloadable.listeners.shut_down(never, [])
                 assert await client.has_ended()
 
     run(test())
@@ -246,39 +253,39 @@ def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tls_and_https_are_tcp_alone() -> None:
     async def test() -> None:
-        async with serving() as site:
+        async with serving() as reloadable:
             tls = f"tls {DATA}/server.pem {DATA}/server.key"
             text = f"tls://.:PORT https://.:0 {{\nbind 127.0.0.1\n{tls}\nwhoami\n}}\n"
-            await site.change(text)
-            assert site.listeners.udp == {}
-            over_tls, https = site.listeners
+            await reloadable.change(text)
+            assert reloadable.listeners.udp == {}
+            over_tls, https = reloadable.listeners
             before = tcp_of(over_tls).settings
             assert before.tls is not None
             assert tcp_of(https).settings.max_connections == 200
             assert len(over_tls.sockets) == 1
             with socket.socket(type=socket.SOCK_DGRAM) as free:
-                free.bind(("127.0.0.1", site.port))
+                free.bind(("127.0.0.1", reloadable.port))
             # A reload without the certificate: the same sockets, plain text from the next connection on.
-            await site.change(text.replace(tls, "timeouts {\nread 9s\n}"))
+            await reloadable.change(text.replace(tls, "timeouts {\nread 9s\n}"))
             after = tcp_of(over_tls).settings
             assert (after.tls, after.limits.read) == (None, 9)
-            assert await site.ask("tcp") == 2
+            assert await reloadable.ask("tcp") == 2
 
     run(test())
 
 
 def test_what_cannot_be_opened() -> None:
     async def test() -> None:
-        async with serving() as site:
-            await site.change(BOUND)
-            wrong = site.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
-            new = Listeners(site.opener, wrong.listeners)
+        async with serving() as reloadable:
+            await reloadable.change(BOUND)
+            wrong = reloadable.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
+            new = Listeners(reloadable.opener, wrong.listeners)
             with pytest.raises(ListenError, match="this host has no such address"):
-                new.bind(site.listeners)
+                new.bind(reloadable.listeners)
             (found,) = new._bound.values()
             await new.release(never)
             assert [sock.fileno() for sock in found.sockets] == [-1, -1]
-            assert await site.ask() == 1
+            assert await reloadable.ask() == 1
 
     run(test())
 
@@ -294,21 +301,21 @@ def shared(sock: socket.socket) -> bool:
 @pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1), (2, 3)])
 def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
     async def test() -> None:
-        async with serving(workers=first) as site:
-            await site.change(BOUND)
-            (udp,) = site.listeners.udp.values()
+        async with serving(workers=first) as reloadable:
+            await reloadable.change(BOUND)
+            (udp,) = reloadable.listeners.udp.values()
             assert len(udp.sockets) == first
-            old = await site.change(BOUND.replace("whoami", f"multisocket {second}\nwhoami"))
+            old = await reloadable.change(BOUND.replace("whoami", f"multisocket {second}\nwhoami"))
             assert [each.parts for each in old] == [[udp]]
             for _ in range(20):
-                assert await site.ask() == 2
+                assert await reloadable.ask() == 2
             await old.drain(never)
-            (udp,) = site.listeners.udp.values()
+            (udp,) = reloadable.listeners.udp.values()
             assert len(udp.sockets) == second
             assert [shared(sock) for sock in udp.sockets] == [second > 1] * second
             for _ in range(20):
-                assert await site.ask() == 2
-            assert await site.ask("tcp") == 2
+                assert await reloadable.ask() == 2
+            assert await reloadable.ask("tcp") == 2
 
     with serving_with("workers"):
         run(test())
@@ -319,8 +326,8 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sockets that are open are not closed for it."""
 
     async def test() -> None:
-        async with serving() as site:
-            await site.change(BOUND)
+        async with serving() as reloadable:
+            await reloadable.change(BOUND)
             real = socket.socket
             made: list[Any] = []
 
@@ -330,15 +337,15 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
                     raise OSError(errno.EMFILE, "Too many open files")
                 return real(*args)
 
-            more = site.configuration(BOUND.replace("whoami", "multisocket 4\nwhoami"))
+            more = reloadable.configuration(BOUND.replace("whoami", "multisocket 4\nwhoami"))
             monkeypatch.setattr("hsdns.server.sockets.socket.socket", scarce)
-            new = Listeners(site.opener, more.listeners)
+            new = Listeners(reloadable.opener, more.listeners)
             with pytest.raises(ListenError, match="Too many open files"):
-                new.bind(site.listeners)
+                new.bind(reloadable.listeners)
             monkeypatch.undo()
             await new.release(never)
-            assert await site.ask() == 1
-            (udp,) = site.listeners.udp.values()
+            assert await reloadable.ask() == 1
+            (udp,) = reloadable.listeners.udp.values()
             assert not shared(udp.sock)
 
     with serving_with("workers"):
@@ -347,9 +354,9 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_loop_has_one_socket() -> None:
     async def test() -> None:
-        async with serving(workers=4) as site:
-            await site.change(BOUND.replace("whoami", "multisocket 3\nwhoami"))
-            (udp,) = site.listeners.udp.values()
+        async with serving(workers=4) as reloadable:
+            await reloadable.change(BOUND.replace("whoami", "multisocket 3\nwhoami"))
+            (udp,) = reloadable.listeners.udp.values()
             assert len(udp.sockets) == 1
 
     with serving_with("loop"):

@@ -12,8 +12,9 @@ from hsdns.metrics import Registry
 from hsdns.server.opener import Opener
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import Settings
-from tests.support.sockets import asked_address, processor, run
-from tests.support.udp_listeners import KINDS, serving_with
+from tests.support.coroutines.event_loops import run
+from tests.support.servers.function_processor import asked_address, processor
+from tests.support.servers.udp_listeners import KINDS, serving_with
 
 
 def make_opener(workers: int = 1) -> Opener:

@@ -11,13 +11,13 @@ from hsdns.corefile.parser import parse
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
-from hsdns.plugins.prometheus import Prometheus, QueryCounts
+from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.whoami import Whoami
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
-from tests.support.eager import finish
-from tests.support.sockets import query, summary
+from tests.support.clients.messages import query, summary
+from tests.support.coroutines.eager import finish
 
 CLIENT, LOCAL = Endpoint("192.0.2.1", 5), Endpoint("127.0.0.1", 53)
 
@@ -79,12 +79,6 @@ def test_block_without_handlers_refuses() -> None:
     assert finish(made.ask("dns://:53", "a.org")) == "1 REFUSED qr rd |  |  | "
 
 
-def test_prometheus_is_told_who_follows() -> None:
-    made = Made(". {\nwhoami\nerrors\nprometheus\n}\n")
-    (plugin,) = [each for each in made.configuration.plugins if isinstance(each, Prometheus)]
-    assert plugin.following == "errors"
-
-
 @pytest.mark.parametrize("debugs", [False, True])
 def test_handler_that_raises(debugs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(self: Whoami, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
@@ -101,7 +95,7 @@ def test_handler_that_raises(debugs: bool, monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_waits_does_so_in_the_configurations_own_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So that a reload knows when nobody needs the old plugins any more."""
+    """So that a reload knows when no query needs the old plugins any more."""
     go_on = asyncio.Event()
 
     async def wait(self: Any, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
@@ -109,7 +103,7 @@ def test_what_waits_does_so_in_the_configurations_own_tasks(
         return Reply(aa=True)
 
     monkeypatch.setattr(Whoami, "handle", wait)
-    monkeypatch.setattr(Whoami, "waits", True)
+    monkeypatch.setattr(Whoami, "waits", True, raising=False)
 
     async def test() -> None:
         made = Made(". {\nwhoami\n}\n")

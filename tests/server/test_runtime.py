@@ -10,17 +10,19 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import Configuration, assemble
-from hsdns.chain import Endpoint, Plugin, Request, Runtime
+from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.parser import parse
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
+from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins import ORDER
 from hsdns.server import runtime as module
 from hsdns.server.runtime import ServerRuntime, Tasks
 from hsdns.wire.message import Reply
-from tests.support.requests import make_request
-from tests.support.sockets import DEADLINE, LOOPS, processor, run, until
+from tests.support.coroutines.event_loops import DEADLINE, LOOPS, run, until
+from tests.support.plugins.requests import make_request
+from tests.support.servers.function_processor import processor
 
 
 def make_runtime(corefile: str | None = None, **given: Any) -> ServerRuntime:

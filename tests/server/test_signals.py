@@ -16,12 +16,12 @@ from tests.server.loopback import (
     NOERROR,
     WHOAMI,
     Lameduck,
-    Site,
+    ReloadableServer,
     default_signals,
     is_free,
     running,
 )
-from tests.support.sockets import run, until
+from tests.support.coroutines.event_loops import run, until
 
 pytestmark = pytest.mark.sockets
 
@@ -50,12 +50,12 @@ def test_signals(
         http = free_port()
         caplog.set_level(logging.INFO, "hsdns")
         corefile = WHOAMI.replace("whoami", f"health 127.0.0.1:{http} {{\nlameduck 30s\n}}\nwhoami")
-        site = Site(tmp_path, corefile)
+        reloadable = ReloadableServer(tmp_path, corefile)
         lameduck = Lameduck(monkeypatch)
         monkeypatch.setattr(Health, "_watch", lambda *_: asyncio.Event().wait())
-        with default_signals(site.server):
-            await site.server.start()
-            served = asyncio.create_task(site.server.run())
+        with default_signals(reloadable.server):
+            await reloadable.server.start()
+            served = asyncio.create_task(reloadable.server.run())
             for number in numbers:
                 os.kill(os.getpid(), number)
                 if number in (signal.SIGTERM, signal.SIGINT):
@@ -63,12 +63,12 @@ def test_signals(
                         lambda: bool(lameduck.seconds) or served.done(), "the lameduck period"
                     )
                 elif number != signal.SIGQUIT:
-                    assert (await site.ask()).startswith(NOERROR)
+                    assert (await reloadable.ask()).startswith(NOERROR)
             if status == 0 and signal.SIGQUIT not in numbers:
                 lameduck.over.set()
             async with asyncio.timeout(5):
                 assert await served == status
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
         quits = "SIGQUIT: Quitting process immediately" in caplog.messages
         assert quits is (signal.SIGQUIT in numbers)
         assert ("SIGINT: Force quit" in caplog.messages) is (status == 2)
@@ -78,12 +78,12 @@ def test_signals(
 
 def test_sigusr1_reloads(tmp_path: Path) -> None:
     async def test() -> None:
-        site = Site(tmp_path, WHOAMI)
-        with default_signals(site.server):
-            async with running(site):
-                before = site.server.configuration
+        reloadable = ReloadableServer(tmp_path, WHOAMI)
+        with default_signals(reloadable.server):
+            async with running(reloadable):
+                before = reloadable.server.configuration
                 os.kill(os.getpid(), signal.SIGUSR1)
-                await until(lambda: site.server.configuration is not before, "a reload")
-                assert (await site.ask()).startswith(NOERROR)
+                await until(lambda: reloadable.server.configuration is not before, "a reload")
+                assert (await reloadable.ask()).startswith(NOERROR)
 
     run(test())

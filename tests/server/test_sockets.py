@@ -12,6 +12,7 @@ from hsdns.assemble import ListenAddress
 from hsdns.fastpath.control import IP_PKTINFO
 from hsdns.server import sockets
 from hsdns.server.sockets import BoundSockets, ListenError, open_all, open_both, open_tcp, open_udp
+from loadtest.ports import free_port
 
 pytestmark = pytest.mark.sockets
 
@@ -110,8 +111,8 @@ def test_taken_port_is_an_error(kind: socket.SocketKind, share: bool) -> None:
     """Also where the other program would share it, as CoreDNS does: we would get half of the queries."""
     with socket.socket(socket.AF_INET, kind) as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, share)
-        other.bind(("127.0.0.1", 0))
-        port = other.getsockname()[1]
+        port = free_port()
+        other.bind(("127.0.0.1", port))
         if kind == socket.SOCK_STREAM:
             other.listen()
         with pytest.raises(ListenError) as caught:
@@ -125,9 +126,9 @@ def test_taken_port_is_an_error(kind: socket.SocketKind, share: bool) -> None:
 
 def test_failure_leaves_no_socket() -> None:
     with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
+        port = free_port()
+        other.bind(("127.0.0.1", port))
         other.listen()
-        port = other.getsockname()[1]
         with pytest.raises(ListenError):
             open_both(ListenAddress("127.0.0.1", port))
         open_udp(ListenAddress("127.0.0.1", port)).close()

@@ -26,18 +26,10 @@ from hsdns.server.tcp import (
     TcpServer,
 )
 from hsdns.wire.message import RR, Reply
-from tests.support.sockets import (
-    DEADLINE,
-    LOOPS,
-    Answer,
-    TcpClient,
-    asked_address,
-    processor,
-    query,
-    run,
-    summary,
-    until,
-)
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import TcpClient
+from tests.support.coroutines.event_loops import DEADLINE, LOOPS, run, until
+from tests.support.servers.function_processor import Answer, asked_address, processor
 
 pytestmark = pytest.mark.sockets
 
@@ -76,7 +68,7 @@ async def serving(
         await found.tasks.cancel()
 
 
-class Gate:
+class HoldingHandler:
     """Answers at once, but holds back queries whose ID is 1 to `held` until it is opened."""
 
     def __init__(self, held: int = 1) -> None:
@@ -98,7 +90,7 @@ async def large(request: Request) -> Reply:
 
 
 class Known:
-    """Stands in for a keeper: its table knows the queries with an even ID, and answers with `size` octets."""
+    """Stands in for a writer: its table knows the queries with an even ID, and answers with `size` octets."""
 
     def __init__(self, size: int = 20) -> None:
         self.table = self
@@ -125,7 +117,7 @@ def test_known_ones_are_answered_at_once_and_the_others_by_the_chain(host: str) 
     async def test() -> None:
         async with serving(host=host) as it, TcpClient(it.address) as client:
             known = Known()
-            it.server.processor.keeper = known  # type: ignore[assignment]  # it stands in for one
+            it.server.processor.writer = known  # type: ignore[assignment]  # it stands in for one
             client.send(*(query(number=number).to_wire() for number in range(1, 6)))
             replies = {wire[1]: wire for wire in [await client.receive() for _ in range(5)]}
             assert sorted(replies) == [1, 2, 3, 4, 5]
@@ -145,7 +137,7 @@ def test_a_flood_of_known_ones_is_answered_whole(size: int) -> None:
 
     async def test() -> None:
         async with serving() as it, TcpClient(it.address) as client:
-            it.server.processor.keeper = Known(size)  # type: ignore[assignment]  # as above
+            it.server.processor.writer = Known(size)  # type: ignore[assignment]  # as above
             client.send(*(query(number=2 * number).to_wire() for number in range(count)))
             for number in range(count):
                 wire = await client.receive()
@@ -159,7 +151,7 @@ def test_known_ones_are_not_written_for_a_client_that_does_not_read() -> None:
     async def test() -> None:
         async with serving() as it, TcpClient(it.address) as client:
             known = Known(65_535)
-            it.server.processor.keeper = known  # type: ignore[assignment]  # as above
+            it.server.processor.writer = known  # type: ignore[assignment]  # as above
             client.send(*(query(number=2 * number).to_wire() for number in range(1000)))
             connection = await it.connection()
             await until(lambda: connection.pending > 0 and len(known.asked) > 0, "a full buffer")
@@ -297,12 +289,12 @@ def test_large_reply_is_whole() -> None:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_replies_overtake(loop: str) -> None:
     async def test() -> list[int]:
-        gate = Gate()
-        async with serving(gate) as it, TcpClient(it.address) as client:
+        holding = HoldingHandler()
+        async with serving(holding) as it, TcpClient(it.address) as client:
             client.send(*(query(number=number).to_wire() for number in (1, 2, 3)))
             order = [(await client.receive())[1] for _ in range(2)]
             assert it.server.pending == 1
-            gate.opened.set()
+            holding.opened.set()
             return [*order, (await client.receive())[1]]
 
     assert run(test(), loop) == [2, 3, 1]
@@ -311,12 +303,12 @@ def test_replies_overtake(loop: str) -> None:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_half_closed_connection_gets_what_it_asked_for(loop: str) -> None:
     async def test() -> list[int]:
-        gate = Gate()
-        async with serving(gate) as it, TcpClient(it.address) as client:
+        holding = HoldingHandler()
+        async with serving(holding) as it, TcpClient(it.address) as client:
             client.send(query(number=1).to_wire(), query(number=2).to_wire())
             client.writer.write_eof()
             order = [(await client.receive())[1]]
-            gate.opened.set()
+            holding.opened.set()
             order.append((await client.receive())[1])
             assert await client.has_ended()
             await until(lambda: not it.server.connections, "no connection")
@@ -339,8 +331,8 @@ def test_half_closed_connection_without_queries_is_closed(loop: str) -> None:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_client_that_leaves_while_its_query_waits(loop: str) -> None:
     async def test() -> None:
-        gate = Gate()
-        async with serving(gate) as it:
+        holding = HoldingHandler()
+        async with serving(holding) as it:
             async with TcpClient(it.address) as client:
                 client.send(query(number=1).to_wire())
                 connection = await it.connection()
@@ -351,7 +343,7 @@ def test_client_that_leaves_while_its_query_waits(loop: str) -> None:
                 )
                 client.writer.transport.abort()
                 await until(lambda: not it.server.connections, "no connection")
-            gate.opened.set()
+            holding.opened.set()
             await until(lambda: connection.in_work == 0, "no query in work")
             async with TcpClient(it.address) as client:
                 client.send(query(number=2).to_wire())
@@ -364,14 +356,14 @@ def test_client_that_leaves_while_its_query_waits(loop: str) -> None:
 def test_queries_in_work_are_bounded(loop: str) -> None:
     async def test() -> None:
         count = 3 * MAX_IN_WORK
-        gate = Gate(held=count)
-        async with serving(gate) as it, TcpClient(it.address) as client:
+        holding = HoldingHandler(held=count)
+        async with serving(holding) as it, TcpClient(it.address) as client:
             client.send(*(query(number=number).to_wire() for number in range(1, count + 1)))
             connection = await it.connection()
             await until(lambda: connection.pending == count, "all queries read")
-            assert gate.asked == connection.in_work == MAX_IN_WORK
+            assert holding.asked == connection.in_work == MAX_IN_WORK
             assert it.server.pending == count
-            gate.opened.set()
+            holding.opened.set()
             got = {int.from_bytes((await client.receive())[:2], "big") for _ in range(count)}
             assert got == set(range(1, count + 1))
             assert it.server.pending == 0
@@ -489,13 +481,13 @@ def test_each_message_has_its_own_time() -> None:
 
 def test_query_in_work_is_no_silence() -> None:
     async def test() -> None:
-        gate = Gate()
-        async with serving(gate) as it, TcpClient(it.address) as client:
+        holding = HoldingHandler()
+        async with serving(holding) as it, TcpClient(it.address) as client:
             connection = await it.connection()
             client.send(query(number=1).to_wire())
             await until(lambda: connection.in_work == 1, "a query in work")
             await sweep(it, connection, 100)
-            gate.opened.set()
+            holding.opened.set()
             assert (await client.receive())[1] == 1
 
     run(test())
@@ -703,12 +695,12 @@ def test_stop_accepting_leaves_open_connections(loop: str) -> None:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_close_sends_what_was_written(loop: str) -> None:
     async def test() -> None:
-        gate = Gate()
-        async with serving(gate) as it, TcpClient(it.address) as client:
+        holding = HoldingHandler()
+        async with serving(holding) as it, TcpClient(it.address) as client:
             client.send(query(number=1).to_wire())
             connection = await it.connection()
             await until(lambda: connection.in_work == 1, "a query in work")
-            gate.opened.set()
+            holding.opened.set()
             await until(lambda: connection.in_work == 0, "the reply written")
             it.server.close()
             assert (await client.receive())[1] == 1
@@ -884,17 +876,17 @@ def test_last_query_that_is_allowed_ends_the_connection(loop: str, held: int) ->
     """What comes after it is not answered, and no reset takes away the replies."""
 
     async def test() -> None:
-        gate = Gate(held)
-        async with serving(gate) as it, TcpClient(it.address) as client:
+        holding = HoldingHandler(held)
+        async with serving(holding) as it, TcpClient(it.address) as client:
             it.server.settings = Settings(Limits(max_queries=2))
             client.send(*(query(number=number).to_wire() for number in (1, 2, 3, 4)))
-            await until(lambda: gate.asked == 2, "queries taken")
-            gate.opened.set()
+            await until(lambda: holding.asked == 2, "queries taken")
+            holding.opened.set()
             assert {summary(await client.receive())[0] for _ in range(2)} == {"1", "2"}
             client.send(query(number=5).to_wire())
             async with asyncio.timeout(DEADLINE):
                 assert await client.reader.read() == b""
-            assert gate.asked == 2
+            assert holding.asked == 2
 
     run(test(), loop)
 
@@ -932,10 +924,10 @@ def test_end_waits_for_the_client(loop: str) -> None:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_end_of_a_connection_whose_client_client_has_ended(loop: str) -> None:
     async def test() -> None:
-        gate = Gate()
-        async with serving(gate) as it, TcpClient(it.address) as client:
+        holding = HoldingHandler()
+        async with serving(holding) as it, TcpClient(it.address) as client:
             client.send(query(number=1).to_wire())
-            await until(lambda: gate.asked == 1, "a query in work")
+            await until(lambda: holding.asked == 1, "a query in work")
             client.writer.write_eof()
             connection = await it.connection()
             assert isinstance(connection, TcpConnection)

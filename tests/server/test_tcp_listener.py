@@ -14,7 +14,7 @@ from hsdns.server.runtime import Tasks
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp_listener import TcpListener
-from tests.support.sockets import asked_address, processor
+from tests.support.servers.function_processor import asked_address, processor
 
 
 class Transport:

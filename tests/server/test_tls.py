@@ -19,17 +19,10 @@ from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp import TcpServer
 from hsdns.server.tls import PLAIN_HTTP, TlsConnection, TlsTransport
-from tests.support.sockets import (
-    LOOPS,
-    Answer,
-    TcpClient,
-    asked_address,
-    processor,
-    query,
-    run,
-    summary,
-    until,
-)
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import TcpClient
+from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.servers.function_processor import Answer, asked_address, processor
 
 DATA = Path(__file__).parents[1] / "data" / "tls"
 ADDRESS = "127.0.0.1"

@@ -10,8 +10,9 @@ from hsdns.assemble import ListenAddress
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
 from hsdns.server.udp import UdpServer
-from tests.support.sockets import LOOPS, asked_address, processor, run
-from tests.support.udp_listeners import listen_udp
+from tests.support.coroutines.event_loops import LOOPS, run
+from tests.support.servers.function_processor import asked_address, processor
+from tests.support.servers.udp_listeners import listen_udp
 
 pytestmark = pytest.mark.sockets
 

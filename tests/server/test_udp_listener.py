@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import ListenAddress
+from hsdns.block_choice import BlockChoice
 from hsdns.chain import Request
 from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
@@ -18,18 +19,11 @@ from hsdns.server.sockets import open_udp
 from hsdns.server.udp_listener import BATCH_LEN, UdpListener
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
-from hsdns.zones import Zones
-from tests.support.sockets import (
-    Answer,
-    UdpClient,
-    asked_address,
-    processor,
-    query,
-    run,
-    summary,
-    until,
-)
-from tests.support.udp_listeners import KINDS, PLACES, listen_udp
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import UdpClient
+from tests.support.coroutines.event_loops import run, until
+from tests.support.servers.function_processor import Answer, asked_address, processor
+from tests.support.servers.udp_listeners import KINDS, PLACES, listen_udp
 
 pytestmark = pytest.mark.sockets
 
@@ -410,7 +404,7 @@ class Faulty(QueryProcessor):
     """A processor with a fault of its own, which no chain catches."""
 
     def __init__(self, bad: int) -> None:
-        super().__init__("dns://:53", Zones({ROOT: asked_address}))
+        super().__init__("dns://:53", BlockChoice.by_zone({ROOT: asked_address}))
         self.bad = bad
 
     async def answer(self, wire: bytes, *args: Any, **options: Any) -> bytes | None:

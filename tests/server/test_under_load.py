@@ -21,18 +21,20 @@ from hsdns.wire.message import Reply
 from loadtest.ports import free_port
 from tests.server.loopback import (
     WHOAMI,
-    Site,
+    ReloadableServer,
     default_signals,
     fetch,
     is_free,
     running,
     serving,
 )
-from tests.support.cluster import service
-from tests.support.cluster_server import Asker, ClusterServer
-from tests.support.kept import KUBERNETES, ask, cluster_objects
-from tests.support.sockets import TcpClient, UdpClient, query, run, summary, until
-from tests.support.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.cluster.objects import service
+from tests.support.coroutines.event_loops import run, until
+from tests.support.servers.cluster_server import BlockingClient, ClusterServer
+from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
+from tests.support.servers.udp_listeners import KINDS, NEEDS_NATIVE, serving_with
 
 pytestmark = pytest.mark.sockets
 
@@ -57,7 +59,7 @@ class Load:
         """Ask at least so many questions, and until it is over; return how many were answered."""
         names = (WEB, "nope.cluster.local.", "1.0.96.10.in-addr.arpa. PTR", f"x.{WEB} TXT")
         count = 0
-        with Asker(self._address, way) as asker:
+        with BlockingClient(self._address, way) as asker:
             while count < wanted or not self.over.is_set():
                 assert asker.ask(names[count % len(names)])[3] & 15 in (0, 3)
                 count += 1
@@ -70,8 +72,8 @@ def test_reload_under_load_loses_no_query(kind: str, tmp_path: Path) -> None:
     """At least 2,000 queries in three ways while tables, chains and plugins are exchanged; each is counted once."""
 
     async def test() -> None:
-        async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=2) as site:
-            load = Load(site.address)
+        async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=2) as reloadable:
+            load = Load(reloadable.address)
             asking = [
                 asyncio.create_task(asyncio.to_thread(load.ask, way, wanted))
                 for way, wanted in (("udp", 800), ("udp", 800), ("tcp", 200), ("unusual", 200))
@@ -79,15 +81,15 @@ def test_reload_under_load_loses_no_query(kind: str, tmp_path: Path) -> None:
             for turn in range(1, 6):
                 before = load.answered
                 await until(lambda before=before: load.answered > before + 100, "queries answered")  # type: ignore[misc]  # mypy cannot infer a default's type
-                site.write(KEPT.replace("pods insecure", f"pods insecure\nttl {turn}"))
-                assert await site.server.reload()
+                reloadable.write(KEPT.replace("pods insecure", f"pods insecure\nttl {turn}"))
+                assert await reloadable.server.reload()
             load.over.set()
             answered = sum(await asyncio.gather(*asking))
             assert answered >= 2_000
-            assert site.total("coredns_dns_requests_total") == answered
-            assert site.total("coredns_reload_failed_total") == 0
-            assert site.total("hsdns_udp_queue_drops_total") == 0
-            assert site.hits() > answered / 4
+            assert reloadable.total("coredns_dns_requests_total") == answered
+            assert reloadable.total("coredns_reload_failed_total") == 0
+            assert reloadable.total("hsdns_udp_queue_drops_total") == 0
+            assert reloadable.hits() > answered / 4
 
     with serving_with(kind):
         run(test())
@@ -107,13 +109,13 @@ def test_sigterm_while_busy(kind: str, tmp_path: Path) -> None:
 
     async def test() -> None:
         over = threading.Event()
-        site = ClusterServer(tmp_path, KEPT, OBJECTS, workers=2)
-        with default_signals(site.server):
-            await site.server.start()
-            served = asyncio.create_task(site.server.run())
-            flooding = asyncio.create_task(asyncio.to_thread(flood, site.address, over))
+        reloadable = ClusterServer(tmp_path, KEPT, OBJECTS, workers=2)
+        with default_signals(reloadable.server):
+            await reloadable.server.start()
+            served = asyncio.create_task(reloadable.server.run())
+            flooding = asyncio.create_task(asyncio.to_thread(flood, reloadable.address, over))
             try:
-                await until(lambda: site.hits() > 200, "queries answered")
+                await until(lambda: reloadable.hits() > 200, "queries answered")
                 os.kill(os.getpid(), signal.SIGTERM)
                 async with asyncio.timeout(10):
                     assert await served == 0
@@ -122,7 +124,7 @@ def test_sigterm_while_busy(kind: str, tmp_path: Path) -> None:
                 await flooding
         names = [thread.name for thread in threading.enumerate()]
         assert [name for name in names if name.startswith("udp worker")] == []
-        assert is_free(site.port)
+        assert is_free(reloadable.port)
 
     with serving_with(kind):
         run(test())
@@ -133,10 +135,10 @@ def test_workers_share_a_port(kind: str, tmp_path: Path) -> None:
     """Where there are none the loop has one socket."""
 
     async def test() -> None:
-        async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=3) as site:
-            (udp,) = serving(site.server).listeners.udp.values()
+        async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=3) as reloadable:
+            (udp,) = serving(reloadable.server).listeners.udp.values()
             assert len(udp.sockets) == (1 if kind == "loop" else 3)
-            (labels,) = site.value("hsdns_fastpath_info", "gauge")
+            (labels,) = reloadable.value("hsdns_fastpath_info", "gauge")
             assert labels == ("python" if kind == "loop" else "rust",)
 
     with serving_with(kind):
@@ -161,19 +163,19 @@ def test_another_number_of_workers_loses_no_query(
             return Reply(rcode=3)
 
         monkeypatch.setattr(Whoami, "handle", wait)
-        monkeypatch.setattr(Whoami, "waits", True)
-        async with running(Site(tmp_path, text)) as site:
+        monkeypatch.setattr(Whoami, "waits", True, raising=False)
+        async with running(ReloadableServer(tmp_path, text)) as reloadable:
             with ExitStack() as stack:
                 held, *others = [stack.enter_context(UdpClient()) for _ in range(33)]
-                held.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
-                (old,) = serving(site.server).listeners.udp.values()
+                held.sock.sendto(query().to_wire(), ("127.0.0.1", reloadable.port))
+                (old,) = serving(reloadable.server).listeners.udp.values()
                 await until(lambda: old.pending == 1, "a query in work")
-                site.write(text.replace("multisocket 2", "multisocket 3"))
-                assert await site.server.reload()
-                (new,) = serving(site.server).listeners.udp.values()
+                reloadable.write(text.replace("multisocket 2", "multisocket 3"))
+                assert await reloadable.server.reload()
+                (new,) = serving(reloadable.server).listeners.udp.values()
                 assert new is not old
                 for client in others:  # from many ports, so each socket gets some
-                    client.sock.sendto(query().to_wire(), ("127.0.0.1", site.port))
+                    client.sock.sendto(query().to_wire(), ("127.0.0.1", reloadable.port))
                 if is_patient:
                     await until(lambda: new.pending == len(others), "the heir asked")
                 assert old.pending == 1
@@ -231,12 +233,12 @@ def test_twenty_reloads_and_one_sigterm_lose_nothing(kind: str, tmp_path: Path) 
     text = KEPT.replace("loadbalance", f"{pages}loadbalance")
 
     async def test() -> None:
-        site = ClusterServer(tmp_path, text, OBJECTS, workers=2)
-        with default_signals(site.server):
-            await site.server.start()
-            served = asyncio.create_task(site.server.run())
+        reloadable = ClusterServer(tmp_path, text, OBJECTS, workers=2)
+        with default_signals(reloadable.server):
+            await reloadable.server.start()
+            served = asyncio.create_task(reloadable.server.run())
             try:
-                asked = Asked(site.address)
+                asked = Asked(reloadable.address)
                 async with asyncio.TaskGroup() as group:
                     for _ in range(4):
                         group.create_task(asked.over_udp())
@@ -246,30 +248,30 @@ def test_twenty_reloads_and_one_sigterm_lose_nothing(kind: str, tmp_path: Path) 
                         before = asked.answered
                         await asked.until(before + 60)
                         broken = turn == 10
-                        site.write(
+                        reloadable.write(
                             ". {\nnonsense\n}\n"
                             if broken
                             else text.replace("pods", f"ttl {turn}\npods")
                         )
-                        assert await site.server.reload() is not broken
+                        assert await reloadable.server.reload() is not broken
                         assert await fetch(ready, "/ready") == "HTTP/1.1 200 OK"
                     os.kill(os.getpid(), signal.SIGTERM)
-                    await until(lambda: site.server.stopping, "SIGTERM heard")
+                    await until(lambda: reloadable.server.stopping, "SIGTERM heard")
                     assert await fetch(ready, "/ready") == "HTTP/1.1 503 Service Unavailable"
                     assert await fetch(health, "/health") == "HTTP/1.1 200 OK"
                     before = asked.answered
-                    site.apply(Upserted(service("default/web", "10.96.0.99", version="2")))
+                    reloadable.apply(Upserted(service("default/web", "10.96.0.99", version="2")))
                     with UdpClient() as client:
-                        wire, _ = await client.ask(ask(WEB), site.address)
+                        wire, _ = await client.ask(ask(WEB), reloadable.address)
                     assert "10.96.0.99" in summary(wire)
                     await asked.until(before + 60)
                     assert not served.done()
                     asked.over = True
                 assert await served == 0
             finally:
-                await site.server.close()
-        assert site.total("coredns_reload_failed_total") == 1
-        assert site.total("coredns_dns_requests_total") == asked.answered + 1
+                await reloadable.server.close()
+        assert reloadable.total("coredns_reload_failed_total") == 1
+        assert reloadable.total("coredns_dns_requests_total") == asked.answered + 1
 
     with serving_with(kind):
         run(test())

@@ -21,19 +21,13 @@ from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_all, open_udp
 from hsdns.server.udp_listener import BATCH_LEN
 from hsdns.wire.message import Reply
-from tests.support.cluster import service
-from tests.support.kept import KUBERNETES, Kept, ask, cluster_objects
-from tests.support.sockets import (
-    DEADLINE,
-    UdpClient,
-    asked_address,
-    processor,
-    query,
-    run,
-    summary,
-    until,
-)
-from tests.support.udp_listeners import NEEDS_NATIVE, twin_of
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import UdpClient
+from tests.support.cluster.objects import service
+from tests.support.coroutines.event_loops import DEADLINE, run, until
+from tests.support.servers.function_processor import asked_address, processor
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
+from tests.support.servers.udp_listeners import NEEDS_NATIVE, twin_of
 
 if TYPE_CHECKING:
     from hsdns.server.workers import UdpWorkers
@@ -52,8 +46,10 @@ def workers() -> ModuleType:
     return found
 
 
-def make_kept() -> Kept:
-    return Kept(COREFILE, twin_of("workers"), cluster_objects(service("default/web", "10.96.0.1")))
+def make_memory_server() -> MemoryServer:
+    return MemoryServer(
+        COREFILE, twin_of("workers"), cluster_objects(service("default/web", "10.96.0.1"))
+    )
 
 
 def thread_names() -> list[str]:
@@ -91,11 +87,11 @@ def received(server: UdpWorkers) -> list[int]:
 
 
 def test_threads_answer_what_was_learned(workers: ModuleType) -> None:
-    kept = make_kept()
+    memory_server = make_memory_server()
 
     async def test() -> None:
         with (
-            serving(workers, kept.runtime.processors[kept.server]) as server,
+            serving(workers, memory_server.runtime.processors[memory_server.server]) as server,
             UdpClient() as client,
         ):
             replies = [
@@ -104,20 +100,20 @@ def test_threads_answer_what_was_learned(workers: ModuleType) -> None:
             ]
             assert [reply[1] for reply in replies] == [0, 1, 2]
             assert len({reply[2:] for reply in replies}) == 1
-            assert kept.keeper.table.statistics().hits == 2
+            assert memory_server.writer.table.statistics().hits == 2
 
     run(test())
-    kept.keeper.fold()
-    requests = kept.runtime.metrics.counter("coredns_dns_requests_total", "").values
+    memory_server.writer.hits.count()
+    requests = memory_server.runtime.metrics.counter("coredns_dns_requests_total", "").values
     assert requests == {("dns://:53", ".", "", "udp", "1", "A"): 3}
 
 
 def test_threads_answer_while_the_loop_is_busy(workers: ModuleType) -> None:
-    kept = make_kept()
+    memory_server = make_memory_server()
 
     async def test() -> None:
         with (
-            serving(workers, kept.runtime.processors[kept.server]) as server,
+            serving(workers, memory_server.runtime.processors[memory_server.server]) as server,
             UdpClient() as client,
         ):
             await client.ask(ask(WEB), address_of(server))
@@ -132,10 +128,10 @@ def test_threads_answer_while_the_loop_is_busy(workers: ModuleType) -> None:
 
 def test_every_worker_answers_and_sends_its_own(workers: ModuleType) -> None:
     """With 64 clients the kernel spreads them over the sockets; each reply comes from the port that was asked."""
-    kept = make_kept()
+    memory_server = make_memory_server()
 
     async def test() -> None:
-        answering = kept.runtime.processors[kept.server]
+        answering = memory_server.runtime.processors[memory_server.server]
         with serving(workers, answering, 3) as server, contextlib.ExitStack() as stack:
             clients = [stack.enter_context(UdpClient()) for _ in range(64)]
             for _ in range(2):
@@ -153,15 +149,15 @@ def test_every_worker_answers_and_sends_its_own(workers: ModuleType) -> None:
 
 
 def test_table_is_exchanged_with_the_processor(workers: ModuleType) -> None:
-    first, second = make_kept(), make_kept()
+    first, second = make_memory_server(), make_memory_server()
 
     async def test() -> None:
         with (
             serving(workers, first.runtime.processors[first.server]) as server,
             UdpClient() as client,
         ):
-            for kept in (first, second):
-                server.processor = kept.runtime.processors[kept.server]
+            for memory_server in (first, second):
+                server.processor = memory_server.runtime.processors[memory_server.server]
                 for _ in range(3):
                     await client.ask(ask(WEB), address_of(server))
             server.processor = processor(asked_address)
@@ -169,8 +165,8 @@ def test_table_is_exchanged_with_the_processor(workers: ModuleType) -> None:
             assert summary(wire).startswith("1 NOERROR")
 
     run(test())
-    for kept in (first, second):
-        assert kept.keeper.table.statistics().hits == 2
+    for memory_server in (first, second):
+        assert memory_server.writer.table.statistics().hits == 2
 
 
 def test_queue_that_is_full_drops_and_counts(
@@ -225,7 +221,7 @@ def test_loop_takes_a_batch_a_turn(workers: ModuleType) -> None:
 
 
 def test_close_while_busy_ends_the_threads(workers: ModuleType) -> None:
-    kept = make_kept()
+    memory_server = make_memory_server()
 
     async def test() -> None:
         stop = threading.Event()
@@ -238,7 +234,7 @@ def test_close_while_busy_ends_the_threads(workers: ModuleType) -> None:
                     with contextlib.suppress(OSError):  # nobody listens any more
                         sender.sendto(wire, address)
 
-        with serving(workers, kept.runtime.processors[kept.server], 2) as server:
+        with serving(workers, memory_server.runtime.processors[memory_server.server], 2) as server:
             thread = threading.Thread(target=flood, args=(address_of(server),), daemon=True)
             thread.start()
             try:

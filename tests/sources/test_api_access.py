@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver.client import ApiClient
-from hsdns.sources.api_access import ApiAccess, Words
-from tests.support.requests import FakeRuntime
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions
+from tests.support.plugins.runtime import FakeRuntime
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -13,15 +13,15 @@ IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT":
 @pytest.mark.parametrize(
     ("words", "in_cluster", "server"),
     [
-        pytest.param(Words(), True, "https://10.96.0.1:443", id="nothing said: the pod's own cluster"),
-        pytest.param(Words(endpoint=("http://192.0.2.1:8080",)), False, "http://192.0.2.1:8080", id="endpoint"),
-        pytest.param(Words(endpoint=("192.0.2.1",), tls=("c", "k", "a")), False, "https://192.0.2.1", id="endpoint with tls"),
-        pytest.param(Words(kubeconfig=("conf",)), False, "the API server of kubeconfig conf", id="kubeconfig"),
-        pytest.param(Words(("conf", "lab"), ("192.0.2.1",)), False, "the API server of kubeconfig conf", id="kubeconfig counts more"),
+        pytest.param(ConnectionOptions(), True, "https://10.96.0.1:443", id="nothing said: the pod's own cluster"),
+        pytest.param(ConnectionOptions(endpoint=("http://192.0.2.1:8080",)), False, "http://192.0.2.1:8080", id="endpoint"),
+        pytest.param(ConnectionOptions(endpoint=("192.0.2.1",), tls=("c", "k", "a")), False, "https://192.0.2.1", id="endpoint with tls"),
+        pytest.param(ConnectionOptions(kubeconfig=("conf",)), False, "the API server of kubeconfig conf", id="kubeconfig"),
+        pytest.param(ConnectionOptions(("conf", "lab"), ("192.0.2.1",)), False, "the API server of kubeconfig conf", id="kubeconfig counts more"),
     ],
 )  # fmt: skip
-def test_which_server_the_words_mean(
-    words: Words, in_cluster: bool, server: str, tmp_path: Path
+def test_which_server_the_options_select(
+    words: ConnectionOptions, in_cluster: bool, server: str, tmp_path: Path
 ) -> None:
     access = ApiAccess(words, IN_CLUSTER, str(tmp_path))
     assert access.is_in_cluster is in_cluster
@@ -35,16 +35,16 @@ def test_which_server_the_words_mean(
     asyncio.run(run())
 
 
-def test_an_endpoint_that_is_no_address_is_refused_at_once() -> None:
+def test_an_endpoint_that_is_not_a_url_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match='"ftp://x" is not the address of an API server'):
-        ApiAccess(Words(endpoint=("ftp://x",)))
+        ApiAccess(ConnectionOptions(endpoint=("ftp://x",)))
 
 
 def test_check_tells_what_a_pod_misses(tmp_path: Path) -> None:
-    assert ApiAccess(Words(), {}, str(tmp_path)).check() == [
+    assert ApiAccess(ConnectionOptions(), {}, str(tmp_path)).check() == [
         'not in a cluster: KUBERNETES_SERVICE_HOST is not set; give "endpoint URL" or "kubeconfig FILE" in the '
         "kubernetes block to reach a cluster from outside"
     ]
     (tmp_path / "token").write_text("abc")
     (tmp_path / "ca.crt").write_text("a CA")
-    assert ApiAccess(Words(), IN_CLUSTER, str(tmp_path)).check() == []
+    assert ApiAccess(ConnectionOptions(), IN_CLUSTER, str(tmp_path)).check() == []

@@ -1,4 +1,4 @@
-"""The source over an API server in memory: what is watched, when it is synced, what happens where rights are few."""
+"""The source with an API server in memory: what is watched, when it is synced, and missing permissions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,13 +13,13 @@ from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.cluster.objects import Deleted, Event, Synced
 from hsdns.cluster.source import Report, Surroundings
 from hsdns.metrics import Registry
-from hsdns.sources.api_server import ApiServer, Wanted
-from tests.support.fake_cluster import FakeCluster
-from tests.support.memory_api import MemoryApi
+from hsdns.sources.api_server import ApiServer, WatchOptions
+from loadtest.apiserver.fake_cluster import FakeCluster
+from tests.support.apiserver.memory_api import MemoryApi
 
 
 class Around:
-    """What a source is given."""
+    """The surroundings of a source."""
 
     def __init__(self) -> None:
         self.random = Random(1)
@@ -33,7 +33,7 @@ class Around:
 
 
 class Connect:
-    """The way to a cluster in memory."""
+    """The connection to a cluster in memory."""
 
     is_in_cluster = False
 
@@ -47,17 +47,17 @@ class Connect:
         return ["no token"]
 
 
-class Rig:
-    """A source that is watching."""
+class Harness:
+    """A running source."""
 
-    def __init__(self, cluster: FakeCluster, wanted: Wanted) -> None:
+    def __init__(self, cluster: FakeCluster, options: WatchOptions) -> None:
         self.api = MemoryApi(cluster)
         self.around = Around()
         self.events: list[str] = []
         self.log: list[str] = []
         self.settled = 0
         self.broken: str = ""
-        self.source = ApiServer(Connect(self.api), wanted, self.settle)
+        self.source = ApiServer(Connect(self.api), options, self.settle)
         self.source.reject = self.reject
         self._changed = asyncio.Event()
 
@@ -94,15 +94,17 @@ class Rig:
 
 
 @asynccontextmanager
-async def watching(cluster: FakeCluster, wanted: Wanted) -> AsyncIterator[Rig]:
-    rig = Rig(cluster, wanted)
-    task = asyncio.create_task(rig.source.watch(rig.deliver, rig.report, rig.around))
+async def watching(cluster: FakeCluster, options: WatchOptions) -> AsyncIterator[Harness]:
+    harness = Harness(cluster, options)
+    task = asyncio.create_task(
+        harness.source.watch(harness.deliver, harness.report, harness.around)
+    )
     try:
-        yield rig
+        yield harness
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        assert rig.api.closed
+        assert harness.api.closed
 
 
 def service(name: str, namespace: str = "shop") -> dict[str, Any]:
@@ -131,37 +133,37 @@ ALL = ["+EndpointSlice other/web-x", "+EndpointSlice shop/web-x", "+Namespace ot
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("options", "expected"),
     [
-        pytest.param(Wanted(), ALL, id="usual"),
-        pytest.param(Wanted(pods=True), ["+Pod other/web-0", "+Pod shop/web-0", *ALL], id="with pods"),
-        pytest.param(Wanted(endpoints=False), ALL[2:], id="without slices"),
-        pytest.param(Wanted(imports=True), [*ALL, "+ServiceImport shop/all"], id="with imports"),
+        pytest.param(WatchOptions(), ALL, id="usual"),
+        pytest.param(WatchOptions(pods=True), ["+Pod other/web-0", "+Pod shop/web-0", *ALL], id="with pods"),
+        pytest.param(WatchOptions(endpoints=False), ALL[2:], id="without slices"),
+        pytest.param(WatchOptions(imports=True), [*ALL, "+ServiceImport shop/all"], id="with imports"),
         pytest.param(
-            Wanted(imports=True, endpoints=False),
+            WatchOptions(imports=True, endpoints=False),
             [*ALL[2:], "+EndpointSlice shop/all-x", "+ServiceImport shop/all"],
             id="with imports and without slices of Services",
         ),
-        pytest.param(Wanted(imports=True, namespace_labels="dns=yes"), [*ALL[:2], *ALL[4:]], id="imports by label"),
-        pytest.param(Wanted(labels="app=web"), ALL[2:4], id="by label"),
-        pytest.param(Wanted(namespace_labels="dns=yes"), [*ALL[:2], *ALL[4:]], id="namespaces by label"),
-        pytest.param(Wanted(namespaces=("shop",)), ALL, id="allowed namespaces are watched like others"),
+        pytest.param(WatchOptions(imports=True, namespace_labels="dns=yes"), [*ALL[:2], *ALL[4:]], id="imports by label"),
+        pytest.param(WatchOptions(labels="app=web"), ALL[2:4], id="by label"),
+        pytest.param(WatchOptions(namespace_labels="dns=yes"), [*ALL[:2], *ALL[4:]], id="namespaces by label"),
+        pytest.param(WatchOptions(namespaces=("shop",)), ALL, id="allowed namespaces are watched like others"),
     ],
 )  # fmt: skip
-def test_what_is_watched(wanted: Wanted, expected: list[str]) -> None:
+def test_what_is_watched(options: WatchOptions, expected: list[str]) -> None:
     async def run() -> None:
         cluster = small_cluster()
-        if wanted.imports:
+        if options.imports:
             cluster.apply({**service("all"), "kind": "ServiceImport"})
-        if not wanted.endpoints and wanted.imports:
+        if not options.endpoints and options.imports:
             labels = {"multicluster.kubernetes.io/service-name": "all"}
             meta = {"name": "all-x", "namespace": "shop", "labels": labels}
             cluster.apply({"kind": "EndpointSlice", "metadata": meta, "addressType": "IPv4"})
-        async with watching(cluster, wanted) as rig:
-            await rig.until(lambda: "synced" in rig.events)
-            assert rig.events[-1] == "synced"
-            assert sorted(rig.events[:-1]) == sorted(expected)
-            assert rig.settled == 1
+        async with watching(cluster, options) as harness:
+            await harness.until(lambda: "synced" in harness.events)
+            assert harness.events[-1] == "synced"
+            assert sorted(harness.events[:-1]) == sorted(expected)
+            assert harness.settled == 1
 
     asyncio.run(run())
 
@@ -170,23 +172,23 @@ def test_synced_comes_once_and_after_everything() -> None:
     async def run() -> None:
         cluster = small_cluster()
         cluster.hold_sync()
-        async with watching(cluster, Wanted()) as rig:
-            await rig.until(lambda: len(rig.events) == len(ALL))
-            assert "synced" not in rig.events
+        async with watching(cluster, WatchOptions()) as harness:
+            await harness.until(lambda: len(harness.events) == len(ALL))
+            assert "synced" not in harness.events
             cluster.release_sync()
-            await rig.until(lambda: "synced" in rig.events)
+            await harness.until(lambda: "synced" in harness.events)
             cluster.expire_watches()
             cluster.apply(service("late"))
-            await rig.until(lambda: "+Service shop/late" in rig.events)
-            assert rig.events.count("synced") == 1
+            await harness.until(lambda: "+Service shop/late" in harness.events)
+            assert harness.events.count("synced") == 1
 
     asyncio.run(run())
 
 
 def test_an_empty_cluster_is_synced() -> None:
     async def run() -> None:
-        async with watching(FakeCluster(), Wanted(pods=True)) as rig:
-            await rig.until(lambda: rig.events == ["synced"])
+        async with watching(FakeCluster(), WatchOptions(pods=True)) as harness:
+            await harness.until(lambda: harness.events == ["synced"])
 
     asyncio.run(run())
 
@@ -197,9 +199,9 @@ def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> Non
         for plural in ("services", "endpointslices"):
             cluster.grant(plural, "shop", "empty")
         cluster.revoke("namespaces")
-        async with watching(cluster, Wanted(namespaces=("shop", "empty"))) as rig:
-            await rig.until(lambda: "synced" in rig.events)
-            assert sorted(rig.events) == [
+        async with watching(cluster, WatchOptions(namespaces=("shop", "empty"))) as harness:
+            await harness.until(lambda: "synced" in harness.events)
+            assert sorted(harness.events) == [
                 "+EndpointSlice shop/web-x",
                 "+Namespace empty",
                 "+Namespace shop",
@@ -207,12 +209,12 @@ def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> Non
                 "synced",
             ]
             cluster.apply(service("late"))
-            await rig.until(lambda: "+Service shop/late" in rig.events)
-            assert sorted(line for line in rig.log if line.startswith("services")) == [
-                "services of the whole cluster are forbidden to this account; "
-                "watching those of shop empty alone"
+            await harness.until(lambda: "+Service shop/late" in harness.events)
+            assert sorted(line for line in harness.log if "watch services" in line) == [
+                "this account may not watch services in the whole cluster; "
+                "watching namespaces shop empty instead"
             ]
-            assert [line for line in rig.log if "taken to exist" in line]
+            assert [line for line in harness.log if "assuming that it exists" in line]
 
     asyncio.run(run())
 
@@ -221,54 +223,54 @@ def test_rights_over_namespaces_by_name_are_used() -> None:
     async def run() -> None:
         cluster = small_cluster()
         cluster.grant("namespaces", "shop")
-        async with watching(cluster, Wanted(namespaces=("shop",))) as rig:
-            await rig.until(lambda: "synced" in rig.events)
-            assert "+Namespace shop" in rig.events
+        async with watching(cluster, WatchOptions(namespaces=("shop",))) as harness:
+            await harness.until(lambda: "synced" in harness.events)
+            assert "+Namespace shop" in harness.events
             cluster.delete({"kind": "Namespace", "metadata": {"name": "shop"}})
-            await rig.until(lambda: "-Namespace shop" in rig.events)
+            await harness.until(lambda: "-Namespace shop" in harness.events)
 
     asyncio.run(run())
 
 
-def test_without_namespaces_what_is_forbidden_is_waited_for() -> None:
+def test_without_namespaces_a_forbidden_scope_is_retried() -> None:
     async def run() -> None:
         cluster = small_cluster()
         cluster.revoke("services")
-        async with watching(cluster, Wanted()) as rig:
-            await rig.until(lambda: bool(rig.log))
-            assert "the server forbids it (403)" in rig.log[0]
-            assert "grant list and watch on it" in rig.log[0]
-            assert "synced" not in rig.events
+        async with watching(cluster, WatchOptions()) as harness:
+            await harness.until(lambda: bool(harness.log))
+            assert "the server denies access (403)" in harness.log[0]
+            assert "grant this account list and watch on it" in harness.log[0]
+            assert "synced" not in harness.events
             cluster.grant("services")
-            await rig.until(lambda: "synced" in rig.events)
+            await harness.until(lambda: "synced" in harness.events)
 
     asyncio.run(run())
 
 
-def test_an_event_that_cannot_be_handled_costs_itself_alone(
+def test_an_event_that_cannot_be_handled_is_dropped_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def run() -> None:
         cluster = small_cluster()
-        async with watching(cluster, Wanted()) as rig:
-            await rig.until(lambda: "synced" in rig.events)
-            rig.broken = "bad"
+        async with watching(cluster, WatchOptions()) as harness:
+            await harness.until(lambda: "synced" in harness.events)
+            harness.broken = "bad"
             cluster.apply(service("bad"))
             cluster.apply(service("good"))
-            await rig.until(lambda: "+Service shop/good" in rig.events)
-        assert "shop/bad could not be handled and is left out" in caplog.text
+            await harness.until(lambda: "+Service shop/good" in harness.events)
+        assert "cannot handle shop/bad; it is ignored" in caplog.text
 
     asyncio.run(run())
 
 
-def test_an_object_of_a_wrong_form_is_reported() -> None:
+def test_a_malformed_object_is_reported() -> None:
     async def run() -> None:
         cluster = small_cluster()
-        async with watching(cluster, Wanted()) as rig:
-            await rig.until(lambda: "synced" in rig.events)
+        async with watching(cluster, WatchOptions()) as harness:
+            await harness.until(lambda: "synced" in harness.events)
             cluster.apply({**service("bad"), "spec": 5})
-            await rig.until(lambda: bool(rig.log))
-            assert rig.log == [
+            await harness.until(lambda: bool(harness.log))
+            assert harness.log == [
                 "Service shop/bad: Expected `object`, got `int` - at `$.object.spec`"
             ]
 
@@ -277,12 +279,12 @@ def test_an_object_of_a_wrong_form_is_reported() -> None:
 
 def test_silence_and_check() -> None:
     async def run() -> None:
-        async with watching(small_cluster(), Wanted()) as rig:
-            assert rig.source.silence(0.0) == float("inf")
-            await rig.until(lambda: "synced" in rig.events)
+        async with watching(small_cluster(), WatchOptions()) as harness:
+            assert harness.source.silence(0.0) == float("inf")
+            await harness.until(lambda: "synced" in harness.events)
             now = asyncio.get_running_loop().time()
-            assert rig.source.silence(now + 7) == pytest.approx(7.0, abs=1.0)
-            assert rig.source.check() == ["no token"]
+            assert harness.source.silence(now + 7) == pytest.approx(7.0, abs=1.0)
+            assert harness.source.check() == ["no token"]
 
     asyncio.run(run())
 
@@ -292,20 +294,20 @@ def test_objects_lists_beside_the_watches() -> None:
         cluster = small_cluster()
         for number in range(1200):
             cluster.apply(service(f"s-{number}"))
-        async with watching(cluster, Wanted()) as rig:
-            await rig.until(lambda: "synced" in rig.events)
-            found = await rig.source.objects()
+        async with watching(cluster, WatchOptions()) as harness:
+            await harness.until(lambda: "synced" in harness.events)
+            found = await harness.source.objects()
             assert len(found) == 1206
             cluster.revoke("services")
             with pytest.raises(Unreachable, match="services cannot be listed: 403"):
-                await rig.source.objects()
+                await harness.source.objects()
 
     asyncio.run(run())
 
 
-def test_nothing_is_delivered_before_the_server_was_asked() -> None:
+def test_nothing_is_delivered_before_the_first_response() -> None:
     def deliver(events: Sequence[Event]) -> None:
         raise AssertionError(events)
 
-    source = ApiServer(Connect(MemoryApi(FakeCluster())), Wanted())
+    source = ApiServer(Connect(MemoryApi(FakeCluster())), WatchOptions())
     source.load(deliver, lambda level, message: None)

@@ -1,4 +1,4 @@
-"""Files of manifests: what is read, what is skipped, and the sentence and line for what is wrong."""
+"""Manifest files: documents, skipped objects, and errors with their lines."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_documents(name: str, text: str, found: list[str]) -> None:
             "a.yaml",
             "just text\n",
             [
-                "a.yaml:1: this is no Kubernetes object; write fields such as apiVersion, kind and metadata"
+                "a.yaml:1: this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata"
             ],
             id="text",
         ),
@@ -167,7 +167,7 @@ def test_documents(name: str, text: str, found: list[str]) -> None:
             "apiVersion: v1\nkind: Service\nmetadata:\n  namespace: shop\n",
             [
                 "a.yaml:4: Service: metadata.name: the name is missing; "
-                "give the object one (generateName is not enough here)"
+                "add one (generateName is not supported)"
             ],
             id="no name",
         ),
@@ -208,7 +208,7 @@ def test_documents(name: str, text: str, found: list[str]) -> None:
         pytest.param(
             "a.yaml",
             "apiVersion: v1\nkind: List\nitems: {}\n---\napiVersion: v1\nkind: List\nitems: 5\n",
-            ["a.yaml:5: items of List is not a list; write one object an item"],
+            ["a.yaml:5: items of List is not a list; write one object per item"],
             id="items is no list",
         ),
         pytest.param(
@@ -236,14 +236,14 @@ def test_documents(name: str, text: str, found: list[str]) -> None:
             "a.json",
             '"text"',
             [
-                "a.json:1: this is no Kubernetes object; write fields such as apiVersion, kind and metadata"
+                "a.json:1: this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata"
             ],
             id="JSON text",
         ),
         pytest.param(
             "a.json",
             '{"apiVersion": "v1", "kind": "ServiceList", "items": 5}',
-            ["a.json:1: items of ServiceList is not a list; write one object an item"],
+            ["a.json:1: items of ServiceList is not a list; write one object per item"],
             id="JSON items is no list",
         ),
         pytest.param(
@@ -284,7 +284,7 @@ def test_problems(name: str, text: str, problems: list[str]) -> None:
         pytest.param(b"a: &x [*x]\n", "", id="an alias to itself, in nothing that is read"),
         pytest.param(
             b"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: &x [{port: 1}, *x]}\n",
-            "a.yaml:1: Service default/a: object: it contains itself by an alias; write it out",
+            "a.yaml:1: Service default/a: object: it contains itself through an alias; write it out",
             id="an alias to itself",
         ),
     ],
@@ -312,7 +312,7 @@ def test_null_is_absent(name: str) -> None:
     assert document.object.spec.type is None
 
 
-def test_a_date_and_an_odd_key_are_text() -> None:
+def test_dates_and_keys_of_other_types_are_text() -> None:
     text = SERVICE + "  deletionTimestamp: 2026-11-01T00:00:00Z\n  labels: {2: two, yes: on-call}\n"
     [document] = read_manifest_file(text.encode(), "a.yaml").documents
     assert isinstance(document.object, Service)
@@ -320,7 +320,7 @@ def test_a_date_and_an_odd_key_are_text() -> None:
     assert document.object.metadata.labels == {"2": "two", "true": "on-call"}
 
 
-def test_the_good_documents_of_a_broken_file_are_read_too() -> None:
+def test_the_valid_documents_of_an_invalid_file_are_read_too() -> None:
     found = read_manifest_file(f"{SERVICE}---\nkind: Pod\n---\n{SERVICE}".encode(), "a.yaml")
     assert len(found.documents) == 2
     assert len(found.problems) == 1

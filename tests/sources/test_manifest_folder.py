@@ -1,4 +1,4 @@
-"""Which files count, in which order, and which changes concern them."""
+"""The manifest files of a folder, their order, and which changes are relevant."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.sources.manifest_folder import concerns, fingerprint, manifest_paths, missing_paths
+from hsdns.sources.manifest_folder import fingerprint, is_relevant, manifest_paths, missing_paths
 
 
 def write(folder: Path, *names: str) -> None:
@@ -89,6 +89,8 @@ def test_fingerprint_sees_what_links_lead_to(tmp_path: Path) -> None:
         pytest.param("b.yaml", ["sub", "b.yaml"], True, id="any of the paths"),
     ],
 )
-def test_concerns(tmp_path: Path, changed: str, paths: list[str], expected: bool) -> None:
+def test_is_relevant(tmp_path: Path, changed: str, paths: list[str], expected: bool) -> None:
     write(tmp_path, "notes.md", "dump.txt", "sub/x.yaml", ".git/index")
-    assert concerns(str(tmp_path / changed), [str(tmp_path / path) for path in paths]) is expected
+    assert (
+        is_relevant(str(tmp_path / changed), [str(tmp_path / path) for path in paths]) is expected
+    )

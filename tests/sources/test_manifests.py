@@ -1,4 +1,4 @@
-"""The source `manifests`: start, changes, broken files."""
+"""The source `manifests`: start, changes, invalid files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import hsdns
 from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources.manifests import Manifests
-from tests.support.object_lines import object_lines
-from tests.support.requests import FakeRuntime
+from tests.support.cluster.object_lines import object_lines
+from tests.support.plugins.runtime import FakeRuntime
 
 DATA = Path(__file__).parent.parent / "data"
 DEMO = Path(hsdns.__file__).parent / "demo"
@@ -77,7 +77,7 @@ def token(text: str, column: int = 1) -> Token:
 
 
 def loaded(*paths: Path | str) -> tuple[list[Object], list[tuple[int, str]]]:
-    """What a start delivers, and what it reports."""
+    """Return the events and reports of a start."""
     batches: list[Sequence[Event]] = []
     sentences: list[tuple[int, str]] = []
     Manifests([str(path) for path in paths]).load(
@@ -139,7 +139,7 @@ def test_check_names_what_is_missing(tmp_path: Path) -> None:
     ]
 
 
-def test_load_serves_the_good_files_and_reports_the_broken_ones(tmp_path: Path) -> None:
+def test_load_serves_the_valid_files_and_reports_the_others(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(service("a"))
     (tmp_path / "b.yaml").write_text(service("b") + "---\nkind: Pod\n")
     objects, sentences = loaded(tmp_path, tmp_path / "gone")
@@ -164,7 +164,7 @@ def test_load_warns_where_nothing_is_served(text: str, tmp_path: Path) -> None:
     assert sentences == [
         (
             logging.WARNING,
-            f"source manifests: {tmp_path}: no object of a cluster is in it, so no name of the cluster exists; "
+            f"source manifests: {tmp_path}: it contains no Kubernetes object, so the cluster has no names; "
             "is it the right path, and were the templates of a chart rendered?",
         )
     ]
@@ -178,7 +178,7 @@ def test_load_warns_once_of_two_definitions(tmp_path: Path) -> None:
     assert sentences == [
         (
             logging.WARNING,
-            f"{tmp_path}/b.yaml:1: Service default/a was defined before at {tmp_path}/a.yaml:1; "
+            f"{tmp_path}/b.yaml:1: Service default/a is already defined at {tmp_path}/a.yaml:1; "
             "this later one is used",
         )
     ]
@@ -272,13 +272,13 @@ def watched(
     change: Callable[[], None],
     until: Callable[[Listener], bool],
     *,
-    notices: bool = False,
+    notifications: bool = False,
 ) -> Listener:
-    """Load, watch, change the files, and wait for what comes of it."""
+    """Load, watch, change the files, and wait for a condition."""
     listener = Listener()
-    # Without notices the polling has to do it, with them it comes too late to help.
-    poll_seconds = 3600.0 if notices else 0.01
-    source = Manifests([str(path)], poll_seconds=poll_seconds, notices=notices)
+    # Without notifications polling finds the change; with them it would come too late.
+    poll_seconds = 3600.0 if notifications else 0.01
+    source = Manifests([str(path)], poll_seconds=poll_seconds, notifications=notifications)
 
     async def run() -> None:
         source.load(listener.deliver, listener.report)
@@ -286,8 +286,8 @@ def watched(
         watching = asyncio.create_task(
             source.watch(listener.deliver, listener.report, FakeRuntime())
         )
-        # When the system begins to give notices cannot be known from outside, so the change is made until it is seen.
-        patience = 0.5 if notices else 20.0
+        # The start of the notifications is not observable, so the change is repeated until it is seen.
+        patience = 0.5 if notifications else 20.0
         while not until(listener):
             change()
             with suppress(TimeoutError):
@@ -304,20 +304,25 @@ def has_batch(listener: Listener) -> bool:
 
 
 def replace(path: Path, text: str) -> None:
-    """Put a new file in the place of the old one, as editors do it; nobody sees half of it."""
+    """Replace a file atomically, as editors do."""
     new = path.with_name(".new")
     new.write_text(text)
     new.replace(path)
 
 
 @pytest.mark.parametrize(
-    "notices",
-    [pytest.param(False, id="polling"), pytest.param(True, id="notices", marks=pytest.mark.slow)],
+    "notifications",
+    [
+        pytest.param(False, id="polling"),
+        pytest.param(True, id="notifications", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize(
     "folder", [pytest.param(True, id="folder"), pytest.param(False, id="file")]
 )
-def test_a_change_is_delivered_as_a_difference(tmp_path: Path, notices: bool, folder: bool) -> None:
+def test_a_change_is_delivered_as_a_difference(
+    tmp_path: Path, notifications: bool, folder: bool
+) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(
         f"{service('a')}---\n{service('b', '10.96.0.8')}---\n{service('c', '10.96.0.9')}"
@@ -328,7 +333,7 @@ def test_a_change_is_delivered_as_a_difference(tmp_path: Path, notices: bool, fo
             file, f"{service('a')}---\n{service('b', '10.96.1.8')}---\n{service('d', '10.96.0.10')}"
         )
 
-    listener = watched(tmp_path if folder else file, change, has_batch, notices=notices)
+    listener = watched(tmp_path if folder else file, change, has_batch, notifications=notifications)
     assert listener.batches[0] == [
         "+ Service default/b ClusterIP 10.96.1.8",
         "+ Service default/d ClusterIP 10.96.0.10",
@@ -338,10 +343,13 @@ def test_a_change_is_delivered_as_a_difference(tmp_path: Path, notices: bool, fo
 
 
 @pytest.mark.parametrize(
-    "notices",
-    [pytest.param(False, id="polling"), pytest.param(True, id="notices", marks=pytest.mark.slow)],
+    "notifications",
+    [
+        pytest.param(False, id="polling"),
+        pytest.param(True, id="notifications", marks=pytest.mark.slow),
+    ],
 )
-def test_a_config_map_is_swapped_by_one_link(tmp_path: Path, notices: bool) -> None:
+def test_a_config_map_is_swapped_by_one_link(tmp_path: Path, notifications: bool) -> None:
     for version, address in (("..1", "10.96.0.1"), ("..2", "10.96.0.2")):
         (tmp_path / version).mkdir()
         (tmp_path / version / "a.yaml").write_text(service("a", address))
@@ -352,7 +360,7 @@ def test_a_config_map_is_swapped_by_one_link(tmp_path: Path, notices: bool) -> N
         (tmp_path / "..data_tmp").symlink_to("..2")
         (tmp_path / "..data_tmp").rename(tmp_path / "..data")
 
-    listener = watched(tmp_path, change, has_batch, notices=notices)
+    listener = watched(tmp_path, change, has_batch, notifications=notifications)
     assert listener.batches[0] == ["+ Service default/a ClusterIP 10.96.0.2"]
 
 
@@ -387,13 +395,11 @@ def test_files_come_and_go(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_broken_file_holds_back_the_whole_change(
-    tmp_path: Path, text: str, sentence: str
-) -> None:
+def test_an_invalid_file_blocks_the_reload(tmp_path: Path, text: str, sentence: str) -> None:
     good, broken = tmp_path / "a.yaml", tmp_path / "b.yaml"
     good.write_text(service("a"))
     listener = Listener()
-    source = Manifests([str(tmp_path)], poll_seconds=0.01, notices=False)
+    source = Manifests([str(tmp_path)], poll_seconds=0.01, notifications=False)
 
     async def run() -> None:
         source.load(listener.deliver, listener.report)
@@ -413,8 +419,11 @@ def test_a_broken_file_holds_back_the_whole_change(
     asyncio.run(run())
     assert listener.sentences == [
         (logging.ERROR, sentence.format(path=broken)),
-        (logging.WARNING, "source manifests: nothing of this change is used until it is corrected"),
-        (logging.INFO, "source manifests: corrected; the files are used again"),
+        (
+            logging.WARNING,
+            "source manifests: still serving the last valid state until the errors are corrected",
+        ),
+        (logging.INFO, "source manifests: the errors are corrected; serving the files again"),
     ]
     assert listener.batches == [
         ["+ Service default/a ClusterIP 10.96.0.70", "+ Service default/b ClusterIP 10.96.0.8"]
@@ -422,8 +431,8 @@ def test_a_broken_file_holds_back_the_whole_change(
 
 
 @pytest.mark.parametrize("blank", [b"", b" \n", b"\xef\xbb\xbf", b"\xff\xfe"])
-def test_a_file_that_is_cut_to_nothing_keeps_what_was_served(tmp_path: Path, blank: bytes) -> None:
-    """`kubectl get ... > FILE` empties the file seconds before it writes it."""
+def test_a_file_that_becomes_empty_keeps_the_last_state(tmp_path: Path, blank: bytes) -> None:
+    """`kubectl get ... > FILE` truncates the file seconds before it writes it."""
     file = tmp_path / "a.yaml"
     file.write_text(service("a"))
 
@@ -434,13 +443,13 @@ def test_a_file_that_is_cut_to_nothing_keeps_what_was_served(tmp_path: Path, bla
     assert listener.batches == []
     assert listener.sentences[0] == (
         logging.ERROR,
-        f"{file}:1: the file is empty now; write its objects, or delete it to drop them",
+        f"{file}:1: the file is now empty; write its objects, or delete it to remove them",
     )
 
 
 def test_files_of_which_nothing_can_be_read_are_not_in_sync_until_corrected(tmp_path: Path) -> None:
     file, listener = tmp_path / "a.yaml", Listener()
-    source = Manifests([str(file)], poll_seconds=0.01, notices=False)
+    source = Manifests([str(file)], poll_seconds=0.01, notifications=False)
 
     async def run() -> None:
         source.load(listener.deliver, listener.report)
@@ -457,7 +466,7 @@ def test_files_of_which_nothing_can_be_read_are_not_in_sync_until_corrected(tmp_
     assert listener.batches[1][-1] == "Synced"
 
 
-def test_a_path_that_vanishes_leaves_what_was_served(tmp_path: Path) -> None:
+def test_a_removed_path_keeps_the_last_state(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(service("a"))
     listener = watched(file, file.unlink, lambda listener: bool(listener.sentences))
@@ -468,7 +477,7 @@ def test_a_path_that_vanishes_leaves_what_was_served(tmp_path: Path) -> None:
     )
 
 
-def test_without_notices_of_the_system_polling_goes_on(
+def test_without_file_notifications_polling_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: object, **options: object) -> None:
@@ -496,7 +505,7 @@ def test_without_notices_of_the_system_polling_goes_on(
     assert listener.sentences == [
         (
             logging.WARNING,
-            "source manifests: the system gives no notices of changed files "
-            "([Errno 28] inotify watch limit reached); they are looked at every 0.01 seconds",
+            "source manifests: file notifications are not available "
+            "([Errno 28] inotify watch limit reached); polling every 0.01 seconds",
         )
     ]

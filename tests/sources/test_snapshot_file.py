@@ -1,4 +1,4 @@
-"""The file of the last known state: what it says when it is unusable, and when it is written."""
+"""The snapshot file: errors when it is loaded, and when it is saved."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import pytest
 import hsdns
 from hsdns.cluster.objects import Synced
 from hsdns.cluster.snapshot import pieces
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.sources import snapshot_file as module
 from hsdns.sources.snapshot_file import FIRST_SECONDS, PAUSE_SECONDS, SnapshotFile, show_serving
-from tests.support.cluster import endpoint_slice, namespace, pod, service, upserts
-from tests.support.requests import FakeRuntime
-from tests.support.sockets import LOOPS, run
+from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
+from tests.support.coroutines.event_loops import LOOPS, run
+from tests.support.plugins.runtime import FakeRuntime
 
 SAVED = 1_700_000_000.0
 
 
 class Listener:
-    """Keeps what is reported."""
+    """Records reports."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []
@@ -36,8 +36,8 @@ class Listener:
 
 
 def make_store(*, synced: bool = True) -> Store:
-    """A store with something in it."""
-    store = Store(lambda: 0.0, pytest.fail)
+    """A store with contents."""
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.apply(upserts(namespace("ns"), service("ns/web", "10.96.0.1"), endpoint_slice("ns/web-1", "web", "10.0.0.1")))  # fmt: skip
     if synced:
         store.apply([Synced()])
@@ -45,7 +45,7 @@ def make_store(*, synced: bool = True) -> Store:
 
 
 def write(path: Path, **settings: str) -> bytes:
-    """A good file, as keep() would write it."""
+    """Write a valid file, as save_periodically() would."""
     text = b"".join(pieces(make_store(), version="9.9", saved=SAVED, settings=settings))
     path.write_bytes(text)
     path.chmod(0o600)
@@ -67,7 +67,7 @@ def fill(path: Path, text: str = "apiVersion: v1\n") -> None:
 @pytest.mark.parametrize(
     ("prepare", "level", "sentence"),
     [
-        pytest.param(lambda path: None, "INFO", "there is none yet", id="missing"),
+        pytest.param(lambda path: None, "INFO", "it does not exist yet", id="missing"),
         pytest.param(cut, "WARNING", "its end is missing; starting without it, the next save replaces it", id="cut"),
         pytest.param(fill, "WARNING", "its first line is not that of a snapshot; starting without it, the next save replaces it", id="other-file"),
         pytest.param(lambda path: fill(path, ""), "WARNING", "it is empty; starting without it, the next save replaces it", id="empty"),
@@ -75,7 +75,7 @@ def fill(path: Path, text: str = "apiVersion: v1\n") -> None:
         pytest.param(lambda path: path.symlink_to(path), "WARNING", "it cannot be read: Too many levels of symbolic links; starting without it", id="unreadable"),
         pytest.param(
             lambda path: (write(path), path.chmod(0o602)), "WARNING",
-            "anyone may write it (mode 0602), so it cannot be trusted; give it mode 0600; starting without it, the next save replaces it",
+            "every user may write it (mode 0602), so it cannot be trusted; give it mode 0600; starting without it, the next save replaces it",
             id="too-open-to-use",
         ),
         pytest.param(
@@ -98,23 +98,23 @@ def test_load(tmp_path: Path) -> None:
     write(path, labels="app=web")
     found = SnapshotFile(str(path), {"labels": "app=web"}).load(listener)
     assert found is not None
-    store = Store(lambda: 0.0, pytest.fail)
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.restore(*found)
     assert store.restored == SAVED
-    assert list(store.services) == [(b"ns", b"web")]
+    assert list(store.services.values) == [(b"ns", b"web")]
     assert listener.said == [
         ("INFO", f'snapshot "{path}": serving the state of 2023-11-14 22:13:20+00:00, saved by hsdns 9.9, until the cluster has been read')
     ]  # fmt: skip
 
 
-def test_a_file_that_others_may_use_is_warned_about(tmp_path: Path) -> None:
+def test_a_file_that_others_can_access_causes_a_warning(tmp_path: Path) -> None:
     path, listener = tmp_path / "snapshot.json", Listener()
     write(path)
     path.chmod(0o660)
     assert SnapshotFile(str(path)).load(listener) is not None
     assert listener.said[0] == (
         "WARNING",
-        f'snapshot "{path}": others may use it (mode 0660); give it mode 0600',
+        f'snapshot "{path}": other users have access to it (mode 0660); give it mode 0600',
     )
 
 
@@ -122,7 +122,7 @@ def test_a_file_that_others_may_use_is_warned_about(tmp_path: Path) -> None:
 
 
 class Script:
-    """Stands for asyncio.sleep(): notes how long, does the next step, and cancels the sleeper after the last."""
+    """Replaces asyncio.sleep(): records the seconds, runs the next step, and cancels the sleeper after the last one."""
 
     def __init__(self, *steps: Callable[[], object]) -> None:
         self.steps = iter(steps)
@@ -139,13 +139,13 @@ class Script:
 def keep(
     path: Path, store: Store, *steps: Callable[[], object], loop: str = "asyncio"
 ) -> tuple[Script, Listener, FakeRuntime]:
-    """Keep a store while the script runs."""
+    """Save a store while the script runs."""
     script, listener, around = Script(*steps), Listener(), FakeRuntime()
 
     async def test() -> None:
-        file = SnapshotFile(str(path), store.settings, sleep=script)
+        file = SnapshotFile(str(path), store.settings.to_texts(), sleep=script)
         with pytest.raises(asyncio.CancelledError):
-            await file.keep(store, listener, around)
+            await file.save_periodically(store, listener, around)
 
     run(test(), loop)
     return script, listener, around
@@ -156,9 +156,9 @@ def names_in(path: Path) -> list[str]:
     found = SnapshotFile(str(path)).load(Listener())
     if found is None:
         return []
-    store = Store(lambda: 0.0, pytest.fail)
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.restore(*found)
-    return sorted(name.decode() for _, name in store.services)
+    return sorted(name.decode() for _, name in store.services.values)
 
 
 def nothing() -> None:
@@ -207,19 +207,22 @@ def test_it_is_saved_once_more_at_the_end_if_it_changed(tmp_path: Path) -> None:
 
 
 def test_what_was_only_restored_is_not_saved(tmp_path: Path) -> None:
-    path, store = tmp_path / "snapshot.json", Store(lambda: 0.0, pytest.fail)
+    path, store = (
+        tmp_path / "snapshot.json",
+        Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail),
+    )
     store.restore([service("ns/old")], 900.0)
     keep(path, store, nothing, nothing)
     assert not path.exists()
 
 
-def test_errors_are_told_once_and_saving_is_tried_again(tmp_path: Path) -> None:
+def test_errors_are_reported_once_and_saving_is_retried(tmp_path: Path) -> None:
     folder = tmp_path / "later"
     path, store = folder / "snapshot.json", make_store()
     _, listener, _ = keep(path, store, nothing, nothing, nothing, folder.mkdir, nothing)
     assert listener.said == [
-        ("ERROR", f'snapshot "{path}": it cannot be written: No such file or directory; trying again every 60 seconds, correct its folder or remove the property'),
-        ("INFO", f'snapshot "{path}": it is written again'),
+        ("ERROR", f'snapshot "{path}": it cannot be written: No such file or directory; retrying every 60 seconds; correct its folder or remove the property'),
+        ("INFO", f'snapshot "{path}": it can be written again'),
     ]  # fmt: skip
     assert names_in(path) == ["web"]
 
@@ -245,7 +248,7 @@ def test_a_save_that_fails_leaves_the_file_as_it_was(
 
 
 @pytest.mark.parametrize("cancelled_at", range(4))
-def test_a_save_that_is_cancelled_comes_to_its_end(
+def test_a_cancelled_save_is_completed(
     tmp_path: Path, cancelled_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, store = tmp_path / "snapshot.json", make_store()
@@ -263,7 +266,7 @@ def test_a_save_that_is_cancelled_comes_to_its_end(
 
     async def test() -> None:
         file = SnapshotFile(str(path), sleep=Script(nothing))
-        tasks.append(asyncio.create_task(file.keep(store, Listener(), FakeRuntime())))
+        tasks.append(asyncio.create_task(file.save_periodically(store, Listener(), FakeRuntime())))
         await asyncio.wait(tasks)
         assert tasks[0].cancelled()
 
@@ -273,7 +276,7 @@ def test_a_save_that_is_cancelled_comes_to_its_end(
     assert os.listdir(tmp_path) == ["snapshot.json"]
 
 
-def test_halves_of_processes_that_were_killed_are_removed(tmp_path: Path) -> None:
+def test_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.json"
     old, new, other = (tmp_path / name for name in (".snapshot.json.a.tmp", ".snapshot.json.b.tmp", ".x.tmp"))  # fmt: skip
     for each in (old, new, other):
@@ -300,7 +303,7 @@ def test_pieces_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_serving_is_shown() -> None:
-    around, store = FakeRuntime(), Store(lambda: 0.0, pytest.fail)
+    around, store = FakeRuntime(), Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     gauge = around.metrics.gauge("hsdns_kubernetes_snapshot_serving", "", ("path",))
 
     def shown() -> Iterator[float]:

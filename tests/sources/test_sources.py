@@ -1,4 +1,4 @@
-"""Names of sources, and what happens with a wrong one."""
+"""Lookup of sources by name."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ import pytest
 
 from hsdns.apiserver.transport import Unreachable
 from hsdns.cluster.objects import Namespace, Object, ObjectMeta, Synced, Upserted
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.store_check import check_interval, check_store
-from tests.support.requests import FakeRuntime
+from tests.support.plugins.runtime import FakeRuntime
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_check_interval(text: str, seconds: float | None, warnings: int) -> None
 
 
 class Listed(ApiServer):
-    """A source whose lists the test writes; None stands for an API server that is away."""
+    """A source with given lists; None stands for an unreachable API server."""
 
     def __init__(self, *lists: list[Object] | None) -> None:
         self.lists = list(lists)
@@ -49,7 +49,7 @@ A, B = (Namespace(ObjectMeta(name=name, resource_version="1")) for name in "ab")
     ],
 )
 def test_check_store(lists: list[list[Object] | None], levels: list[int]) -> None:
-    store = Store(lambda: 0.0, lambda sentence: None)
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=lambda sentence: None)
     store.apply([Upserted(A), Synced()])
     source, runtime = Listed(*lists), FakeRuntime()
     log: list[tuple[int, str]] = []

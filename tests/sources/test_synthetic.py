@@ -1,4 +1,4 @@
-"""The source `synthetic`: its words, its pace, what it delivers."""
+"""The source `synthetic`: settings, rate of changes, events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hsdns.cluster.objects import EndpointSlice, Event, Service, Synced, Upserte
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources.synthetic import Pace, Synthetic
 from hsdns.sources.synthetic_cluster import Shape
-from tests.support.requests import FakeRuntime
+from tests.support.plugins.runtime import FakeRuntime
 
 
 def setup(line: str) -> Synthetic:
@@ -65,7 +65,7 @@ def test_setup(line: str, shape: Shape, changes: float) -> None:
         ),
         pytest.param(
             "synthetic seed=1 seed=2",
-            'Corefile:3:18: "seed" is given twice; remove one',
+            'Corefile:3:18: "seed" is given twice; remove one of them',
             id="twice",
         ),
         pytest.param(
@@ -93,7 +93,7 @@ def test_setup(line: str, shape: Shape, changes: float) -> None:
         ),
         pytest.param(
             "synthetic services=1000000 endpoints=100",
-            "Corefile:3:1: 100000000 endpoints are more than the 16711680 that have an address; write less",
+            "Corefile:3:1: 100000000 endpoints are more than the 16711680 available addresses; lower services or endpoints",
             id="too many endpoints",
         ),
         pytest.param(

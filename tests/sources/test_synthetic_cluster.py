@@ -1,4 +1,4 @@
-"""A cluster made of numbers: names, shares, addresses, changes."""
+"""The generated cluster: names, shares, addresses, changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Service
 from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
-from tests.support.object_lines import object_lines
+from tests.support.cluster.object_lines import object_lines
 
 
 def objects(**shape: int | float) -> list[Object]:

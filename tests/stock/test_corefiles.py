@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.dig import parse_questions
-from tests.support.site import NODE, Site, open_site
+from tests.support.namespaces.node import SERVER_ADDRESS, Node, open_node
+from tests.support.scenarios.dig import parse_questions
 
 pytestmark = pytest.mark.sockets
 
 STOCK = Path(__file__).parent
 PEER = os.environ.get("HSDNS_PEER")
-SUBJECTS = {
+PROGRAMS = {
     "hsdns": [sys.executable, "-m", "hsdns", "-v"],
     "coredns": [PEER or ""],
 }
@@ -101,12 +101,12 @@ class Stock(NamedTuple):
     upstream: int = 30
     aliased: int = 30  # the TTL of an address that an ExternalName leads to
     port: int = 53
-    hosts: tuple[str, ...] = (NODE,)
-    health: str = f"http://{NODE}:8080/health"
-    ready: str = f"http://{NODE}:8181/ready"
-    metrics: str = f"http://{NODE}:9153/metrics"
+    hosts: tuple[str, ...] = (SERVER_ADDRESS,)
+    health: str = f"http://{SERVER_ADDRESS}:8080/health"
+    ready: str = f"http://{SERVER_ADDRESS}:8181/ready"
+    metrics: str = f"http://{SERVER_ADDRESS}:9153/metrics"
     says: tuple[str, ...] = ()  # patterns of lines that it prints
-    keeps: bool = True  # whether hsdns has the answer table for the block of the cluster
+    caches: bool = True  # whether hsdns has the answer table for the block of the cluster
 
 
 # Each server has its own words for a pattern that no file matches.
@@ -320,16 +320,16 @@ which.example.org. 30 IN TXT "192.0.2.53 udp"
         hosts=("169.254.20.10", "10.96.0.10"),
         health="http://169.254.20.10:8080/health",
         ready="",
-        metrics=f"http://{NODE}:9253/metrics",
-        keeps=False,  # it asks the cluster's DNS for all
+        metrics=f"http://{SERVER_ADDRESS}:9253/metrics",
+        caches=False,  # it asks the cluster's DNS for all
     ),
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def node() -> Iterator[Node]:
     """A node, for all Corefiles one after the other."""
-    found = open_site()
+    found = open_node()
     yield found
     found.__exit__()
 
@@ -342,7 +342,7 @@ def files_of(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "subject",
+    "program",
     [
         "hsdns",
         pytest.param(
@@ -355,8 +355,8 @@ def files_of(name: str) -> dict[str, str]:
     ],
 )
 @pytest.mark.parametrize("stock", ALL, ids=lambda stock: str(stock.name))
-def test_starts_and_answers(site: Site, stock: Stock, subject: str) -> None:
-    site.start([*SUBJECTS[subject], "-conf", "/etc/coredns/Corefile"], files_of(stock.name))
+def test_starts_and_answers(node: Node, stock: Stock, program: str) -> None:
+    node.start([*PROGRAMS[program], "-conf", "/etc/coredns/Corefile"], files_of(stock.name))
     text = f"{stock.questions}\n{stock.more}"
     for word, value in (
         ("UPSTREAM", str(stock.upstream)),
@@ -367,24 +367,24 @@ def test_starts_and_answers(site: Site, stock: Stock, subject: str) -> None:
         text = text.replace(word, value)
     found: list[str] = []
     for host, question in zip(cycle(stock.hosts), parse_questions(text), strict=False):
-        reply = site.ask((host, stock.port), question.wire(), question.protocol)
+        reply = node.ask((host, stock.port), question.wire(), question.protocol)
         wrong = question.expected.differences(question, reply)
         found += [f"dig @{host} {question.text}", *wrong] if wrong else []
     pages = {stock.health: "OK", stock.ready: "OK", stock.metrics: "\ncoredns_dns_requests_total{"}
     for url, wanted in pages.items():
         if url:
-            status, body = site.get(url)
+            status, body = node.get(url)
             if status != 200 or wanted not in body:
                 found.append(f"{url}: {status} {body[:100]}")
-    status, printed = site.stop()
+    status, printed = node.stop()
     found += [
         f"does not print {line}"
         for line in stock.says
         if not re.search(line, printed, re.MULTILINE)
     ]
-    if subject == "hsdns":
-        is_kept = f".:{stock.port}: answers are kept in the table" in printed
-        found += [f"keeps answers: {is_kept}"] if is_kept is not stock.keeps else []
+    if program == "hsdns":
+        is_cached = f".:{stock.port}: answers are cached in the answer table" in printed
+        found += [f"caches answers: {is_cached}"] if is_cached is not stock.caches else []
     found += [line for line in printed.splitlines() if line.startswith(("[ERROR]", "[FATAL]"))]
     assert not found, "\n".join(found)
     assert status == 0

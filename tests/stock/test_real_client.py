@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.stock.test_corefiles import SUBJECTS, files_of
-from tests.support.site import Site, open_site
+from tests.stock.test_corefiles import PROGRAMS, files_of
+from tests.support.namespaces.node import Node, open_node
 
 pytestmark = pytest.mark.sockets
 
@@ -18,18 +18,18 @@ WEB, OUTSIDE = "10.96.0.80", "192.0.2.80"
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def node() -> Iterator[Node]:
     """A node with kubeadm's Corefile."""
-    found = open_site()
+    found = open_node()
     try:
-        found.start([*SUBJECTS["hsdns"], "-conf", "/etc/coredns/Corefile"], files_of("kubeadm"))
+        found.start([*PROGRAMS["hsdns"], "-conf", "/etc/coredns/Corefile"], files_of("kubeadm"))
         yield found
     finally:
         found.__exit__()
 
 
-def test_resolv_conf_is_that_of_a_pod(site: Site) -> None:
-    status, text = site.run("cat", "/etc/resolv.conf")
+def test_resolv_conf_is_that_of_a_pod(node: Node) -> None:
+    status, text = node.run("cat", "/etc/resolv.conf")
     assert status == 0
     assert text.splitlines() == [
         "nameserver 10.96.0.10",
@@ -52,10 +52,10 @@ def test_resolv_conf_is_that_of_a_pod(site: Site) -> None:
         ("nope", 2, []),
     ],
 )
-def test_getent(site: Site, name: str, status: int, printed: list[str]) -> None:
+def test_getent(node: Node, name: str, status: int, printed: list[str]) -> None:
     if shutil.which("getent") is None:
         pytest.skip("there is no getent")
-    assert site.run("getent", "hosts", name) == (status, *_line(printed))
+    assert node.run("getent", "hosts", name) == (status, *_line(printed))
 
 
 def _line(words: list[str]) -> tuple[str]:
@@ -76,9 +76,9 @@ print(json.dumps(found))
 """
 
 
-def test_python_resolver(site: Site) -> None:
+def test_python_resolver(node: Node) -> None:
     names = ["web", "db", "web.default.svc.cluster.local", "www.example.org", "nope"]
-    status, printed = site.run(sys.executable, "-c", RESOLVE, *names)
+    status, printed = node.run(sys.executable, "-c", RESOLVE, *names)
     assert status == 0, printed
     assert json.loads(printed) == [
         [WEB],
@@ -91,14 +91,14 @@ def test_python_resolver(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", ["web", "web.default.svc.cluster.local"])
-def test_curl(site: Site, name: str) -> None:
+def test_curl(node: Node, name: str) -> None:
     if shutil.which("curl") is None:
         pytest.skip("there is no curl")
-    assert site.run("curl", "-sS", f"http://{name}/") == (0, f"served to {name}\n")
+    assert node.run("curl", "-sS", f"http://{name}/") == (0, f"served to {name}\n")
 
 
-def test_curl_of_a_name_that_is_not_there(site: Site) -> None:
+def test_curl_of_a_nonexistent_name(node: Node) -> None:
     if shutil.which("curl") is None:
         pytest.skip("there is no curl")
-    status, printed = site.run("curl", "-sS", "http://nope/")
+    status, printed = node.run("curl", "-sS", "http://nope/")
     assert (status, "Could not resolve host: nope" in printed) == (6, True)

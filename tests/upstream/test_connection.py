@@ -20,9 +20,9 @@ from hsdns.wire.framing import frame
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
-from tests.support import sockets
-from tests.support.sockets import LOOPS
-from tests.support.upstreams import OTHER_LOOPBACK, answer, serve
+from tests.support.coroutines import event_loops
+from tests.support.coroutines.event_loops import LOOPS
+from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, answer, serve
 
 QUERY = encode_query(Query.ask(Name.from_text("www.example.org."), RRType.A), 0x1234)
 NOISE = b"\x12\x35" + bytes(10)
@@ -32,11 +32,11 @@ REPLY = b"\x12\x34" + bytes(10)
 @pytest.fixture(params=sorted(LOOPS), autouse=True)
 def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Play each test on both event loops, whose transports are not alike."""
-    monkeypatch.setattr(asyncio, "run", partial(sockets.run, loop=request.param))
+    monkeypatch.setattr(asyncio, "run", partial(event_loops.run, loop=request.param))
 
 
 class Sent(asyncio.DatagramTransport):
-    """A transport that keeps what is sent."""
+    """A transport that records what is sent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ async def asked(connection: UdpConnection | StreamConnection) -> tuple[asyncio.T
     return task, sent
 
 
-def test_udp_passes_over_what_has_another_id() -> None:
+def test_udp_ignores_other_ids() -> None:
     async def run() -> None:
         connection = UdpConnection()
         task, sent = await asked(connection)
@@ -75,7 +75,7 @@ def test_udp_passes_over_what_has_another_id() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 100], ids=["byte-by-byte", "in-threes", "whole"])
-def test_stream_passes_over_what_has_another_id(size: int) -> None:
+def test_a_stream_ignores_other_ids(size: int) -> None:
     async def run() -> None:
         connection = StreamConnection()
         task, sent = await asked(connection)
@@ -95,7 +95,7 @@ def test_stream_passes_over_what_has_another_id(size: int) -> None:
         pytest.param(ConnectionResetError("reset"), ConnectionResetError, id="reset"),
     ],
 )
-def test_lost_while_waiting(error: Exception | None, kind: type[Exception]) -> None:
+def test_a_connection_lost_during_a_query(error: Exception | None, kind: type[Exception]) -> None:
     async def run() -> None:
         connection = StreamConnection()
         task, _ = await asked(connection)
@@ -142,7 +142,7 @@ async def connect_and_ask(protocol: str, target: Target) -> bytes:
 
 
 @pytest.mark.parametrize("protocol", [UDP, TCP])
-def test_nobody_listens(protocol: str) -> None:
+def test_no_listener(protocol: str) -> None:
     async def run() -> None:
         async with serve() as upstream:
             target = Target("dns", "127.0.0.1", upstream.port)
@@ -182,7 +182,7 @@ def test_the_source_address(protocol: str) -> None:
     ],
 )
 @pytest.mark.parametrize("protocol", [UDP, TCP])
-def test_a_source_address_that_does_not_do(
+def test_a_source_address_of_another_family(
     protocol: str, source: str, address: str, sentence: str
 ) -> None:
     with pytest.raises(OSError, match=sentence):

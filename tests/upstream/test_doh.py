@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hsdns.upstream.doh import MAX_REPLY, DohSession
-from hsdns.upstream.faults import ConnectionClosed, Misbehaviour
+from hsdns.upstream.faults import ConnectionClosed, ProtocolViolation
 
 MESSAGE = b"\x12\x34" + b"question" * 4
 REPLY = b"\0\0" + b"answer" * 5
@@ -21,7 +21,7 @@ GOOD = [(":status", "200"), ("content-type", "application/dns-message")]
 
 
 class Pair:
-    """A session and the server side that it talks to."""
+    """A session and an HTTP/2 server, connected in memory."""
 
     def __init__(self, method: str = "POST", **server_settings: int) -> None:
         self.session = DohSession("dns.example.net:443", method)
@@ -40,15 +40,15 @@ class Pair:
         self.talk()
 
     def talk(self) -> None:
-        """Let bytes flow until both are silent."""
+        """Exchange bytes until both have nothing to send."""
         while True:
-            to_server, to_client = self.session.outgoing(), self.server.data_to_send()
+            to_server, to_client = self.session.data_to_send(), self.server.data_to_send()
             if not to_server and not to_client:
                 return
             if to_server:
                 self.events += self.server.receive_data(to_server)
             if to_client:
-                self.ended |= self.session.receive(to_client)
+                self.ended |= self.session.receive_data(to_client)
 
     def ask(self, message: bytes = MESSAGE) -> int:
         stream = self.session.ask(message)
@@ -132,7 +132,7 @@ def test_bytes_may_come_in_any_pieces(size: int) -> None:
     wire = pair.server.data_to_send()
     ended: dict[int, bytes | OSError] = {}
     for at in range(0, len(wire), size):
-        ended |= pair.session.receive(wire[at : at + size])
+        ended |= pair.session.receive_data(wire[at : at + size])
     assert ended == {stream: REPLY}
 
 
@@ -143,11 +143,11 @@ def test_bytes_may_come_in_any_pieces(size: int) -> None:
         pytest.param([(":status", "301"), ("location", "/x")], "answers with HTTP status 301", id="elsewhere"),
         pytest.param(
             [(":status", "200"), ("content-type", "text/html; charset=utf-8")],
-            'answers with "text/html" in place of "application/dns-message"',
+            'answers with "text/html" instead of "application/dns-message"',
             id="type",
         ),
         pytest.param(
-            [(":status", "200")], 'answers with "" in place of "application/dns-message"', id="no-type"
+            [(":status", "200")], 'answers with "" instead of "application/dns-message"', id="no-type"
         ),
     ],
 )  # fmt: skip
@@ -156,7 +156,7 @@ def test_answers_that_are_no_dns(headers: list[tuple[str, str]], sentence: str) 
     stream = pair.ask()
     pair.reply(stream, b"<html>", headers)
     (error,) = pair.ended.values()
-    assert isinstance(error, Misbehaviour)
+    assert isinstance(error, ProtocolViolation)
     assert str(error) == sentence
     again = pair.ask()
     pair.reply(again)
@@ -180,15 +180,15 @@ def test_a_long_answer_is_dropped() -> None:
         if not any(isinstance(event, h2.events.StreamReset) for event in pair.events):
             pair.server.send_data(stream, bytes(16000))
             pair.talk()
-    assert str(pair.ended[stream]) == "answers more than 65535 octets"
+    assert str(pair.ended[stream]) == "sent a reply of more than 65535 octets"
     assert any(isinstance(event, h2.events.StreamReset) for event in pair.events)
 
 
 @pytest.mark.parametrize(
     ("code", "kind", "sentence"),
     [
-        (h2.errors.ErrorCodes.INTERNAL_ERROR, Misbehaviour, "drops the query (INTERNAL_ERROR)"),
-        (4711, Misbehaviour, "drops the query (4711)"),
+        (h2.errors.ErrorCodes.INTERNAL_ERROR, ProtocolViolation, "reset the stream of the query (INTERNAL_ERROR)"),
+        (4711, ProtocolViolation, "reset the stream of the query (4711)"),
         (h2.errors.ErrorCodes.REFUSED_STREAM, ConnectionClosed, "refuses the query on this connection"),
     ],
     ids=["error", "unknown", "refused"],
@@ -204,14 +204,14 @@ def test_reset_by_the_server(code: int, kind: type[OSError], sentence: str) -> N
     assert pair.session.is_open
 
 
-def test_goodbye_ends_all_queries() -> None:
+def test_a_goaway_fails_all_queries() -> None:
     pair = Pair()
     streams = [pair.ask() for _ in range(2)]
     pair.server.close_connection(last_stream_id=streams[0])
     pair.talk()
     assert [type(pair.ended[stream]) for stream in streams] == [ConnectionClosed] * 2
     assert not pair.session.is_open
-    with pytest.raises(ConnectionClosed, match="takes no more queries"):
+    with pytest.raises(ConnectionClosed, match="accepts no more queries"):
         pair.session.ask(MESSAGE)
 
 
@@ -225,15 +225,15 @@ def test_the_server_s_limit_of_streams() -> None:
     assert pair.session.has_room
 
 
-def test_giving_up_makes_room_and_drops_the_reply() -> None:
+def test_cancel_frees_the_stream_and_ignores_the_reply() -> None:
     pair = Pair(MAX_CONCURRENT_STREAMS=1)
     stream = pair.ask()
     pair.server.send_headers(stream, GOOD)
     pair.server.send_data(stream, REPLY, end_stream=True)
     late = pair.server.data_to_send()
-    pair.session.give_up(stream)
-    pair.session.give_up(stream)
-    assert pair.session.receive(late) == {}
+    pair.session.cancel(stream)
+    pair.session.cancel(stream)
+    assert pair.session.receive_data(late) == {}
     assert pair.session.has_room
 
 
@@ -267,7 +267,7 @@ def test_a_reply_may_come_before_all_of_the_body_went() -> None:
         pytest.param(b"\0\0\4\3\0\0\0\0\1", "does not speak HTTP/2", id="other-frame-first"),
         pytest.param(
             b"\0\0\0\4\0\0\0\0\0" + b"\0\0\4\3\0\0\0\0\0\0\0\0\0",
-            "does not keep to HTTP/2",
+            "violates the HTTP/2 protocol",
             id="stream-0",
         ),
     ],
@@ -275,11 +275,11 @@ def test_a_reply_may_come_before_all_of_the_body_went() -> None:
 @pytest.mark.parametrize("size", [1, 100], ids=["byte-by-byte", "whole"])
 def test_what_is_no_http2(data: bytes, sentence: str, size: int) -> None:
     session = DohSession("a")
-    session.outgoing()
+    session.data_to_send()
 
     def receive() -> None:
         for at in range(0, len(data), size):
-            session.receive(data[at : at + size])
+            session.receive_data(data[at : at + size])
 
     with pytest.raises(ConnectionClosed, match=sentence):
         receive()
@@ -289,19 +289,19 @@ def test_what_is_no_http2(data: bytes, sentence: str, size: int) -> None:
 def test_settings_are_waited_for() -> None:
     session = DohSession("a")
     assert not session.has_settings
-    session.receive(b"\0\0\0\4\0\0\0\0")
+    session.receive_data(b"\0\0\0\4\0\0\0\0")
     assert not session.has_settings
-    session.receive(b"\0")
+    session.receive_data(b"\0")
     assert session.has_settings
 
 
-def test_close_says_goodbye_once() -> None:
+def test_close_sends_one_goaway() -> None:
     pair = Pair()
     pair.session.close()
     pair.talk()
     assert any(isinstance(event, h2.events.ConnectionTerminated) for event in pair.events)
     pair.session.close()
-    assert pair.session.outgoing() == b""
+    assert pair.session.data_to_send() == b""
 
 
 @settings(max_examples=60, deadline=None)
@@ -309,7 +309,7 @@ def test_close_says_goodbye_once() -> None:
 def test_any_bytes_end_well(noise: bytes, after_settings: bool) -> None:
     pair = Pair()
     pair.session.ask(MESSAGE)
-    receive: Callable[[bytes], object] = pair.session.receive
+    receive: Callable[[bytes], object] = pair.session.receive_data
     try:
         receive(noise if after_settings else b"\0\0\0\4\0\0\0\0\0" + noise)
     except ConnectionClosed:

@@ -11,7 +11,7 @@ import dns.message
 import pytest
 
 from hsdns.upstream.connection import StreamConnection
-from hsdns.upstream.exchange import Manner, Upstream, UpstreamError
+from hsdns.upstream.exchange import Upstream, UpstreamError, UpstreamSettings
 from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.target import Target
 from hsdns.upstream.tls import HTTP2
@@ -20,17 +20,12 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import CD, RD, Query, Reply
 from hsdns.wire.name import Name
-from tests.support.doh_upstream import serve_doh
-from tests.support.requests import FakeRuntime, section
-from tests.support.upstreams import (
-    OTHER_LOOPBACK,
-    Answer,
-    Certificate,
-    answer,
-    make_certificate,
-    serve,
-    silence,
-)
+from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
+from tests.support.plugins.requests import section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.upstreams.certificate import Certificate, make_certificate
+from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, Answer, answer, serve, silence
+from tests.support.upstreams.doh_upstream import serve_doh
 
 A = "www.example.org. 5 IN A 192.0.2.1"
 QUERY = Query.ask(Name.from_text("www.example.org."), RRType.A)
@@ -42,8 +37,10 @@ SHORT, LONG = 0.05, 5.0
 def upstream_of(runtime: FakeRuntime, port: int, **options: Any) -> Upstream:
     target = options.pop("target", None) or Target("dns", "127.0.0.1", port)
     tls = options.pop("tls", None)
-    manner = Manner(**{"read_timeout": LONG, **options})
-    return Upstream(target, clock=runtime.clock, metrics=runtime.metrics, manner=manner, tls=tls)
+    settings = UpstreamSettings(**{"read_timeout": LONG, **options})
+    return Upstream(
+        target, clock=runtime.clock, metrics=runtime.metrics, settings=settings, tls=tls
+    )
 
 
 async def ask(
@@ -54,7 +51,7 @@ async def ask(
     runtime: FakeRuntime | None = None,
     **options: Any,
 ) -> tuple[Reply, Sequence[bytes]]:
-    """Ask a server with this script; return its reply and what it saw."""
+    """Query a server with this script; return its reply and what it received."""
     async with serve(script, script) as server:
         upstream = upstream_of(runtime or FakeRuntime(), server.port, **options)
         try:
@@ -105,7 +102,7 @@ def with_other_id(wire: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("protocol", ["udp", "tcp"])
-def test_other_ids_are_passed_over(protocol: str) -> None:
+def test_other_ids_are_ignored(protocol: str) -> None:
     reply, _ = asyncio.run(ask(with_other_id, protocol=protocol))
     assert section(reply.answer) == [A]
 
@@ -179,7 +176,7 @@ def test_a_long_udp_reply_that_the_client_takes() -> None:
         pytest.param(
             cut_reply,
             "tcp",
-            "{} sent what cannot be read over tcp: reply ends in the middle of a record",
+            "{} sent a malformed reply over tcp: reply ends in the middle of a record",
             id="tcp-cut",
         ),
     ],
@@ -198,7 +195,7 @@ def test_errors(script: Answer, protocol: str, sentence: str) -> None:
     asyncio.run(run())
 
 
-def test_the_budget_counts_where_it_is_less() -> None:
+def test_the_budget_counts_if_it_is_smaller() -> None:
     async def run() -> None:
         async with serve() as server:
             with pytest.raises(UpstreamError, match=r"within 0\.05s"):
@@ -208,7 +205,7 @@ def test_the_budget_counts_where_it_is_less() -> None:
 
 
 def reuse_counts(runtime: FakeRuntime, protocol: str) -> tuple[float, float]:
-    """How many connections were reused and opened."""
+    """Return how many connections were reused and opened."""
     totals = []
     for name in ("hits", "misses"):
         counter = runtime.metrics.counter(f"coredns_proxy_conn_cache_{name}_total", "")
@@ -259,7 +256,7 @@ def test_connections_are_reused(
     asyncio.run(run())
 
 
-def test_a_kept_connection_that_closes_under_the_query_is_no_failure() -> None:
+def test_an_idle_connection_that_closes_during_a_query_is_no_failure() -> None:
     async def run() -> None:
         runtime = FakeRuntime()
         asked: list[bytes] = []
@@ -305,9 +302,7 @@ def test_tls(name: str, is_trusted: bool, sentence: str | None, tmp_path: Path) 
                 assert reuse_counts(runtime, "tcp-tls") == (1, 1)
                 assert await upstream.health._probe()
             else:
-                with pytest.raises(
-                    UpstreamError, match=f"certificate that does not hold: {sentence}"
-                ):
+                with pytest.raises(UpstreamError, match=f"invalid certificate: {sentence}"):
                     await upstream.ask(QUERY, "udp", LONG)
                 assert not await upstream.health._probe()
             upstream.close()
@@ -330,7 +325,7 @@ def test_tls(name: str, is_trusted: bool, sentence: str | None, tmp_path: Path) 
     ],
 )
 def test_probe(check: HealthCheck, force_tcp: bool, name: str, rd: bool) -> None:
-    """Any reply at all is a good one, even to another question."""
+    """Any reply counts, even one to another question."""
     script: Answer = lambda wire: [wire[:2] + b"\x80\5" + bytes(8)]  # noqa: E731 - a script is a value here
 
     async def run() -> None:
@@ -361,9 +356,12 @@ def test_probe_without_reply() -> None:
 # --- errors say how often and since when ---
 
 
-def test_failures_in_a_row() -> None:
+def test_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    script_timeouts(monkeypatch)
+    none = silence_until_timeout(SHORT)
+
     async def run() -> None:
-        runtime, script = FakeRuntime(), [silence, silence, FOUND, silence]
+        runtime, script = FakeRuntime(), [none, none, FOUND, none]
         async with serve(lambda wire: script.pop(0)(wire)) as server:
             upstream = upstream_of(runtime, server.port, read_timeout=SHORT)
             sentences = []
@@ -474,7 +472,7 @@ def test_https(method: str, tmp_path: Path) -> None:
         pytest.param(
             200,
             cut_reply,
-            "sent what cannot be read over https: reply ends in the middle of a record",
+            "sent a malformed reply over https: reply ends in the middle of a record",
             id="cut",
         ),
     ],
@@ -491,7 +489,7 @@ def test_https_errors(status: int, script: Answer, sentence: str, tmp_path: Path
                 server.script = FOUND
                 await upstream.ask(QUERY, "udp", LONG)
                 server.script = silence
-                upstream.manner = upstream.manner._replace(read_timeout=SHORT)
+                upstream.settings = upstream.settings._replace(read_timeout=SHORT)
             with pytest.raises(UpstreamError) as caught:
                 await upstream.ask(QUERY, "udp", LONG)
             assert str(caught.value) == f"127.0.0.1:{server.port} {sentence}"

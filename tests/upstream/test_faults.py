@@ -5,7 +5,7 @@ import ssl
 
 import pytest
 
-from hsdns.upstream.faults import ConnectionClosed, Misbehaviour, describe
+from hsdns.upstream.faults import ConnectionClosed, ProtocolViolation, describe
 
 
 @pytest.mark.parametrize(
@@ -19,9 +19,9 @@ from hsdns.upstream.faults import ConnectionClosed, Misbehaviour, describe
         ),
         (
             ssl.SSLError(1, "[SSL: WRONG_VERSION] wrong"),
-            "does not agree on TLS: [SSL: WRONG_VERSION] wrong",
+            "failed the TLS handshake: [SSL: WRONG_VERSION] wrong",
         ),
-        (Misbehaviour("answers with HTTP status 404"), "answers with HTTP status 404"),
+        (ProtocolViolation("answers with HTTP status 404"), "answers with HTTP status 404"),
         (ValueError("odd"), "odd"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",

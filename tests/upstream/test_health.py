@@ -37,7 +37,7 @@ def test_probes_until_a_reply_comes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     found = Health(0.25, probe)
-    asyncio.run(found.probe_until_well())
+    asyncio.run(found.probe_until_healthy())
     assert seen == [(0, True), (1, True), (2, True), (3, True)]
     assert slept == [0.25] * 3
     assert (found.failures, found.is_probing) == (0, False)
@@ -50,7 +50,7 @@ def test_a_cancelled_run_may_begin_again() -> None:
 
     async def run() -> None:
         found = Health(0.5, never)
-        task = asyncio.create_task(found.probe_until_well())
+        task = asyncio.create_task(found.probe_until_healthy())
         await asyncio.sleep(0)
         assert found.is_probing
         task.cancel()

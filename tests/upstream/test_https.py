@@ -10,14 +10,16 @@ from pathlib import Path
 import dns.message
 import pytest
 
-from hsdns.upstream.faults import Misbehaviour
-from hsdns.upstream.https import HttpsLine, connect_https
+from hsdns.upstream.faults import ProtocolViolation
+from hsdns.upstream.https import HttpsPool, connect_https
 from hsdns.upstream.target import Target
 from hsdns.upstream.tls import HTTP2
-from tests.support import sockets
-from tests.support.doh_upstream import Asked, DohUpstream, serve_doh
-from tests.support.sockets import LOOPS
-from tests.support.upstreams import Answer, Certificate, answer, make_certificate, silence
+from tests.support.coroutines import event_loops
+from tests.support.coroutines.event_loops import LOOPS
+from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
+from tests.support.upstreams.certificate import Certificate, make_certificate
+from tests.support.upstreams.dns_upstream import Answer, answer
+from tests.support.upstreams.doh_upstream import Asked, DohUpstream, serve_doh
 
 NAME = "dns.example.net"
 FOUND = answer("www.example.org. 5 IN A 192.0.2.1")
@@ -28,7 +30,7 @@ QUERY = b"\0\0" + WIRE[2:]
 @pytest.fixture(params=sorted(LOOPS), autouse=True)
 def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Play each test on both event loops, whose transports are not alike."""
-    monkeypatch.setattr(asyncio, "run", partial(sockets.run, loop=request.param))
+    monkeypatch.setattr(asyncio, "run", partial(event_loops.run, loop=request.param))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def context(certificate: Certificate) -> ssl.SSLContext:
 
 
 class Line:
-    """A line to a scripted server, with its clock and what it counted."""
+    """An HttpsPool with a scripted server, a clock and counts."""
 
     def __init__(
         self, server: DohUpstream, certificate: Certificate, expire: float, max_age: float
@@ -55,7 +57,7 @@ class Line:
         def connect() -> asyncio.Future[object]:
             return asyncio.get_running_loop().create_task(connect_https(target, tls, "POST"))
 
-        self.line = HttpsLine(connect, lambda: self.now, expire=expire, max_age=max_age)  # type: ignore[arg-type]  # a task is a future
+        self.line = HttpsPool(connect, lambda: self.now, expire=expire, max_age=max_age)  # type: ignore[arg-type]  # a task is a future
 
     async def ask(self) -> bytes:
         return await self.line.ask(WIRE, lambda was_open: self.opened.append(not was_open))
@@ -143,7 +145,7 @@ def test_all_queries_share_a_connection(certificate: Certificate) -> None:
     asyncio.run(run())
 
 
-def test_more_queries_than_the_server_takes_at_a_time(certificate: Certificate) -> None:
+def test_more_queries_than_the_server_accepts_at_once(certificate: Certificate) -> None:
     async def run() -> None:
         async with line_to(certificate, at_most=3) as line:
             await line.ask()
@@ -175,7 +177,7 @@ def test_how_long_a_connection_is_kept(
     asyncio.run(run())
 
 
-def test_sweep_closes_what_is_idle(certificate: Certificate) -> None:
+def test_sweep_closes_an_idle_connection(certificate: Certificate) -> None:
     async def run() -> None:
         async with line_to(certificate) as line:
             line.line.sweep()
@@ -190,7 +192,7 @@ def test_sweep_closes_what_is_idle(certificate: Certificate) -> None:
     asyncio.run(run())
 
 
-def test_a_connection_that_says_goodbye_under_a_query_is_no_failure(
+def test_a_goaway_during_a_query_is_no_failure(
     certificate: Certificate,
 ) -> None:
     async def run() -> None:
@@ -223,9 +225,13 @@ def test_a_server_that_always_closes(certificate: Certificate) -> None:
     asyncio.run(run())
 
 
-def test_after_silence_another_connection_is_used(certificate: Certificate) -> None:
+def test_after_a_timeout_another_connection_is_used(
+    certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script_timeouts(monkeypatch)
+
     async def run() -> None:
-        script = [silence, FOUND]
+        script = [silence_until_timeout(0.5), FOUND]
 
         async with line_to(certificate, lambda wire: script.pop(0)(wire)) as line:
             with pytest.raises(TimeoutError):
@@ -238,11 +244,11 @@ def test_after_silence_another_connection_is_used(certificate: Certificate) -> N
     asyncio.run(run())
 
 
-def test_one_bad_answer_closes_nothing(certificate: Certificate) -> None:
+def test_one_invalid_response_closes_nothing(certificate: Certificate) -> None:
     async def run() -> None:
         async with line_to(certificate) as line:
             line.server.status = 503
-            with pytest.raises(Misbehaviour, match="answers with HTTP status 503"):
+            with pytest.raises(ProtocolViolation, match="answers with HTTP status 503"):
                 await line.ask()
             line.server.status = 200
             assert is_reply(await line.ask())
@@ -267,7 +273,7 @@ def test_closed_in_between_queries_are_answered_and_nothing_is_kept(
     asyncio.run(run())
 
 
-def test_nobody_listens(certificate: Certificate) -> None:
+def test_no_listener(certificate: Certificate) -> None:
     async def run() -> None:
         async with serve_doh(FOUND, certificate) as server:
             pass

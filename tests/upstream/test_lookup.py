@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import AsyncExitStack
 from typing import Any
 
 import dns.flags
@@ -12,11 +13,13 @@ from hsdns.upstream import lookup
 from hsdns.upstream.lookup import find_targets
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.iana import Rcode
-from tests.support.upstreams import Answer, answer, serve, silence
+from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
+from tests.support.upstreams.dns_upstream import Answer, answer, serve, silence
 
 HOST = HostTarget("dns", "dns.example.net", 5353, None, Position("Corefile", 2, 11))
 V4 = "dns.example.net. 5 IN A 192.0.2.1"
 V6 = "dns.example.net. 5 IN AAAA 2001:db8::1"
+SILENCE = silence_until_timeout(lookup.ASK_TIMEOUT)
 ALIAS = "dns.example.net. 5 IN CNAME a.example.net."
 
 
@@ -25,19 +28,13 @@ def by_type(a: Answer, aaaa: Answer) -> Answer:
 
 
 def find(*scripts: Answer, tcp: Answer = silence, host: HostTarget = HOST) -> list[str]:
-    """Look a host up through resolvers with these scripts."""
+    """Look up a host with resolvers that follow these scripts."""
 
     async def run() -> list[str]:
-        async with asyncio.timeout(10):
-            servers = [serve(script, tcp) for script in scripts]
-            resolvers = [
-                Target("dns", "127.0.0.1", (await server.__aenter__()).port) for server in servers
-            ]
-            try:
-                return [str(target) for target in await find_targets([host], resolvers)]
-            finally:
-                for server in servers:
-                    await server.__aexit__(None, None, None)
+        async with AsyncExitStack() as stack:
+            servers = [await stack.enter_async_context(serve(script, tcp)) for script in scripts]
+            resolvers = [Target("dns", "127.0.0.1", server.port) for server in servers]
+            return [str(target) for target in await find_targets([host], resolvers)]
 
     return asyncio.run(run())
 
@@ -48,13 +45,13 @@ def find(*scripts: Answer, tcp: Answer = silence, host: HostTarget = HOST) -> li
         pytest.param([by_type(answer(V4), answer(V6))], ["192.0.2.1:5353", "[2001:db8::1]:5353"], id="both"),
         pytest.param([by_type(answer(V4), answer())], ["192.0.2.1:5353"], id="v4"),
         pytest.param([by_type(answer(), answer(V6))], ["[2001:db8::1]:5353"], id="v6"),
-        pytest.param([by_type(answer(V4), silence)], ["192.0.2.1:5353"], id="silent-about-v6"),
+        pytest.param([by_type(answer(V4), SILENCE)], ["192.0.2.1:5353"], id="silent-about-v6"),
         pytest.param(
             [by_type(answer(ALIAS, "a.example.net. 5 IN A 192.0.2.7"), answer(ALIAS))],
             ["192.0.2.7:5353"],
             id="alias",
         ),
-        pytest.param([silence, by_type(answer(V4), answer())], ["192.0.2.1:5353"], id="second-resolver"),
+        pytest.param([SILENCE, by_type(answer(V4), answer())], ["192.0.2.1:5353"], id="second-resolver"),
         pytest.param([answer(rcode=3), by_type(answer(V4), answer())], ["192.0.2.1:5353"], id="first-knows-nothing"),
         pytest.param(
             [by_type(answer(V4, V4.replace("0.2.1", "0.2.2")), answer())],
@@ -66,11 +63,11 @@ def find(*scripts: Answer, tcp: Answer = silence, host: HostTarget = HOST) -> li
 def test_resolvers(
     scripts: list[Answer], found: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookup, "ASK_TIMEOUT", 0.1)
+    script_timeouts(monkeypatch)
     assert find(*scripts) == found
 
 
-def test_a_cut_reply_is_asked_for_over_tcp() -> None:
+def test_a_truncated_reply_is_retried_over_tcp() -> None:
     cut = answer(flags=dns.flags.TC | dns.flags.RA)
     assert find(cut, tcp=by_type(answer(V4), answer())) == ["192.0.2.1:5353"]
 
@@ -78,29 +75,27 @@ def test_a_cut_reply_is_asked_for_over_tcp() -> None:
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        pytest.param(answer(), "127.0.0.1:* knows none (NOERROR)", id="nodata"),
-        pytest.param(answer(rcode=Rcode.NXDOMAIN), "127.0.0.1:* knows none (NXDOMAIN)", id="nxdomain"),
-        pytest.param(silence, "127.0.0.1:* did not reply within 0.1s", id="silence"),
+        pytest.param(answer(), "127.0.0.1:* has no address for it (NOERROR)", id="nodata"),
+        pytest.param(answer(rcode=Rcode.NXDOMAIN), "127.0.0.1:* has no address for it (NXDOMAIN)", id="nxdomain"),
+        pytest.param(SILENCE, f"127.0.0.1:* did not reply within {lookup.ASK_TIMEOUT:g}s", id="silence"),
         pytest.param(
             lambda wire: [wire],
-            "127.0.0.1:* sent what cannot be read: reply is itself a query",
+            "127.0.0.1:* sent a malformed reply: reply is itself a query",
             id="nonsense",
         ),
     ],
 )  # fmt: skip
 def test_nothing_found(script: Answer, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "ASK_TIMEOUT", 0.1 if script is silence else 5.0)
+    script_timeouts(monkeypatch)
     with pytest.raises(CorefileError) as caught:
         find(script)
     before, _, after = reason.partition("*")
     sentence = str(caught.value)
-    assert sentence.startswith(
-        f'Corefile:2:11: cannot find the address of "dns.example.net": {before}'
-    )
-    assert sentence.endswith(f"{after}; name an address, or another resolver")
+    assert sentence.startswith(f'Corefile:2:11: cannot resolve "dns.example.net": {before}')
+    assert sentence.endswith(f"{after}; write an address, or use another resolver")
 
 
-def test_nobody_listens_at_the_resolver() -> None:
+def test_no_listener_at_the_resolver() -> None:
     async def run() -> None:
         async with serve() as server:
             port = server.port
@@ -111,7 +106,7 @@ def test_nobody_listens_at_the_resolver() -> None:
 
 
 class Resolver:
-    """In place of the loop's getaddrinfo()."""
+    """Replaces the loop's getaddrinfo()."""
 
     def __init__(self, found: list[str] | OSError) -> None:
         self.found, self.asked = found, list[tuple[str, int]]()
@@ -141,7 +136,7 @@ def test_without_resolvers_this_host_is_asked() -> None:
     assert resolver.asked == [("dns.example.net", 0)]
 
 
-def test_an_upstream_is_there_once_and_in_the_order_of_the_words() -> None:
+def test_upstreams_are_unique_and_in_the_order_of_the_arguments() -> None:
     resolver = Resolver(["192.0.2.2", "192.0.2.1", "192.0.2.2"])
     tls = HOST._replace(transport="tls")
     first = Target("dns", "192.0.2.1", 5353)
@@ -156,12 +151,12 @@ def test_an_unknown_host() -> None:
     with pytest.raises(CorefileError) as caught:
         find_here(resolver, HOST)
     assert str(caught.value) == (
-        'Corefile:2:11: cannot find the address of "dns.example.net": Name or service not known; name an address, or '
+        'Corefile:2:11: cannot resolve "dns.example.net": Name or service not known; write an address, or use '
         "another resolver"
     )
 
 
-def test_a_host_resolver_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_resolver_that_does_not_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "SYSTEM_TIMEOUT", 0.01)
 
     class Silent(Resolver):
@@ -169,7 +164,9 @@ def test_a_host_resolver_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> N
             await asyncio.Event().wait()
             return []
 
-    with pytest.raises(CorefileError, match=r"this host's resolver says nothing for 0\.01s"):
+    with pytest.raises(
+        CorefileError, match=r"the resolver of this host did not reply within 0\.01s"
+    ):
         find_here(Silent([]), HOST)
 
 

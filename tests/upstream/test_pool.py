@@ -50,7 +50,7 @@ def test_expired_are_closed_at_the_next_take() -> None:
     run(test())
 
 
-def test_sweep_closes_what_nobody_takes() -> None:
+def test_sweep_closes_unused_connections() -> None:
     async def test() -> None:
         clock = Clock()
         pool, old, young, dead = Pool(10.0, clock), Connection(), Connection(), Connection()
@@ -69,7 +69,7 @@ def test_sweep_closes_what_nobody_takes() -> None:
     run(test())
 
 
-def test_closed_ones_are_not_kept_nor_taken() -> None:
+def test_closed_connections_are_not_pooled() -> None:
     async def test() -> None:
         pool, gone, going = Pool(10.0, Clock()), Connection(), Connection()
         gone.close()
@@ -118,7 +118,7 @@ def test_old_ones_are_closed_however_busy() -> None:
     run(test())
 
 
-def test_sweep_closes_what_is_old_behind_what_is_not() -> None:
+def test_sweep_closes_old_connections_behind_newer_ones() -> None:
     async def test() -> None:
         clock = Clock()
         pool, young, old = Pool(10.0, clock, max_age=15.0), Connection(), Connection()

@@ -64,7 +64,7 @@ def test_addresses(text: str, expected: Target, shown: str) -> None:
     assert str(expected) == shown
 
 
-NEITHER = 'is no IP address, no file and no host name; name an address such as "10.0.0.2:53"'
+NEITHER = 'is not an IP address, a file or a host name; write an address such as "10.0.0.2:53"'
 
 
 @pytest.mark.parametrize(

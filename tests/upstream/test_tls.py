@@ -7,7 +7,7 @@ import pytest
 
 from hsdns.corefile.tree import CorefileError, Line, Position, Token
 from hsdns.upstream.tls import HTTP2, TlsFiles, make_context, read_tls
-from tests.support.upstreams import Certificate, make_certificate
+from tests.support.upstreams.certificate import Certificate, make_certificate
 
 
 @pytest.fixture(scope="module")

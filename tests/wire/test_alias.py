@@ -6,7 +6,7 @@ from hsdns.wire.alias import follow, is_answered
 from hsdns.wire.iana import type_from_text
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
-from tests.support.requests import rr
+from tests.support.plugins.requests import rr
 
 CHAIN = ["a.example.org. 5 IN CNAME b.example.org.", "B.example.org. 5 IN CNAME c.example.org."]
 

@@ -49,7 +49,7 @@ class Packet(NamedTuple):
 
 
 def outcome(wire: bytes) -> str:
-    """What becomes of a message, in the words of the files."""
+    """Describe the result of decoding in the words of the files."""
     try:
         query = decode(wire)
     except BadQuery as bad:
@@ -72,7 +72,7 @@ def outcome(wire: bytes) -> str:
 
 
 def refusal(wire: bytes, reply: bytes) -> str:
-    """Describe a reply made without a query; check what holds for all of them."""
+    """Describe a reply made without a query, and check the properties of all of them."""
     ident, flags, *counts = struct.unpack("!HHHHHH", reply[:12])
     assert ident == int.from_bytes(wire[:2], "big")
     assert flags & 0x8000
@@ -169,7 +169,7 @@ def test_damaged_queries_too(query: Query, data: st.DataObject) -> None:
 
 @given(query=strategies.queries(), data=st.data())
 def test_what_decodes_can_be_answered(query: Query, data: st.DataObject) -> None:
-    """A query that dnslib takes but cannot answer (a name too long, a label of 64) does not exist here."""
+    """A query that dnslib accepts but cannot answer (a name too long, a label of 64 octets) is refused here."""
     wire = data.draw(strategies.damaged(encode_query(query, query.id)))
     try:
         found = decode(wire)
@@ -207,7 +207,7 @@ def test_queries_of_dnspython(query: Query) -> None:
 
 
 @pytest.mark.parametrize("size", [MAX_QUERY_LEN + 1, 65535])
-def test_long_queries_cost_nothing(size: int) -> None:
+def test_long_queries_are_refused_cheaply(size: int) -> None:
     wire = bytes.fromhex("123401000001000000000000") + b"\1a" * size
     assert lines_run(lambda: outcome_alone(wire[:size])) < 60
 

@@ -32,7 +32,7 @@ REPLIES = settings(
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 LIMITS = st.sampled_from([512, 513, 600, 1232, 4096, MAX_TCP_LEN])
-# Octets before the names in RDATA, and how many names stand there one after the other.
+# Octets before the names in RDATA, and the number of names.
 NAMES_IN_RDATA = {
     RRType.NS: (0, 1), RRType.CNAME: (0, 1), RRType.PTR: (0, 1), RRType.SOA: (0, 2), RRType.MX: (2, 1),
     RRType.SRV: (6, 1),
@@ -130,7 +130,7 @@ def test_dnspython_reads_what_was_given(query: Query, reply: Reply, limit: int) 
 
 
 def fill(sizes: list[int], total: int) -> list[int]:
-    """How many records each section has when `total` are taken from the front."""
+    """Return the number of records in each section when `total` are taken from the start."""
     found = []
     for size in sizes:
         found.append(min(size, total))
@@ -139,7 +139,7 @@ def fill(sizes: list[int], total: int) -> list[int]:
 
 
 def names_in_rdata_are_ours(wire: bytes, question_len: int) -> None:
-    """Follow every name in RDATA: none leads into the header or the question, and SRV targets lead nowhere."""
+    """Follow every name in RDATA: none points into the header or the question, and SRV targets have no pointers."""
     at = 12 + question_len
     for _ in range(sum(int.from_bytes(wire[start : start + 2], "big") for start in (6, 8, 10))):
         while wire[at] and wire[at] < 0xC0:
@@ -161,7 +161,7 @@ def names_in_rdata_are_ours(wire: bytes, question_len: int) -> None:
 
 
 def pointers_from(wire: bytes, at: int) -> tuple[list[int], int]:
-    """Where the pointers of a name lead, and the offset after the name."""
+    """Return the offsets that a name's pointers refer to, and the offset after the name."""
     found: list[int] = []
     end = None
     while wire[at]:
@@ -190,7 +190,7 @@ ZONE = "default.svc.cluster.local."
 
 
 def srv_reply(targets: int) -> Reply:
-    """SRV records and their addresses, as a headless Service of so many pods has them."""
+    """SRV records and their addresses, as for a headless Service with this number of pods."""
     names = [name(f"pod-{number}.db.{ZONE}") for number in range(targets)]
     owner = name(f"db.{ZONE}")
     return Reply(
@@ -206,7 +206,7 @@ def srv_reply(targets: int) -> Reply:
 
 @pytest.mark.parametrize("targets", [1, 160, 250, 400, 550])
 def test_srv_beyond_the_reach_of_pointers(targets: int) -> None:
-    """Beyond offset 0x3FFF no pointer can lead; dnslib writes one all the same, and the reply is garbage."""
+    """No pointer can refer beyond offset 0x3FFF; dnslib writes one all the same, and the reply is garbage."""
     reply = srv_reply(targets)
     wire = encode(QUERY, reply, MAX_TCP_LEN)
     assert seen(read(wire)) == given_records(reply)
@@ -313,7 +313,7 @@ def test_badvers() -> None:
     assert int(message.flags) == dns.flags.QR | dns.flags.RD
 
 
-def test_options_of_an_upstream_stand_in_for_the_echoed_ones() -> None:
+def test_options_of_an_upstream_replace_the_echoed_ones() -> None:
     query = Query.ask(name("example.org."), RRType.A, edns=Edns(1232, options=((10, b"12345678"),)))
     reply = Reply(edns_options=((15, b"\0\x16lame"), (3, b"ns1")))
     message = read(encode(query, reply, 512))

@@ -7,7 +7,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode
 from hsdns.wire.extended_error import with_extended_error
 from hsdns.wire.message import Reply
-from tests.support.requests import make_request
+from tests.support.plugins.requests import make_request
 
 
 def test_a_client_without_edns_gets_an_opt_record() -> None:

@@ -6,7 +6,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.outcome import Outcome, outcome
-from tests.support.requests import make_request, reply
+from tests.support.plugins.requests import make_request, reply
 
 A = "a.example.org. 5 IN A 10.0.0.1"
 SOA = "example.org. 5 IN SOA ns.example.org. h.example.org. 1 2 3 4 5"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies
 
 from hsdns.wire.record_text import record_from_text
-from tests.support.requests import rr_text
+from tests.support.plugins.requests import rr_text
 
 
 @pytest.mark.parametrize(

@@ -70,14 +70,14 @@ def test_both_ways_as_dnspython(rrtype: str, text: str) -> None:
     ],
     ids=["spaces", "no-final-dot", "txt-bare", "txt-escaped-space", "txt-not-ascii", "known-as-hex", "hex", "empty"],
 )  # fmt: skip
-def test_other_ways_to_write_it(rrtype: str, text: str, wire: bytes) -> None:
+def test_other_forms(rrtype: str, text: str, wire: bytes) -> None:
     assert rdata_from_text(type_from_text(rrtype), text) == wire
 
 
 @pytest.mark.parametrize(
     ("rrtype", "text", "says"),
     [
-        ("A", "", "has 0 fields, expected are 1"),
+        ("A", "", "has 0 fields, expected 1"),
         ("A", "192.0.2.256", "192.0.2.256"),
         ("A", "::1", "::1"),
         ("AAAA", "fe80::1%eth0", "zone index"),
@@ -91,13 +91,13 @@ def test_other_ways_to_write_it(rrtype: str, text: str, wire: bytes) -> None:
         ("TXT", "", "at least one string"),
         ("TXT", '"open', "quote"),
         ("TXT", "end\\", "backslash"),
-        ("TXT", r"\256", "no octet"),
+        ("TXT", r"\256", "not an octet"),
         ("TXT", "x" * 256, "255"),
-        ("A", r"\# 4 c00002", "says 4 octets and has 3"),
+        ("A", r"\# 4 c00002", "announces 4 octets but has 3"),
         ("A", r"\# four c0000201", "is not of the form"),
         ("A", r"\#", "is not of the form"),
-        ("TYPE65280", "words", "is not read as TYPE65280"),
-        ("CAA", "nonsense", "is not read as CAA"),
+        ("TYPE65280", "words", "cannot be parsed as TYPE65280"),
+        ("CAA", "nonsense", "cannot be parsed as CAA"),
     ],
     ids=lambda value: value if len(value) < 12 else value[:12],
 )

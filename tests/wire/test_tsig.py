@@ -1,4 +1,4 @@
-"""Signing and verifying against dnspython's messages, which does both by itself."""
+"""Signing and verification against dnspython, which implements both independently."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hsdns.wire.tsig import (
     read_signature,
     verify,
 )
-from tests.support.requests import rr
+from tests.support.plugins.requests import rr
 
 SECRET = "X28hl0BOfAL5G0jsmJWSacrwn7YRm2f6U5brnzwWEus="
 KEY = Name.from_text("key.example.")

@@ -1,14 +1,14 @@
-"""What a cluster's controllers would make of manifests: pods, addresses, ClusterIPs, EndpointSlices.
+"""A simulation of the controllers of a cluster: pods, addresses, ClusterIPs and EndpointSlices for manifests.
 
-Path: sources/manifests (documents) -> here -> objects, as the API server would show them.  Opens nothing and waits for
-nothing; the same documents give the same objects, in whatever order they come.
+Path: sources/manifests (documents) -> here -> objects, as the API server would have them.  It opens no files and does
+not wait; the same documents give the same objects, in any order.
 
-    document.py     one document of a manifest, and what must hold for it
-    kinds.py        the kinds that only controllers read, as structs
-    workload.py     StatefulSets, Deployments ... -> pods
-    address.py      pods and Services -> addresses
-    cluster_ip.py   Services -> Services with a ClusterIP
+    document.py       one document of a manifest, and its validation
+    kinds.py          structs of the kinds that only controllers read
+    workload.py       StatefulSets, Deployments ... -> pods
+    address.py        pods and Services -> addresses
+    cluster_ip.py     Services -> Services with a ClusterIP
     endpointslice.py  a Service and its pods -> EndpointSlices
-    mirroring.py    Endpoints -> EndpointSlices
-    simulation.py   all of it in order
+    mirroring.py      Endpoints -> EndpointSlices
+    simulation.py     all of these in order
 """

@@ -1,9 +1,9 @@
-"""Addresses from a network, the same ones at every start.
+"""Allocation of addresses from a network, the same ones at every start.
 
-Path: workload.py (pods) and cluster_ip.py (Services) claim them.
-Rule 1: an owner's address starts from a hash of its name (BLAKE2b) and moves on by one while the place is taken, so
-        what else is in the cluster matters only where two hashes meet.
-Rule 2: owners claim in sorted order, so the order of files does not matter.
+Path: workload.py allocates addresses for pods, cluster_ip.py for Services.
+Rule 1: the address of an owner begins with a hash of its name (BLAKE2b) and is incremented while it is in use, so that
+        other objects only matter if two hashes collide.
+Rule 2: owners allocate in sorted order, so the order of files does not matter.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 POD_NETWORKS = {"IPv4": "10.244.0.0", "IPv6": "fd00:10:244::"}
 SERVICE_NETWORKS = {"IPv4": "10.96.0.0", "IPv6": "fd00:10:96::"}
 FAMILIES = ("IPv4", "IPv6")
-SAFE_LETTERS = (
-    "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery/pkg/util/rand: no vowels, no 0, 1 and 3
-)
+# k8s.io/apimachinery/pkg/util/rand: no vowels, no 0, 1 and 3
+SAFE_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class AddressPool:
-    """Addresses of a network between two offsets; the ones taken from the start are never given out.
+    """The addresses of a network between two offsets, without those of `taken`.
 
-    Nothing is computed before the first claim: a dump of a cluster needs no addresses.
+    Nothing is computed before the first allocation, since a dump of a cluster needs none.
     """
 
     def __init__(self, network: str, first: int, last: int, taken: Iterable[str]) -> None:
         self._network = ip_address(network)
         self._first = first
         self._last = last
-        self._given = taken
+        self._reserved = taken
 
-    def claim(self, owner: str) -> str | None:
-        """Take the owner's address; None where the network is full."""
+    def allocate(self, owner: str) -> str | None:
+        """Allocate an address for an owner; None if the network is full."""
         size = self._last - self._first + 1
         if len(self._taken) >= size:
             return None
@@ -51,18 +50,18 @@ class AddressPool:
         base = int(self._network)
         offsets = {
             int(each) - base
-            for each in _parsed(self._given)
+            for each in _parsed(self._reserved)
             if each.version == self._network.version
         }
         if self._network.version == 4:
-            # The ends of each /24 look like a network and its broadcast address; real pods do not have them.
+            # The first and the last address of each /24 look like network and broadcast addresses.
             for block in range(0, self._last + 1, 0x100):
                 offsets |= {block, block + 0xFF}
         return {offset for offset in offsets if self._first <= offset <= self._last}
 
 
 def pod_pools(taken: Iterable[str]) -> dict[str, AddressPool]:
-    """The networks of simulated pods."""
+    """The pools of pod addresses, by family."""
     known = list(taken)
     return {
         "IPv4": AddressPool(POD_NETWORKS["IPv4"], 1, 0xFFFF, known),
@@ -71,7 +70,7 @@ def pod_pools(taken: Iterable[str]) -> dict[str, AddressPool]:
 
 
 def service_pools(taken: Iterable[str]) -> dict[str, AddressPool]:
-    """The networks of ClusterIPs; the lowest 256 are left for fixed ones, as the API server does."""
+    """The pools of ClusterIPs, by family; the lowest 256 are reserved for static ones, as in the API server."""
     known = list(taken)
     return {
         family: AddressPool(SERVICE_NETWORKS[family], 0x100, 0xFFFF, known) for family in FAMILIES
@@ -80,23 +79,22 @@ def service_pools(taken: Iterable[str]) -> dict[str, AddressPool]:
 
 def _parsed(texts: Iterable[str]) -> Iterator[IPv4Address | IPv6Address]:
     for text in texts:
-        # What is no address cannot be in the way.
         with suppress(ValueError):
             yield ip_address(text)
 
 
 def family_of(address: str) -> str:
-    """Tell IPv4 from IPv6."""
+    """The family of an address: IPv4 or IPv6."""
     return "IPv6" if ":" in address else "IPv4"
 
 
 def hashed(text: str) -> int:
-    """Make a number of a name, the same on every machine."""
+    """A hash of a text, the same on every machine."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def letters(text: str, count: int) -> str:
-    """Make the letters that stand at the end of generated names, from a name."""
+    """The suffix of a generated name, derived from a text."""
     number = hashed(text)
     made = []
     for _ in range(count):

@@ -1,7 +1,7 @@
-"""ClusterIPs for the Services that have none, and the families that each Service has.
+"""ClusterIPs for Services without one, and the address families of each Service.
 
 Path: simulation.py -> here -> endpointslice.py and the store.
-Defaults as the API server fills them in on a dual-stack cluster whose first family is IPv4.
+Rule: the defaults are those of the API server of a dual-stack cluster whose first family is IPv4.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HEADLESS = "None"
 
 
 def given_cluster_ips(service: Service) -> list[str]:
-    """The addresses that the manifest itself names, or `None`; the first is clusterIP."""
+    """The addresses in the manifest, or the word `None`; the first is clusterIP."""
     spec = service.spec
     listed = [address for address in spec.cluster_ips or () if address]
     if spec.cluster_ip and spec.cluster_ip not in listed:
@@ -26,12 +26,12 @@ def given_cluster_ips(service: Service) -> list[str]:
 
 
 def is_headless(service: Service) -> bool:
-    """Whether the Service asks for no address of its own."""
+    """Whether the Service is headless."""
     return given_cluster_ips(service)[:1] == [HEADLESS]
 
 
 def with_cluster_ips(service: Service, pools: Mapping[str, AddressPool]) -> Service:
-    """Fill in families and addresses; a full network leaves the Service without, as a cluster would refuse it."""
+    """Fill in families and addresses; if the network is full, the Service has no address."""
     spec = service.spec
     if spec.type == "ExternalName":
         return service
@@ -41,7 +41,7 @@ def with_cluster_ips(service: Service, pools: Mapping[str, AddressPool]) -> Serv
     else:
         given = {family_of(address): address for address in given_cluster_ips(service)}
         owner = f"{service.metadata.namespace}/{service.metadata.name}"
-        found = (given.get(family) or pools[family].claim(owner) for family in families)
+        found = (given.get(family) or pools[family].allocate(owner) for family in families)
         addresses = [address for address in found if address is not None]
     filled = msgspec.structs.replace(
         spec,

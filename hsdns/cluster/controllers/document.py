@@ -1,8 +1,8 @@
-"""One document of a manifest, and what must hold for it.
+"""One document of a manifest, and its validation.
 
 Path: sources/manifest_file -> here -> simulation.py.
-Rule 1: what the API server would refuse and DNS would trip over is refused here, with a sentence.
-Rule 2: an object without a namespace stands in `default`, as with kubectl.
+Rule 1: what the API server would reject and DNS could not handle is rejected here, with a sentence.
+Rule 2: an object without a namespace is in `default`, as with kubectl.
 """
 
 from __future__ import annotations
@@ -18,26 +18,25 @@ from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service
 
 READY = "hsdns.io/ready"
 NOT_READY = "hsdns.io/not-ready"
-MOST_PODS = (
-    65_024  # addresses of 10.244.0.0/16 without .0 and .255: more replicas could not get one
-)
+# The addresses of 10.244.0.0/16 without .0 and .255, one for each replica.
+MOST_PODS = 65_024
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _INDICES = re.compile(r"\s*[0-9]{1,9}(\s*,\s*[0-9]{1,9})*\s*")
 
 
 class Document(NamedTuple):
-    """An object and where it was written; `object` is None where a kind without meaning here names a namespace."""
+    """An object with its `file:line`; `object` is None for a kind that only contributes its namespace."""
 
     kind: str
-    namespace: str  # "" for what is not namespaced
+    namespace: str  # "" for cluster-scoped objects
     name: str
     object: Manifest | None
-    where: str  # `file:line`
+    where: str
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What makes two documents the same object."""
+        """Kind, namespace and name: two documents with the same ones are the same object."""
         return self.kind, self.namespace, self.name
 
     def __str__(self) -> str:
@@ -46,7 +45,7 @@ class Document(NamedTuple):
 
 
 class Refused(Exception):
-    """A sentence about a document's content, without its place; `field` is a path such as `spec.ports[0].port`."""
+    """Invalid content of a document, without its `file:line`; `field` is a path such as `spec.ports[0].port`."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -54,17 +53,17 @@ class Refused(Exception):
 
 
 def check_document(kind: str, manifest: Manifest, where: str) -> Document:
-    """Make a document of a decoded object; raise Refused."""
+    """Validate a decoded object; raise Refused."""
     metadata = manifest.metadata
     if not metadata.name:
         raise Refused(
             "metadata.name",
-            "the name is missing; give the object one (generateName is not enough here)",
+            "the name is missing; add one (generateName is not supported)",
         )
     if len(metadata.name) > 253 or not _SUBDOMAIN.fullmatch(metadata.name):
         raise Refused(
             "metadata.name",
-            f'"{metadata.name}" is not a name; use lower-case letters, digits, "-" and "."',
+            f'"{metadata.name}" is not a valid name; use lower-case letters, digits, "-" and "."',
         )
     if kind in {"Service", "Namespace", "ServiceImport"}:
         _check_label("metadata.name", metadata.name)
@@ -89,13 +88,13 @@ def check_document(kind: str, manifest: Manifest, where: str) -> Document:
 
 
 def not_ready_indices(*metadata: ObjectMeta) -> frozenset[int]:
-    """Read the annotation that lists ordinals; the first metadata that has it counts."""
+    """The ordinals in the annotation; the first metadata that has it counts."""
     text = _annotation(NOT_READY, metadata)
     return frozenset(int(word) for word in text.split(",")) if text else frozenset()
 
 
 def is_ready_by_annotation(*metadata: ObjectMeta) -> bool:
-    """Read the annotation that makes pods not ready; the first metadata that has it counts."""
+    """False if the annotation makes pods not ready; the first metadata that has it counts."""
     return _annotation(READY, metadata) != "false"
 
 
@@ -110,7 +109,7 @@ def _check_label(field: str, text: str) -> None:
     if not _LABEL.fullmatch(text):
         raise Refused(
             field,
-            f'"{text}" is not a DNS label; use at most 63 lower-case letters, digits and "-", no "-" at the ends',
+            f'"{text}" is not a DNS label; use at most 63 lower-case letters, digits and "-", without "-" at the ends',
         )
 
 
@@ -126,12 +125,13 @@ def _check_service(service: Service) -> None:
     for index, family in enumerate(spec.ip_families or []):
         if family not in {"IPv4", "IPv6"}:
             raise Refused(
-                f"spec.ipFamilies[{index}]", f'"{family}" is not a family; write IPv4 or IPv6'
+                f"spec.ipFamilies[{index}]",
+                f'"{family}" is not an address family; write IPv4 or IPv6',
             )
     if spec.type == "ExternalName" and not spec.external_name:
         raise Refused(
             "spec.externalName",
-            "a Service of type ExternalName needs a name to point at; add externalName",
+            "a Service of type ExternalName needs a target; add externalName",
         )
 
 
@@ -156,11 +156,11 @@ def _check_workload(kind: str, workload: Workload) -> None:
             continue
         if count < 0:
             raise Refused(f"spec.{field}", f"{count} is below zero; write 0 or more")
-        # A Job's completions say how often it runs, not how many pods run at once.
+        # The completions of a Job are not the number of pods that run at the same time.
         if count > MOST_PODS and field != "completions":
             raise Refused(
                 f"spec.{field}",
-                f"{count} is more than the {MOST_PODS} addresses of the pod network; write less",
+                f"{count} is more than the {MOST_PODS} addresses of the pod network; write a lower number",
             )
     if spec.ordinals.start < 0:
         raise Refused(

@@ -1,11 +1,12 @@
-"""EndpointSlices of a Service with a selector.
+"""EndpointSlices of a Service with a selector, as the EndpointSlice controller makes them.
 
 Path: simulation.py (a Service and the pods of its namespace) -> here -> the store.
-Rules of the EndpointSlice controller (k8s.io/kubernetes pkg/controller/endpointslice, k8s.io/endpointslice):
-Rule 1: one address family a slice, at most 100 endpoints, and pods whose ports resolve differently stand apart.
+Source: k8s.io/kubernetes pkg/controller/endpointslice, k8s.io/endpointslice.
+Rule 1: a slice has one address family and at most 100 endpoints; pods with different port numbers are in different
+        slices.
 Rule 2: a named targetPort is looked up in each pod by name and protocol; a pod without it lacks that port.
-Rule 3: an endpoint has a hostname only where the pod has one and the pod's subdomain is this Service.
-Rule 4: ready = publishNotReadyAddresses, or the pod is ready and not being deleted.
+Rule 3: an endpoint has a hostname only if the pod has one and the pod's subdomain is this Service.
+Rule 4: an endpoint is ready if publishNotReadyAddresses is set, or the pod is ready and not terminating.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _Ports = tuple[tuple[str, str, int], ...]  # name, protocol, number
 
 
 def slices_of(service: Service, pods: Iterable[RunningPod], taken: set[str]) -> list[EndpointSlice]:
-    """Make the slices for the pods that the selector has chosen; `taken` are the namespace's slice names."""
+    """The slices of the selected pods; `taken` are the names of slices in the namespace."""
     families = service.spec.ip_families or [FAMILIES[0]]
     ordered = sorted(pods, key=lambda pod: _natural(pod.manifest.metadata.name))
     labels = dict(service.metadata.labels or {})
@@ -70,7 +71,7 @@ def named_slices(
     groups: Sequence[tuple[list[EndpointPort], list[Endpoint]]],
     taken: set[str],
 ) -> Iterator[EndpointSlice]:
-    """Cut groups of endpoints into slices and name them; the names are the same at every start."""
+    """Divide groups of endpoints into slices with names that are the same at every start."""
     for group, (ports, endpoints) in enumerate(groups):
         for at in range(0, len(endpoints), MOST_ENDPOINTS):
             seed = f"{namespace}/{service}/{family}/{group}/{at}"

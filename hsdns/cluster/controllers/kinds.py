@@ -1,7 +1,7 @@
-"""The kinds of a manifest that only controllers read, as the API spells them; fields that are not listed are skipped.
+"""The kinds of a manifest that only controllers read, with the names of the API; other fields are skipped.
 
 Path: sources/manifest_file decodes them -> document.py checks them -> workload.py, endpointslice.py and mirroring.py.
-Where the cluster's DNS needs a kind itself, its struct stands in cluster/objects.py.
+The structs of kinds that DNS needs are in cluster/objects.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OwnerReference(msgspec.Struct, frozen=True):
 
 
 class OwnedMeta(ObjectMeta, frozen=True, rename="camel"):
-    """metav1.ObjectMeta of what a controller may own."""
+    """metav1.ObjectMeta of objects that a controller may own."""
 
     owner_references: list[OwnerReference] | None = None
 
@@ -102,7 +102,7 @@ class Ordinals(msgspec.Struct, frozen=True):
 
 
 class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """The specs of apps/v1 and batch/v1 in one; each kind has some of the fields."""
+    """The specs of apps/v1 and batch/v1 combined; each kind has some of the fields."""
 
     replicas: int | None = None
     template: PodTemplate = PodTemplate()
@@ -115,7 +115,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """A StatefulSet, Deployment, ReplicaSet, DaemonSet or Job; the document says which."""
+    """A StatefulSet, Deployment, ReplicaSet, DaemonSet or Job; the document has the kind."""
 
     metadata: OwnedMeta
     spec: WorkloadSpec = WorkloadSpec()

@@ -1,8 +1,8 @@
-"""EndpointSlices made of Endpoints objects.
+"""EndpointSlices from Endpoints objects.
 
 Path: simulation.py -> here -> the store.
-The EndpointSliceMirroring controller does this for Services without a selector; hsdns does it also for dumps that have
-Endpoints and nothing else to go by (k8s.io/kubernetes pkg/controller/endpointslicemirroring).
+Source: k8s.io/kubernetes pkg/controller/endpointslicemirroring, which does this for Services without a selector; hsdns
+also does it for dumps that contain Endpoints but no slices or pods.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hsdns.cluster.objects import Endpoint, EndpointConditions, EndpointPort, En
 
 
 def mirrored_slices(endpoints: Endpoints, taken: set[str]) -> list[EndpointSlice]:
-    """Make the slices of an Endpoints object; `taken` are the namespace's slice names."""
+    """The slices of an Endpoints object; `taken` are the names of slices in the namespace."""
     meta = endpoints.metadata
     labels = {
         **(meta.labels or {}),

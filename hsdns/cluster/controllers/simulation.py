@@ -1,8 +1,8 @@
-"""All controllers in order: documents in, the objects of a settled cluster out.
+"""The simulation: documents in, the objects of a settled cluster out.
 
-Path: sources/manifests -> here -> Store.apply, by way of a difference to what was delivered before.
-Rule 1: what the input has is used as it is; only what is missing is made.
-Rule 2: every object's resource version is a hash of its content, so an unchanged object is recognised.
+Path: sources/manifests -> here -> the difference to the objects delivered before -> Store.apply.
+Rule 1: objects in the input are used as they are; only missing ones are made.
+Rule 2: the resource version of an object is a hash of its content, so unchanged objects are recognised.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 def simulate(
     documents: Iterable[Document], warn: Callable[[str], None] = lambda sentence: None
 ) -> list[Object]:
-    """Do what a cluster's controllers would; `warn` is given sentences about what could not be done."""
-    unique = _last_ones(documents, warn)
+    """Make the objects of the controllers; `warn` takes sentences about what is not possible."""
+    unique = _unique(documents, warn)
     ordered = [unique[key] for key in sorted(unique)]
     nodes = _objects(ordered, Node)
     services = _objects(ordered, Service)
@@ -57,19 +57,19 @@ def simulate(
     for service in services:
         if service.spec.type != "ExternalName" and not service.spec.cluster_ips:
             path = f"{service.metadata.namespace}/{service.metadata.name}"
-            warn(f"no ClusterIP is left for Service {path}; give it one with clusterIP")
+            warn(f"no ClusterIP is left for Service {path}; set one with clusterIP")
     slices = given_slices + _missing_slices(
         services, given_slices, _objects(ordered, Endpoints), pods
     )
 
     imports = _objects(ordered, ServiceImport)
     made: list[Object] = [*_namespaces(ordered), *services, *slices, *imports]
-    # The API server is asked for no pods of phase Unknown either (CoreDNS plugin/kubernetes controller.go 1.14.7).
+    # Pods of phase Unknown are not requested from the API server either (CoreDNS 1.14.7 controller.go).
     made += [pod.to_object() for pod in pods if pod.manifest.status.phase != "Unknown"]
-    return [_stamped(each) for each in made]
+    return [_with_version(each) for each in made]
 
 
-def _last_ones(
+def _unique(
     documents: Iterable[Document], warn: Callable[[str], None]
 ) -> dict[tuple[str, str, str], Document]:
     unique: dict[tuple[str, str, str], Document] = {}
@@ -77,7 +77,7 @@ def _last_ones(
         earlier = unique.get(document.key)
         if earlier is not None and document.object is not None:
             warn(
-                f"{document.where}: {document} was defined before at {earlier.where}; this later one is used"
+                f"{document.where}: {document} is already defined at {earlier.where}; this later one is used"
             )
         unique[document.key] = document
     return unique
@@ -100,7 +100,7 @@ def _run_pods(
     simulated = workload_pods(workloads, manifests, nodes)
     named = {(each.metadata.namespace, each.metadata.name) for each in manifests}
     todo = [(each, is_ready_by_annotation(each.metadata)) for each in manifests]
-    # A pod written out beside its workload stands for the one that the workload would make.
+    # A pod in the input replaces the one of that name that its workload would make.
     todo += [
         each
         for each in simulated
@@ -126,10 +126,10 @@ def _run_pods(
     pools = pod_pools(taken)
     by_name = {node.metadata.name: node for node in nodes}
     pods = [run_pod(manifest, ready, pools, by_name) for manifest, ready in todo]
-    stranded = [pod for pod in pods if not pod.addresses and pod.manifest.status.phase is None]
-    if stranded:
+    pending = [pod for pod in pods if not pod.addresses and pod.manifest.status.phase is None]
+    if pending:
         warn(
-            f"the pod network has no address left for {len(stranded)} pods; they stay without, as pending pods do"
+            f"the pod network has no address left for {len(pending)} pods; they stay without one, like pending pods"
         )
     return pods
 
@@ -179,7 +179,7 @@ def _namespaces(documents: list[Document]) -> list[Namespace]:
     return list(found.values())
 
 
-def _stamped(each: Object) -> Object:
+def _with_version(each: Object) -> Object:
     bare = msgspec.structs.replace(each.metadata, resource_version="")
     content = msgspec.json.encode(msgspec.structs.replace(each, metadata=bare), order="sorted")
     version = blake2b(content, digest_size=8).hexdigest()

@@ -1,11 +1,11 @@
-"""Pods: the ones in the manifests, and those that workloads would have.
+"""Pods: those in the manifests, and those that workloads would have.
 
 Path: simulation.py -> here -> endpointslice.py and `pods verified`.
-Rule 1: a pod with a status is what it says; a pod without one gets an address and is ready unless an annotation says
+Rule 1: a pod with a status is used as it is; one without gets an address, and is ready unless an annotation says
         otherwise.
 Rule 2: a workload whose pods are in the input (by owner) gets no others: the input is a dump of a real cluster.
-Names as the controllers make them: StatefulSet NAME-ORDINAL, Deployment NAME-HASH-XXXXX, ReplicaSet, DaemonSet and Job
-NAME-XXXXX, indexed Job NAME-INDEX-XXXXX (k8s.io/kubernetes pkg/controller).
+Rule 3: pods are named as by the controllers (k8s.io/kubernetes pkg/controller): StatefulSet NAME-ORDINAL, Deployment
+        NAME-HASH-XXXXX, ReplicaSet, DaemonSet and Job NAME-XXXXX, indexed Job NAME-INDEX-XXXXX.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
 class RunningPod(msgspec.Struct, frozen=True):
-    """A pod that has been given what a cluster gives it."""
+    """A pod with its addresses, its readiness and the topology zone of its node."""
 
     manifest: PodManifest
     addresses: tuple[str, ...]
@@ -40,7 +40,7 @@ class RunningPod(msgspec.Struct, frozen=True):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels that selectors look at."""
+        """The labels, for selectors."""
         return self.manifest.metadata.labels or {}
 
     @property
@@ -50,7 +50,7 @@ class RunningPod(msgspec.Struct, frozen=True):
 
     @property
     def ports(self) -> Iterator[ContainerPort]:
-        """All containers' ports, sidecars' too."""
+        """The ports of all containers, including sidecars."""
         spec = self.manifest.spec
         for container in spec.containers or ():
             yield from container.ports or ()
@@ -59,7 +59,7 @@ class RunningPod(msgspec.Struct, frozen=True):
                 yield from container.ports or ()
 
     def to_object(self) -> Pod:
-        """The pod as DNS reads it."""
+        """The pod with the fields that DNS needs."""
         meta = self.manifest.metadata
         return Pod(
             metadata=ObjectMeta(
@@ -80,7 +80,7 @@ class RunningPod(msgspec.Struct, frozen=True):
 def workload_pods(
     workloads: Iterable[tuple[str, Workload]], pods: Iterable[PodManifest], nodes: list[Node]
 ) -> list[tuple[PodManifest, bool]]:
-    """List the pods that the workloads (kind and object) would have, and whether each is ready."""
+    """The pods that the workloads (kind and object) would have, and whether each is ready."""
     listed = list(workloads)
     present = {(kind, each.metadata.namespace, each.metadata.name) for kind, each in listed}
     owners = set()
@@ -96,7 +96,7 @@ def workload_pods(
         namespace = workload.metadata.namespace
         if (kind, namespace, workload.metadata.name) in owners:
             continue
-        # A ReplicaSet of a Deployment that is here too: the Deployment's pods are the same ones.
+        # A ReplicaSet of a Deployment in the input has the same pods as that Deployment.
         if any(
             (owner.kind, namespace, owner.name) in present
             for owner in workload.metadata.owner_references or ()
@@ -109,7 +109,7 @@ def workload_pods(
 def run_pod(
     manifest: PodManifest, ready: bool, pools: Mapping[str, AddressPool], nodes: Mapping[str, Node]
 ) -> RunningPod:
-    """Give a pod its addresses and its readiness, unless its status has them; `ready` is for pods without status."""
+    """Set the addresses and readiness of a pod, unless its status has them; `ready` is for pods without status."""
     status = manifest.status
     node = nodes.get(manifest.spec.node_name or "")
     zone = (node.metadata.labels or {}).get("topology.kubernetes.io/zone") if node else None
@@ -123,15 +123,15 @@ def run_pod(
         addresses = _node_addresses(node) if manifest.spec.host_network else ()
         if not addresses:
             owner = f"{manifest.metadata.namespace}/{manifest.metadata.name}"
-            claimed = [pools[family].claim(owner) for family in FAMILIES]
+            claimed = [pools[family].allocate(owner) for family in FAMILIES]
             addresses = tuple(address for address in claimed if address is not None)
             if len(addresses) < len(claimed):
-                addresses = ()  # a pod waits until every family has an address
+                addresses = ()  # a pod stays pending until it has an address of every family
     return RunningPod(manifest, addresses, ready, zone)
 
 
 def status_addresses(status: PodState) -> tuple[str, ...]:
-    """The addresses that a status has, the primary one first."""
+    """The addresses in a status, the primary one first."""
     listed = status.pod_ips or ([PodIP(status.pod_ip)] if status.pod_ip else [])
     return tuple(each.ip for each in listed if each.ip)
 
@@ -171,7 +171,7 @@ def _pods_of(
 def _identities(
     kind: str, workload: Workload, seed: str, nodes: list[Node]
 ) -> Iterator[tuple[int, str, dict[str, str], str | None]]:
-    """Index (ordinal), name, labels of its own and hostname of each pod."""
+    """Index (ordinal), name, additional labels and hostname of each pod."""
     spec, base = workload.spec, workload.metadata.name
     replicas = 1 if spec.replicas is None else spec.replicas
     if kind == "StatefulSet":
@@ -184,9 +184,9 @@ def _identities(
             yield ordinal, name, labels, name
         return
     if kind == "Job":
-        at_once = 1 if spec.parallelism is None else spec.parallelism
-        # Without completions any pod's success ends the Job, and all run at once.
-        running = at_once if spec.completions is None else min(at_once, spec.completions)
+        parallelism = 1 if spec.parallelism is None else spec.parallelism
+        # Without completions the first pod that succeeds ends the Job, and all run at the same time.
+        running = parallelism if spec.completions is None else min(parallelism, spec.completions)
         indexed = spec.completion_mode == "Indexed"
         for index in range(0 if spec.suspend else running):
             labels = {"batch.kubernetes.io/job-name": base, "job-name": base}
@@ -206,7 +206,7 @@ def _identities(
         base = f"{base}-{template_hash}"
         labels = {"pod-template-hash": template_hash}
     if kind == "DaemonSet":
-        # Named by its node, so that a pod stays what it is when a node is added.
+        # Named by its node, so that adding a node does not change the other pods.
         for index, node in enumerate([each.metadata.name for each in nodes] or [""]):
             yield index, f"{base}-{letters(f'{seed}/{node}', 5)}", labels, None
         return

@@ -1,15 +1,16 @@
-"""Keep the replies of slower sources for as long as their TTL says.
+"""Caches replies.
 
-Path: step 5, above `hosts`, `kubernetes` and `forward`, below `loadbalance`.
+Path: step 5, before `hosts`, `kubernetes` and `forward`, after `loadbalance`.
 Source: CoreDNS 1.14.7 plugin/cache (cache.go, handler.go, item.go); RFC 2308, RFC 8767.
-Rule 1: what is kept, and in which half, is decided in _remember() and nowhere else.
-Rule 2: all records of a reply show one TTL, the least of them held between floor and maximum, from the first reply on.
-Rule 3: a `fresh` reply (computed from the newest state of the cluster) is counted like any other but never kept: a mark
-        takes its place, and `next` is asked every time.  So its TTL never goes down, a TTL of 0 stays 0, and neither
-        prefetch nor serve_stale nor keepttl touches it.
-Rule 4: an entry is asked for anew by one query at a time, beside the one that is answered; what comes is stored, and
-        what is no news (SERVFAIL, REFUSED, silence) leaves the stale entry where it is.
-Rule 5: cacheable: the fast path keeps `fresh` replies alone, and counts them as they would count here.
+Rule 1: _store() alone decides which replies are stored, and in which half.
+Rule 2: all records of a reply have one TTL, the lowest of them limited to the floor and the maximum, already in the
+        first reply.
+Rule 3: a `fresh` reply (computed from the newest state of the cluster) is counted like others but not stored.  A marker
+        takes its place and `next` is asked every time, so its TTL does not decrease, a TTL of 0 stays 0, and prefetch,
+        serve_stale and keepttl do not apply.
+Rule 4: one query at a time refreshes an entry.  The new reply is stored; SERVFAIL, REFUSED or no reply leave the stale
+        entry in place.
+Rule 5: cacheable: the answer table only stores `fresh` replies, and counts them as this plugin would.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.cache.counts import Counts
 from hsdns.plugins.cache.half import Half, Judgement, judge, ttls
 from hsdns.plugins.cache.options import (
@@ -45,11 +47,11 @@ from hsdns.wire.name import ROOT, Name
 MAX_TTL: Final = 3600  # plugin/pkg/dnsutil MaximumDefaultTTL
 MAX_DENIAL_TTL: Final = MAX_TTL // 2
 DEFAULT_CAPACITY: Final = 10_000
-WILDCARD: Final = "zone/wildcard"  # metadata of whoever answers from a wildcard
+WILDCARD: Final = "zone/wildcard"  # metadata of a plugin that answers from a wildcard
 
 
-class Cache(Handler):
-    """Answers again what was answered a short time ago."""
+class Cache(Plugin):
+    """Answers from stored replies and stores new ones."""
 
     name: ClassVar[str] = "cache"
     cacheable = True
@@ -76,7 +78,7 @@ class Cache(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `cache [TTL] [ZONE...]` and its properties."""
+        """Parse `cache [TTL] [ZONE...]` and its properties."""
         directive = only_once(directives)
         args, ttl = directive.args, None
         if args and re.fullmatch(r"[+-]?[0-9]+", args[0].text):
@@ -87,16 +89,15 @@ class Cache(Handler):
             line = next(each for each in directive.lines if each.name.text == "serve_stale_policy")
             raise CorefileError(
                 line.name.position,
-                "serve_stale_policy says which reply is served stale; add serve_stale",
+                "serve_stale_policy has no effect without serve_stale; add serve_stale",
             )
         halves = []
         for name, maximum in ((SUCCESS, MAX_TTL), (DENIAL, MAX_DENIAL_TTL)):
             bounds: Bounds = options[name] or Bounds(DEFAULT_CAPACITY)
             disabled: tuple[Name, ...] = ()
             for line in options["disable"]:
-                if (
-                    line.kind == name
-                ):  # of several lines for one kind the last one counts, as in CoreDNS
+                # The last line for a kind counts, as in CoreDNS.
+                if line.kind == name:
                     disabled = line.zones
             halves.append(
                 Half(
@@ -118,39 +119,45 @@ class Cache(Handler):
         )
 
     async def start(self, runtime: Runtime) -> None:
-        """Make the stores, empty, and the metrics."""
+        """Create empty stores and the metrics."""
         for half in (self.success, self.denial):
             half.store = Store(half.capacity, runtime.random)
         self._runtime = runtime
         self._counts = Counts(runtime.metrics, ",".join(zone.to_text() for zone in self.zones))
 
     def mark(self, query: Query, reply: Reply) -> tuple[str, int] | None:
-        """How a `fresh` reply counts when it is given again: as which kind, and for how many seconds it is a hit.
-
-        None where the cache does not count it at all.
-        """
+        """How a `fresh` reply is counted: its type, and for how many seconds it is a hit; None if it is not."""
         if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
             return None
         judgement = judge(query, reply, self._runtime.wall)
         return self._half(judgement).mark(query, reply, judgement.kind)
 
-    def is_disabled(self, kind: str, zone: Name) -> bool:
-        """Whether nothing of a kind is kept for a zone and all below it."""
-        return (self.denial if kind == DENIAL else self.success).is_disabled(zone)
+    def denial_kind(self, zone: Name) -> str | None:
+        """The kind as which it counts names of a zone that do not exist; None where it does not see that zone."""
+        return DENIAL if self._covers(zone) else None
 
-    def fold(self, server: str, kind: str, hits: int, misses: int) -> None:
-        """Add what the fast path has counted."""
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
+        """Names in a zone that it counts one by one: all where it stores denials of the zone."""
+        if self._covers(zone):
+            return () if self.denial.is_disabled(zone) else None
+        return tuple(own for own in self.zones if own.is_at_or_below(zone))
+
+    def count_cache_hits(self, server: str, kind: str, hits: int, misses: int) -> None:
+        """Add what the answer table has counted."""
         self._counts.add(server, kind, hits, misses)
 
+    def _covers(self, name: Name) -> bool:
+        return self._all_zones or any(name.is_at_or_below(zone) for zone in self.zones)
+
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer from the store, or ask below and store what comes."""
+        """Answer from the store, or pass on and store the reply."""
         query, now = request.query, request.now
         qname = query.qname
         if not self._all_zones and not any(qname.is_at_or_below(zone) for zone in self.zones):
             return await next(request)
         key = (qname.lower, query.qtype, query.qclass, query.do, query.cd)
         found = self._lookup(key, now)
-        if found is not None and found[1].is_overtaken:
+        if found is not None and found[1].is_outdated:
             found = None
         self._counts.count_lookup(request, found[0] if found else None)
         if found is not None and found[1].reply is not None:
@@ -160,21 +167,21 @@ class Cache(Handler):
         else:
             reply = await next(_below(request))
             if not reply.written or reply.dropped:
-                # The server writes it to the client's query, not to the one that a plugin below has changed.
+                # The server writes it for the query of the client, not for one that a later plugin has changed.
                 return reply if reply.rd is None else reply.replace(rd=None)
             judgement = judge(query, reply, self._runtime.wall)
-            reply, _ = self._remember(request, key, reply, judgement, is_marked=found is not None)
+            reply, _ = self._store(request, key, reply, judgement, has_marker=found is not None)
             if reply.fresh and request.dependencies is not None:
                 half = self._half(judgement)
                 request.dependencies.mark = half.mark(query, reply, judgement.kind)
         return _for_client(reply, query)
 
     def _lookup(self, key: Key, now: float) -> tuple[str, Entry] | None:
-        """Find what is known of a key; a SERVFAIL does not hide an answer that may still be served."""
+        """Find the entry of a key and its half; a SERVFAIL does not hide an answer that may still be served."""
         up_to = self.stale.up_to
         if self.prefers_positive:
             good = self._last_good(key)
-            if good is not None and good.counts(now, up_to):
+            if good is not None and good.is_usable(now, up_to):
                 return SUCCESS, good
         denied = self.denial.store.lookup(key, now, up_to)
         if denied is not None and not denied.is_servfail:
@@ -185,24 +192,24 @@ class Cache(Handler):
         return (DENIAL, denied) if denied is not None else None
 
     def _last_good(self, key: Key) -> Entry | None:
-        """The newest good answer to a question, however old."""
+        """The newest positive answer to a question, of any age."""
         entry = self.success.store.find(key)
-        return entry if entry is None or entry.answers else entry.last_good
+        return entry if entry is None or entry.is_positive else entry.last_good
 
     async def _serve(self, request: Request, key: Key, entry: Entry, next: Next) -> Reply:  # noqa: A002 - as handle()
-        """Answer with an entry, and see to it that it is asked for anew in time."""
+        """Answer with an entry, and refresh it if it is popular or stale."""
         now, stale = request.now, self.stale
         ttl = entry.ttl(now)
         if ttl > 0:
             if self._is_popular(entry, now):
-                self._refresh_beside(request, key, entry, next)
+                self._refresh_in_background(request, key, entry, next)
         else:
             if stale.verify:
                 verified = await self._verify(request, key, entry, next)
                 if verified is not None:
                     return verified
             else:
-                self._refresh_beside(request, key, entry, next)
+                self._refresh_in_background(request, key, entry, next)
             self._counts.count_stale(request)
         if entry.wildcard and request.metadata is not None:
             request.metadata[WILDCARD] = lambda: entry.wildcard
@@ -211,11 +218,11 @@ class Cache(Handler):
         elif self.keeps_ttl:
             ttl = entry.full_ttl
         shown = entry.show(max(ttl, 0))
-        assert shown is not None, "a mark is not served"
+        assert shown is not None, "a marker is not served"
         return shown
 
     def _is_popular(self, entry: Entry, now: float) -> bool:
-        """Whether an entry is to be asked for anew before its time is over."""
+        """Whether an entry must be prefetched now."""
         amount, gap, percent = self.prefetch
         return (
             amount > 0
@@ -223,21 +230,21 @@ class Cache(Handler):
             and entry.ttl(now) <= math.ceil(entry.full_ttl * percent / 100)
         )
 
-    def _refresh_beside(self, request: Request, key: Key, entry: Entry, next: Next) -> None:  # noqa: A002 - as handle()
-        """Ask for an entry anew in a task of its own, unless that is being done or has just failed."""
+    def _refresh_in_background(self, request: Request, key: Key, entry: Entry, next: Next) -> None:  # noqa: A002 - as handle()
+        """Refresh an entry in a task of its own, unless a refresh is running or has just failed."""
         runtime, is_stale = self._runtime, entry.ttl(request.now) <= 0
         recheck = self.stale.recheck if is_stale else 0.0
         if not entry.begin_refresh(runtime.clock(), recheck):
             return
         self._counts.count_prefetch(request)
-        # Over TCP, as in CoreDNS, so that no upstream cuts the reply; and what is read is not read for this client.
+        # Over TCP, as in CoreDNS, so that no upstream truncates the reply; dependencies and metadata are of its own.
         metadata = None if request.metadata is None else {**request.metadata}
-        beside = request.replace(protocol="tcp", dependencies=None, metadata=metadata)
+        background = request.replace(protocol="tcp", dependencies=None, metadata=metadata)
 
         async def refresh() -> None:
             refreshed = False
             try:
-                refreshed = await self._refresh(beside, key, entry, next, is_stale) is not None
+                refreshed = await self._refresh(background, key, entry, next, is_stale) is not None
             finally:
                 entry.end_refresh(runtime.clock(), recheck, refreshed=refreshed or not is_stale)
 
@@ -250,22 +257,22 @@ class Cache(Handler):
         entry: Entry,
         next: Next,  # noqa: A002 - as handle()
     ) -> Reply | None:
-        """Ask below before a stale entry is served; None where there is no news, or not in time."""
+        """Refresh a stale entry before it is served; None if there is no better reply in time."""
         clock, recheck, seconds = self._runtime.clock, self.stale.recheck, self.stale.timeout
         if recheck and not entry.begin_refresh(request.now, recheck):
             return None
 
         async def verify() -> Reply | None:
-            news = None
+            verified = None
             try:
-                news = await self._refresh(request, key, entry, next, True)
+                verified = await self._refresh(request, key, entry, next, True)
             finally:
                 if recheck:
-                    entry.end_refresh(clock(), recheck, refreshed=news is not None)
-            if news is None:
+                    entry.end_refresh(clock(), recheck, refreshed=verified is not None)
+            if verified is None:
                 return None
-            shown, stored = news
-            # As in CoreDNS, under a time limit it is given as it was stored, with AA.
+            shown, stored = verified
+            # As in CoreDNS, with a timeout the reply is returned as stored, with AA.
             if seconds and stored is not None and stored.reply is not None:
                 return stored.reply
             return shown
@@ -283,35 +290,35 @@ class Cache(Handler):
         next: Next,  # noqa: A002 - as handle()
         is_stale: bool,
     ) -> tuple[Reply, Entry | None] | None:
-        """Ask below and store what comes; return both, None where it is no news about the entry."""
+        """Pass on and store the reply; return both, None if the reply does not replace the entry."""
         reply = await next(_below(request))
         if not reply.written or reply.dropped:
             return None
         judgement = judge(request.query, reply, self._runtime.wall)
-        is_news = not is_stale or judgement.replaces_stale(reply)
+        is_replacement = not is_stale or judgement.replaces_stale(reply)
         if is_stale and self.prefers_positive:
-            # What else comes is kept beside the good answer, which goes on being served.
-            is_news = judgement.answers
-        elif not is_news:
+            # Other replies are stored along with the positive answer, which is still served.
+            is_replacement = judgement.is_positive
+        elif not is_replacement:
             return None
-        shown, stored = self._remember(request, key, reply, judgement)
-        if stored is not None and is_news:
+        shown, stored = self._store(request, key, reply, judgement)
+        if stored is not None and is_replacement:
             stored.take_hits(entry, request.now)
-        return (shown, stored) if is_news else None
+        return (shown, stored) if is_replacement else None
 
     def _half(self, judgement: Judgement) -> Half:
         return self.denial if judgement.is_denial else self.success
 
-    def _remember(
+    def _store(
         self,
         request: Request,
         key: Key,
         reply: Reply,
         judgement: Judgement,
         *,
-        is_marked: bool = False,
+        has_marker: bool = False,
     ) -> tuple[Reply, Entry | None]:
-        """Give a reply its TTL and store it where it may be kept; `is_marked`: a mark for it is still good."""
+        """Set the TTL of a reply and store it if it may be; `has_marker`: a marker for it is still valid."""
         half = self._half(judgement)
         ttl = half.shown_ttl(reply, judgement.kind)
         shown = reply
@@ -319,44 +326,41 @@ class Cache(Handler):
             shown = reply.replace(edns_options=None, edns=None)
         found_ttls = set(ttls(reply))
         shown_ttl = 0 if reply.fresh and 0 in found_ttls else ttl
-        if found_ttls - {shown_ttl}:  # what the cluster answers has it already, most of the time
+        if found_ttls - {shown_ttl}:  # replies of the cluster usually have it already
             shown = with_ttl(shown, shown_ttl)
-        if not judgement.may_be_kept or ttl <= 0 or (reply.fresh and is_marked):
+        if not judgement.is_storable or ttl <= 0 or (reply.fresh and has_marker):
             return shown, None
         entry, evicted = None, False
         if not half.is_disabled(request.query.qname):
-            # AA is always set, for old resolvers that throw away what is not authoritative (item.go).
-            kept = None if reply.fresh else shown.replace(aa=True, rd=None, error=None)
-            now = max(request.now, self._runtime.clock())  # the reply may have been long in coming
-            entry = Entry(kept, ttl, now, reply.rcode == Rcode.SERVFAIL)
-            self._note(request, key, entry, judgement)
-            evicted = half.store.remember(key, entry)
+            # AA is always set, for old resolvers that drop replies without it (item.go).
+            stored = None if reply.fresh else shown.replace(aa=True, rd=None, error=None)
+            now = max(request.now, self._runtime.clock())  # the reply may have taken long
+            entry = Entry(stored, ttl, now, reply.rcode == Rcode.SERVFAIL)
+            self._set_origin(request, key, entry, judgement)
+            evicted = half.store.store(key, entry)
         sizes = {each.name: len(each.store) for each in (self.success, self.denial)}
         self._counts.count_stored(request, half.name if evicted else None, sizes)
         return shown, entry
 
-    def _note(self, request: Request, key: Key, entry: Entry, judgement: Judgement) -> None:
-        """Note in a new entry what it replaces and where it comes from."""
-        entry.answers = judgement.answers
+    def _set_origin(self, request: Request, key: Key, entry: Entry, judgement: Judgement) -> None:
+        """Record the wildcard of a new entry and the positive answer that it replaces."""
+        entry.is_positive = judgement.is_positive
         wildcard = (request.metadata or {}).get(WILDCARD)
         entry.wildcard = wildcard() if wildcard is not None else ""
         if judgement.is_denial:
             return
-        if self.prefers_positive and not entry.answers:
+        if self.prefers_positive and not entry.is_positive:
             entry.last_good = self._last_good(key)
         elif self.stale.up_to or self.prefetch.amount:
-            self.denial.store.forget(key)  # or, stale, it would stand before what has come since
+            self.denial.store.remove(key)  # a stale denial would hide the new entry
 
 
 def _below(request: Request) -> Request:
-    """What is asked below: with AD an upstream says whether the data are authentic, whoever asks later.
-
-    RFC 6840 section 5.7.
-    """
+    """The request to pass on: with AD set, the upstream tells whether the data are authentic (RFC 6840 section 5.7)."""
     query = request.query
     return request.replace(query=query.replace(flags=query.flags | AD))
 
 
 def _for_client(reply: Reply, query: Query) -> Reply:
-    """Clear AD for a client that asked for nothing of DNSSEC (RFC 6840 sections 5.7 and 5.8)."""
+    """Clear AD for a client that did not ask for it by DO or AD (RFC 6840 sections 5.7 and 5.8)."""
     return reply.replace(ad=False) if reply.ad and not query.do and not query.flags & AD else reply

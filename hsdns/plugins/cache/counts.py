@@ -1,6 +1,6 @@
 """The metrics of `cache`.
 
-Path: plugins/cache.py counts here, and the answer table's counts are added here.
+Path: plugins/cache counts lookups and stored replies here, and adds the counts of the answer table.
 Source: CoreDNS 1.14.7 plugin/cache metrics.go.
 """
 
@@ -16,7 +16,7 @@ _OF_KIND = ("server", "type", "zones", "view")
 
 
 class Counts:
-    """The metrics of CoreDNS for one cache; `zones` is what they say of it."""
+    """CoreDNS's metrics for one cache; `zones` is its label of that name."""
 
     def __init__(self, metrics: Registry, zones: str) -> None:
         self._zones = zones
@@ -47,7 +47,7 @@ class Counts:
             "The number of requests served from stale cache entries.",
             _LABELS,
         )
-        # Never counted: no reply in here can be to another question.  Dashboards read it all the same.
+        # Always 0, since replies to other questions do not get here; dashboards query it.
         metrics.counter(
             "coredns_cache_drops_total",
             "The number responses that are not cached, because the reply is malformed.",
@@ -55,7 +55,7 @@ class Counts:
         )
 
     def count_lookup(self, request: Request, kind: str | None) -> None:
-        """Count a question and the half that knew its answer."""
+        """Count a query and the half that had its answer, None for a miss."""
         labels = self._labels(request)
         self._requests.inc(labels)
         if kind is None:
@@ -64,24 +64,24 @@ class Counts:
             self._hits.inc((request.server, kind, self._zones, request.view))
 
     def count_prefetch(self, request: Request) -> None:
-        """Count an entry that is asked for anew while it is served."""
+        """Count a refresh in the background."""
         self._prefetches.inc(self._labels(request))
 
     def count_stale(self, request: Request) -> None:
-        """Count a reply served after its time."""
+        """Count a stale reply."""
         self._stale.inc(self._labels(request))
 
     def count_stored(
         self, request: Request, evicted_from: str | None, sizes: Mapping[str, int]
     ) -> None:
-        """Count what is in each half now, and what had to go."""
+        """Set the size of each half, and count an eviction."""
         if evicted_from is not None:
             self._evictions.inc((request.server, evicted_from, self._zones, request.view))
         for kind, size in sizes.items():
             self._entries.set(size, (request.server, kind, self._zones, request.view))
 
     def add(self, server: str, kind: str, hits: int, misses: int) -> None:
-        """Count many questions at once, of a block without a view."""
+        """Count many queries at once, of a block without a view."""
         self._requests.inc((server, self._zones, ""), hits + misses)
         if misses:
             self._misses.inc((server, self._zones, ""), misses)

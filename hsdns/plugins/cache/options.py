@@ -1,6 +1,6 @@
-"""The options of `cache`, read.
+"""The options of `cache`.
 
-Path: plugins/cache.py reads its directive with these at setup.
+Path: plugins/cache parses its directive with them at setup.
 Source: CoreDNS 1.14.7 plugin/cache setup.go.
 """
 
@@ -17,7 +17,7 @@ from hsdns.wire.name import ROOT, Name
 
 SUCCESS: Final = "success"
 DENIAL: Final = "denial"
-MIN_TTL: Final = 5  # plugin/pkg/dnsutil MinimalDefaultTTL; SERVFAIL and NOTIMP are kept as long
+MIN_TTL: Final = 5  # seconds; plugin/pkg/dnsutil MinimalDefaultTTL; also for SERVFAIL and NOTIMP
 LONGEST_TTL: Final = 2**31 - 1  # RFC 2181 section 8
 LONGEST_FAILURE: Final = 300.0  # seconds; RFC 2308 section 7.1, RFC 8767 section 5
 
@@ -25,17 +25,17 @@ read_ttl = integer(1, LONGEST_TTL)
 
 
 def warn_of_durations(zones: Sequence[Token], warn: Callable[[str], None]) -> None:
-    """Say of `cache 30s` that it names a zone: nobody means that, and nothing would be kept."""
+    """Warn that `cache 30s` names a zone, which is hardly meant: nothing would be cached."""
     for token in zones:
         if re.fullmatch(r"[0-9]{1,9}[smh]", token.text):
             warn(
-                f'{token.position}: "{token.text}" is taken for a zone, as in CoreDNS; '
-                f'a TTL comes first and has no unit, as in "cache {int(duration()(token))}"'
+                f'{token.position}: "{token.text}" is read as a zone, as in CoreDNS; '
+                f'a TTL is the first argument and has no unit, as in "cache {int(duration()(token))}"'
             )
 
 
 class Bounds(NamedTuple):
-    """How many replies of a kind are kept, and how long at most and at least, in seconds; None says nothing."""
+    """The capacity of a half, and the maximum and minimum TTL in seconds, None for the default."""
 
     capacity: int
     maximum: int | None = None
@@ -43,14 +43,14 @@ class Bounds(NamedTuple):
 
 
 class Disabled(NamedTuple):
-    """Zones for which one kind is not kept."""
+    """Zones for which replies of one kind are not cached."""
 
     kind: str
     zones: tuple[Name, ...]
 
 
 class Prefetch(NamedTuple):
-    """Ask anew for what was hit `amount` times, never `gap` seconds apart, when `percent` of its TTL is left."""
+    """Refresh an entry after `amount` hits less than `gap` seconds apart, when `percent` of its TTL is left."""
 
     amount: int = 0
     gap: float = 60.0
@@ -58,10 +58,10 @@ class Prefetch(NamedTuple):
 
 
 class Stale(NamedTuple):
-    """Serve replies for `up_to` seconds after their time; 0 never.
+    """Serve stale replies for `up_to` seconds after they expire; 0 for never.
 
-    `verify` asks below first, for `timeout` seconds, 0 being as long as it takes.  `ttl` is what is shown, and after a
-    failure nothing is asked for `recheck` seconds.
+    `verify` tries to refresh first, for `timeout` seconds, 0 for no limit.  `ttl` is the TTL of stale replies; after a
+    failed refresh the next one is tried after `recheck` seconds.
     """
 
     up_to: int = 0
@@ -72,7 +72,7 @@ class Stale(NamedTuple):
 
 
 def _read_bounds(line: Line) -> Bounds:
-    """Read `CAPACITY [TTL] [MINTTL]`."""
+    """Parse `CAPACITY [TTL] [MINTTL]`."""
     args = line.args
     if not 1 <= len(args) <= 3:
         raise CorefileError(
@@ -87,7 +87,7 @@ def _read_bounds(line: Line) -> Bounds:
 
 
 def _read_disabled(line: Line) -> Disabled:
-    """Read `success|denial [ZONE...]`; no zone means all."""
+    """Parse `success|denial [ZONE...]`; without a zone all."""
     if not line.args:
         raise CorefileError(
             line.name.position,
@@ -98,7 +98,7 @@ def _read_disabled(line: Line) -> Disabled:
 
 
 def _read_prefetch(line: Line) -> Prefetch:
-    """Read `AMOUNT [DURATION [PERCENT%]]`."""
+    """Parse `AMOUNT [DURATION [PERCENT%]]`."""
     args = line.args
     if not 1 <= len(args) <= 3:
         raise CorefileError(
@@ -118,7 +118,7 @@ def _read_percent(token: Token) -> int:
 
 
 def _read_stale(line: Line) -> Stale:
-    """Read `[DURATION] [immediate [TTL [RECHECK]] | verify [TIMEOUT [TTL [RECHECK]]]]`."""
+    """Parse `[DURATION] [immediate [TTL [RECHECK]] | verify [TIMEOUT [TTL [RECHECK]]]]`."""
     args = list(line.args)
     found = Stale(up_to=int(duration()(args.pop(0))) if args else 3600)
     if args:
@@ -133,7 +133,7 @@ def _read_stale(line: Line) -> Stale:
         found = found._replace(recheck=duration(0.0, LONGEST_FAILURE)(args.pop(0)))
     if args:
         raise CorefileError(
-            args[0].position, f'"{args[0].text}" is one argument too many for serve_stale'
+            args[0].position, f'serve_stale has too many arguments: "{args[0].text}"'
         )
     return found
 
@@ -142,7 +142,7 @@ def _read_stale_ttl(token: Token) -> int:
     seconds = duration(0.0, LONGEST_TTL)(token)
     if seconds != int(seconds):
         raise CorefileError(
-            token.position, f'"{token.text}" is a TTL, which is a whole number of seconds'
+            token.position, f'a TTL must be a whole number of seconds, found "{token.text}"'
         )
     return int(seconds)
 

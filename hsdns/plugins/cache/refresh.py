@@ -1,8 +1,8 @@
-"""Ask below for an entry that a client waits for, but not longer than it is told to.
+"""Waits for a refresh with a timeout.
 
-Path: plugins/cache.py asks with this under `serve_stale ... verify TIMEOUT`.
-Rule 1: what waits is no task, so that it may stand in the chain of any query; what asks is one, and goes on after the
-        time is over.
+Path: plugins/cache refreshes an entry with this under `serve_stale ... verify TIMEOUT`.
+Rule: the waiting side needs no task, so that it works in the chain of any query; the refresh runs in a task and goes
+      on after the timeout.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ T = TypeVar("T")
 
 
 async def wait_for(
-    asking: Coroutine[Any, Any, T | None],
+    work: Coroutine[Any, Any, T | None],
     seconds: float,
     spawn: Callable[[Coroutine[Any, Any, None], str], object],
     name: str,
 ) -> T | None:
-    """Spawn a coroutine and wait for its result; None where it comes later, or never."""
+    """Spawn a coroutine and wait for its result; None if it has none in time."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T | None] = loop.create_future()
 
-    def tell(found: T | None) -> None:
+    def finish(found: T | None) -> None:
         if not result.done():
             result.set_result(found)
 
-    async def ask() -> None:
+    async def run() -> None:
         found = None
         try:
-            found = await asking
+            found = await work
         finally:
-            tell(found)
+            finish(found)
 
-    spawn(ask(), name)
-    timer = loop.call_later(seconds, tell, None)
+    spawn(run(), name)
+    timer = loop.call_later(seconds, finish, None)
     try:
         return await result
     finally:

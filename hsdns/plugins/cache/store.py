@@ -1,9 +1,9 @@
-"""Replies under their keys, with room for so many and no more.
+"""A bounded table of replies.
 
-Path: plugins/cache.py holds two: one for what was found, one for what was not.
+Path: plugins/cache has two: for positive replies and for denials.
 Source: CoreDNS 1.14.7 plugin/pkg/cache (256 shards of at least 4 entries each) and plugin/cache/item.go.
-Rule 1: nothing leaves by age: an entry stays until its key is stored anew or it is drawn to make room, as in CoreDNS.
-        Otherwise coredns_cache_entries would mean something else.
+Rule: entries do not expire.  As in CoreDNS an entry stays until its key is stored again or it is evicted at random;
+      otherwise coredns_cache_entries would have another meaning.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Key = tuple[bytes, int, int, bool, bool]  # lower-case qname, qtype, qclass, DO,
 
 
 class Entry:
-    """A reply, or with None the mark that there was one, and how long it counts; times in seconds.
+    """A reply, or None as the marker of a `fresh` one, and its TTL; times in seconds.
 
-    `answers` says that it is a good answer, `last_good` is the one that it has replaced where it is none
-    (`prefer_positive`); `wildcard` is the value of the metadata of that name.
+    `is_positive` tells whether it is a positive answer; otherwise `last_good` is the one that it has replaced
+    (`prefer_positive`).  `wildcard` is the value of the metadata of that name.
     """
 
     __slots__ = (
@@ -34,8 +34,8 @@ class Entry:
         "_shown",
         "_shown_ttl",
         "_stored",
-        "answers",
         "full_ttl",
+        "is_positive",
         "is_servfail",
         "last_good",
         "reply",
@@ -47,7 +47,7 @@ class Entry:
     ) -> None:
         self.reply = reply
         self.is_servfail = is_servfail
-        self.answers = False
+        self.is_positive = False
         self.last_good: Entry | None = None
         self.wildcard = ""
         self.full_ttl = ttl
@@ -60,22 +60,22 @@ class Entry:
         self._retry_after = -1e18
 
     def ttl(self, now: float) -> int:
-        """Seconds left, started ones counted as whole; 0 or less when it is over."""
+        """The remaining seconds, rounded up; 0 or less after it has expired."""
         return self.full_ttl - int(now - self._stored)
 
-    def counts(self, now: float, stale: int = 0) -> bool:
-        """Whether it may be served; a mark never after its time, other entries for `stale` seconds more."""
+    def is_usable(self, now: float, stale: int = 0) -> bool:
+        """Whether it may be served; entries but markers for `stale` seconds after they expire."""
         ttl = self.ttl(now)
         return ttl > 0 or (self.reply is not None and -ttl < stale)
 
     @property
-    def is_overtaken(self) -> bool:
-        """Whether the cluster knows by now what it did not know when the reply was made."""
+    def is_outdated(self) -> bool:
+        """Whether the name now exists in the cluster, which did not have it when the reply was made."""
         reply = self.reply
         return reply is not None and reply.still_holds is not None and not reply.still_holds()
 
     def show(self, ttl: int) -> Reply | None:
-        """The reply with one TTL; made anew only when it is another one than the last time."""
+        """The reply with a TTL; made again only if the TTL differs from the last one."""
         if self.reply is None:
             return None
         if self._shown is None or self._shown_ttl != ttl:
@@ -84,24 +84,24 @@ class Entry:
         return self._shown
 
     def hit(self, now: float, gap: float) -> int:
-        """Count a hit; return how many there were without `gap` seconds between two of them."""
+        """Count a hit; return the number of hits less than `gap` seconds apart."""
         self._hits = 1 if self._last_hit < now - gap else self._hits + 1
         self._last_hit = now
         return self._hits
 
     def take_hits(self, other: Entry, now: float) -> None:
-        """Go on from the hits of the entry that this one replaces."""
+        """Continue with the hits of the entry that this one replaces."""
         self._hits, self._last_hit = other._hits, now
 
     def begin_refresh(self, now: float, recheck: float = 0.0) -> bool:
-        """Tell whether to ask anew: not while somebody does, nor where `recheck` is given soon after it failed."""
+        """Begin a refresh, unless one is running or has failed less than `recheck` seconds ago; tell whether."""
         if self._is_refreshing or (recheck and now < self._retry_after):
             return False
         self._is_refreshing = True
         return True
 
     def end_refresh(self, now: float, recheck: float, *, refreshed: bool) -> None:
-        """Note how it went."""
+        """End a refresh, with its result."""
         self._is_refreshing = False
         self._retry_after = -1e18 if refreshed else now + recheck
 
@@ -112,41 +112,41 @@ class Store:
     __slots__ = ("_entries", "_keys", "_places", "_random", "_room")
 
     def __init__(self, capacity: int, random: Random) -> None:
-        """Take the capacity as the Corefile gives it: it is rounded down to whole shards, 1,024 at least."""
+        """Take the capacity of the Corefile; it is rounded down to whole shards, at least 1,024."""
         self._room = max(capacity // SHARDS, MIN_PER_SHARD) * SHARDS
         self._random = random
         self._entries: dict[Key, Entry] = {}
-        # Drawing from a dict would walk it; the list can be drawn from, and a key's place in it found, at once.
+        # A random key of a dict would take linear time; the list and the places of keys in it make it constant.
         self._keys: list[Key] = []
         self._places: dict[Key, int] = {}
 
     def __len__(self) -> int:
-        """How many entries there are, those whose time is over included."""
+        """The number of entries, including expired ones."""
         return len(self._entries)
 
     def find(self, key: Key) -> Entry | None:
-        """Find a key's entry, also when its time is over."""
+        """The entry of a key, even if it has expired."""
         return self._entries.get(key)
 
     def lookup(self, key: Key, now: float, stale: int = 0) -> Entry | None:
-        """Find a key's entry if it may be served, for `stale` seconds after its time too."""
+        """The entry of a key if it may be served, up to `stale` seconds after it expires."""
         entry = self._entries.get(key)
-        return entry if entry is not None and entry.counts(now, stale) else None
+        return entry if entry is not None and entry.is_usable(now, stale) else None
 
-    def remember(self, key: Key, entry: Entry) -> bool:
-        """Store an entry; tell whether another one had to go for it."""
+    def store(self, key: Key, entry: Entry) -> bool:
+        """Store an entry; return whether another one was evicted."""
         evicted = False
         if key not in self._entries:
             if len(self._keys) >= self._room:
-                self.forget(self._keys[self._random.randrange(len(self._keys))])
+                self.remove(self._keys[self._random.randrange(len(self._keys))])
                 evicted = True
             self._places[key] = len(self._keys)
             self._keys.append(key)
         self._entries[key] = entry
         return evicted
 
-    def forget(self, key: Key) -> None:
-        """Take a key out; the last one of the list moves to its place."""
+    def remove(self, key: Key) -> None:
+        """Remove a key; the last one of the list moves to its place."""
         if self._entries.pop(key, None) is None:
             return
         place, last = self._places.pop(key), self._keys.pop()
@@ -156,7 +156,7 @@ class Store:
 
 
 def with_ttl(reply: Reply, ttl: int) -> Reply:
-    """The reply with one TTL on all its records."""
+    """The reply with one TTL for all records."""
     return reply.replace(
         answer=_with_ttl(reply.answer, ttl),
         authority=_with_ttl(reply.authority, ttl),

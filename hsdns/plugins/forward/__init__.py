@@ -1,15 +1,14 @@
-"""Send on to other servers what nothing above knows.
+"""Forwards queries to upstream servers.
 
-Path: step 5, the last of ORDER but `whoami`; upstream/ does the sending.
+Path: step 5, the last of ORDER except `whoami`; upstream/ exchanges the messages.
 Source: CoreDNS 1.14.7 plugin/forward forward.go.
-Rule 1: the reply is passed through: rcode, AA, RA, AD, TC and all records are the upstream's.
-Rule 2: one query is tried for at most five seconds; after an error the next upstream is asked, and the one that failed
-        is probed until it answers.  Only errors count as attempts, replies that are failed over do not.
-Rule 3: several `forward` in a block are looked through in file order; the first one for the name takes the query, and
-        hands it to the next one where `next` says so.
-Rule 4: an upstream that `loop keep` found to lead back here is not asked.
-Rule 5: cacheable: what it answers is not `fresh`, so the fast path keeps none of it; how long an upstream's reply may
-        be kept is for `cache` to say.
+Rule 1: the reply is passed through: rcode, AA, RA, AD, TC and all records are those of the upstream.
+Rule 2: a query is tried for at most five seconds.  After an error the next upstream is asked, and the failed one is
+        probed until it answers.  Only errors count as attempts, not replies that are failed over.
+Rule 3: several `forward` in a block are tried in the order of the file: the first one for the name takes the query, and
+        passes it to the next one as its option `next` says.
+Rule 4: an upstream that sends queries back here (`loop keep`) is not used.
+Rule 5: cacheable: its replies are not `fresh`, so they are not stored in the answer table; `cache` stores them.
 """
 
 from __future__ import annotations
@@ -19,10 +18,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import Directive
 from hsdns.metrics import Counter
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.forward.route import PROPERTIES, Route, read_route
 from hsdns.upstream.exchange import Upstream, UpstreamError
 from hsdns.upstream.lookup import find_targets
@@ -38,8 +38,8 @@ BUDGET: Final = 5.0  # seconds; plugin/forward defaultTimeout
 ROUND_PAUSE: Final = 0.05
 
 
-class Forward(Handler):
-    """Asks upstream servers."""
+class Forward(Plugin):
+    """Forwards queries, with one route for each `forward` of the block."""
 
     name: ClassVar[str] = "forward"
     waits: ClassVar[bool] = True
@@ -54,11 +54,11 @@ class Forward(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read all of a block's `forward FROM TO...`; files with nameservers are read here and never again."""
+        """Parse all `forward FROM TO...` of a block; files with nameservers are read here and not again."""
         return cls(tuple(read_route(directive, block) for directive in directives))
 
     async def start(self, runtime: Runtime) -> None:
-        """Make the upstreams, connections are opened at the first query; raise CorefileError for unknown hosts."""
+        """Create the upstreams; raise CorefileError for unknown hosts.  Connections are opened by the first query."""
         self._runtime = runtime
         self._broken = runtime.metrics.counter(
             "coredns_forward_healthcheck_broken_total",
@@ -75,7 +75,7 @@ class Forward(Handler):
                     target,
                     clock=runtime.clock,
                     metrics=runtime.metrics,
-                    manner=route.manner,
+                    settings=route.settings,
                     tls=route.contexts.get(target.transport),
                 )
                 for target in await find_targets(route.targets, route.resolvers)
@@ -88,40 +88,40 @@ class Forward(Handler):
                 upstream.close()
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Ask the upstreams of the first route for the name, or pass on."""
-        return await self._take(0, request, next)
+        """Ask the upstreams of the first route that matches the name, or pass on."""
+        return await self._forward(0, request, next)
 
-    async def _take(self, first: int, request: Request, next: Next) -> Reply:  # noqa: A002 - as above
-        """Look through the routes from `first` on."""
+    async def _forward(self, first: int, request: Request, next: Next) -> Reply:  # noqa: A002 - as above
+        """Use the first matching route from number `first`."""
         for place in range(first, len(self.routes)):
             route = self.routes[place]
-            if route.takes(request.query.qname):
+            if route.matches(request.query.qname):
                 break
         else:
             return await next(request)
-        if 0 < route.max_concurrent <= route.asked_now:
+        if 0 < route.max_concurrent <= route.in_flight:
             self._rejected.inc()
             return unwritten(
                 Rcode.REFUSED, f"concurrent queries exceeded maximum {route.max_concurrent}"
             )
-        route.asked_now += 1
+        route.in_flight += 1
         try:
             reply = await self._ask(route, request)
-            # As in CoreDNS, the last `forward` of a block has nobody to hand on to.
-            if reply.written and place + 1 < len(self.routes) and _is_for_next(route, reply):
-                return await self._take(place + 1, request, next)
+            # As in CoreDNS, `next` of the last `forward` has no effect.
+            if reply.written and place + 1 < len(self.routes) and _goes_to_next(route, reply):
+                return await self._forward(place + 1, request, next)
             return reply
         except WrongQuestion:
             return Reply(rcode=Rcode.FORMERR)
         finally:
-            route.asked_now -= 1
+            route.in_flight -= 1
 
     async def _ask(self, route: Route, request: Request) -> Reply:
         """Try one upstream after the other; raise WrongQuestion."""
         clock = self._runtime.clock
         upstreams = [upstream for upstream in route.upstreams if not upstream.loops]
         if not upstreams:
-            return unwritten(Rcode.REFUSED, _all_loop(route))
+            return unwritten(Rcode.REFUSED, _loop_message(route))
         deadline = clock() + BUDGET
         order = route.policy.order(upstreams)
         attempts_left = route.attempts(len(upstreams))
@@ -142,7 +142,7 @@ class Forward(Handler):
                 self._broken.inc()
                 if route.failfast:
                     break
-                # All seem down, which is more likely the fault of the probes: try one all the same.
+                # All seem down, which is more likely a fault of the probes, so one is tried nevertheless.
                 upstream = self._runtime.random.choice(upstreams)
             if request.metadata is not None:
                 request.metadata["forward/upstream"] = partial(str, upstream)
@@ -158,12 +158,12 @@ class Forward(Handler):
                 return reply
             if route.max_fails and not upstream.health.is_probing:
                 self._runtime.spawn(
-                    upstream.health.probe_until_well(), f"forward: probes of {upstream}"
+                    upstream.health.probe_until_healthy(), f"forward: probes of {upstream}"
                 )
             attempts_left -= 1
             if down >= len(upstreams):
                 break
-        return unwritten(Rcode.SERVFAIL, error or _nobody_is_well(route))
+        return unwritten(Rcode.SERVFAIL, error or _unhealthy_message(route))
 
     async def _ask_upstream(
         self, route: Route, upstream: Upstream, request: Request, deadline: float
@@ -177,18 +177,18 @@ class Forward(Handler):
         return reply
 
 
-def _is_for_next(route: Route, reply: Reply) -> bool:
-    """Tell whether the next `forward` is to be asked too."""
+def _goes_to_next(route: Route, reply: Reply) -> bool:
+    """Whether a reply passes the query to the next `forward`."""
     is_empty = reply.rcode == Rcode.NOERROR and not reply.answer
     return reply.rcode in route.next_rcodes or (route.next_on_nodata and is_empty)
 
 
-def _all_loop(route: Route) -> str:
+def _loop_message(route: Route) -> str:
     named = ", ".join(map(str, route.upstreams))
     return f"every upstream of forward sends its queries back to this server: {named}"
 
 
-def _nobody_is_well(route: Route) -> str:
-    """A sentence about upstreams of which none was asked."""
+def _unhealthy_message(route: Route) -> str:
+    """The error if no upstream was asked."""
     named = ", ".join(map(str, route.upstreams))
     return f"no healthy upstream: none of {named} answers its probes"

@@ -1,6 +1,6 @@
-"""One `forward` directive, read: which names go to which upstreams, and how.
+"""One `forward` directive: the names that it forwards, their upstreams, and the options.
 
-Path: plugins/forward.py reads its directives here at setup; the upstreams are made at start.
+Path: plugins/forward parses its directives here at setup; the upstreams are created at start.
 Source: CoreDNS 1.14.7 plugin/forward setup.go.
 """
 
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Final
 
-from hsdns.chain import Block
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import (
     Property,
@@ -26,7 +25,8 @@ from hsdns.corefile.properties import (
     text,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
-from hsdns.upstream.exchange import EXPIRE, READ_TIMEOUT, Manner, Upstream
+from hsdns.plugin import Block
+from hsdns.upstream.exchange import EXPIRE, READ_TIMEOUT, Upstream, UpstreamSettings
 from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.policy import POLICIES, Policy
 from hsdns.upstream.target import HostTarget, Target, read_address, read_upstreams
@@ -35,23 +35,23 @@ from hsdns.wire.iana import Rcode, rcode_from_text
 from hsdns.wire.name import Name
 
 ATTEMPTS_PER_UPSTREAM: Final = 2  # plugin/forward defaultConnectAttemptsPerUpstream
-MAX_TO: Final = 15  # plugin/forward setup.go: words, of which each may stand for several upstreams
+MAX_TO: Final = 15  # plugin/forward setup.go: arguments, each of which may give several upstreams
 _MORE_RCODES: Final = {"NOTIMPL": Rcode.NOTIMP, "BADSIG": Rcode.BADVERS}  # miekg/dns
 _ALPN: Final = {"tls": (), "https": HTTP2}
 
 
 @dataclass
 class Route:
-    """Which names go to which upstreams, and how; `upstreams` and `policy` are there from start on."""
+    """The names to forward, their upstreams, and how; start() sets `upstreams` and `policy`."""
 
     zone: Name
     targets: tuple[Target | HostTarget, ...]
     resolvers: tuple[Target, ...]
     excepted: tuple[Name, ...]
-    manner: Manner
+    settings: UpstreamSettings
     prefer_udp: bool
     max_fails: int
-    max_attempts: int | None  # None: so many for each upstream; 0: any number
+    max_attempts: int | None  # None: ATTEMPTS_PER_UPSTREAM for each; 0: no limit
     max_concurrent: int
     failfast: bool
     failover: frozenset[int]
@@ -59,31 +59,31 @@ class Route:
     next_on_nodata: bool
     policy_name: str
     contexts: dict[str, ssl.SSLContext]  # by transport
-    asked_now: int = 0
+    in_flight: int = 0  # queries
     upstreams: tuple[Upstream, ...] = field(default=())
     policy: Policy = field(init=False)
 
-    def takes(self, qname: Name) -> bool:
-        """Tell whether this route is for a name."""
+    def matches(self, qname: Name) -> bool:
+        """Whether a name is forwarded."""
         if not qname.is_at_or_below(self.zone):
             return False
         return qname == self.zone or not any(qname.is_at_or_below(zone) for zone in self.excepted)
 
-    def protocol(self, asked_over: str) -> str:
-        """The protocol to ask over: the client's, where nothing else is said."""
-        if self.manner.force_tcp:
+    def protocol(self, client_protocol: str) -> str:
+        """The protocol to use: that of the client, unless an option sets another one."""
+        if self.settings.force_tcp:
             return "tcp"
-        return "udp" if self.prefer_udp else asked_over
+        return "udp" if self.prefer_udp else client_protocol
 
     def attempts(self, upstreams: int) -> float:
-        """How many attempts at so many upstreams may fail for one query."""
+        """The number of attempts that may fail for one query, with this number of upstreams."""
         if self.max_attempts is None:
             return ATTEMPTS_PER_UPSTREAM * upstreams
         return self.max_attempts or float("inf")
 
 
 def _read_health_check(line: Line) -> HealthCheck:
-    """Read `DURATION [no_rec] [domain NAME]`."""
+    """Parse `DURATION [no_rec] [domain NAME]`."""
     if not line.args:
         raise CorefileError(
             line.name.position,
@@ -120,7 +120,7 @@ def _rcode(token: Token) -> int:
         known = ("SERVFAIL", "NXDOMAIN", "REFUSED", "NOTIMP", "FORMERR", "NOERROR")
         raise CorefileError(
             token.position,
-            f'"{token.text}" is no response code, such as NXDOMAIN{did_you_mean(word, known)}',
+            f'"{token.text}" is not a response code such as NXDOMAIN{did_you_mean(word, known)}',
         ) from None
 
 
@@ -129,7 +129,7 @@ def _failover_rcode(token: Token) -> int:
     if rcode == Rcode.NOERROR:
         raise CorefileError(
             token.position,
-            "NOERROR cannot be failed over: it is the good reply; next_on_nodata is for empty ones",
+            "NOERROR is a success and cannot be failed over; use next_on_nodata for empty replies",
         )
     return rcode
 
@@ -172,7 +172,7 @@ PROPERTIES: Final[dict[str, Property[Any]]] = {
 
 
 def read_route(directive: Directive, block: Block) -> Route:
-    """Read `forward FROM TO...` and its properties; raise CorefileError."""
+    """Parse `forward FROM TO...` and its properties; raise CorefileError."""
     position = directive.name.position
     if len(directive.args) < 2:
         raise CorefileError(
@@ -183,15 +183,15 @@ def read_route(directive: Directive, block: Block) -> Route:
     zones = zones_from_args((from_token,))
     if len(zones) > 1:
         block.warn(
-            f'{from_token.position}: "{from_token.text}" stands for {len(zones)} zones, of which forward takes '
-            f"only {zones[0].to_text()}; write one forward for each"
+            f'{from_token.position}: "{from_token.text}" stands for {len(zones)} zones, but forward only uses '
+            f"{zones[0].to_text()}; write one forward for each"
         )
     options = read_properties((directive,), PROPERTIES)
     if 0 < options["max_age"] < options["expire"]:
         raise CorefileError(
             position,
             f"max_age {duration_to_text(options['max_age'])} is less than expire "
-            f"{duration_to_text(options['expire'])}; make it longer, or expire shorter",
+            f"{duration_to_text(options['expire'])}; increase max_age or reduce expire",
         )
     targets = _read_targets(to_tokens)
     source = options["source_address"]
@@ -206,8 +206,8 @@ def read_route(directive: Directive, block: Block) -> Route:
             )
         if source is not None and (":" in source) != (":" in target.address):
             block.warn(
-                f"{position}: {target} cannot be asked from source_address {source}, which is of another address "
-                "family; leave one of them out"
+                f"{position}: {target} cannot be reached from source_address {source}, which is of another address "
+                "family; remove one of them"
             )
     return Route(
         zone=zones[0],
@@ -219,7 +219,7 @@ def read_route(directive: Directive, block: Block) -> Route:
         ),
         resolvers=options["resolver"],
         excepted=tuple(zone for line in options["except"] for zone in line),
-        manner=Manner(
+        settings=UpstreamSettings(
             expire=options["expire"],
             max_age=options["max_age"],
             max_idle=options["max_idle_conns"],
@@ -243,7 +243,7 @@ def read_route(directive: Directive, block: Block) -> Route:
 
 
 def _contexts(files: TlsFiles, block: Block, transports: set[str]) -> dict[str, ssl.SSLContext]:
-    """Make what the transports need; the files are read where none needs them too, so that a wrong one is noticed."""
+    """The TLS contexts of the transports; the files are read even if none is needed, to detect invalid ones."""
     if files != TlsFiles():
         make_context(files, block.path)
     return {
@@ -254,18 +254,18 @@ def _contexts(files: TlsFiles, block: Block, transports: set[str]) -> dict[str, 
 
 
 def _read_targets(tokens: list[Token]) -> list[Target | HostTarget]:
-    """Read the TO words; of upstreams with the same address and port the first one counts."""
+    """Parse the TO arguments; of upstreams with the same address and port the first one counts."""
     read = [(token, read_upstreams(token)) for token in tokens]
     words = [token for token, found in read if found]
     if not words:
         raise CorefileError(
             tokens[0].position,
-            f'"{tokens[0].text}" names no upstream; add a nameserver to the file, or name an address',
+            f'"{tokens[0].text}" contains no upstream; add a nameserver to the file, or write an address',
         )
     if len(words) > MAX_TO:
         raise CorefileError(
             words[MAX_TO].position,
-            f"forward takes at most {MAX_TO} upstreams, found {len(words)}; leave some out",
+            f"forward takes at most {MAX_TO} upstreams, found {len(words)}; remove some",
         )
     targets: dict[str, Target | HostTarget] = {}
     for _, found in read:

@@ -1,13 +1,13 @@
-"""Answer names and addresses from a file such as /etc/hosts, and from lines in the Corefile.
+"""Answers queries from a hosts file such as /etc/hosts, and from lines in the Corefile.
 
-Path: step 5, above `kubernetes`; table.py holds what the lines say.
+Path: step 5, before `kubernetes`; table.py contains the names and addresses.
 Source: CoreDNS 1.14.7 plugin/hosts.
-Rule 1: there is no zone behind the lines, so there is no SOA: an unknown name is SERVFAIL, not NXDOMAIN, unless
-        `fallthrough` passes it on; a known name without the type asked for is an empty answer without SOA.
-Rule 2: a PTR question that finds nothing is always passed on, and one that finds something needs no zone.
-Rule 3: what the file says and what the Corefile says add up, the file's first.
-Rule 4: cacheable: its own answers are not kept by the fast path, and what others answer behind it is kept only until
-        the file changes.
+Rule 1: the lines form no zone, so there is no SOA record: an unknown name is SERVFAIL, not NXDOMAIN, unless
+        `fallthrough` passes it on; a known name without the type of the question gets an empty answer without SOA.
+Rule 2: a PTR query without an answer is always passed on; one with an answer need not be in a zone of the plugin.
+Rule 3: the lines of the file and of the Corefile are combined, those of the file first.
+Rule 4: cacheable: its own answers are not stored in the answer table, and those of later plugins are valid until the
+        file changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from asyncio import sleep
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.cluster.freshness import plugin_counter
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import (
@@ -34,6 +34,7 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import CorefileError, Directive, Line, did_you_mean
 from hsdns.metrics import Gauge, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.hosts.table import HostsTable, parse_address, reverse_to_packed
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
@@ -45,18 +46,18 @@ _log = logging.getLogger("hsdns.plugin.hosts")
 
 
 def read_fallthrough(line: Line) -> tuple[Name, ...]:
-    """Read the zones whose unknown names are passed on; none means all."""
+    """Parse the zones whose unknown names are passed on; without a zone all."""
     return zones_from_args(line.args) if line.args else (ROOT,)
 
 
 class Version(NamedTuple):
-    """How a file is told to have changed; the time in nanoseconds."""
+    """Modification time in nanoseconds and size of a file, to detect changes."""
 
     mtime_ns: int
     size: int
 
 
-class Hosts(Handler):
+class Hosts(Plugin):
     """Answers A, AAAA and PTR for the names of a hosts file."""
 
     name: ClassVar[str] = "hosts"
@@ -85,24 +86,24 @@ class Hosts(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `hosts [FILE [ZONES...]]`; a file that is not there is only a warning, it may come later."""
+        """Parse `hosts [FILE [ZONES...]]`; a missing file is only a warning, it may be created later."""
         directive = only_once(directives)
         path = DEFAULT_PATH
         if directive.args:
             path = block.path(directive.args[0].text)
-            _look_at(directive, path, block.warn)
+            _check_file(directive, path, block.warn)
         zones = zones_from_args(directive.args[1:]) or block.zones
         inline, properties = _split_body(directive, cls.PROPERTIES, block.warn)
         options = read_properties([properties], cls.PROPERTIES)
         if options["fallthrough_unsupported"] and not options["fallthrough"]:
             raise CorefileError(
                 directive.name.position,
-                'property "fallthrough_unsupported" of hosts needs "fallthrough" beside it; add that line',
+                'property "fallthrough_unsupported" of hosts has no effect without "fallthrough"; add it',
             )
         return cls(path, zones, inline, options)
 
     async def start(self, runtime: Runtime) -> None:
-        """Read the file, and begin to look whether it changed."""
+        """Read the file and start to watch it."""
         self._runtime = runtime
         self._entries, self._loaded = gauges(runtime.metrics)
         self.read()
@@ -112,7 +113,7 @@ class Hosts(Handler):
     async def _watch(self) -> None:
         while True:
             await sleep(self._reload)
-            # A blocklist of 100,000 lines takes most of a second.
+            # In a thread: a blocklist of 100,000 lines takes most of a second.
             found = await asyncio.to_thread(self._parse)
             if found is not None:
                 self._use(*found)
@@ -120,13 +121,13 @@ class Hosts(Handler):
                 self._runtime.names_answered_first_changed()
 
     def read(self) -> None:
-        """Read the file where its time or size is new; while it cannot be read, what it said before stays."""
+        """Read the file if its time or size has changed; while it cannot be read, the previous content stays."""
         found = self._parse()
         if found is not None:
             self._use(*found)
 
     def _parse(self) -> tuple[HostsTable, Version] | None:
-        """What the file says; None where it is not new.  Called in a thread, it changes nothing."""
+        """The content of the file, None if it has not changed.  Runs in a thread and changes no state."""
         try:
             with open(self.path, encoding="utf-8", errors="replace") as file:
                 status = os.fstat(file.fileno())
@@ -139,7 +140,7 @@ class Hosts(Handler):
             return None
 
     def _use(self, table: HostsTable, version: Version) -> None:
-        """Answer from what was read, from the next query on."""
+        """Answer from a new table, beginning with the next query."""
         self._tables, self._version = (table, self._inline), version
         entries = len(table) + len(self._inline)
         self._entries.set(entries, (self.path,))
@@ -147,7 +148,7 @@ class Hosts(Handler):
         _log.debug("plugin/hosts: Parsed hosts file into %d entries", entries)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """The names that the lines have in a zone, a `*` for all below it; and what no `fallthrough` lets pass."""
+        """The names of the lines in a zone, a wildcard as its parent, and zones without `fallthrough`."""
         found = {
             Name(name.lower[2:]) if name.lower.startswith(b"\1*") else name
             for table in self._tables
@@ -161,11 +162,11 @@ class Hosts(Handler):
         return tuple(name for name in found if name.is_at_or_below(zone))
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer what the lines know; Rule 1 says what becomes of the rest."""
+        """Answer from the lines; unknown names by Rule 1."""
         query = request.query
         qname, qtype = query.qname, query.qtype
         if request.dependencies is not None:
-            request.dependencies.note(_COUNTER)
+            request.dependencies.add(_COUNTER)
         if qtype == RRType.PTR:
             names = self._names(qname)
             if not names:
@@ -204,7 +205,7 @@ class Hosts(Handler):
 
 
 def gauges(metrics: Registry) -> tuple[Gauge, Gauge]:
-    """Return the gauges of entries and of the file's time."""
+    """The gauges of the number of entries and of the file's modification time."""
     return (
         metrics.gauge(
             "coredns_hosts_entries",
@@ -218,26 +219,26 @@ def gauges(metrics: Registry) -> tuple[Gauge, Gauge]:
     )
 
 
-def _look_at(directive: Directive, path: str, warn: Callable[[str], None]) -> None:
+def _check_file(directive: Directive, path: str, warn: Callable[[str], None]) -> None:
     token = directive.args[0]
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        warn(f"{token.position}: hosts file {path} does not exist; it is read once it does")
+        warn(f"{token.position}: hosts file {path} does not exist yet; it is read when it does")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise CorefileError(
-            token.position, f'cannot look at hosts file "{path}": {reason}'
+            token.position, f'cannot access hosts file "{path}": {reason}'
         ) from error
     else:
         if stat.S_ISDIR(status.st_mode):
-            warn(f"{token.position}: hosts file {path} is a folder; name a file")
+            warn(f"{token.position}: hosts file {path} is a directory; write the path of a file")
 
 
 def _split_body(
     directive: Directive, table: dict[str, Property[Any]], warn: Callable[[str], None]
 ) -> tuple[list[str], Directive]:
-    """Tell lines of hosts(5) from properties; after `fallthrough` only properties may stand."""
+    """Separate lines of hosts(5) from properties; after `fallthrough` there are only properties."""
     inline, properties = [], []
     passed = False
     for line in directive.lines:

@@ -1,8 +1,8 @@
-"""What lines of hosts(5) say: addresses by name, names by address.
+"""The lines of a hosts(5) file: addresses by name, names by address.
 
-Path: step 5; plugins/hosts.py makes a table of each file it reads and answers from it.
+Path: step 5; plugins/hosts makes a table for each version of its file and answers from it.
 Source: CoreDNS 1.14.7 plugin/hosts hostsfile.go and wildcard.go; hosts(5).
-Rule 1: a table never changes; a file that was read again gives a new one.
+Rule: a table is immutable; reading a file again makes a new one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class HostsTable:
     def __init__(
         self, lines: Iterable[str], zones: Sequence[Name], *, reverse: bool = True
     ) -> None:
-        """Take all names at or below the zones; a line without an address, and a word that is no name, are skipped."""
+        """Take all names at or below the zones; lines without an address and words that are not names are skipped."""
         self._by_name: dict[tuple[int, bytes], list[bytes]] = {}
         self._by_address: dict[bytes, list[Name]] = {}
         for line in lines:
@@ -47,7 +47,7 @@ class HostsTable:
                     self._by_address.setdefault(packed, []).append(owner)
 
     def __len__(self) -> int:
-        """How many addresses and names could be answered, each as often as it was said."""
+        """The number of entries in both directions, including repeated ones (the metric coredns_hosts_entries)."""
         addresses = sum(map(len, self._by_name.values()))
         return addresses + sum(map(len, self._by_address.values()))
 
@@ -57,7 +57,7 @@ class HostsTable:
         return [Name(lower) for lower in {lower for _, lower in self._by_name}]
 
     def addresses(self, qname: Name, rrtype: int) -> list[bytes]:
-        """The A or AAAA data of a name; `*` stands for exactly one label, where the name itself is not there."""
+        """The A or AAAA data of a name, or of a wildcard that replaces its first label."""
         lower = qname.lower
         found = self._by_name.get((rrtype, lower))
         if found is None and len(lower) > 1:
@@ -70,7 +70,7 @@ class HostsTable:
 
 
 def parse_address(text: str) -> bytes | None:
-    """Take an address apart from its zone (`fe80::1%eth0`); an IPv4 address in IPv6 form is IPv4."""
+    """The octets of an address, without a zone (`fe80::1%eth0`); an IPv4-mapped address is IPv4."""
     try:
         address: IPv4Address | IPv6Address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -81,7 +81,7 @@ def parse_address(text: str) -> bytes | None:
 
 
 def reverse_to_packed(qname: Name) -> bytes | None:
-    """The address that a whole reverse name stands for (RFC 1035 section 3.5, RFC 3596 section 2.5), or None."""
+    """The address of a complete reverse name (RFC 1035 section 3.5, RFC 3596 section 2.5), or None."""
     labels = [label.decode("latin-1") for label in reversed(qname.labels[:-2])]
     if qname.labels[-2:] == _REVERSE_V4 and len(labels) == 4:
         return parse_address(".".join(labels))

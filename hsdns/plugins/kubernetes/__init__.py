@@ -1,12 +1,12 @@
-"""Answer the names of a Kubernetes cluster.
+"""Answers queries for Services, endpoints and pods of a Kubernetes cluster and for their reverse names.
 
-Path: step 5, behind cache and hosts, in front of forward: what it does not know may go upstream.
-Rule 1: a question is answered from one Service value; only an ExternalName that points outside the zone waits.
-Rule 2: a missing name falls through before it is asked whether the cluster was read (CoreDNS handler.go); only then
-        SERVFAIL (not synced) or NXDOMAIN.
-Rule 3: what follows the cluster (following.py) is inherited at a reload by a block that says the same.
-Cacheable: yes, its replies depend on the question and the store alone, and the store tells what changed.  What a zone
-        of `multicluster` does not have is not kept: its serial is not the one that the table writes.
+Path: step 5, after cache and hosts, before forward; names outside its zones and missing names with `fallthrough` go on.
+Rule 1: a query is answered from one Service value; it only waits for an ExternalName that points outside the zone.
+Rule 2: a missing name falls through even before the cluster has been read (CoreDNS handler.go); without fallthrough
+        it is SERVFAIL until then and NXDOMAIN afterwards.
+Rule 3: at a reload, a block with the same configuration takes over the watch of the cluster (watch.py).
+Cacheable: yes, its replies depend only on the question and the store, and the store's counters tell when it changes.
+        Negative replies of a `multicluster` zone are not cacheable: the answer table would write another zone's serial.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Plugin, Request, Runtime, Transfer
-from hsdns.cluster.answer import ClusterAnswers, NoSuchName
-from hsdns.cluster.pods import client_pod
+from hsdns.authority.outgoing import ZoneTransfer
+from hsdns.chain import Next, Request
+from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.transfer import has_records, zone_records
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import (
@@ -40,7 +41,7 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import CorefileError, Directive, Position
 from hsdns.fastpath import ClusterNames
-from hsdns.plugins.kubernetes.following import Following
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.kubernetes.metadata import client_values, question_values
 from hsdns.plugins.kubernetes.options import (
     IGNORABLE,
@@ -51,6 +52,7 @@ from hsdns.plugins.kubernetes.options import (
     read_selector,
     read_zones,
 )
+from hsdns.plugins.kubernetes.watch import ClusterWatch
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.snapshot_file import SnapshotFile
 from hsdns.upstream.resolv_conf import RESOLV_CONF, read_search_list
@@ -68,8 +70,8 @@ NO_CLUSTER: Final = (
 _SVC: Final = Name.from_text("svc.")
 
 
-class Kubernetes(Handler):
-    """Services, endpoints, pods and their reverse names."""
+class Kubernetes(Plugin):
+    """Answers from the store of a cluster; `watch` keeps it up to date, start() makes `answers`."""
 
     name = "kubernetes"
     cacheable = True
@@ -104,11 +106,9 @@ class Kubernetes(Handler):
     def __init__(
         self, zones: tuple[Name, ...], options: dict[str, Any], servers: tuple[str, ...] = ()
     ) -> None:
-        """Take zones in lower case, the first forward one first in importance, and values for all PROPERTIES."""
+        """Take zones in lower case, the most important forward one first, and values for all PROPERTIES."""
         self.zones = zones
-        store = Store(
-            lambda: 0.0,
-            lambda sentence: log.warning("plugin/kubernetes: %s", sentence),
+        settings = StoreSettings(
             pod_names=options["endpoint_pod_names"],
             endpoints=not options["noendpoints"],
             labels=options["labels"],
@@ -120,17 +120,17 @@ class Kubernetes(Handler):
         source: Source = options["source"]
         path: str | None = options["snapshot"]
         # A snapshot of another cluster, or of fewer names, would deny names that exist.
-        settings = {
-            **store.settings,
+        words = {
+            **settings.to_texts(),
             "namespaces": " ".join(sorted(options["namespaces"])),
             "pods": options["pods"],
             "source": str(source),
         }
-        snapshot = None if path is None else SnapshotFile(path, settings)
-        self._following = Following(source, store, snapshot)
-        self._shares = False  # whether it has a share of what follows the cluster
+        snapshot = None if path is None else SnapshotFile(path, words)
+        self.watch = ClusterWatch(source, settings, snapshot)
+        self.answers: ClusterAnswers
+        self._uses_watch = False
         self._options = options
-        self.answers = self._answers()
         self._max_silence: float | None = options["max_silence"]
         self.may_relapse = self._max_silence is not None
         self._fallthrough: tuple[Name, ...] = options["fallthrough"]
@@ -143,7 +143,7 @@ class Kubernetes(Handler):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read the directive; the cluster is not touched."""
+        """Read the directive; does not contact the cluster."""
         directive = only_once(directives)
         options = read_properties(directives, cls.PROPERTIES)
         zones = zones_from_args(directive.args) or block.zones
@@ -159,53 +159,40 @@ class Kubernetes(Handler):
 
     @property
     def source(self) -> Source:
-        """Where the cluster comes from."""
-        return self._following.source
-
-    @source.setter
-    def source(self, source: Source) -> None:
-        self._following.source = source
+        """Where the cluster's objects come from."""
+        return self.watch.source
 
     @property
     def store(self) -> Store:
-        """The cluster's state."""
-        return self._following.store
+        """The state of the cluster; only after start()."""
+        return self.watch.store
 
     @property
     def names(self) -> ClusterNames:
-        """Its names, for the fast path."""
-        return self._following.names
-
-    @names.setter
-    def names(self, names: ClusterNames) -> None:
-        self._following.names = names
+        """The names of namespaces and Services, for the answer table."""
+        return self.watch.names
 
     def inherit(self, old: Plugin) -> bool:
-        """Go on with the store and the watches of a block that said the same, word for word."""
+        """Take over the watch of a block with the same configuration, word for word."""
         if not isinstance(old, Kubernetes) or self._words is None or old._words != self._words:
             return False
-        if not old._following.is_running:
+        if not old.watch.is_running:
             return False
-        self._following = old._following
-        self.answers = self._answers()
+        self.watch = old.watch
         return True
 
     async def start(self, runtime: Runtime) -> None:
         """Load the cluster and watch it; wait for it at most `startup_timeout` seconds."""
         source = self.source
-        if (
-            isinstance(source, ApiServer)
-            and source.is_in_cluster
-            and not self._following.is_running
-        ):
+        if isinstance(source, ApiServer) and source.is_in_cluster and not self.watch.is_running:
             for sentence in source.check():
                 raise CorefileError(self._position, NO_CLUSTER.format(sentence))
         self._runtime = runtime
-        self.answers.serve_at(runtime.local_addresses(self._servers))
         if self._options["pods"] == "verified":
             self._search = read_search_list(RESOLV_CONF)
-        self._shares = True
-        self._following.start(runtime)
+        self._uses_watch = True
+        self.watch.start(runtime)
+        self.answers = self._make_answers(runtime.local_addresses(self._servers))
         if not self.store.serves and self._startup_timeout:
             log.info("plugin/kubernetes: waiting for the cluster before serving")
             if not await runtime.wait_until(lambda: self.store.serves, self._startup_timeout):
@@ -214,19 +201,14 @@ class Kubernetes(Handler):
                 )
 
     async def stop(self) -> None:
-        """Leave the cluster to the instance that has inherited it, or follow it no more."""
-        if self._shares:
-            self._shares = False
-            self._following.stop()
-
-    def serve_for(self, runtime: Runtime) -> None:
-        """Take the runtime whose clock and lookups are used from now on."""
-        self._runtime = runtime
-        self._following.serve_for(runtime)
+        """End the watch, unless another instance uses it too."""
+        if self._uses_watch:
+            self._uses_watch = False
+            self.watch.stop()
 
     def ready(self) -> bool:
-        """Ready once everything that existed at the start has been read, or a snapshot of it."""
-        if not self.store.serves:
+        """Ready once all objects that existed at the start, or a snapshot, have been read."""
+        if not self.watch.serves:
             return False
         if self._max_silence is None or not self.store.synced:
             return True
@@ -234,20 +216,20 @@ class Kubernetes(Handler):
         return self.source.silence(self._runtime.clock()) <= self._max_silence
 
     def remark(self) -> str:
-        """Say that it is a snapshot that is served."""
-        saved = self.store.restored
+        """Tell that a snapshot is being served."""
+        saved = self.store.restored if self.watch.serves else None
         if saved is None:
             return ""
         date = datetime.fromtimestamp(saved, UTC).isoformat(" ", "seconds")
         return f"serving the snapshot of {date}, the cluster has not been read yet"
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer from the store, or pass on what is outside the zones or falls through."""
+        """Answer from the store; pass on names outside the zones and those that fall through."""
         query = request.query
         zone = self._zone_of(query.qname)
         if zone is None:
             return await next(request)
-        shared = self.answers.is_multicluster(zone)
+        shared = self.answers.lookup.is_multicluster(zone)
         try:
             reply = await self.answers.answer(
                 query.qname, query.qtype, zone, partial(self.look_up, request), request.dependencies
@@ -255,12 +237,12 @@ class Kubernetes(Handler):
         except NoSuchName:
             pass
         else:
-            if shared and request.dependencies is not None and _shows_serial(query, reply):
+            if shared and request.dependencies is not None and _has_serial(query, reply):
                 request.dependencies.mark_uncacheable()
             return reply
         if any(query.qname.is_at_or_below(through) for through in self._fallthrough):
             reply = await next(request)
-            # A cache in front keeps it only as long as the cluster does not know the name either.
+            # `cache` before this plugin stores the reply only while the name does not exist in the cluster.
             still_missing = partial(self.answers.is_missing, query.qname, query.qtype, zone)
             return reply.held(still_missing)
         if shared and request.dependencies is not None:
@@ -270,31 +252,27 @@ class Kubernetes(Handler):
             return Reply(rcode=Rcode.SERVFAIL, authority=(soa,), aa=True, fresh=True)
         return nxdomain(soa).replace(fresh=True)
 
-    def falls_through(self, zone: Name) -> bool:
-        """Whether any name of a zone goes to the next plugin where it does not exist."""
-        return any(
+    def tells_absence(self, zone: Name) -> bool:
+        """Whether the answer table may deny names of a zone other than those of namespaces and Services."""
+        return not any(
             zone.is_at_or_below(through) or through.is_at_or_below(zone)
             for through in self._fallthrough
-        )
+        ) and not any(zone.is_at_or_below(shared) for shared in self._options["multicluster"])
 
-    def tells_absence(self, zone: Name) -> bool:
-        """Whether names of a zone that are not those of namespaces and Services do not exist."""
-        return not self.falls_through(zone) and not self.answers.is_multicluster(zone)
-
-    def transfer(self, zone: Name) -> Transfer | None:
-        """All of a forward zone, as of now."""
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
+        """All records of a forward zone at this moment."""
         if zone not in self.zones or not has_records(zone):
             return None
         if not self.store.serves:
             raise LookupError(f"zone {zone.to_text()}: the cluster has not been read yet")
-        return Transfer(self.answers.soa(zone), zone_records(self.answers, zone))
+        return ZoneTransfer(self.answers.soa(zone), zone_records(self.answers, zone))
 
     def search_path(self, request: Request) -> tuple[Name, ...] | None:
-        """The search list of the pod that asks, for `autopath`; None where that pod, or its namespace, is not known."""
+        """The search list of the client's pod, for `autopath`; None if the pod or its namespace is not known."""
         zone = self._zone_of(request.query.qname)
         if zone is None or self._options["pods"] != "verified":
             return None
-        pod = client_pod(self.store, request.client.address)
+        pod = self.store.pods.of_client(request.client.address)
         if pod is None:
             return None
         svc = Name(_SVC.wire[:-1] + zone.lower)
@@ -302,19 +280,19 @@ class Kubernetes(Handler):
         return (namespace, svc, zone, *self._search, ROOT)
 
     def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
-        """What it knows of a query and of the pod that asks."""
+        """Labels about the query and the client's pod."""
         found = {}
         if self._options["pods"] == "verified":
-            found = client_values(self.store, request.client.address)
+            found = client_values(self.store.pods, request.client.address)
         zone = self._zone_of(request.query.qname)
         if zone is not None:
-            shared = self.answers.is_multicluster(zone)
-            asked = self.answers.parse(request.query.qname, zone)
-            found |= question_values(asked, zonal=self._options["zonal"], multicluster=shared)
+            shared = self.answers.lookup.is_multicluster(zone)
+            parsed = self.answers.lookup.parse(request.query.qname, zone)
+            found |= question_values(parsed, zonal=self._options["zonal"], multicluster=shared)
         return found
 
     def _zone_of(self, qname: Name) -> Name | None:
-        """The longest of the plugin's zones that holds a name."""
+        """The longest of the plugin's zones that contains a name."""
         best = None
         for zone in self.zones:
             if qname.is_at_or_below(zone) and (best is None or len(zone.lower) > len(best.lower)):
@@ -322,15 +300,11 @@ class Kubernetes(Handler):
         return best
 
     async def look_up(self, request: Request, qname: Name, qtype: int) -> Reply:
-        """Ask this server for a name outside the zone, with the client's own EDNS."""
+        """Resolve a name outside the zone through this server, with the EDNS options of the client."""
         assert self._runtime is not None, "started"
-        query = request.query
-        if request.dependencies is not None:
-            request.dependencies.mark_uncacheable()  # what is outside of the zone changes without telling
-        asked = Query.ask(qname, qtype, query_id=query.id, flags=query.flags, edns=query.edns)
-        return await self._runtime.resolve(request.replace(query=asked, depth=request.depth + 1))
+        return await self._runtime.resolve(request.nested(qname, qtype))
 
-    def _answers(self) -> ClusterAnswers:
+    def _make_answers(self, local_addresses: Sequence[str]) -> ClusterAnswers:
         options = self._options
         return ClusterAnswers(
             self.store,
@@ -341,15 +315,17 @@ class Kubernetes(Handler):
             ignore_empty=options["ignore"],
             zonal=options["zonal"],
             multicluster=options["multicluster"],
+            local_addresses=local_addresses,
         )
 
 
-def _shows_serial(query: Query, reply: Reply) -> bool:
+def _has_serial(query: Query, reply: Reply) -> bool:
+    """Whether a reply contains an SOA record."""
     return bool(reply.authority) or query.qtype == RRType.SOA
 
 
 def _words(directive: Directive, zones: tuple[Name, ...], block: Block) -> tuple[object, ...]:
-    """All that a block says of a cluster: two that say the same follow the same."""
+    """The configuration of a block: blocks with the same one can share a watch."""
     return (
         zones,
         tuple(token.text for token in directive.args),

@@ -1,6 +1,6 @@
-"""What the kubernetes plugin knows of a query, as values with labels such as `kubernetes/namespace`.
+"""The metadata of the kubernetes plugin about a query and its client, with labels such as `kubernetes/namespace`.
 
-Path: step 4, only in a block with `metadata` -> log, rewrite, template, view and a user's own plugins read them.
+Path: step 4, only in a block with `metadata` -> log, rewrite, template, view and plugins written in Python read it.
 Source: CoreDNS 1.14.7 plugin/kubernetes/metadata.go.
 """
 
@@ -8,48 +8,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hsdns.cluster.pods import client_pod
-from hsdns.cluster.question import Asked
-from hsdns.cluster.store import Store
+from hsdns.cluster.pods import Pods
+from hsdns.cluster.question import ParsedName
 
 Values = dict[str, Callable[[], str]]
 
 
-def client_values(store: Store, address: str) -> Values:
-    """Values about the pod that asks, none where it is not known; its labels where the store keeps them."""
-    pod = client_pod(store, address)
+def client_values(pods: Pods, address: str) -> Values:
+    """Values about the client's pod, none if it is not known; its labels if the store has them."""
+    pod = pods.of_client(address)
     if pod is None:
         return {}
     namespace, name = pod
     found = {
         "kubernetes/client-namespace": _text(namespace),
-        "kubernetes/client-pod-name": _same(name),
+        "kubernetes/client-pod-name": _constant(name),
     }
-    for label, value in (store.pod_labels or {}).get(pod, {}).items():
-        found[f"kubernetes/client-label/{label}"] = _same(value)
+    for label, value in (pods.labels or {}).get(pod, {}).items():
+        found[f"kubernetes/client-label/{label}"] = _constant(value)
     return found
 
 
-def question_values(asked: Asked | None, *, zonal: bool, multicluster: bool) -> Values:
-    """Values about a name in one of the zones; None is a name that cannot exist."""
-    if asked is None:
+def question_values(parsed: ParsedName | None, *, zonal: bool, multicluster: bool) -> Values:
+    """Values about a name in one of the zones; `parsed` is None for a name that cannot exist."""
+    if parsed is None:
         return {"kubernetes/parse-error": lambda: "invalid query name"}
     found = {
-        "kubernetes/port-name": _text(asked.port),
-        "kubernetes/protocol": _text(asked.protocol),
-        "kubernetes/endpoint": _text(asked.endpoint),
-        "kubernetes/service": _text(asked.name),
-        "kubernetes/namespace": _text(asked.namespace),
-        "kubernetes/kind": _text(asked.kind),
+        "kubernetes/port-name": _text(parsed.port),
+        "kubernetes/protocol": _text(parsed.protocol),
+        "kubernetes/endpoint": _text(parsed.endpoint),
+        "kubernetes/service": _text(parsed.name),
+        "kubernetes/namespace": _text(parsed.namespace),
+        "kubernetes/kind": _text(parsed.kind),
     }
     if multicluster:
-        found["kubernetes/cluster"] = _text(asked.cluster)
+        found["kubernetes/cluster"] = _text(parsed.cluster)
     if zonal:
-        found["kubernetes/zone"] = _text(asked.topology_zone)
+        found["kubernetes/zone"] = _text(parsed.topology_zone)
     return found
 
 
-def _same(text: str) -> Callable[[], str]:
+def _constant(text: str) -> Callable[[], str]:
     return lambda: text
 
 

@@ -1,7 +1,8 @@
-"""What the words of a `kubernetes` block mean: sources, API servers, selectors, zones of several clusters.
+"""The options of the `kubernetes` plugin: sources, API servers, selectors, zones of `multicluster`.
 
-Path: corefile -> here -> plugins/kubernetes.py.
-Rule 1: what is missing at the moment (a file, a folder) is a warning, what cannot be meant an error with its place.
+Path: corefile -> here -> the kubernetes plugin.
+Rule: something that is missing at the moment (a file, a directory) is a warning; an invalid option is an error with its
+      position.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from hsdns.chain import Block
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.source import Source
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError, Directive, Line, Token
+from hsdns.plugin import Block
 from hsdns.sources import source_from
-from hsdns.sources.api_access import ApiAccess, Words
-from hsdns.sources.api_server import ApiServer, Wanted
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions
+from hsdns.sources.api_server import ApiServer, WatchOptions
 from hsdns.wire.name import Name
 
 IGNORABLE: Final = "empty_service"
@@ -26,13 +27,12 @@ IGNORABLE: Final = "empty_service"
 def check_together(
     directive: Directive, zones: Sequence[Name], options: dict[str, Any], block: Block
 ) -> None:
-    """Raise CorefileError for options that do not go together; warn of those without effect."""
+    """Raise CorefileError for options that contradict each other; warn of those without effect."""
     where = directive.name.position
     if all(is_reverse(zone) for zone in zones):
         raise CorefileError(
             where,
-            "kubernetes needs a zone that is not a reverse zone, for the names in PTR records; "
-            "add for example cluster.local",
+            "kubernetes needs a forward zone for the names in PTR records; add for example cluster.local",
         )
     if options["namespaces"] and options["namespace_labels"]:
         raise CorefileError(
@@ -41,14 +41,14 @@ def check_together(
     if options["zonal"] and options["noendpoints"]:
         raise CorefileError(
             line_of(directive, "zonal").position,
-            '"zonal" needs the endpoints that "noendpoints" hides; remove one of the two',
+            '"zonal" needs endpoints, but "noendpoints" disables them; remove one of the two',
         )
     for zone in options["multicluster"]:
         if zone not in zones:
             known = " ".join(each.to_text() for each in zones)
             raise CorefileError(
                 line_of(directive, "multicluster").position,
-                f"zone {zone.to_text()} of multicluster is none of the plugin's ({known}); "
+                f"zone {zone.to_text()} of multicluster is not one of the plugin's zones ({known}); "
                 "add it after the word kubernetes",
             )
     for word in ("apiserver_qps", "apiserver_burst", "apiserver_max_inflight"):
@@ -57,7 +57,7 @@ def check_together(
 
 
 def named_source(line: Line | None, block: Block) -> Source | None:
-    """The source that the command line or the block names; -validate warns of what it misses at the moment."""
+    """The source that the command line or the block selects; with -validate, warn of what it lacks."""
     words, base_dir = block.source, "."
     if words is None and line is not None:
         words, base_dir = line.args, block.corefile_dir
@@ -68,25 +68,25 @@ def named_source(line: Line | None, block: Block) -> Source | None:
     if words is None:
         return None
     source = source_from(words[0], words[1:], base_dir)
-    for sentence in source.check() if block.validating else ():  # load() says it when it starts
+    for sentence in source.check() if block.validating else ():  # otherwise load() reports it
         block.warn(f"{words[0].position}: {sentence}")
     return source
 
 
 def api_server(directive: Directive, options: dict[str, Any], block: Block) -> Source:
-    """The API server that the block's words mean; what it misses at the moment is a warning."""
-    words = Words(options["kubeconfig"], options["endpoint"], options["tls"])
+    """The API server that the block configures; warn of what it lacks."""
+    connection = ConnectionOptions(options["kubeconfig"], options["endpoint"], options["tls"])
     try:
-        access = ApiAccess(words)
+        access = ApiAccess(connection)
     except ValueError as error:
         raise CorefileError(line_of(directive, "endpoint").position, str(error)) from None
-    if not access.is_in_cluster:  # a pod's own files are looked at when it starts
-        where = line_of(directive, "kubeconfig" if words.kubeconfig else "endpoint").position
+    if not access.is_in_cluster:  # the files of a pod are checked when it starts
+        where = line_of(directive, "kubeconfig" if connection.kubeconfig else "endpoint").position
         for sentence in access.check():
             block.warn(f"{where}: {sentence}")
     return ApiServer(
         access,
-        Wanted(
+        WatchOptions(
             namespaces=options["namespaces"],
             labels=str(options["labels"] or ""),
             namespace_labels=str(options["namespace_labels"] or ""),
@@ -98,13 +98,13 @@ def api_server(directive: Directive, options: dict[str, Any], block: Block) -> S
 
 
 def line_of(directive: Directive, property_name: str) -> Token:
-    """Where a property stands, the last one of its name; the directive itself where it has none."""
+    """The last occurrence of a property, or the directive itself."""
     found = [line.name for line in directive.lines if line.name.text == property_name]
     return found[-1] if found else directive.name
 
 
 def read_selector(line: Line) -> Selector:
-    """Read a label selector from the rest of the line."""
+    """Parse a label selector."""
     if not line.args:
         raise CorefileError(
             line.name.position, f'"{line.name.text}" needs a label selector, for example "app=web"'
@@ -116,7 +116,7 @@ def read_selector(line: Line) -> Selector:
 
 
 def read_ignore(line: Line) -> bool:
-    """Read `ignore empty_service`; without a word it does nothing, as in CoreDNS."""
+    """Parse `ignore empty_service`; without an argument it has no effect, as in CoreDNS."""
     for token in line.args:
         if token.text != IGNORABLE:
             raise CorefileError(
@@ -126,7 +126,7 @@ def read_ignore(line: Line) -> bool:
 
 
 def read_zones(line: Line) -> tuple[Name, ...]:
-    """Read the zones of `multicluster`."""
+    """Parse the zones of `multicluster`."""
     if not line.args:
         raise CorefileError(
             line.name.position,

@@ -1,15 +1,15 @@
-"""Put the addresses of a reply in another order, so that clients that take the first spread over all.
+"""Reorders the addresses in replies to distribute load.
 
-Path: step 5, above `cache`: a cached answer is put in a new order each time it is served.
+Path: step 5, before `cache`: a cached reply is reordered each time it is sent.
 Source: CoreDNS 1.14.7 plugin/loadbalance.
-Rule 1: with `round_robin`, in each section CNAMEs come first, then all other types as they stood, then A and AAAA
-        shuffled together, then MX shuffled.  `prefer` then moves the addresses of networks to the front.
-Rule 2: with `weighted`, for questions of type A, AAAA and SRV, one address is drawn by its weight and changes places
+Rule 1: with `round_robin`, CNAME records come first in each section, then other types in their original order, then A
+        and AAAA shuffled together, then MX shuffled.  `prefer` then moves addresses in its networks to the front.
+Rule 2: with `weighted`, for queries of type A, AAAA and SRV, one address is selected at random by weight and swapped
         with the first.
-Rule 3: only replies with rcode NOERROR are touched, zone transfers never.  Chance is the runtime's, so a seed replays a
-        run.
-Cacheable: yes, the fast path begins with another address each time instead.  Not with `weighted` or `prefer`: the
-        table's turns would know nothing of weights and networks.
+Rule 3: only replies with rcode NOERROR are changed, zone transfers never.  Random numbers are the runtime's, so a run
+        can be repeated with the same seed.
+Cacheable: yes, because the answer table rotates the addresses itself.  Not with `weighted` or `prefer`, which it does
+        not support.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from random import Random
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.properties import (
     Property,
     duration,
@@ -29,6 +29,7 @@ from hsdns.corefile.properties import (
     read_properties,
 )
 from hsdns.corefile.tree import CorefileError, Directive, Token, did_you_mean
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.loadbalance.weights import Weights, WeightsFile
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply
@@ -39,7 +40,6 @@ _ADDRESSES: Final = frozenset({RRType.A, RRType.AAAA})
 _WEIGHED: Final = frozenset({RRType.A, RRType.AAAA, RRType.SRV})
 _TRANSFERS: Final = frozenset({RRType.AXFR, RRType.IXFR})
 _POLICIES: Final = (ROUND_ROBIN, WEIGHTED)
-# Which policy a property belongs to.
 _POLICY_OF: Final = {"prefer": ROUND_ROBIN, "reload": WEIGHTED}
 
 Network = IPv4Network | IPv6Network
@@ -54,12 +54,12 @@ def read_network(token: Token) -> Network:
         return ip_network(f"{ip_address(address)}/{length}", strict=False)
     except ValueError:
         raise CorefileError(
-            token.position, f'"{token.text}" is no network; write one like 10.0.0.0/8'
+            token.position, f'"{token.text}" is not a network; write one such as 10.0.0.0/8'
         ) from None
 
 
 class _Sorted(NamedTuple):
-    """A section by what is done with its records."""
+    """The records of a section by type."""
 
     aliases: list[RR]
     others: list[RR]
@@ -67,49 +67,49 @@ class _Sorted(NamedTuple):
     exchanges: list[RR]
 
 
-class Loadbalance(Handler):
-    """Orders A, AAAA and MX records."""
+class Loadbalance(Plugin):
+    """Reorders the records of replies."""
 
     name: ClassVar[str] = "loadbalance"
     cacheable = True
-    rotates: ClassVar[bool] = True
+    rotates_addresses = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "reload": Property(one(duration()), default=30.0, syntax="DURATION"),
         "prefer": Property(many(read_network), repeat="collect", syntax="CIDR..."),
     }
 
     def __init__(self, networks: Sequence[Network] = (), file: WeightsFile | None = None) -> None:
-        """Take what `prefer` says, or the file of `weighted`."""
+        """Take the networks of `prefer`, or the file of `weighted`."""
         self._networks = tuple(networks)
         self._file = file
-        self._random = Random()  # until start() brings the runtime's
+        self._random = Random()  # start() replaces it by the runtime's
         self.cacheable = not networks and file is None
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `loadbalance [round_robin]` or `loadbalance weighted FILE`; of several the last one and `prefer`."""
-        counting = _counting(directives, block.warn)
-        policy, file = _policy(counting[-1])
-        for line in (line for each in counting for line in each.lines):
-            belongs = _POLICY_OF.get(line.name.text, policy)
-            if belongs != policy:
+        """Read `loadbalance [round_robin]` or `loadbalance weighted FILE`; of several see _effective()."""
+        effective = _effective(directives, block.warn)
+        policy, file = _policy(effective[-1])
+        for line in (line for each in effective for line in each.lines):
+            allowed = _POLICY_OF.get(line.name.text, policy)
+            if allowed != policy:
                 raise CorefileError(
                     line.name.position,
-                    f'property "{line.name.text}" of loadbalance belongs to policy "{belongs}", not to "{policy}"',
+                    f'property "{line.name.text}" of loadbalance belongs to policy "{allowed}", not to "{policy}"',
                 )
-        options = read_properties(counting, cls.PROPERTIES)
+        options = read_properties(effective, cls.PROPERTIES)
         if file is None:
             return cls([network for line in options["prefer"] for network in line])
         return cls((), WeightsFile(block.path(file.text), options["reload"], file.position))
 
     async def start(self, runtime: Runtime) -> None:
-        """Take the runtime's chance; read the weights, and begin to look whether they have changed."""
+        """Take the runtime's random numbers; read the weights, and start checking the file for changes."""
         self._random = runtime.random
         if self._file is not None:
             await self._file.start(runtime)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Order what comes from below."""
+        """Pass the query on, and reorder the records of the reply."""
         reply = await next(request)
         qtype = request.query.qtype
         if reply.rcode != Rcode.NOERROR or qtype in _TRANSFERS or not reply.written:
@@ -134,7 +134,7 @@ class Loadbalance(Handler):
 
 
 def shuffle(records: tuple[RR, ...], random: Random) -> tuple[RR, ...]:
-    """Put one section's records in their new order."""
+    """Reorder the records of a section for `round_robin`."""
     if len(records) < 2:
         return records
     found = _sort(records)
@@ -144,7 +144,7 @@ def shuffle(records: tuple[RR, ...], random: Random) -> tuple[RR, ...]:
 
 
 def weigh(records: tuple[RR, ...], weights: Weights, random: Random) -> tuple[RR, ...]:
-    """Put one section's records in their new order, if there are addresses among them."""
+    """Reorder the records of a section for `weighted`, if it has addresses."""
     found = _sort(records)
     addresses = found.addresses
     if not addresses:
@@ -155,7 +155,7 @@ def weigh(records: tuple[RR, ...], weights: Weights, random: Random) -> tuple[RR
 
 
 def prefer(records: tuple[RR, ...], networks: Sequence[Network]) -> tuple[RR, ...]:
-    """Move the addresses in networks to the front, those in the first network first; the others stay in order."""
+    """Move the addresses in networks to the front, those in the first network first; others keep their order."""
     if len(records) < 2:
         return records
     found = _sort(records)
@@ -186,20 +186,20 @@ def _sort(records: Sequence[RR]) -> _Sorted:
     return found
 
 
-def _counting(directives: Sequence[Directive], warn: Callable[[str], None]) -> list[Directive]:
-    """The last one, behind those whose networks count too: of `round_robin`, and no `weighted` follows."""
+def _effective(directives: Sequence[Directive], warn: Callable[[str], None]) -> list[Directive]:
+    """Return the last directive, preceded by those with `prefer` that apply too: back to the last `weighted`."""
     *others, last = directives
-    counting, idle = [last], [last]
-    networks_count = _policy(last)[0] == ROUND_ROBIN
+    effective, ineffective = [last], [last]
+    has_networks = _policy(last)[0] == ROUND_ROBIN
     for each in reversed(others):
-        networks_count = _policy(each)[0] == ROUND_ROBIN and networks_count
-        (counting if networks_count and each.lines else idle).insert(0, each)
-    one_of(idle, warn, last=True)
-    return counting
+        has_networks = _policy(each)[0] == ROUND_ROBIN and has_networks
+        (effective if has_networks and each.lines else ineffective).insert(0, each)
+    one_of(ineffective, warn, last=True)
+    return effective
 
 
 def _policy(directive: Directive) -> tuple[str, Token | None]:
-    """The policy, and for `weighted` the word that names its file."""
+    """Return the policy, and the file of `weighted`."""
     if not directive.args:
         return ROUND_ROBIN, None
     policy, *rest = directive.args
@@ -207,14 +207,14 @@ def _policy(directive: Directive) -> tuple[str, Token | None]:
         raise CorefileError(
             policy.position,
             f'unknown policy "{policy.text}" of loadbalance'
-            + (did_you_mean(policy.text, _POLICIES) or f"; there are {ROUND_ROBIN} and {WEIGHTED}"),
+            + (did_you_mean(policy.text, _POLICIES) or f"; use {ROUND_ROBIN} or {WEIGHTED}"),
         )
     if policy.text == WEIGHTED:
         if not rest:
-            raise CorefileError(policy.position, 'policy "weighted" needs the file of the weights')
+            raise CorefileError(policy.position, 'policy "weighted" needs a weight file')
         if len(rest) > 1:
             raise CorefileError(
-                rest[1].position, f'policy "weighted" takes one file, found "{rest[1].text}" too'
+                rest[1].position, f'policy "weighted" takes one file, also found "{rest[1].text}"'
             )
         return WEIGHTED, rest[0]
     if rest:

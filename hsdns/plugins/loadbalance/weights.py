@@ -1,6 +1,6 @@
-"""The file of `loadbalance weighted`: how often each address of a name is to come first.
+"""The weight file of `loadbalance weighted`: how often each address of a name comes first.
 
-Path: plugins/loadbalance.py reads it at the start and whenever its content has changed.
+Path: plugins/loadbalance reads it at startup and when its content has changed.
 Source: CoreDNS 1.14.7 plugin/loadbalance/weighted.go.
 
     # a comment
@@ -8,7 +8,7 @@ Source: CoreDNS 1.14.7 plugin/loadbalance/weighted.go.
     192.0.2.1 3
     192.0.2.2 1
 
-Rule 1: a name opens its lines of addresses and weights, 1 to 255; an address that is not listed has weight 1.
+Rule 1: a name is followed by its addresses and their weights, 1 to 255; an address that is not listed has weight 1.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from hsdns.chain import Runtime
-from hsdns.cluster.pack import pack_address
+from hsdns.cluster.address import pack_address
 from hsdns.corefile.tree import CorefileError, Position
+from hsdns.plugin import Runtime
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 
@@ -34,7 +34,7 @@ log = logging.getLogger("hsdns.plugin.loadbalance")
 
 
 class BadWeights(ValueError):
-    """A sentence that begins with the line's number."""
+    """An error in the weight file; the message begins with the line number."""
 
 
 class Weights:
@@ -54,26 +54,26 @@ class Weights:
                 address, weight = _address(words[0], number), _weight(words[1], number)
                 if current is None:
                     raise BadWeights(
-                        f"{number}: no name stands above this address; write one on a line of its own"
+                        f"{number}: no name precedes this address; write one on a line of its own"
                     )
-                current.setdefault(address, weight)  # of two the first one counts
+                current.setdefault(address, weight)  # of two weights the first takes effect
             else:
                 raise BadWeights(
-                    f"{number}: {len(words)} words; write a name, or an address and its weight"
+                    f"{number}: found {len(words)} words; write a name, or an address and its weight"
                 )
 
     def __len__(self) -> int:
-        """How many names have weights."""
+        """Return the number of names."""
         return len(self._weights)
 
     def first(self, addresses: Sequence[RR], random: Random) -> int:
-        """Draw which of some A and AAAA records, at least one, comes first."""
+        """Select at random which of some A and AAAA records, at least one, comes first."""
         weights = [self._weights.get(rr.owner.lower, {}).get(rr.rdata, DEFAULT) for rr in addresses]
         return random.choices(range(len(addresses)), weights)[0]
 
 
 class WeightsFile:
-    """The file, looked at again every `reload` seconds (0: never); `position` is where the Corefile names it."""
+    """The file, read again every `reload` seconds (0: never); `position` is that of its name in the Corefile."""
 
     def __init__(self, path: str, reload: float, position: Position) -> None:
         self.weights = Weights()
@@ -83,7 +83,7 @@ class WeightsFile:
         self._text: str | None = None
 
     async def start(self, runtime: Runtime) -> None:
-        """Read it, and begin to look at it; raise CorefileError, but not for a file that may still come."""
+        """Read the file, and start checking it; raise CorefileError, but not for a missing file that is read again."""
         try:
             self._use(self._read())
         except OSError as error:
@@ -107,10 +107,12 @@ class WeightsFile:
             except OSError as error:
                 log.error("plugin/loadbalance: %s", self._unreadable(error))
             except BadWeights as error:
-                log.error("plugin/loadbalance: %s:%s; what it said before stays", self._path, error)
+                log.error(
+                    "plugin/loadbalance: %s:%s; still using the previous weights", self._path, error
+                )
 
     def _read(self) -> tuple[str, Weights] | None:
-        """What it says; None where that is what it said before.  Called in a thread, it changes nothing."""
+        """Return the content and its weights, None if unchanged.  Called in a thread; changes no state."""
         with open(self._path, encoding="utf-8", errors="replace") as file:
             text = file.read()
         return None if text == self._text else (text, Weights(text))
@@ -121,26 +123,26 @@ class WeightsFile:
             log.info("plugin/loadbalance: Successfully reloaded weight file %s", self._path)
 
     def _unreadable(self, error: OSError) -> str:
-        return f'weight file "{self._path}" cannot be read: {error.strerror}'
+        return f'cannot read weight file "{self._path}": {error.strerror}'
 
 
 def _name(word: str, number: int) -> Name:
     if pack_address(word) is not None:
-        raise BadWeights(f'{number}: "{word}" is an address without a weight; write one behind it')
+        raise BadWeights(f'{number}: "{word}" is an address without a weight; add one')
     try:
         return Name.from_text(word)
     except ValueError as error:
-        raise BadWeights(f'{number}: "{word}" is no name: {error}') from None
+        raise BadWeights(f'{number}: "{word}" is not a name: {error}') from None
 
 
 def _address(word: str, number: int) -> bytes:
     address = pack_address(word)
     if address is None:
-        raise BadWeights(f'{number}: "{word}" is no address')
+        raise BadWeights(f'{number}: "{word}" is not an address')
     return address
 
 
 def _weight(word: str, number: int) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", word) or not 1 <= int(word) <= LARGEST:
-        raise BadWeights(f'{number}: "{word}" is no weight; write a number from 1 to {LARGEST}')
+        raise BadWeights(f'{number}: "{word}" is not a weight; write a number from 1 to {LARGEST}')
     return int(word)

@@ -1,13 +1,13 @@
-"""Find out at start whether queries that are sent on come back here; end the process, or stop asking who sends them.
+"""Detects forwarding loops, and stops the server or disables the looping upstreams.
 
-Path: step 5, right above `forward`, whose loops it looks for.
-Source: CoreDNS 1.14.7 plugin/loop; `loop keep` is hsdns's own.
-Rule 1: a real query of type HINFO, for a name that nobody can guess, is sent to this server's own UDP socket.  Seen
-        once it came from us; seen a third time it goes round in circles.
-Rule 2: only at start: probes stop at the first reply, and two seconds later this handler looks at nothing any more.
-Rule 3: with `keep` the first visit is not sent on; it only says that the socket is open.  Then search.py asks each
-        upstream for a name of its own: if that one comes, the upstream leads back here.
-Rule 4: cacheable: it looks at its own probes alone, and the fast path keeps nothing of type HINFO.
+Path: step 5, directly before `forward`, whose loops it detects.
+Source: CoreDNS 1.14.7 plugin/loop; `loop keep` exists only in hsdns.
+Rule 1: a probe, a query of type HINFO with a random name, is sent to this server's own UDP socket.  If it is received
+        more than twice, there is a loop.
+Rule 2: probes are sent only at startup, until the first reply; two seconds later the detection ends.
+Rule 3: with `keep` the probe is not forwarded; it only shows that the socket is open.  Then search.py sends each
+        upstream a query with a name of its own: if this server receives it, the upstream loops.
+Cacheable: yes, because it handles only its own probes, and HINFO replies are never stored.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.arguments import optional_argument
 from hsdns.corefile.properties import choice, no_body, only_once
 from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.loop.search import MAX_LABELS_LEN, LoopSearch, probe_name
 from hsdns.upstream.connection import UDP, connect
@@ -38,8 +39,8 @@ RETRY_AFTER: Final = 1.0
 WATCH_AFTER_REPLY: Final = 2.0
 
 
-class Loop(Handler):
-    """Ends the process when forwarded queries come back, or with `keep` has their upstreams left out."""
+class Loop(Plugin):
+    """Ends the process if forwarded queries come back, or with `keep` disables their upstreams."""
 
     name: ClassVar[str] = "loop"
     cacheable = True
@@ -64,33 +65,33 @@ class Loop(Handler):
         if len(zone.wire) + MAX_LABELS_LEN > MAX_NAME_LEN:
             raise CorefileError(
                 directive.name.position,
-                f'zone "{zone.to_text()}" is too long for the names that loop asks for; remove loop from this block',
+                f'zone "{zone.to_text()}" is too long for the names of loop\'s probes; remove loop from this block',
             )
         server = block.servers[0]
         return cls(zone, _own_address(server), server=server, keep=word is not None)
 
-    def meet(self, handlers: Sequence[Handler]) -> None:
-        """Learn whose upstreams may lead back here."""
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find the `forward` plugins whose upstreams may loop."""
         if self.search is not None:
             self.search.forwards = tuple(each for each in handlers if isinstance(each, Forward))
 
     async def start(self, runtime: Runtime) -> None:
-        """Begin to probe; the first probes may find the socket closed and are sent again."""
+        """Start sending probes; they are repeated until the socket is open."""
         self._runtime = runtime
         runtime.spawn(self.probe(), "loop: probe")
 
     async def stop(self) -> None:
-        """Look at nothing any more."""
+        """Stop the detection."""
         self.is_watching = False
         if self.search is not None:
             self.search.stop()
 
     def remark(self) -> str:
-        """Name the upstreams that are left out."""
+        """Name the disabled upstreams."""
         return self.search.remark() if self.search is not None else ""
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Count the probe's visits, pass on everything."""
+        """Count how often the probe is received, and pass the query on."""
         query = request.query
         if query.qtype != RRType.HINFO:
             return await next(request)
@@ -104,19 +105,18 @@ class Loop(Handler):
             if self._seen == MAX_SEEN + 1:
                 self._runtime.fail(
                     f"plugin/loop: Loop ({Target('dns', *request.client)} -> {self.target}) detected for zone "
-                    f'"{self.zone.to_text()}": the query "HINFO {self.qname.to_text()}", sent here to find loops, came '
-                    f"back {MAX_SEEN} times; an upstream of forward sends its queries back to this server, so name "
-                    "other upstreams, for instance not a resolv.conf that points to a stub on this host, or write "
-                    '"loop keep" to go on without them'
+                    f'"{self.zone.to_text()}": the query "HINFO {self.qname.to_text()}", sent to detect loops, came '
+                    f"back {MAX_SEEN} times; an upstream of forward sends its queries back to this server; configure "
+                    "other upstreams, for example not a resolv.conf that points to a stub on this host, or write "
+                    '"loop keep" to disable looping upstreams'
                 )
             if self._seen > MAX_SEEN:
-                return unwritten(
-                    Rcode.SERVFAIL
-                )  # passed on it would go round until the process has ended
+                # Passed on, it would circulate until the process has ended.
+                return unwritten(Rcode.SERVFAIL)
         return await next(request)
 
     async def probe(self) -> None:
-        """Send the probe until a reply comes, for half a minute; then stop watching, or with `keep` ask upstreams."""
+        """Send the probe until a reply arrives, for half a minute; then stop, or with `keep` start the search."""
         clock = self._runtime.clock
         deadline = clock() + TRY_FOR
         while clock() < deadline:
@@ -131,7 +131,7 @@ class Loop(Handler):
             self.search.run(self._runtime)
 
     async def _ask(self) -> bool:
-        """Send one probe; tell whether any reply came."""
+        """Send one probe; return whether a reply arrived."""
         message = encode_query(Query.ask(self.qname, RRType.HINFO), secrets.randbits(16))
         try:
             async with asyncio.timeout(REPLY_TIMEOUT):
@@ -146,6 +146,6 @@ class Loop(Handler):
 
 
 def _own_address(server: str) -> Target:
-    """Where a listener of the form `dns://:53` or `dns://[::1]:53` is reached from this host."""
+    """Return the address at which a listener such as `dns://:53` or `dns://[::1]:53` is reached from this host."""
     host, _, port = server.partition("://")[2].rpartition(":")
     return Target("dns", host.strip("[]") or "127.0.0.1", int(port))

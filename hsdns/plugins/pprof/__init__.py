@@ -1,9 +1,9 @@
-"""Show over HTTP what the process is doing: stacks, CPU time, memory.
+"""Serves runtime profiles over HTTP.
 
 Path: beside the queries; server/http.py calls the page, profile.py takes CPU profiles.
-Source: CoreDNS 1.14.7 plugin/pprof and Go's net/http/pprof, whose paths these are.
-Rule 1: nothing is measured, and so nothing costs anything, until somebody asks.
-Rule 2: one profile at a time, and none outlives the configuration.
+Source: CoreDNS 1.14.7 plugin/pprof and Go's net/http/pprof, which has the same paths.
+Rule 1: profiling has no cost until a profile is requested.
+Rule 2: one profile can run at a time, and it ends with its configuration.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import parse_qs
 
-from hsdns.chain import Block, Plugin, Runtime
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.http_page import HttpPage
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.pprof.profile import folded, sample, stack_of, to_pprof
 
 DEFAULT_ADDRESS: Final = "localhost:6053"
@@ -35,11 +35,11 @@ _BINARY: Final = "application/octet-stream"
 INDEX: Final = f"""\
 {PATH}/
 
-cmdline                    the words of the command line
+cmdline                    the command line
 goroutine                  the stacks of all tasks and threads
-heap?seconds={HEAP_SECONDS:g}            memory that was asked for in that time and is still held, by line
-profile?seconds={PROFILE_SECONDS:g}         CPU time, for: go tool pprof http://ADDRESS{PATH}/profile
-profile?seconds={PROFILE_SECONDS:g}&debug=1 the same as folded stacks with milliseconds
+heap?seconds={HEAP_SECONDS:g}            memory allocated in that time and still in use, by source line
+profile?seconds={PROFILE_SECONDS:g}         CPU profile for: go tool pprof http://ADDRESS{PATH}/profile
+profile?seconds={PROFILE_SECONDS:g}&debug=1 the same as folded stacks in milliseconds
 """
 
 Page = tuple[int, str, bytes]
@@ -47,14 +47,14 @@ _missing: Final[Page] = (404, _TEXT, b"Unknown profile\n")
 
 
 class Pprof(Plugin):
-    """Answers below /debug/pprof/."""
+    """Serves the pages below /debug/pprof/."""
 
     name: ClassVar[str] = "pprof"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
 
     def __init__(self, address: str = DEFAULT_ADDRESS) -> None:
         self.address = address
-        self._ending = threading.Event()
+        self._stopped = threading.Event()
         self._in_use = threading.Lock()
 
     @classmethod
@@ -66,24 +66,24 @@ class Pprof(Plugin):
             if line.name.text == "block":
                 raise CorefileError(
                     line.name.position,
-                    'property "block" of pprof: Python does not measure who waits for whom; remove the line',
+                    'property "block" of pprof is not supported: Python does not record which threads wait; remove it',
                 )
         read_properties(directives, cls.PROPERTIES)
         return cls(listen_address(token) if token else DEFAULT_ADDRESS)
 
     async def start(self, runtime: Runtime) -> None:
-        """Have the pages answered."""
+        """Serve the pages."""
         self._runtime = runtime
         profiles = ProfilePage(self)
         page = HttpPage(profiles, is_slow=True, prepare=profiles.prepare)
         runtime.serve_http(self.address, {PATH: page, f"{PATH}/": page})
 
     async def stop(self) -> None:
-        """End a profile that is being taken; whoever asked gets what there is."""
-        self._ending.set()
+        """End a running profile; its client gets what was collected."""
+        self._stopped.set()
 
     def answer(self, name: str, options: dict[str, str], stacks: str) -> Page:
-        """Make the page of a profile; may take as long as its `seconds` say."""
+        """Return a page; blocks for the `seconds` of a profile."""
         if name == "":
             return 200, _TEXT, INDEX.encode()
         if name == "cmdline":
@@ -95,7 +95,7 @@ class Pprof(Plugin):
 
     def _take(self, take: Callable[[dict[str, str]], Page], options: dict[str, str]) -> Page:
         if not self._in_use.acquire(blocking=False):
-            return 500, _TEXT, b"another profile is being taken; wait for its end\n"
+            return 500, _TEXT, b"another profile is running; retry later\n"
         try:
             return take(options)
         except ValueError as error:
@@ -106,7 +106,7 @@ class Pprof(Plugin):
     def _profile(self, options: dict[str, str]) -> Page:
         seconds = _seconds(options, PROFILE_SECONDS)
         began = self._runtime.wall()
-        profile = sample(seconds, self._ending.wait, self._runtime.clock)
+        profile = sample(seconds, self._stopped.wait, self._runtime.clock)
         if options.get("debug", "0") != "0":
             return 200, _TEXT, folded(profile).encode()
         return 200, _BINARY, to_pprof(profile, began)
@@ -114,10 +114,10 @@ class Pprof(Plugin):
     def _heap(self, options: dict[str, str]) -> Page:
         seconds = _seconds(options, HEAP_SECONDS)
         if tracemalloc.is_tracing():
-            return 500, _TEXT, b"tracemalloc is in use already\n"
+            return 500, _TEXT, b"tracemalloc is already in use\n"
         tracemalloc.start()
         try:
-            self._ending.wait(seconds)
+            self._stopped.wait(seconds)
             gc.collect()
             found = tracemalloc.take_snapshot().statistics("lineno")
         finally:
@@ -137,7 +137,7 @@ class ProfilePage:
         self._stacks = ""
 
     def prepare(self) -> None:
-        """Look at the stacks; on the loop, which alone knows its tasks."""
+        """Collect the stacks, in the event loop's thread, because asyncio.all_tasks() needs the running loop."""
         self._stacks = _stacks()
 
     def __call__(self, path: str) -> Page:
@@ -154,14 +154,12 @@ def _seconds(options: dict[str, str], default: float) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= MAX_SECONDS:
-        raise ValueError(
-            f'"{text}" seconds is no time; give more than 0 and at most {MAX_SECONDS:g}'
-        )
+        raise ValueError(f'invalid seconds "{text}"; give more than 0 and at most {MAX_SECONDS:g}')
     return seconds
 
 
 def _stacks() -> str:
-    """The stacks of all tasks, and of all threads."""
+    """Return the stacks of all tasks and threads as text."""
     lines = []
     for task in sorted(asyncio.all_tasks(), key=lambda task: task.get_name()):
         frames = task.get_stack()

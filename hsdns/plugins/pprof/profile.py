@@ -1,10 +1,10 @@
-"""Sample where the process spends its CPU time, and write that down for people and for pprof.
+"""A sampling CPU profiler, with output for pprof and as folded stacks.
 
-Path: plugins/pprof.py, in a thread of its own for as long as a profile takes.
-Source: the format of pprof's profile.proto (github.com/google/pprof); folded stacks as flame graph tools read them.
-Rule 1: a thread counts for the CPU time that it used since the last look, so one that waits costs nothing.  Where the
-        kernel does not say how much that was, each look counts as if the thread had run.
-Rule 2: compiled code has no frames: what it costs stands at the line of Python that called it.
+Path: plugins/pprof runs it in a thread for the duration of a profile.
+Source: pprof's profile.proto (github.com/google/pprof); folded stacks as flame graph tools read them.
+Rule 1: a sample of a thread is weighted with the CPU time that it has used since the last one, so a waiting thread adds
+        nothing.  If the kernel does not report CPU times, each sample counts as if the thread had run.
+Rule 2: compiled code has no frames: its CPU time is that of the Python line that called it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
 
-INTERVAL: Final = 0.01  # seconds between looks, as in Go
+INTERVAL: Final = 0.01  # seconds between samples, as in Go
 MAX_DEPTH: Final = 256
 
 
@@ -34,7 +34,7 @@ Stack = tuple[Frame, ...]  # innermost first
 
 
 class Profile(NamedTuple):
-    """How often each stack was seen, and for how many nanoseconds it ran."""
+    """Per stack the number of samples and the CPU time in nanoseconds; the duration in seconds."""
 
     counts: Counter[Stack]
     nanoseconds: Counter[Stack]
@@ -42,7 +42,7 @@ class Profile(NamedTuple):
 
 
 def sample(seconds: float, wait: Callable[[float], bool], clock: Callable[[], float]) -> Profile:
-    """Look at all other threads for so long; `wait` pauses, and says True where that is to end early."""
+    """Sample all other threads for some seconds; `wait` pauses, and returns True to end early."""
     counts: Counter[Stack] = Counter()
     nanoseconds: Counter[Stack] = Counter()
     used = {thread: _cpu_time(thread) for thread in _native_ids().values()}
@@ -67,7 +67,7 @@ def sample(seconds: float, wait: Callable[[float], bool], clock: Callable[[], fl
 
 
 def stack_of(frame: FrameType | None) -> Stack:
-    """The calls that a frame stands in."""
+    """Return the call stack of a frame."""
     found: list[Frame] = []
     while frame is not None and len(found) < MAX_DEPTH:
         code = frame.f_code
@@ -77,7 +77,7 @@ def stack_of(frame: FrameType | None) -> Stack:
 
 
 def folded(profile: Profile) -> str:
-    """One line a stack, outermost first, and its milliseconds."""
+    """Return one line per stack, outermost call first, with its milliseconds."""
     lines: Counter[str] = Counter()
     for stack, spent in profile.nanoseconds.items():
         calls = [f"{frame.function} ({Path(frame.file).name})" for frame in reversed(stack)]
@@ -86,7 +86,7 @@ def folded(profile: Profile) -> str:
 
 
 def to_pprof(profile: Profile, wall: float) -> bytes:
-    """The file that pprof reads; `wall` is when it began, in seconds since the epoch."""
+    """Return the profile in pprof's format; `wall` is its start in seconds since the epoch."""
     return gzip.compress(_encode(profile, wall), 6, mtime=0)
 
 
@@ -99,7 +99,7 @@ def _native_ids() -> dict[int, int]:
 
 
 def _cpu_time(native_id: int) -> int | None:
-    """Nanoseconds that a thread has run; None where the kernel does not say."""
+    """Return the CPU time of a thread in nanoseconds; None if the kernel does not report it."""
     try:
         return int(Path(f"/proc/self/task/{native_id}/schedstat").read_text().split()[0])
     except (OSError, ValueError, IndexError):
@@ -110,7 +110,7 @@ def _cpu_time(native_id: int) -> int | None:
 
 
 class _Strings:
-    """The table of strings; the first one is empty."""
+    """The string table, whose first string is empty."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {"": 0}

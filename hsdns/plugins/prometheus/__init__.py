@@ -1,11 +1,11 @@
-"""Count queries and replies, and show all metrics of the process over HTTP.
+"""Exports metrics in the Prometheus format.
 
-Path: step 5, outermost of the handlers; server/http.py calls its page for /metrics.  The server itself counts through
-QueryCounts what never reaches a chain (zone `dropped`).
-Source: CoreDNS 1.14.7 plugin/metrics; names, labels and buckets are its own, so dashboards and alerts fit.
-Rule 1: labels come from bounded sets: a record type that is not in TYPES is "other", a zone is one of the Corefile's.
-Rule 2: a query costs six dict updates; tuples of labels are made once and kept.
-Rule 3: cacheable: the fast path counts by itself, and fold() adds that up before the page is made.
+Path: step 5, before all plugins that answer; server/http.py calls its page for /metrics.  The server itself uses
+QueryCounts for queries that never reach a chain (zone `dropped`).
+Source: CoreDNS 1.14.7 plugin/metrics, with the same names, labels and buckets, so existing dashboards and alerts work.
+Rule 1: label values are bounded: a record type that is not in TYPES is "other", a zone is one of the Corefile's.
+Rule 2: a query costs six dict updates; label tuples are created once and reused.
+Rule 3: cacheable: the answer table counts its hits itself, and count_hits() adds them up before the page is made.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns import __version__
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.answer_table.capabilities import HitLabels
+from hsdns.answer_table.hit_counts import HitCounts
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, flag, one, only_once, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.http_page import HttpPage
 from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS, Counter, Labels, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.prometheus.runtime import show_runtime
 from hsdns.plugins.prometheus.web import TlsContext, read_web_config
 from hsdns.wire.edns import OPT_FIXED_LEN
@@ -30,9 +33,8 @@ from hsdns.wire.name import Name
 from hsdns.wire.size import reply_size
 
 DEFAULT_ADDRESS: Final = "localhost:9153"
-DROPPED: Final = (
-    "dropped"  # the zone label of what no block answers; no dot at its end, so it is no zone
-)
+# The zone label of queries that no block answers; without a final dot, so it is never the name of a zone.
+DROPPED: Final = "dropped"
 TYPES: Final = {
     rrtype: type_to_text(rrtype)
     for rrtype in (
@@ -46,25 +48,15 @@ _NO_VIEW: Final = ""  # a block with a view has no answer table
 
 
 class _Series(NamedTuple):
-    """Tuples of labels that go together."""
+    """The label tuples of one kind of query."""
 
     request: Labels
     server: Labels
     protocol: Labels
 
 
-class Counted(NamedTuple):
-    """What queries that the fast path answers alike have in common, as labels."""
-
-    server: str
-    zone: str
-    rrtype: str
-    rcode: str
-    plugin: str
-
-
 class QueryCounts:
-    """The metrics of queries, whoever answers them."""
+    """The metrics of queries, answered by a chain, the answer table or the server itself."""
 
     def __init__(self, metrics: Registry) -> None:
         self._requests = metrics.counter(
@@ -104,22 +96,20 @@ class QueryCounts:
         self._series: dict[tuple[str, str, str, str, bool, int], _Series] = {}
 
     def count(self, request: Request, reply: Reply, seconds: float, plugin: str) -> None:
-        """Count a query of a block; `plugin` is the handler next to the counting one.
+        """Count a query of a block; `plugin` is the handler after the counting one.
 
-        What no handler wrote counts with size 0 and without a plugin, since the server writes it later.
+        A reply that the server itself will write counts with size 0 and without a plugin.
         """
-        zone = self._zones.get(request.zone.lower)
-        if zone is None:
-            zone = self._zones[request.zone.lower] = Name(request.zone.lower).to_text()
+        zone = self._zone_text(request.zone)
         written = reply.written and not reply.dropped
         size = reply_size(request.query, reply) if written else 0
         rcode = 0 if reply.dropped else reply.rcode
         self._add(request, zone, rcode, size, seconds, plugin if written else "")
 
     def count_dropped(self, request: Request, reply: Reply, seconds: float) -> None:
-        """Count a query that no chain answered: no block for its name, a class that is refused, a fault caught.
+        """Count a query that no chain answered: no block has its name, its class is refused, or a handler failed.
 
-        The server's own OPT record counts here, as in CoreDNS, which puts it in before it measures.
+        The size includes the server's own OPT record, as in CoreDNS, which adds it before measuring.
         """
         size, edns = reply_size(request.query, reply), request.query.edns
         if edns is not None:
@@ -144,18 +134,25 @@ class QueryCounts:
             self._do.inc(series.server)
         self._responses.inc((*series.server, rcode_to_text(rcode), plugin))
 
-    def fold(self, series: Counted, protocol: str, cells: Sequence[int]) -> None:
-        """Add what the fast path has counted: `cells` as hsdns/fastpath has them."""
-        labels = (series.server, series.zone, _NO_VIEW)
-        for family, count in (("1", cells[0]), ("2", cells[1])):
+    def add(self, hits: HitLabels, protocol: str, counts: HitCounts, plugin: str) -> None:
+        """Count the hits of the answer table in a block; `plugin` as in count()."""
+        labels = (hits.server, self._zone_text(hits.zone), _NO_VIEW)
+        rrtype = TYPES.get(hits.qtype, "other")
+        for family, count in (("1", counts.ipv4), ("2", counts.ipv6)):
             if count:
-                self._requests.inc((*labels, protocol, family, series.rrtype), count)
-        if cells[2]:
-            self._do.inc(labels, cells[2])
-        self._responses.inc((*labels, series.rcode, series.plugin), cells[0] + cells[1])
-        self._request_sizes.add(cells[3:19], (*labels, protocol))
-        self._response_sizes.add(cells[19:35], (*labels, protocol))
-        self._durations.add((*cells[35:52], cells[52] / 1e9), labels)
+                self._requests.inc((*labels, protocol, family, rrtype), count)
+        if counts.do:
+            self._do.inc(labels, counts.do)
+        self._responses.inc((*labels, rcode_to_text(hits.rcode), plugin), counts.queries)
+        self._request_sizes.add(counts.request_sizes, (*labels, protocol))
+        self._response_sizes.add(counts.response_sizes, (*labels, protocol))
+        self._durations.add(counts.durations, labels)
+
+    def _zone_text(self, zone: Name) -> str:
+        text = self._zones.get(zone.lower)
+        if text is None:
+            text = self._zones[zone.lower] = Name(zone.lower).to_text()
+        return text
 
     @staticmethod
     def _make_series(key: tuple[str, str, str, str, bool, int]) -> _Series:
@@ -171,12 +168,11 @@ def _token(token: Token) -> Token:
     return token
 
 
-class Prometheus(Handler):
-    """Counts a block's queries and answers /metrics."""
+class Prometheus(Plugin):
+    """Counts a block's queries and serves /metrics."""
 
     name: ClassVar[str] = "prometheus"
     cacheable = True
-    counts: ClassVar[bool] = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "runtime_metrics": Property(flag, default=False),
         "tls": Property(one(_token), syntax="FILE", repeat="once"),
@@ -192,7 +188,7 @@ class Prometheus(Handler):
         self.address = address
         self.runtime_metrics = runtime_metrics
         self.tls = tls
-        self.following = ""  # name of the next handler in the chain, set by whoever builds it
+        self._following = ""  # name of the next handler in the chain
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -206,8 +202,13 @@ class Prometheus(Handler):
             tls=read_web_config(config, config.text) if config is not None else None,
         )
 
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find the next handler, which the metric of replies names."""
+        following = handlers[handlers.index(self) + 1 :]
+        self._following = following[0].name if following else ""
+
     async def start(self, runtime: Runtime) -> None:
-        """Take the clock, and have /metrics answered."""
+        """Register the metrics, and serve /metrics."""
         self._clock = runtime.clock
         self._counts = QueryCounts(runtime.metrics)
         panics(runtime.metrics)
@@ -226,10 +227,14 @@ class Prometheus(Handler):
         runtime.serve_http(self.address, {"/metrics": shown})
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Pass everything on, then count it."""
+        """Pass the query on, and count it with its reply."""
         reply = await next(request)
-        self._counts.count(request, reply, self._clock() - request.now, self.following)
+        self._counts.count(request, reply, self._clock() - request.now, self._following)
         return reply
+
+    def count_hits(self, labels: HitLabels, protocol: str, counts: HitCounts) -> None:
+        """Add what the answer table has counted."""
+        self._counts.add(labels, protocol, counts, self._following)
 
 
 class MetricsPage:
@@ -239,7 +244,7 @@ class MetricsPage:
         self._metrics = metrics
 
     def __call__(self, path: str) -> tuple[int, str, bytes]:
-        """Show all metrics of the process, the kernel's own numbers about it last."""
+        """Return all metrics of the process, those of the kernel last."""
         from prometheus_client import (  # noqa: PLC0415 - 45 ms that only a scrape needs
             CONTENT_TYPE_PLAIN_0_0_4,
             CollectorRegistry,
@@ -253,14 +258,14 @@ class MetricsPage:
 
 
 def panics(metrics: Registry) -> Counter:
-    """Return the counter of faults that the server caught in a handler."""
+    """Return the counter of exceptions in handlers that the server has caught."""
     return metrics.counter("coredns_panics_total", "A metrics that counts the number of panics.")
 
 
 def enable(metrics: Registry, chains: Mapping[tuple[str, str, str], Sequence[str]]) -> None:
-    """Show which handlers stand in the chains: (server, zone, view) -> names.
+    """Export the handlers of each chain: (server, zone, view) -> names.
 
-    To be given the blocks that have `prometheus`, all at once and again after a reload; what was shown before is gone.
+    Called with all blocks that have `prometheus`, again after a reload; replaces the previous values.
     """
     gauge = metrics.gauge(
         "coredns_plugin_enabled",

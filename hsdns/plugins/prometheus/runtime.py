@@ -1,7 +1,7 @@
-"""Metrics of the Python that hsdns runs on.
+"""Metrics of the Python runtime.
 
-Path: plugins/prometheus.py, for `runtime_metrics`; counted when /metrics is made.
-Source: the names are those of prometheus-client's own collectors, so that dashboards for Python fit.
+Path: plugins/prometheus, for `runtime_metrics`; updated when /metrics is requested.
+Source: the collectors of prometheus-client, with the same names, so existing dashboards for Python work.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from weakref import WeakSet
 
 from hsdns.metrics import Registry
 
-_shown: Final[WeakSet[Registry]] = WeakSet()  # there is one Python, whatever a reload changes
+_registered: Final[WeakSet[Registry]] = WeakSet()
 
 
 def show_runtime(metrics: Registry) -> None:
-    """Have them on every page from now on, for good, as in CoreDNS."""
-    if metrics in _shown:
+    """Register the metrics, once; as in CoreDNS, a reload does not remove them."""
+    if metrics in _registered:
         return
-    _shown.add(metrics)
+    _registered.add(metrics)
     counters = {
         what: metrics.counter(f"python_gc_{name}_total", help_text, ("generation",))
         for what, name, help_text in (
@@ -44,10 +44,10 @@ def show_runtime(metrics: Registry) -> None:
         ),
     )
 
-    def look() -> None:
+    def update() -> None:
         for generation, found in enumerate(gc.get_stats()):
             for what, counter in counters.items():
                 counter.values[(str(generation),)] = found[what]
         threads.set(threading.active_count())
 
-    metrics.before_collect(look)
+    metrics.before_collect(update)

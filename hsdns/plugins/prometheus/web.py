@@ -1,9 +1,9 @@
-"""Read the file that says with which certificate /metrics is served.
+"""Reader of the web configuration file, which configures TLS for /metrics.
 
-Path: plugins/prometheus.py, for `tls FILE`.
-Source: the web configuration file of prometheus/exporter-toolkit, which CoreDNS 1.14.7 hands the file to.
-Rule 1: what is not known here is refused by its name, since it might be what keeps strangers out.
-Rule 2: YAML is imported when there is such a file: it takes 10 ms of every start.
+Path: plugins/prometheus, for `tls FILE`.
+Source: prometheus/exporter-toolkit, which CoreDNS 1.14.7 uses for the file.
+Rule 1: an unknown option is an error, because it may be one that restricts access.
+Rule 2: YAML is imported only if there is such a file, because that takes 10 ms.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ KNOWN: Final = (
 )  # fmt: skip
 
 
-class _Fault(Exception):
-    """What is wrong with the file."""
+class _Error(Exception):
+    """An error in the file."""
 
 
 def read_web_config(token: Token, path: str) -> TlsContext | None:
-    """Make the context that a file describes, None where it says nothing of TLS; raise CorefileError."""
+    """Return the SSL context that a file describes, None if it does not configure TLS; raise CorefileError."""
     import yaml  # noqa: PLC0415 - Rule 2
 
     try:
         return _context(yaml.safe_load(Path(path).read_text()), Path(path).parent)
     except OSError as error:
         reason = f"{error.filename or path}: {error.strerror or error}"
-    except (_Fault, yaml.YAMLError, ValueError) as error:
+    except (_Error, yaml.YAMLError, ValueError) as error:
         reason = str(error).replace("\n", " ")
     raise CorefileError(token.position, f'cannot use "{token.text}" for TLS: {reason}')
 
@@ -48,7 +48,7 @@ def _context(content: object, folder: Path) -> TlsContext | None:
     sections = _mapping(content or {}, "the file")
     for name in sections:
         if name != "tls_server_config":
-            raise _Fault(
+            raise _Error(
                 f'"{name}" is not known to hsdns, which has "tls_server_config"; remove it'
             )
     wanted = _mapping(sections.get("tls_server_config") or {}, "tls_server_config")
@@ -56,10 +56,10 @@ def _context(content: object, folder: Path) -> TlsContext | None:
         return None
     for name in wanted:
         if name not in KNOWN:
-            raise _Fault(f'"{name}" is not known to hsdns, which has {", ".join(KNOWN)}; remove it')
+            raise _Error(f'"{name}" is not known to hsdns, which has {", ".join(KNOWN)}; remove it')
     for name in ("cert_file", "key_file"):
         if not wanted.get(name):
-            raise _Fault(f'"{name}" is missing')
+            raise _Error(f'"{name}" is missing')
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.minimum_version = _one_of(VERSIONS, wanted, "min_version", "TLS12")
@@ -72,18 +72,18 @@ def _context(content: object, folder: Path) -> TlsContext | None:
         context.load_verify_locations(cafile=folder / str(authority))
     context.verify_mode = _one_of(CLIENT_AUTH, wanted, "client_auth_type", "NoClientCert")
     if context.verify_mode != ssl.CERT_NONE and not authority:
-        raise _Fault('"client_auth_type" wants certificates; name "client_ca_file", too')
+        raise _Error('"client_auth_type" requires "client_ca_file"; add it')
     return context
 
 
 def _mapping(found: object, what: str) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
-        raise _Fault(f"{what} is no mapping")
+        raise _Error(f"{what} is not a mapping")
     return found
 
 
 def _one_of(known: Mapping[str, Any], wanted: Mapping[str, Any], name: str, default: str) -> Any:
     value = wanted.get(name, default)
     if value not in known:
-        raise _Fault(f'"{name}: {value}" is not one of: {", ".join(known)}')
+        raise _Error(f'"{name}: {value}" is not one of: {", ".join(known)}')
     return known[value]

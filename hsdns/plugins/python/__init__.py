@@ -1,13 +1,13 @@
-"""Put a class of one's own into the chain.
+"""Runs the user's own Python handlers in the plugin chain.
 
-Path: step 5, below `cache` and above all sources of answers, so that it can answer, change or pass on what they would.
-Source: our own; CoreDNS has plugins of one's own only when it is compiled.
-Rule 1: what a user's handler raises is SERVFAIL and a line in the log, never a dead server; so is a reply that is none,
-        and one that does not come in time.  What handlers below raise is theirs, and goes through as it is.
-Rule 2: it always runs in a task, so it may wait, and asyncio's timeouts work in it.
-Rule 3: several directives of a block are several handlers, in the order of the file.
-Rule 4: the names in __all__ are what users import; they stay.
-Cacheable: only if every class in the block says so, since nobody else knows what its answers depend on.
+Path: step 5, after `cache` and before all sources of answers, so that it can answer, change a reply or pass on.
+Source: our own; CoreDNS has external plugins only at compile time.
+Rule 1: an exception in a handler, a timeout, and a result that is not a Reply are answered with SERVFAIL, logged and
+        counted.  Exceptions from later plugins pass unchanged.
+Rule 2: each query runs in a task of its own, so a handler may wait, and asyncio's timeouts work.
+Rule 3: several directives of a block are several handlers, in file order.
+Rule 4: the names in __all__ are the stable interface for users.
+Cacheable: only if all classes of the block are `cacheable`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Self, cast
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token, did_you_mean
 from hsdns.metrics import Counter, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.python.module import describe, load
 from hsdns.wire.iana import Rcode, RRType, type_from_text, type_to_text
 from hsdns.wire.message import RR, Query, Reply, unwritten
@@ -48,15 +49,15 @@ __all__ = [
 
 _log = logging.getLogger("hsdns.plugin.python")
 
-DEFAULT_TIMEOUT: Final = 10.0  # seconds; `forward` below gives up after 5
+DEFAULT_TIMEOUT: Final = 10.0  # seconds; `forward` later in the chain gives up after 5
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a Corefile says to a class.
+    """The contents of a directive.
 
     `args` are the words after MODULE:CLASS, `lines` the words of each line of the body, `zones` those of the server
-    block.  `directive` has the same words with their places, for a CorefileError that points at one.
+    block.  `directive` has the same words with their positions, for a CorefileError that refers to one.
     """
 
     args: tuple[str, ...]
@@ -66,106 +67,106 @@ class Options:
 
 
 class UserHandler:
-    """What a class of one's own derives from; only handle() must be there.
+    """The base class of handlers; only handle() is required.
 
-    `timeout` is how long a query may take in it and all that is below, in seconds.  `cacheable` says that a question
-    which it passes on is passed on unchanged for ever, or is changed in a way that nothing but the question decides;
-    then answers of `kubernetes` may be kept, and are given without asking it again.
+    `timeout` is the maximum time in seconds that this and the later plugins may take for a query.  `cacheable`
+    guarantees that a query which it passes on once is always passed on, and that its changes depend only on the
+    question; answers of `kubernetes` are then stored in the answer table and sent without calling it again.
     """
 
     cacheable: bool = False
     timeout: float = DEFAULT_TIMEOUT
 
     def __init__(self, options: Options) -> None:
-        """Read the options; raise ValueError with a sentence, or a CorefileError.  No sockets, no waiting."""
+        """Read the options; raise ValueError with a sentence, or CorefileError.  Must not open files or sockets."""
         self.options = options
 
     async def start(self, runtime: Runtime) -> None:
-        """Begin what runs beside the queries; what this raises keeps the server from starting."""
+        """Start background work; an exception aborts the startup of the server, or the reload."""
 
     async def stop(self) -> None:
-        """End it; called also when start() failed."""
+        """Stop background work; also called if start() failed."""
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer, or return what `next(request)` answers, changed or not."""
+        """Answer a query, or return the reply of `next(request)`, changed or not."""
         raise NotImplementedError
 
     def ready(self) -> bool:
-        """Whether /ready may say yes."""
+        """Whether the handler is ready, for /ready."""
         return True
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """Names in a zone at or below which it may answer; None, the default, for any.  Asked if it is cacheable."""
+        """Return the names in a zone at or below which it may answer, None for any.  Used only if cacheable."""
         return None
 
 
 def record(request: Request, ttl: int, rrtype: str, rdata: str) -> RR:
-    """Make a record of the asked name from text such as `A`, `192.0.2.1`; raise ValueError."""
+    """Create a record for the queried name from text such as `A`, `192.0.2.1`; raise ValueError."""
     number = type_from_text(rrtype)
     return RR(request.query.qname, number, ttl, rdata_from_text(number, rdata))
 
 
-class Python(Handler):
-    """The handlers of a block's `python` directives, as one link of its chain."""
+class Python(Plugin):
+    """The handlers of a block's `python` directives, as one plugin of its chain."""
 
     name: ClassVar[str] = "python"
     waits: ClassVar[bool] = True
 
-    def __init__(self, guards: Sequence[_Guard]) -> None:
-        self._guards = tuple(guards)
-        self.cacheable = all(guard.user.cacheable for guard in guards)
+    def __init__(self, handlers: Sequence[_Wrapper]) -> None:
+        self._handlers = tuple(handlers)
+        self.cacheable = all(handler.user.cacheable for handler in handlers)
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `python MODULE:CLASS [ARGS...]` and a body of any lines; load the modules, make the objects."""
-        return cls([_Guard.of(directive, block) for directive in directives])
+        """Read `python MODULE:CLASS [ARGS...]` and a body of any lines; load the modules and create the objects."""
+        return cls([_Wrapper.from_directive(directive, block) for directive in directives])
 
     async def start(self, runtime: Runtime) -> None:
         """Start the handlers, in file order."""
         faults = errors(runtime.metrics)
-        for guard in self._guards:
-            await guard.start(runtime, faults)
+        for handler in self._handlers:
+            await handler.start(runtime, faults)
 
     async def stop(self) -> None:
-        """Stop those that began to start, each whatever the others raise."""
-        for guard in self._guards:
-            await guard.stop()
+        """Stop the handlers whose start was called, even if others raise."""
+        for handler in self._handlers:
+            await handler.stop()
 
     def ready(self) -> bool:
-        """Whether all of them are."""
-        return all(guard.ready() for guard in self._guards)
+        """Whether all handlers are ready."""
+        return all(handler.ready() for handler in self._handlers)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """What any of them claims."""
+        """Return the names that any handler may answer."""
         found: list[Name] = []
-        for guard in self._guards:
-            names = guard.names_answered_first(zone)
+        for handler in self._handlers:
+            names = handler.names_answered_first(zone)
             if names is None:
                 return None
             found += names
         return tuple(found)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Ask the first one; its `next` is the second one, and so on."""
+        """Call the first handler; its `next` is the second one, and so on."""
         following = next
-        for guard in reversed(self._guards):
-            following = guard.above(following)
+        for handler in reversed(self._handlers):
+            following = handler.followed_by(following)
         return await following(request)
 
 
-class _Guard:
-    """A user's handler, and what stands between its faults and the server."""
+class _Wrapper:
+    """Wraps a user's handler, and handles its errors."""
 
     def __init__(self, user: UserHandler, shown: str, position: Position) -> None:
         self.user = user
         self.shown = shown
         self._position = position
-        self._began = False
+        self._is_started = False
         self._faults: Counter | None = None
 
     @classmethod
-    def of(cls, directive: Directive, block: Block) -> Self:
-        """Load the class and make the object; raise CorefileError."""
+    def from_directive(cls, directive: Directive, block: Block) -> Self:
+        """Load the class and create the object; raise CorefileError."""
         if not directive.args:
             raise CorefileError(
                 directive.name.position,
@@ -182,9 +183,9 @@ class _Guard:
         except CorefileError:
             raise
         except (Exception, SystemExit) as error:
-            said = str(error) if type(error) is ValueError else describe(error)
+            reason = str(error) if type(error) is ValueError else describe(error)
             raise CorefileError(
-                token.position, f'"{token.text}" does not take its options: {said}'
+                token.position, f'"{token.text}" rejects its options: {reason}'
             ) from error
         seconds = cast("object", user.timeout)
         if not isinstance(seconds, int | float) or not seconds > 0:
@@ -195,23 +196,23 @@ class _Guard:
         return cls(user, token.text, token.position)
 
     async def start(self, runtime: Runtime, faults: Counter) -> None:
-        """Start the user's handler; raise CorefileError for whatever it raises."""
+        """Start the user's handler; raise CorefileError for any exception."""
         self._faults = faults
-        self._began = True
+        self._is_started = True
         try:
             await self.user.start(runtime)
         except CorefileError:
             raise
         except (Exception, SystemExit) as error:
             raise CorefileError(
-                self._position, f'"{self.shown}" does not start: {describe(error)}'
+                self._position, f'"{self.shown}" failed to start: {describe(error)}'
             ) from error
 
     async def stop(self) -> None:
-        """Stop it, if it began to start."""
-        if not self._began:
+        """Stop the user's handler, if its start was called."""
+        if not self._is_started:
             return
-        self._began = False
+        self._is_started = False
         task = asyncio.current_task()
         cancelled = task.cancelling() if task is not None else 0
         try:
@@ -219,78 +220,80 @@ class _Guard:
         except asyncio.CancelledError:
             if task is not None and task.cancelling() > cancelled:
                 raise
-            # Nobody has cancelled us: it has cancelled a task of its own and waited for it.
+            # This task is not cancelled: the handler has cancelled and awaited a task of its own.
         except (Exception, SystemExit) as error:
-            _log.error("plugin/python: %s does not stop cleanly: %s", self.shown, describe(error))
+            _log.error("plugin/python: %s failed to stop: %s", self.shown, describe(error))
 
     def ready(self) -> bool:
-        """Ask it; what raises is not ready."""
+        """Whether the user's handler is ready; not if it raises."""
         try:
             return bool(self.user.ready())
         except (Exception, SystemExit) as error:
-            _log.error("plugin/python: %s cannot say if ready: %s", self.shown, describe(error))
+            _log.error("plugin/python: ready() of %s raised %s", self.shown, describe(error))
             return False
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """Ask it; what raises may answer any name."""
+        """Return the names that the user's handler may answer; None, which is any name, if it raises."""
         try:
             names = self.user.names_answered_first(zone)
             return None if names is None else tuple(names)
         except (Exception, SystemExit) as error:
-            _log.error("plugin/python: %s cannot say its names: %s", self.shown, describe(error))
+            _log.error(
+                "plugin/python: names_answered_first() of %s raised %s",
+                self.shown,
+                describe(error),
+            )
             return None
 
-    def above(self, following: Next) -> Next:
-        """Make a link of the chain that asks the user's handler."""
+    def followed_by(self, following: Next) -> Next:
+        """Return a function that calls the user's handler with `following` as its `next`."""
+        return lambda request: self._handle(request, following)
 
-        async def link(request: Request) -> Reply:
-            return await self._ask(request, following)
-
-        return link
-
-    async def _ask(self, request: Request, following: Next) -> Reply:
-        below: list[BaseException] = []
+    async def _handle(self, request: Request, following: Next) -> Reply:
+        passed: list[BaseException] = []  # exceptions from later plugins
 
         async def pass_on(request: Request) -> Reply:
             try:
                 return await following(request)
             except BaseException as error:
-                below.append(error)
+                passed.append(error)
                 raise
 
         limit = asyncio.timeout(self.user.timeout)
         try:
             async with limit:
-                # What it really returns nobody has checked.
+                # The annotation of a user's handle() proves nothing.
                 reply = cast("object", await self.user.handle(request, pass_on))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
-            if task is None or task.cancelling():  # the server ends
+            if task is None or task.cancelling():  # the server stops
                 raise
             return self._fail(request, "raised", error)
         except TimeoutError as error:
             if limit.expired():
-                return self._fail(request, f"had no reply after {self.user.timeout:g}s")
-            return self._recover(request, error, below)
-        # SystemExit would end the loop, and with it the server.
+                return self._fail(request, f"did not reply within {self.user.timeout:g}s")
+            return self._recover(request, error, passed)
+        # SystemExit would end the event loop, and with it the server.
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            return self._recover(request, error, below)
+            return self._recover(request, error, passed)
         if not isinstance(reply, Reply):
             return self._fail(request, f"returned {type(reply).__name__}, not a Reply")
         return reply
 
-    def _recover(self, request: Request, error: BaseException, below: list[BaseException]) -> Reply:
-        if isinstance(error, Exception) and any(error is each for each in below):
+    def _recover(
+        self, request: Request, error: BaseException, passed: list[BaseException]
+    ) -> Reply:
+        if isinstance(error, Exception) and any(error is each for each in passed):
             raise error
         return self._fail(request, "raised", error)
 
     def _fail(self, request: Request, what: str, error: BaseException | None = None) -> Reply:
         query = request.query
-        asked = f"{query.qname.to_text()} {type_to_text(query.qtype)}"
-        said = f"{what} {describe(error)}" if error is not None else what
-        _log.error("plugin/python: %s %s, asked for %s", self.shown, said, asked)
+        question = f"{query.qname.to_text()} {type_to_text(query.qtype)}"
+        failure = f"{what} {describe(error)}" if error is not None else what
+        _log.error("plugin/python: %s %s, query: %s", self.shown, failure, question)
         if error is not None:
-            _log.debug("plugin/python: %s raised this", self.shown, exc_info=error)
+            _log.debug("plugin/python: traceback of %s", self.shown, exc_info=error)
         if self._faults is not None:
             self._faults.inc((self.shown,))
         return unwritten(Rcode.SERVFAIL)
@@ -300,13 +303,13 @@ def errors(metrics: Registry) -> Counter:
     """Return the counter of queries that a handler failed to answer."""
     return metrics.counter(
         "hsdns_python_errors_total",
-        "Queries that a handler of the python plugin raised at, did not answer in time or gave no Reply to.",
+        "Queries for which a handler of the python plugin raised an exception, timed out or returned no Reply.",
         ("handler",),
     )
 
 
 def _class_of(token: Token) -> type[UserHandler]:
-    """The class that MODULE:CLASS names; raise CorefileError."""
+    """Return the class that MODULE:CLASS names; raise CorefileError."""
     module_name, colon, class_name = token.text.partition(":")
     if (
         not colon

@@ -1,11 +1,11 @@
-"""Find the class that a `python` directive names, and load its module.
+"""Loader of the modules that `python` directives name.
 
-Path: plugins/python.py calls load() while the Corefile is set up.
-Rule 1: a file MODULE.py beside the Corefile wins.  It is read anew at every setup, so a reload takes what was edited,
-        and a setup that fails leaves the module that was there.  Anything else is imported as usual, once.
-Rule 2: such a file never takes the name of another module: the server itself may import that one later.
-Rule 3: nothing is written, no `__pycache__` either: the folder is mostly a read-only ConfigMap.
-Rule 4: whatever the module raises becomes an ImportError with a sentence that names file and line.
+Path: plugins/python calls load() at setup.
+Rule 1: a file MODULE.py in the directory of the Corefile takes precedence.  It is loaded again at every setup; if that
+        fails, the previous module stays in sys.modules.  All other modules are imported in the usual way, once.
+Rule 2: such a file must not have the name of another module, which the server itself may import later.
+Rule 3: nothing is written, not even `__pycache__`, because the directory is usually a read-only ConfigMap.
+Rule 4: any exception of the module becomes an ImportError that names file and line.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-_own_folders: set[str] = set()  # those that stand on sys.path because of us
+_own_folders: set[str] = set()  # the directories that load() has added to sys.path
 
 
 def load(name: str, folder: Path) -> ModuleType:
     """Load a module for a Corefile in `folder`; raise ImportError.
 
-    The folder goes to the end of sys.path, so that the module finds its neighbours and nobody else finds them first.
+    The folder is appended to sys.path, so that the module can import others from it, but no installed module is hidden.
     """
     place = str(folder.resolve())
     if place not in sys.path:
         sys.path.append(place)
         _own_folders.add(place)
-    importlib.invalidate_caches()  # the file may be newer than what the finders remember
+    importlib.invalidate_caches()  # the file may be newer than the finders' caches
     file = Path(place, f"{name}.py")
     try:
         if "." not in name and file.is_file():
@@ -55,7 +55,7 @@ def _load_file(name: str, file: Path) -> ModuleType:
     spec = spec_from_file_location(name, file)
     assert spec is not None, "a file that ends in .py has a loader"
     module = module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses and pickle look for it
+    sys.modules[name] = module  # for dataclasses and pickle
     try:
         exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)
     except BaseException:
@@ -68,10 +68,10 @@ def _load_file(name: str, file: Path) -> ModuleType:
 
 
 def _refuse_taken(name: str, file: Path) -> None:
-    """Raise _Taken where a module of this name is elsewhere."""
-    there = sys.modules.get(name)
-    if there is not None:
-        origin = getattr(there, "__file__", None)
+    """Raise _Taken if there is another module with this name."""
+    loaded = sys.modules.get(name)
+    if loaded is not None:
+        origin = getattr(loaded, "__file__", None)
         if origin is not None and (origin == str(file) or os.path.dirname(origin) in _own_folders):
             return
         raise _Taken(name, file, origin)
@@ -88,18 +88,18 @@ class _Taken(Exception):
     def __init__(self, name: str, file: Path, origin: str | None) -> None:
         super().__init__(
             f"{file} has the name of another module ({origin or 'of Python itself'}); "
-            f"give the file a name of its own, such as {name}_dns.py"
+            f"give the file another name, such as {name}_dns.py"
         )
 
 
 def describe(error: BaseException) -> str:
-    """What was raised, on one line: class, message, and the place that it came from."""
+    """Return an exception as one line: class, message, and the file and line that raised it."""
     if isinstance(error, _Taken):
         return str(error)
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"
-    said = traceback.format_exception_only(error)[0].strip().partition("\n")[0]
-    # The innermost place in a file that exists: not `<frozen importlib>`, which runs a module.
+    text = traceback.format_exception_only(error)[0].strip().partition("\n")[0]
+    # Only files that exist: not `<frozen importlib>`, which runs a module.
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"{each.filename}:{each.lineno}" for each in frames if os.path.isabs(each.filename)]
-    return f"{said} ({places[-1]})" if places else said
+    return f"{text} ({places[-1]})" if places else text

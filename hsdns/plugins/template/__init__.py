@@ -1,14 +1,14 @@
-"""Answer with records that are made of the question, by templates in Go's template language.
+"""Generates replies from templates, in Go's template language.
 
-Path: step 5, below cache and above the sources; gotemplate/ fills the templates in, expression/ works out conditions.
+Path: step 5, after `cache` and before the sources; gotemplate/ renders templates, expression/ evaluates conditions.
 Source: CoreDNS 1.14.7 plugin/template.
-Rule 1: the rules of a block are asked in file order; one whose zone fits but whose pattern does not ends with SERVFAIL,
-        unless its `fallthrough` goes on to the next rule and, behind the last one, to the next plugin.
-Rule 2: a template that fails, and a text that is no record, is SERVFAIL, an error in the log and a count.
-Rule 3: a CNAME record that answers A or AAAA is completed by asking the whole server for its target.  If that is the
-        cluster's, the reply is as `fresh` as it.
-Cacheable: unless a rule has `var` or `expr`, whether it answers depends on the question alone; what it answers is not
-        `fresh`, or else its reads are spoilt, so the fast path keeps none of it.
+Rule 1: the rules of a block are evaluated in file order.  If a name in a rule's zones matches none of its patterns, the
+        reply is SERVFAIL, unless `fallthrough` passes the query to the next rule or, after the last one, plugin.
+Rule 2: if a template fails, or its text is not a record, the reply is SERVFAIL; the error is logged and counted.
+Rule 3: the target of a CNAME record that answers A or AAAA is resolved through this server.  If the target is from the
+        cluster, the reply is as `fresh` as the target's.
+Cacheable: unless a rule has `var` or `expr`, only the question decides whether it answers.  Its own replies are never
+        stored: they are not `fresh`, or depend on a resolved target (mark_uncacheable).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
-from hsdns.chain import Block, Handler, Next, Request, Runtime
+from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.pattern import Pattern, read_pattern
 from hsdns.corefile.properties import Property, integer, many, one, read_properties
@@ -29,6 +29,7 @@ from hsdns.expression.queries import NAMES
 from hsdns.gotemplate.evaluate import Template as Text
 from hsdns.gotemplate.fault import TemplateError
 from hsdns.metrics import Counter, Registry
+from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.template.rule import GROUP, Hit, Miss, Rule, zone_of
 from hsdns.wire.extended_error import with_extended_error
 from hsdns.wire.iana import Rcode, RRType, class_from_text, rcode_from_text, type_from_text
@@ -44,7 +45,7 @@ _RESERVED: Final = frozenset(
 
 
 def _number(read: Callable[[str], int]) -> Callable[[Token], int]:
-    """Read a mnemonic."""
+    """Return a reader of mnemonics that raises CorefileError."""
 
     def reader(token: Token) -> int:
         try:
@@ -56,7 +57,7 @@ def _number(read: Callable[[str], int]) -> Callable[[Token], int]:
 
 
 def read_text(token: Token) -> Text:
-    """Read a template; the place of an error is that of its word, and how far in."""
+    """Read a template; an error has the position of the word, and the character in it."""
     try:
         return Text.from_text(token.text)
     except TemplateError as error:
@@ -77,12 +78,12 @@ def read_error(line: Line) -> tuple[int, str]:
 
 
 def _line(line: Line) -> Line:
-    """Take the line as it is; what a variable may mean depends on those before it."""
+    """Return the line; _read_expressions() reads it, because expressions depend on preceding variables."""
     return line
 
 
-class Template(Handler):
-    """Fills in templates."""
+class Template(Plugin):
+    """Answers with rendered templates."""
 
     name: ClassVar[str] = "template"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
@@ -103,26 +104,26 @@ class Template(Handler):
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = tuple(rules)
         self._zones = tuple(dict.fromkeys(zone for rule in rules for zone in rule.zones))
-        self.cacheable = not any(rule.looks_at_clients for rule in rules)
+        self.cacheable = not any(rule.has_expressions for rule in rules)
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read all `template CLASS TYPE [ZONES...] {...}` of the block, in order."""
+        """Read all `template CLASS TYPE [ZONES...] {...}` of the block, in file order."""
         return cls([read_rule(directive, block) for directive in directives])
 
     async def start(self, runtime: Runtime) -> None:
-        """Take the way to the whole server, and make the metrics."""
+        """Keep the runtime, and register the metrics."""
         self._runtime = runtime
         self._counts = counters(runtime.metrics)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """Its zones; all names where the whole zone is in one of them."""
+        """Return its zones within a zone; None if one of them contains the whole zone."""
         if any(zone.is_at_or_below(own) for own in self._zones):
             return None
         return tuple(own for own in self._zones if own.is_at_or_below(zone))
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Ask one rule after the other."""
+        """Answer from the first rule that matches."""
         if zone_of(request.query.qname, self._zones) is None:
             return await next(request)
         for rule in self._rules:
@@ -145,7 +146,7 @@ class Template(Handler):
     ) -> Reply:
         sections: dict[str, list[RR]] = {section: [] for section in SECTIONS}
         targets: list[Reply] = []
-        is_cut = False
+        is_truncated = False
         for section in SECTIONS:
             for text in rule.sections[section]:
                 record = self._record(text, hit, (*labels, section, str(text)))
@@ -153,7 +154,7 @@ class Template(Handler):
                 if section == "answer" and _wants_target(request.query, record):
                     target = await self._lookup(request, record)
                     sections[section] += target.answer
-                    is_cut = target.tc
+                    is_truncated = target.tc
                     targets.append(target)
         reply = Reply(
             rcode=rule.rcode,
@@ -161,7 +162,7 @@ class Template(Handler):
             authority=tuple(sections["authority"]),
             additional=tuple(sections["additional"]),
             aa=True,
-            tc=is_cut,
+            tc=is_truncated,
         )
         for target in targets:
             reply = reply.leading_to(target)
@@ -171,25 +172,19 @@ class Template(Handler):
 
     def _record(self, text: Text, hit: Hit, labels: tuple[str, ...]) -> RR:
         try:
-            made = text.render(hit.data)
+            rendered = text.render(hit.data)
         except TemplateError:
             self._counts.templates.inc(labels)
             raise
         try:
-            return record_from_text(made)
+            return record_from_text(rendered)
         except ValueError:
             self._counts.records.inc(labels)
             raise
 
     async def _lookup(self, request: Request, alias: RR) -> Reply:
-        """Ask this server for the target of a CNAME record, as the client asked."""
-        query = request.query
-        if request.dependencies is not None:
-            request.dependencies.mark_uncacheable()  # what the rules read is no cluster's
-        asked = Query.ask(
-            Name(alias.rdata), query.qtype, query_id=query.id, flags=query.flags, edns=query.edns
-        )
-        return await self._runtime.resolve(request.replace(query=asked, depth=request.depth + 1))
+        """Resolve the target of a CNAME record through this server, with the client's type, flags and EDNS."""
+        return await self._runtime.resolve(request.nested(Name(alias.rdata), request.query.qtype))
 
 
 def _wants_target(query: Query, record: RR) -> bool:
@@ -226,7 +221,7 @@ def read_rule(directive: Directive, block: Block) -> Rule:
 
 
 def _read_expressions(directive: Directive) -> tuple[list[tuple[str, Any]], list[Any]]:
-    """Compile `var` and `expr` in file order: each knows the variables before it."""
+    """Compile `var` and `expr` in file order: each may use the preceding variables."""
     names: dict[str, Any] = {**NAMES, **GROUP}
     variables: list[tuple[str, Any]] = []
     conditions: list[Any] = []
@@ -241,10 +236,10 @@ def _read_expressions(directive: Directive) -> tuple[list[tuple[str, Any]], list
                 )
             name = line.args[0]
             if not (name.text.isascii() and name.text.isidentifier()):
-                raise CorefileError(name.position, f'"{name.text}" cannot be a variable\'s name')
+                raise CorefileError(name.position, f'"{name.text}" is not a valid variable name')
             if name.text in _RESERVED or name.text in names:
                 raise CorefileError(
-                    name.position, f'"{name.text}" has a meaning already; choose another name'
+                    name.position, f'"{name.text}" is already defined; choose another name'
                 )
             program = read_expression(line, line.args[1:], names)
             names[name.text] = program.type
@@ -265,7 +260,7 @@ class Counters(NamedTuple):
 
 
 def counters(metrics: Registry) -> Counters:
-    """Return the counters of matches, of templates that failed and of texts that were no records."""
+    """Return the counters of matches, of failed templates and of texts that are not records."""
     labels = ("server", "zone", "view", "class", "type")
     failed = (*labels, "section", "template")
     return Counters(

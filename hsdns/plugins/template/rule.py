@@ -1,6 +1,6 @@
-"""One `template` directive: which queries it is for, and what it fills its records with.
+"""One `template` directive: which queries it matches, and the data of its templates.
 
-Path: step 5; template.py reads the Corefile into rules and asks each in file order.
+Path: step 5; plugins/template creates a rule per directive and evaluates them in file order.
 Source: CoreDNS 1.14.7 plugin/template template.go (match, templateData).
 """
 
@@ -27,14 +27,14 @@ GROUP: Final[dict[str, Signature]] = {"group": signature("string|int", STRING)}
 
 
 class Miss(Enum):
-    """Why a rule has no answer."""
+    """What follows if a rule does not match."""
 
-    NEXT = "the next rule may have one"
-    SERVFAIL = "nobody has"
+    NEXT = "the next rule is evaluated"
+    SERVFAIL = "the reply is SERVFAIL"
 
 
 class Hit(NamedTuple):
-    """A query that a rule answers: what its templates are filled with, and labels for metrics."""
+    """A query that a rule answers: the data of its templates, and metric labels."""
 
     data: Record
     zone: str
@@ -43,12 +43,12 @@ class Hit(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A directive, read."""
+    """One `template` directive."""
 
     zones: tuple[Name, ...]
     qclass: int
     qtype: int
-    patterns: tuple[Pattern, ...]  # none means that every name fits
+    patterns: tuple[Pattern, ...]  # without patterns every name matches
     variables: tuple[tuple[str, Program], ...]
     conditions: tuple[Program, ...]
     sections: Mapping[str, tuple[Template, ...]]  # answer, additional, authority
@@ -57,12 +57,12 @@ class Rule(NamedTuple):
     through: tuple[Name, ...]
 
     @property
-    def looks_at_clients(self) -> bool:
-        """Whether more than the question may decide if it answers."""
+    def has_expressions(self) -> bool:
+        """Whether it may depend on more than the question, for example on the client."""
         return bool(self.variables or self.conditions)
 
     def match(self, request: Request) -> Hit | Miss:
-        """Tell whether the rule is for a query."""
+        """Return the data of the templates if the rule matches a query, else what follows."""
         query = request.query
         zone = zone_of(query.qname, self.zones)
         if zone is None or not self._is_for(query):
@@ -73,7 +73,7 @@ class Rule(NamedTuple):
         pattern, groups = found
         values: dict[str, Any] = {}
         data = _data(request, self, zone, pattern, groups, values)
-        if self.looks_at_clients:
+        if self.has_expressions:
             try:
                 if not self._holds(request, groups, values):
                     return self._missed(query)
@@ -91,7 +91,7 @@ class Rule(NamedTuple):
         return Miss.NEXT if passes else Miss.SERVFAIL
 
     def _find(self, text: str) -> tuple[str, dict[str, str]] | None:
-        """The first pattern that fits, and its groups by number and name."""
+        """Return the first pattern that matches, and its groups by number and name."""
         if not self.patterns:
             return ".*", {"0": text}
         for pattern in self.patterns:
@@ -101,7 +101,7 @@ class Rule(NamedTuple):
         return None
 
     def _holds(self, request: Request, groups: dict[str, str], values: dict[str, Any]) -> bool:
-        """Fill in the variables, and tell whether all conditions hold."""
+        """Compute the variables, and return whether all conditions are true."""
         known: dict[str, Any] = {
             **functions_of(request),
             "group": lambda key: groups.get(str(key), ""),
@@ -112,7 +112,7 @@ class Rule(NamedTuple):
 
 
 def zone_of(qname: Name, zones: tuple[Name, ...]) -> Name | None:
-    """The longest of some zones that a name is in."""
+    """Return the longest of some zones that contains a name."""
     found = [zone for zone in zones if qname.is_at_or_below(zone)]
     return max(found, key=lambda zone: len(zone.lower), default=None)
 
@@ -132,7 +132,7 @@ def _data(
     groups: dict[str, str],
     values: dict[str, Any],
 ) -> Record:
-    """What the templates see as `.`."""
+    """Return the value of `.` in the templates."""
     query = request.query
     question = Record(
         "dns.Question",
@@ -159,7 +159,7 @@ def _data(
 
 
 def _message(query: Query, question: Record) -> Record:
-    """The query's header and question."""
+    """Return the query's header and question for `.Message`."""
     flags = query.flags
     return Record(
         "dns.Msg",
@@ -182,15 +182,15 @@ def _message(query: Query, question: Record) -> Record:
 
 def _meta(request: Request, label: object) -> str:
     if not isinstance(label, str):
-        raise TemplateError("Meta takes a label, which is a string")
+        raise TemplateError("the argument of Meta is not a string; give a label")
     known = request.metadata.get(label) if request.metadata is not None else None
     return known() if known is not None else ""
 
 
 def _class_text(number: int) -> str:
-    """A class's mnemonic, nothing for numbers without one; so labels of metrics stay few."""
+    """Return the mnemonic of a class; empty for numbers without one, to bound the metric labels."""
     if number == RRClass.ANY:
-        return "ANY"  # where class_to_text() avoids it
+        return "ANY"  # class_to_text() does not return it
     text = class_to_text(number)
     return "" if text == f"CLASS{number}" else text
 

@@ -9,20 +9,20 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../tests/exercise/mod.rs"]
 mod exercise;
 
-use exercise::Subject;
+use exercise::Harness;
 
 const RENEWED_AFTER: u32 = 1000; // inputs, so that a find depends on few others
 
 thread_local! {
-    static SUBJECT: RefCell<(u32, Subject)> = RefCell::new((0, Subject::new()));
+    static HARNESS: RefCell<(u32, Harness)> = RefCell::new((0, Harness::new()));
 }
 
 fuzz_target!(|octets: &[u8]| {
-    SUBJECT.with_borrow_mut(|(count, subject)| {
+    HARNESS.with_borrow_mut(|(count, harness)| {
         if *count == RENEWED_AFTER {
-            (*count, *subject) = (0, Subject::new());
+            (*count, *harness) = (0, Harness::new());
         }
         *count += 1;
-        subject.take(octets);
+        harness.take(octets);
     });
 });

@@ -1,7 +1,7 @@
-//! The Python face: hsdns/fastpath/_native.pyi says what each of these takes and gives.
+//! The classes of the extension module; hsdns/fastpath/_native.pyi documents their parameters and results.
 //!
-//! Rule 1: nothing is decided here; arguments in, results out.
-//! Rule 2: Worker.run() alone gives up the GIL: all else takes less time than getting it back might.
+//! Rule 1: nothing is decided here; arguments and results are converted.
+//! Rule 2: only Worker.run() releases the GIL: all else takes less time than acquiring it again might.
 
 mod sockets;
 
@@ -17,9 +17,9 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyMapping};
 use crate::batch::is_ipv6;
 use crate::entry::Terms;
 use crate::key::{MAX_UDP_LEN, MIN_UDP_LEN};
-use crate::region::Region;
+use crate::negative_zone::NegativeZone;
 use crate::table::Client;
-use crate::versions::{Pair, SIZE};
+use crate::versions::{Dependency, SIZE};
 use crate::{names, table, versions};
 
 /// The module's contents.
@@ -38,14 +38,14 @@ mod module {
     /// Add the named tuples.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        for shape in [
+        for tuple in [
             &MISS,
             &LOG_RECORD,
             &TABLE_STATISTICS,
             &BATCH_STATISTICS,
             &WORKER_STATISTICS,
         ] {
-            module.add(shape.name, shape.class(module.py())?)?;
+            module.add(tuple.name, tuple.class(module.py())?)?;
         }
         Ok(())
     }
@@ -120,7 +120,7 @@ static WORKER_STATISTICS: NamedTuple = NamedTuple::new(
 
 //----- Versions, names -------------------------------------------------------
 
-/// An index of a counter, modulo `SIZE`: a hash of any size and sign.
+/// The index of a counter, modulo `SIZE`: a hash of any size and sign.
 struct Index(u16);
 
 impl<'py> FromPyObject<'_, 'py> for Index {
@@ -137,7 +137,7 @@ impl<'py> FromPyObject<'_, 'py> for Index {
     }
 }
 
-/// Counters that events bump and entries depend on.
+/// HitCounts that events bump and entries depend on.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
 struct Versions {
     inner: Arc<versions::Versions>,
@@ -145,7 +145,7 @@ struct Versions {
 
 #[pymethods]
 impl Versions {
-    /// How many there are.
+    /// The number of counters.
     #[classattr]
     const SIZE: usize = SIZE;
 
@@ -156,18 +156,18 @@ impl Versions {
         }
     }
 
-    /// Say that something behind this index has changed.
+    /// Make stale what depends on a counter.
     fn bump(&self, index: Index) {
         self.inner.bump(index.0);
     }
 
-    /// Read a counter.
+    /// Return the value of a counter.
     fn read(&self, index: Index) -> u64 {
         self.inner.read(index.0)
     }
 }
 
-/// Which namespaces and Services a cluster has.
+/// The namespaces and Services of a cluster.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
 struct ClusterNames {
     inner: Arc<names::ClusterNames>,
@@ -193,7 +193,7 @@ impl ClusterNames {
         self.inner.set_open(open);
     }
 
-    /// The SOA serial now.
+    /// The current SOA serial.
     #[getter]
     fn serial(&self) -> u32 {
         self.inner.serial()
@@ -204,22 +204,22 @@ impl ClusterNames {
         self.inner.set_serial(serial);
     }
 
-    /// Note a namespace.
+    /// Add a namespace.
     fn add_namespace(&self, label: &[u8]) {
         self.inner.add_namespace(label);
     }
 
-    /// Forget a namespace.
+    /// Remove a namespace.
     fn remove_namespace(&self, label: &[u8]) {
         self.inner.remove_namespace(label);
     }
 
-    /// Note a Service.
+    /// Add a Service.
     fn add_service(&self, namespace: &[u8], name: &[u8]) {
         self.inner.add_service(namespace, name);
     }
 
-    /// Forget a Service.
+    /// Remove a Service.
     fn remove_service(&self, namespace: &[u8], name: &[u8]) {
         self.inner.remove_service(namespace, name);
     }
@@ -239,7 +239,7 @@ impl ClusterNames {
     }
 }
 
-/// Sizes that an IPv4 datagram does not hold are no limit, and what every client takes cannot be lowered.
+/// Raise ValueError for a size above that of an IPv4 datagram or below what every client accepts.
 fn refuse_payload(max_payload: u16) -> PyResult<()> {
     let is_limit = (MIN_UDP_LEN..=MAX_UDP_LEN).contains(&usize::from(max_payload));
     if !is_limit && max_payload != u16::MAX {
@@ -253,7 +253,7 @@ fn refuse_payload(max_payload: u16) -> PyResult<()> {
 
 //----- AnswerTable -----------------------------------------------------------------
 
-/// Questions as bytes to finished replies as bytes.
+/// From the octets of a query to the octets of its reply.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
 struct AnswerTable {
     inner: Arc<table::AnswerTable>,
@@ -269,14 +269,16 @@ impl AnswerTable {
         }
     }
 
-    /// Store a reply; tell whether it was.
-    #[pyo3(signature = (query, reply, pairs, group, *, size, rotate, names, mark_ttl, log = false, max_payload = u16::MAX))]
+    /// Store the reply to a query; False if it cannot be stored.
+    #[pyo3(signature = (
+        query, reply, dependencies, group, *, size, rotate, names, mark_ttl, log = false, max_payload = 65_535
+    ))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn store(
         &self,
         query: &[u8],
         reply: &[u8],
-        pairs: Vec<(Index, u64)>,
+        dependencies: Vec<(Index, u64)>,
         group: u32,
         size: u32,
         rotate: bool,
@@ -286,12 +288,12 @@ impl AnswerTable {
         max_payload: u16,
     ) -> PyResult<bool> {
         refuse_payload(max_payload)?;
-        let pairs = pairs.into_iter().map(|(index, value)| Pair {
+        let dependencies = dependencies.into_iter().map(|(index, value)| Dependency {
             index: index.0,
             value,
         });
         let terms = Terms {
-            pairs: pairs.collect(),
+            dependencies: dependencies.collect(),
             group,
             size,
             rotate,
@@ -303,14 +305,14 @@ impl AnswerTable {
         Ok(self.inner.store(query, reply, terms))
     }
 
-    /// Declare a region; return its number.
-    #[pyo3(signature = (zone, names, holes, groups, mark_ttl, log = false, max_payload = u16::MAX))]
+    /// Add a negative zone; return its number.
+    #[pyo3(signature = (zone, names, exclusions, groups, mark_ttl, log = false, max_payload = 65_535))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn add_negative_zone(
         &self,
         zone: &[u8],
         names: &ClusterNames,
-        holes: Vec<PyBackedBytes>,
+        exclusions: Vec<PyBackedBytes>,
         groups: &Bound<'_, PyMapping>,
         mark_ttl: i32,
         log: bool,
@@ -319,7 +321,7 @@ impl AnswerTable {
         refuse_payload(max_payload)?;
         if !(-1..=0).contains(&mark_ttl) {
             return Err(PyValueError::new_err(
-                "a region has no entries to mark: mark_ttl is 0 or -1",
+                "mark_ttl of a negative zone is 0 or -1",
             ));
         }
         let mut by_type = HashMap::new();
@@ -327,18 +329,24 @@ impl AnswerTable {
             let (qtype, group) = item.extract::<(u16, u32)>()?;
             by_type.insert(qtype, group);
         }
-        let holes = holes.iter().map(|hole| Box::from(&hole[..]));
+        let exclusions = exclusions.iter().map(|excluded| Box::from(&excluded[..]));
         let names = Arc::clone(&names.inner);
-        let region = Region::new(zone, names, holes, by_type, mark_ttl == 0);
-        let region = region.logged(log).with_max_payload(max_payload);
-        Ok(self.inner.add_negative_zone(region))
+        let negative_zone = NegativeZone::new(zone, names, exclusions, by_type, mark_ttl == 0);
+        let negative_zone = negative_zone.logged(log).with_max_payload(max_payload);
+        Ok(self.inner.add_negative_zone(negative_zone))
     }
 
-    /// Give a region its template; tell whether the reply is one.
-    fn set_template(&self, region: usize, query: &[u8], reply: &[u8], size: u32) -> PyResult<bool> {
+    /// Make a template of a reply; False if it cannot be one.
+    fn set_template(
+        &self,
+        negative_zone: usize,
+        query: &[u8],
+        reply: &[u8],
+        size: u32,
+    ) -> PyResult<bool> {
         self.inner
-            .set_template(region, query, reply, size as usize)
-            .ok_or_else(|| PyIndexError::new_err("the table has no such region"))
+            .set_template(negative_zone, query, reply, size as usize)
+            .ok_or_else(|| PyIndexError::new_err("the table has no such negative zone"))
     }
 
     /// Answer a query over TCP.
@@ -361,33 +369,33 @@ impl AnswerTable {
         Some(PyBytes::new(py, &reply))
     }
 
-    /// Forget all entries.
+    /// Drop all entries.
     fn clear(&self) {
         self.inner.clear();
     }
 
-    /// Take out the counts since the last time.
+    /// Take the counts since the last call.
     fn take_counts(&self) -> Vec<(u32, bool, Vec<u64>)> {
         let rows = self.inner.take_counts().into_iter();
         rows.map(|(group, is_tcp, cells)| (group, is_tcp, cells.to_vec()))
             .collect()
     }
 
-    /// Take out the oldest hits that are to be logged, at most so many.
+    /// Take the oldest records out of the log ring, at most so many.
     fn take_log<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
         let taken = PyList::empty(py);
         let class = LOG_RECORD.class(py)?;
         for record in self.inner.log().take(most) {
             let [query, address] =
                 [record.query(), record.address()].map(|part| PyBytes::new(py, part));
-            let known = record.known;
+            let summary = record.summary;
             let seconds = record.elapsed as f64 / 1e9;
             taken.append(class.call1((
                 query,
                 address,
                 record.flags,
-                known.size,
-                known.answers,
+                summary.size,
+                summary.answers,
                 seconds,
                 record.is_tcp,
             ))?)?;
@@ -395,13 +403,13 @@ impl AnswerTable {
         Ok(taken)
     }
 
-    /// How many hits could not be kept for the log.
+    /// How many hits were not logged because the log ring was full.
     #[getter]
     fn log_drops(&self) -> u64 {
         self.inner.log().dropped()
     }
 
-    /// Say how the table does.
+    /// What the table holds and what it has done so far.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let now = self.inner.statistics();
         TABLE_STATISTICS.class(py)?.call1((

@@ -1,4 +1,4 @@
-//! Sockets, workers and their queue for Python.
+//! Batch, Worker and MissQueue for Python.
 
 use std::sync::{Arc, Mutex, TryLockError};
 
@@ -46,7 +46,7 @@ impl Batch {
         }
     }
 
-    /// Receive a batch, answer what the table knows, return the rest.
+    /// Receive a batch, answer the hits of the table, return the misses.
     fn serve<'py>(
         &self,
         py: Python<'py>,
@@ -61,7 +61,7 @@ impl Batch {
         };
         match batch.serve(table.map(|table| &*table.inner), false) {
             Err(error) if batch::is_final(&error) => return Err(error.into()),
-            _ => {} // after any other error there are no misses
+            _ => {} // other errors leave no misses
         }
         let missed = PyList::empty(py);
         let class = MISS.class(py)?;
@@ -81,7 +81,7 @@ impl Batch {
         });
     }
 
-    /// Say how the socket does.
+    /// What was received and sent so far.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let now = self.meter.statistics();
         let counts = (now.received, now.sent, now.batches, now.send_errors);
@@ -89,7 +89,7 @@ impl Batch {
     }
 }
 
-/// Serves one UDP socket from a thread of its own.
+/// Serves one UDP socket from the thread that calls run().
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
 pub(super) struct Worker {
     inner: worker::Worker,
@@ -105,18 +105,18 @@ impl Worker {
         }
     }
 
-    /// Give it another table, or none.
+    /// Use another table, or none.
     fn exchange(&self, table: Option<&AnswerTable>) {
         self.inner
             .exchange(table.map(|table| Arc::clone(&table.inner)));
     }
 
-    /// Serve until stop() is called; the GIL is free meanwhile.
+    /// Serve until stop() is called, without the GIL.
     fn run(&self, py: Python<'_>) -> PyResult<()> {
         Ok(py.detach(|| self.inner.run())?)
     }
 
-    /// Let run() return within 0.2 s.
+    /// Make run() return within 0.2 s.
     fn stop(&self) {
         self.inner.stop();
     }
@@ -127,7 +127,7 @@ impl Worker {
             .send(replies.len(), |index| message(&replies[index]));
     }
 
-    /// Say how the socket does.
+    /// What was received and sent so far.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let now = self.inner.statistics();
         WORKER_STATISTICS.class(py)?.call1((
@@ -141,7 +141,7 @@ impl Worker {
     }
 }
 
-/// Queries that no worker could answer.
+/// Misses of the workers.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
 pub(super) struct MissQueue {
     inner: Arc<queue::MissQueue>,
@@ -157,12 +157,12 @@ impl MissQueue {
         })
     }
 
-    /// The descriptor that is readable while something waits.
+    /// The file descriptor that is readable while the queue is not empty.
     fn fileno(&self) -> i32 {
         self.inner.fileno()
     }
 
-    /// Take the oldest queries, at most so many.
+    /// Take the oldest misses, at most so many.
     fn take<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
         let taken = PyList::empty(py);
         for waiting in self.inner.take(most) {
@@ -173,7 +173,7 @@ impl MissQueue {
         Ok(taken)
     }
 
-    /// How many queries did not fit.
+    /// How many misses did not fit.
     #[getter]
     fn dropped(&self) -> u64 {
         self.inner.dropped()

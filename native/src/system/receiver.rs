@@ -1,7 +1,7 @@
 //! recvmmsg: a batch of datagrams, each with its client's address and its control messages.
 //!
 //! Rule 1: what the kernel writes to is one allocation that does not move, reached through one pointer; how much of
-//!         it is read is bounded by what the kernel said and by the room that there is.
+//!         it is read is bounded by the lengths that the kernel returned and by the buffers.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -12,9 +12,9 @@ use libc::{c_void, iovec, mmsghdr};
 
 use super::BATCH_LEN;
 
-/// Octets that are kept of a query: one more than the longest that is answered.
+/// How many octets of a query are received: one more than the longest that is answered.
 pub const QUERY_LEN: usize = 4097;
-/// Room for a query: whole cache lines, and not a power of two, or all would fall into the same sets of the cache.
+/// The distance of queries: whole cache lines, and not a power of two, or all would share the same sets of the cache.
 const STRIDE: usize = 65 * 64;
 const ADDRESS_LEN: usize = 32; // a sockaddr_in6 has 28
 const CONTROL_WORDS: usize = 16; // an IPV6_PKTINFO message has 40 octets
@@ -43,16 +43,16 @@ unsafe impl Send for Receiver {}
 pub struct Packet<'a> {
     /// Its octets, the first `QUERY_LEN` at most.
     pub query: &'a [u8],
-    /// The client's sockaddr.
+    /// The client's socket address.
     pub address: &'a [u8],
     /// Control messages.
     pub control: &'a [u8],
-    /// Whether there were more octets.
+    /// Whether the datagram was longer.
     pub is_cut: bool,
 }
 
 impl Receiver {
-    /// Make the buffers; with `wants_control` for control messages, too.
+    /// Make the buffers; with `wants_control` also for control messages.
     #[must_use]
     pub fn new(wants_control: bool) -> Self {
         let layout = Layout::new::<Buffers>();
@@ -83,10 +83,10 @@ impl Receiver {
         }
     }
 
-    /// Receive what is there, return how many datagrams; with `wait` wait for the first one.
+    /// Receive what has arrived, return the number of datagrams; with `wait` wait for the first one.
     ///
     /// # Errors
-    /// The kernel's error; the datagrams of the call before are gone in any case.
+    /// The kernel's error; the datagrams of the previous call are gone in any case.
     pub fn receive(&mut self, fd: RawFd, wait: bool) -> io::Result<usize> {
         let all = self.buffers.as_ptr();
         let control_len = if self.wants_control {
@@ -122,7 +122,7 @@ impl Receiver {
     /// A datagram of the last call.
     ///
     /// # Panics
-    /// Where there were not so many.
+    /// If there were not so many.
     #[must_use]
     #[allow(clippy::unnecessary_cast)] // with musl msg_controllen has 32 bits
     pub fn packet(&self, index: usize) -> Packet<'_> {

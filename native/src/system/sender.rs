@@ -1,9 +1,10 @@
-//! sendmmsg: replies in batches, those of one client and one length as one message (trains.rs).
+//! sendmmsg: replies in batches, equally long ones to one client as one message (segmentation.rs).
 //!
-//! Rule 1: what the kernel reads from is borrowed for the length of the call.
-//! Rule 2: a train that the kernel refuses goes in single datagrams.  If they go, trains of that length are not tried
-//!         again on this socket: a device without checksums or a short path refuses them (EIO, EINVAL, EMSGSIZE).
-//! Rule 3: only a kernel that knows UDP_SEGMENT is given any: others overlook it, and send one long datagram.
+//! Rule 1: what the kernel reads is borrowed for the length of the call.
+//! Rule 2: the replies of a message that the kernel refuses are sent one by one.  If that works, segments of that
+//!         length are not tried again on this socket: a device without checksum offload or a short path refuses them
+//!         (EIO, EINVAL, EMSGSIZE).
+//! Rule 3: a kernel without UDP_SEGMENT is given no segments: it would ignore the option and send one long datagram.
 
 use std::io;
 use std::mem::zeroed;
@@ -15,11 +16,11 @@ use libc::{c_int, iovec, mmsghdr, msghdr};
 
 use super::BATCH_LEN;
 use crate::lock::lock;
-use crate::trains::{MAX_DATAGRAM_LEN, Trains};
+use crate::segmentation::{MAX_SEGMENT_LEN, Segmentation};
 
-/// In a smaller batch each reply goes alone: nothing is to be saved, and a packet capture on the way, which shows a
-/// train as one datagram, shows the two replies of a resolver that asks for A and AAAA.
-const LEAST_FOR_TRAINS: usize = 16;
+/// In a smaller batch each reply is a message: there is nothing to save, and a packet capture on this machine, which
+/// shows a message as one datagram, shows both replies to a resolver that asks for A and AAAA.
+const LEAST_TO_SEGMENT: usize = 16;
 const CMSG_HEADER_LEN: usize = size_of::<libc::cmsghdr>();
 const WORD_LEN: usize = size_of::<usize>();
 const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
@@ -29,14 +30,14 @@ const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 pub struct Message<'a> {
     /// Its octets.
     pub reply: &'a [u8],
-    /// The client's sockaddr.
+    /// The client's socket address.
     pub address: &'a [u8],
     /// Control messages.
     pub control: &'a [u8],
 }
 
 impl Message<'_> {
-    /// Tell whether another one goes the same way.
+    /// Tell whether another one has the same client and leaves from the same address.
     #[must_use]
     pub fn has_way_of(&self, other: &Message<'_>) -> bool {
         self.address == other.address && self.control == other.control
@@ -48,17 +49,17 @@ impl Message<'_> {
 pub struct Sender {
     iovecs: Vec<iovec>,
     headers: Vec<mmsghdr>,
-    controls: Vec<TrainControl>,
-    trains: Trains,
-    /// Octets of the longest datagram that may be part of a train; None until the kernel was asked.
+    controls: Vec<SegmentControl>,
+    segmentation: Segmentation,
+    /// The longest segment in octets, 0 for no segmentation; None until the kernel was asked.
     longest: Option<usize>,
 }
 
-// SAFETY: the pointers are only looked at within send(), which fills them anew.
+// SAFETY: the pointers are only used within send(), which fills them anew.
 unsafe impl Send for Sender {}
 
 impl Sender {
-    /// Send so many messages without waiting; return how many went.  What does not go is lost and told: errno, count.
+    /// Send so many messages without waiting; return how many were sent.  `lost` is called for others: errno, count.
     pub fn send<'a>(
         &mut self,
         fd: RawFd,
@@ -79,25 +80,18 @@ impl Sender {
     }
 
     fn fill<'a>(&mut self, fd: RawFd, count: usize, message: impl Fn(usize) -> Message<'a>) {
-        let known = || {
-            if knows_segments(fd) {
-                MAX_DATAGRAM_LEN
-            } else {
-                0
-            }
-        };
-        let longest = *self.longest.get_or_insert_with(known);
-        let longest = if count < LEAST_FOR_TRAINS { 0 } else { longest };
-        self.trains.make(count, longest, &message);
+        let longest = *self.longest.get_or_insert_with(|| longest_segment(fd));
+        let longest = if count < LEAST_TO_SEGMENT { 0 } else { longest };
+        self.segmentation.distribute(count, longest, &message);
         self.iovecs.clear();
         self.headers.clear();
         self.controls.clear();
         // The headers point to both, so that these may not move.
         self.iovecs.reserve(count);
         self.controls.reserve(count);
-        for train in self.trains.iter() {
+        for segments in self.segmentation.iter() {
             let start = self.iovecs.len();
-            let replies = self.trains.replies(train).map(&message);
+            let replies = self.segmentation.replies(segments).map(&message);
             self.iovecs.extend(replies.map(|message| iovec {
                 iov_base: message.reply.as_ptr().cast_mut().cast(),
                 iov_len: message.reply.len(),
@@ -106,11 +100,11 @@ impl Sender {
                 address,
                 mut control,
                 ..
-            } = message(train.first());
+            } = message(segments.first());
             if self.iovecs.len() - start > 1 {
                 self.controls
-                    .push(TrainControl::new(control, train.datagram_len()));
-                control = self.controls.last().map_or(control, TrainControl::octets);
+                    .push(SegmentControl::new(control, segments.segment_len()));
+                control = self.controls.last().map_or(control, SegmentControl::octets);
             }
             // SAFETY: all-zero octets are a valid header without anything.
             let mut header: msghdr = unsafe { zeroed() };
@@ -135,16 +129,16 @@ impl Sender {
         while at < self.headers.len() {
             let rest = &mut self.headers[at..];
             // SAFETY: the headers lead to what send()'s caller lends until it returns; the kernel only reads there.
-            let went =
+            let count =
                 unsafe { libc::sendmmsg(fd, rest.as_mut_ptr(), rest.len() as _, FLAGS as _) };
-            if let Ok(went @ 1..) = usize::try_from(went) {
-                at += went;
-                sent += rest[..went].iter().map(replies_of).sum::<usize>();
+            if let Ok(count @ 1..) = usize::try_from(count) {
+                at += count;
+                sent += rest[..count].iter().map(replies_of).sum::<usize>();
                 continue;
             }
             match errno_now() {
                 libc::EINTR => {}
-                // The kernel has no room: the others would not go either.
+                // The kernel has no room for the others either.
                 errno @ (libc::EAGAIN | libc::ENOBUFS | libc::EBADF) => {
                     lost(errno, rest.iter().map(replies_of).sum());
                     break;
@@ -158,7 +152,7 @@ impl Sender {
         sent
     }
 
-    /// Send the replies of a message that the kernel refused, one by one; return how many went.
+    /// Send the replies of a message that the kernel refused one by one; return how many were sent.
     fn send_singly(
         &mut self,
         fd: RawFd,
@@ -171,43 +165,43 @@ impl Sender {
         if replies_of(header) == 1 {
             return usize::from(send_refused(fd, &message, errno, lost));
         }
-        let trains = before.iter().filter(|each| replies_of(each) > 1).count();
-        set_control(&mut message, self.controls[trains].without_segment());
+        let segmented = before.iter().filter(|each| replies_of(each) > 1).count();
+        set_control(&mut message, self.controls[segmented].without_segment());
         message.msg_iovlen = 1;
         let mut sent = 0;
         for _ in 0..replies_of(header) {
-            // SAFETY: as in send_filled(); there are so many vectors, one behind the other.
-            let went = unsafe { libc::sendmsg(fd, &raw const message, FLAGS) } >= 0;
-            sent += usize::from(went || send_refused(fd, &message, errno_now(), lost));
+            // SAFETY: as in send_filled(); there are so many vectors, one after the other.
+            let is_sent = unsafe { libc::sendmsg(fd, &raw const message, FLAGS) } >= 0;
+            sent += usize::from(is_sent || send_refused(fd, &message, errno_now(), lost));
             message.msg_iov = message.msg_iov.wrapping_add(1);
         }
         if sent > 0 && matches!(errno, libc::EIO | libc::EINVAL | libc::EMSGSIZE) {
-            let train = self.trains.iter().nth(at);
-            self.longest = train.map(|train| usize::from(train.datagram_len()) - 1);
+            let refused = self.segmentation.iter().nth(at);
+            self.longest = refused.map(|segments| usize::from(segments.segment_len()) - 1);
         }
         sent
     }
 }
 
-/// The control messages of a train: those of its replies, at most an IPV6_PKTINFO, then UDP_SEGMENT.
+/// The control messages of segments: that of the replies, at most an IPV6_PKTINFO, then UDP_SEGMENT.
 #[repr(align(8))]
-struct TrainControl {
+struct SegmentControl {
     octets: [u8; 64],
     before_len: usize,
     len: usize,
 }
 
-impl TrainControl {
-    fn new(before: &[u8], datagram_len: u16) -> Self {
+impl SegmentControl {
+    fn new(before: &[u8], segment_len: u16) -> Self {
         let mut octets = [0; 64];
         let start = before.len().next_multiple_of(WORD_LEN);
-        let len = CMSG_HEADER_LEN + size_of_val(&datagram_len);
+        let len = CMSG_HEADER_LEN + size_of_val(&segment_len);
         octets[..before.len()].copy_from_slice(before);
         let message = &mut octets[start..start + len];
         message[..WORD_LEN].copy_from_slice(&len.to_ne_bytes());
         message[WORD_LEN..WORD_LEN + 4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
         message[WORD_LEN + 4..CMSG_HEADER_LEN].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
-        message[CMSG_HEADER_LEN..].copy_from_slice(&datagram_len.to_ne_bytes());
+        message[CMSG_HEADER_LEN..].copy_from_slice(&segment_len.to_ne_bytes());
         Self {
             octets,
             before_len: before.len(),
@@ -238,45 +232,48 @@ fn set_control(header: &mut msghdr, control: &[u8]) {
     header.msg_controllen = control.len() as _;
 }
 
-fn knows_segments(fd: RawFd) -> bool {
+/// The longest segment that the kernel takes on this socket; 0 if it has no UDP_SEGMENT.
+fn longest_segment(fd: RawFd) -> usize {
     let mut value: c_int = 0;
     let mut len = size_of_val(&value) as libc::socklen_t;
     let place = (&raw mut value).cast();
     // SAFETY: the value and its length live through the call.
-    unsafe { libc::getsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, place, &raw mut len) == 0 }
+    let found =
+        unsafe { libc::getsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, place, &raw mut len) == 0 };
+    if found { MAX_SEGMENT_LEN } else { 0 }
 }
 
-/// Send one reply that the kernel refused, if fragments are all that it wants; tell whether it went.
+/// Send a reply that the kernel refused in fragments if it is too long for the path, else call `lost`; tell whether it
+/// was sent.
 fn send_refused(
     fd: RawFd,
     message: &msghdr,
     errno: i32,
     lost: &mut impl FnMut(i32, usize),
 ) -> bool {
-    let went = errno == libc::EMSGSIZE && send_in_fragments(fd, message);
-    if !went {
+    let is_sent = errno == libc::EMSGSIZE && send_in_fragments(fd, message);
+    if !is_sent {
         lost(errno, 1);
     }
-    went
+    is_sent
 }
 
 fn errno_now() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Held while a socket allows fragments: another thread that sends such a reply from it, too, would forbid them too
-/// early.
+/// Held while a socket allows fragments, or another thread that sends such a reply would forbid them too early.
 static IN_FRAGMENTS: Mutex<()> = Mutex::new(());
 
-/// Send what is longer than the path's MTU from a socket that forbids fragments (server/listener.py); tell whether it
-/// went.  Another thread's replies may be sent meanwhile: they are allowed fragments and need none.
+/// Send a reply longer than the path's MTU from a socket that forbids fragments (hsdns/fastpath/fragments.py); tell
+/// whether it was sent.  Replies that other threads send meanwhile are short enough.
 fn send_in_fragments(fd: RawFd, message: &msghdr) -> bool {
     let _alone = lock(&IN_FRAGMENTS);
     set_mtu_discovery(fd, libc::IP_PMTUDISC_WANT);
     // SAFETY: the header leads to what send()'s caller lends until it returns; the kernel only reads there.
-    let went = unsafe { libc::sendmsg(fd, message, FLAGS) };
+    let result = unsafe { libc::sendmsg(fd, message, FLAGS) };
     set_mtu_discovery(fd, libc::IP_PMTUDISC_DO);
-    went >= 0
+    result >= 0
 }
 
 fn set_mtu_discovery(fd: RawFd, value: c_int) {

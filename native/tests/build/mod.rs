@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hsdns_native::counters::Tally;
 use hsdns_native::entry::Terms;
+use hsdns_native::hit_counts::BatchCounts;
 use hsdns_native::key::Reader;
 use hsdns_native::names::ClusterNames;
-use hsdns_native::region::Region;
+use hsdns_native::negative_zone::NegativeZone;
 use hsdns_native::table::{AnswerTable, Client};
-use hsdns_native::versions::{Pair, Versions};
+use hsdns_native::versions::{Dependency, Versions};
 
 pub const A: u16 = 1;
 pub const SOA: u16 = 6;
@@ -20,7 +20,7 @@ pub const CLIENT: Client = Client {
     is_tcp: false,
     now: 0,
 };
-/// As much of that client's sockaddr as tests look at.
+/// As much of that client's socket address as tests compare.
 pub const ADDRESS: &[u8] = &[2, 0, 0, 53];
 
 /// A name in wire form.
@@ -111,7 +111,7 @@ pub fn question_len(query: &[u8]) -> usize {
 /// Terms without anything special.
 pub fn terms() -> Terms {
     Terms {
-        pairs: Box::default(),
+        dependencies: Box::default(),
         group: 1,
         size: 100,
         rotate: false,
@@ -124,12 +124,12 @@ pub fn terms() -> Terms {
 
 /// Terms that depend on counters as they stand.
 pub fn terms_with(versions: &Versions, indexes: &[u16]) -> Terms {
-    let pairs = indexes.iter().map(|&index| Pair {
+    let dependencies = indexes.iter().map(|&index| Dependency {
         index,
         value: versions.read(index),
     });
     Terms {
-        pairs: pairs.collect(),
+        dependencies: dependencies.collect(),
         ..terms()
     }
 }
@@ -146,14 +146,14 @@ pub fn ask(table: &AnswerTable, query: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::default();
     let query = reader.read(query)?;
     let mut out = Vec::new();
-    let mut tally = Tally::default();
+    let mut counts = BatchCounts::default();
     let limit = query.udp_limit();
     let reading = table.open();
     let place = reading.locate(&query);
-    let known = reading.answer(&query, place, limit, CLIENT, &mut out, &mut tally);
+    let summary = reading.answer(&query, place, limit, CLIENT, &mut out, &mut counts);
     drop(reading);
-    table.count(&mut tally, false, 0);
-    known.map(|_| out)
+    table.count(&mut counts, false, 0);
+    summary.map(|_| out)
 }
 
 /// Names of a cluster with the Service web in the namespace default, serial 7, open.
@@ -190,12 +190,14 @@ pub fn pointer(target: usize) -> [u8; 2] {
     (0xC000 | u16::try_from(target).unwrap()).to_be_bytes()
 }
 
-/// A region of a zone for A (group 7) and AAAA (group 8), not taught.
-pub fn region(zone: &str, names: &Arc<ClusterNames>, holes: &[&str]) -> Region {
-    Region::new(
+/// A negative zone without template for A (group 7) and AAAA (group 8).
+pub fn negative_zone(zone: &str, names: &Arc<ClusterNames>, exclusions: &[&str]) -> NegativeZone {
+    NegativeZone::new(
         &name(zone),
         Arc::clone(names),
-        holes.iter().map(|hole| name(hole).into_boxed_slice()),
+        exclusions
+            .iter()
+            .map(|excluded| name(excluded).into_boxed_slice()),
         HashMap::from([(A, 7), (AAAA, 8)]),
         false,
     )

@@ -1,7 +1,7 @@
 //! What must hold for any octets: shared by tests/hostile.rs and the fuzzer, fuzz/fuzz_targets/query.rs.
 //!
-//! Rule 1: nothing panics, whatever is asked, learned or taken as template.
-//! Rule 2: what goes out answers what came in: same ID, same question, whole records, within the limit.
+//! Rule 1: nothing panics, whatever is asked, stored or used as template.
+//! Rule 2: a reply answers its query: same ID, same question, complete records, within the limit.
 
 #[path = "../build/mod.rs"]
 mod build;
@@ -9,7 +9,8 @@ mod build;
 use std::sync::Arc;
 
 use build::{
-    A, AAAA, ADDRESS, CLIENT, SOA, ask, cluster_names, name, nxdomain, query, region, reply, terms,
+    A, AAAA, ADDRESS, CLIENT, SOA, ask, cluster_names, name, negative_zone, nxdomain, query, reply,
+    terms,
 };
 use build::{address, record, soa_rdata};
 use hsdns_native::batch::{ReplyControl, is_ipv6};
@@ -24,42 +25,43 @@ const ZONE: &str = "cluster.local";
 const SMALL: usize = 300;
 const MAX_PAYLOAD: u16 = 600;
 
-/// A table that knows something, for any number of inputs.
-pub struct Subject {
+/// A table with some contents, for any number of inputs.
+pub struct Harness {
     table: AnswerTable,
     names: Arc<ClusterNames>,
-    lesson: Vec<u8>,
-    region: usize,
+    sample: Vec<u8>,
+    negative_zone: usize,
 }
 
-impl Subject {
-    /// Make a small table: it evicts, too.
+impl Harness {
+    /// Make a small table, which also evicts.
     pub fn new() -> Self {
         let table = AnswerTable::new(Arc::new(Versions::new()), 64 << 10);
         let names = cluster_names();
-        let lesson = query("nope.svc.cluster.local", A);
-        let taught = table.add_negative_zone(region(ZONE, &names, &["hole.cluster.local"]));
-        let answer = nxdomain(&lesson, ZONE);
+        let sample = query("nope.svc.cluster.local", A);
+        let number =
+            table.add_negative_zone(negative_zone(ZONE, &names, &["excluded.cluster.local"]));
+        let answer = nxdomain(&sample, ZONE);
         assert_eq!(
-            table.set_template(taught, &lesson, &answer, 150),
+            table.set_template(number, &sample, &answer, 150),
             Some(true)
         );
-        let region =
-            table.add_negative_zone(region("org", &names, &[]).with_max_payload(MAX_PAYLOAD));
+        let negative_zone = table
+            .add_negative_zone(negative_zone("org", &names, &[]).with_max_payload(MAX_PAYLOAD));
         Self {
             table,
             names,
-            lesson,
-            region,
+            sample,
+            negative_zone,
         }
     }
 
-    /// Let the octets be a query, a reply and a template.
+    /// Use the octets as query, as reply and as template.
     pub fn take(&self, octets: &[u8]) {
         self.ask(octets);
-        self.learn_for(octets);
+        self.store_reply_to(octets);
         self.store(octets);
-        self.teach(octets);
+        self.set_template(octets);
         assert!(ReplyControl::new(octets).octets().len() <= 40);
         let _ = is_ipv6(octets);
     }
@@ -70,20 +72,20 @@ impl Subject {
             let mut reader = Reader::default();
             let query = reader
                 .read(octets)
-                .expect("only usual queries are answered");
+                .expect("only plain queries are answered");
             check(&query, &answer, query.udp_limit());
         }
         if let Some(answer) = self.table.lookup(octets, SMALL, CLIENT, ADDRESS) {
             let mut reader = Reader::default();
             let query = reader
                 .read(octets)
-                .expect("only usual queries are answered");
+                .expect("only plain queries are answered");
             check(&query, &answer, SMALL);
         }
     }
 
-    /// The octets are a query; it gets a reply that is learned.
-    fn learn_for(&self, octets: &[u8]) {
+    /// The octets are a query; a reply to it is stored.
+    fn store_reply_to(&self, octets: &[u8]) {
         let mut reader = Reader::default();
         let Some(query) = reader.read(octets) else {
             return;
@@ -96,7 +98,7 @@ impl Subject {
         self.ask(octets);
     }
 
-    /// The octets are a reply: whole, and behind the header and question of a query.
+    /// The octets are a reply, and what follows the header and question of a reply.
     fn store(&self, octets: &[u8]) {
         let asked = query("www.example.org", AAAA);
         let header = reply(&asked, 0, [&[], &[], &[]]);
@@ -105,9 +107,9 @@ impl Subject {
         spliced[6..12].copy_from_slice(octets.get(6..12).unwrap_or(&[0, 1, 0, 0, 0, 0]));
         for answer in [octets, &spliced] {
             if self.table.store(&asked, answer, self.terms()) {
-                let again = ask(&self.table, &asked).expect("it was learned");
+                let again = ask(&self.table, &asked).expect("it was stored");
                 let mut reader = Reader::default();
-                let query = reader.read(&asked).expect("it is usual");
+                let query = reader.read(&asked).expect("it is plain");
                 check(&query, &again, query.udp_limit());
                 self.ask(&asked);
             }
@@ -115,21 +117,23 @@ impl Subject {
     }
 
     /// The octets are a template, or the RDATA of one.
-    fn teach(&self, octets: &[u8]) {
+    fn set_template(&self, octets: &[u8]) {
         let asked = query("www.example.org", A);
         let owner = build::pointer(asked.len() - 4 - name("org").len());
         let soa = record(&owner, SOA, &octets[..octets.len().min(900)]);
         let made = reply(&asked, 3, [&[], &[soa], &[]]);
         for answer in [octets, &made] {
-            self.table.set_template(self.region, &asked, answer, 200);
+            self.table
+                .set_template(self.negative_zone, &asked, answer, 200);
         }
-        self.table.set_template(self.region, octets, &made, 200);
+        self.table
+            .set_template(self.negative_zone, octets, &made, 200);
         self.ask(&query(
-            "a.much.longer.name.than.the.one.it.was.taught.with.example.org",
+            "a.much.longer.name.than.the.one.of.the.template.example.org",
             AAAA,
         ));
         self.ask(&query("x.org", A));
-        self.ask(&self.lesson);
+        self.ask(&self.sample);
     }
 
     fn terms(&self) -> Terms {
@@ -152,7 +156,7 @@ fn check(query: &Query<'_>, answer: &[u8], limit: usize) {
     let counts = [6, 8, 10].map(|at| usize::from(answer[at]) << 8 | usize::from(answer[at + 1]));
     let mut at = question_end;
     for _ in 0..counts.iter().sum() {
-        at = read_record(answer, at).expect("records are whole").end;
+        at = read_record(answer, at).expect("records are complete").end;
     }
-    assert_eq!(at, answer.len(), "nothing behind the last record");
+    assert_eq!(at, answer.len(), "nothing after the last record");
 }

@@ -19,9 +19,9 @@ from hsdns.cluster.controllers.address import (
 def test_pod_addresses_are_known_in_advance() -> None:
     pools = pod_pools([])
     # Written down on purpose: a change of these numbers changes what users' scenarios expect.
-    assert pools["IPv4"].claim("default/consul-server-0") == "10.244.196.96"
-    assert pools["IPv6"].claim("default/consul-server-0") == "fd00:10:244::b455:100b"
-    assert service_pools([])["IPv4"].claim("shop/database-read") == "10.96.47.17"
+    assert pools["IPv4"].allocate("default/consul-server-0") == "10.244.196.96"
+    assert pools["IPv6"].allocate("default/consul-server-0") == "fd00:10:244::b455:100b"
+    assert service_pools([])["IPv4"].allocate("shop/database-read") == "10.96.47.17"
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_pod_addresses_are_known_in_advance() -> None:
 def test_addresses_stay_in_their_network(
     pools: dict[str, AddressPool], family: str, network: str
 ) -> None:
-    claimed = [pools[family].claim(f"shop/web-{number}") for number in range(500)]
+    claimed = [pools[family].allocate(f"shop/web-{number}") for number in range(500)]
     assert len(set(claimed)) == 500
     for address in claimed:
         assert address is not None
@@ -49,13 +49,13 @@ def test_addresses_stay_in_their_network(
 def test_low_service_addresses_are_left_for_fixed_ones() -> None:
     pool = service_pools([])["IPv4"]
     for number in range(2000):
-        assert IPv4Address(pool.claim(str(number)) or "") >= IPv4Address("10.96.1.0")
+        assert IPv4Address(pool.allocate(str(number)) or "") >= IPv4Address("10.96.1.0")
 
 
 def test_a_taken_address_is_passed_over() -> None:
-    free = AddressPool("10.244.0.0", 1, 0xFFFF, []).claim("shop/web-0")
+    free = AddressPool("10.244.0.0", 1, 0xFFFF, []).allocate("shop/web-0")
     assert free is not None
-    taken = AddressPool("10.244.0.0", 1, 0xFFFF, [free, "no address", "fd00::1"]).claim(
+    taken = AddressPool("10.244.0.0", 1, 0xFFFF, [free, "no address", "fd00::1"]).allocate(
         "shop/web-0"
     )
     assert taken == str(ip_address(free) + 1)
@@ -63,12 +63,12 @@ def test_a_taken_address_is_passed_over() -> None:
 
 def test_a_full_network_gives_none() -> None:
     pool = AddressPool("10.244.0.0", 1, 4, ["10.244.0.2"])
-    assert {pool.claim(str(number)) for number in range(3)} == {
+    assert {pool.allocate(str(number)) for number in range(3)} == {
         "10.244.0.1",
         "10.244.0.3",
         "10.244.0.4",
     }
-    assert pool.claim("one more") is None
+    assert pool.allocate("one more") is None
 
 
 def test_letters_are_safe_and_repeatable() -> None:

@@ -34,34 +34,34 @@ OWNED = OwnedMeta(name="web", namespace="shop")
         pytest.param(
             "Service",
             Service(ObjectMeta(namespace="shop")),
-            "metadata.name: the name is missing; give the object one (generateName is not enough here)",
+            "metadata.name: the name is missing; add one (generateName is not supported)",
             id="no name",
         ),
         pytest.param(
             "Service",
             Service(ObjectMeta(name="web.shop")),
             'metadata.name: "web.shop" is not a DNS label; use at most 63 lower-case letters, digits and "-", '
-            'no "-" at the ends',
+            'without "-" at the ends',
             id="a Service's name is one label",
         ),
         pytest.param(
             "Pod",
             PodManifest(OwnedMeta(name="Web_1")),
-            'metadata.name: "Web_1" is not a name; use lower-case letters, digits, "-" and "."',
+            'metadata.name: "Web_1" is not a valid name; use lower-case letters, digits, "-" and "."',
             id="any name's letters",
         ),
         pytest.param(
             "Namespace",
             Namespace(ObjectMeta(name="a" * 64)),
             f'metadata.name: "{"a" * 64}" is not a DNS label; use at most 63 lower-case letters, digits and "-", '
-            'no "-" at the ends',
+            'without "-" at the ends',
             id="long namespace",
         ),
         pytest.param(
             "Service",
             Service(ObjectMeta(name="web", namespace="Shop")),
             'metadata.namespace: "Shop" is not a DNS label; use at most 63 lower-case letters, digits and "-", '
-            'no "-" at the ends',
+            'without "-" at the ends',
             id="namespace of an object",
         ),
         pytest.param(
@@ -79,13 +79,13 @@ OWNED = OwnedMeta(name="web", namespace="shop")
         pytest.param(
             "Service",
             Service(WEB, ServiceSpec(ip_families=["IPv4", "ipv6"])),
-            'spec.ipFamilies[1]: "ipv6" is not a family; write IPv4 or IPv6',
+            'spec.ipFamilies[1]: "ipv6" is not an address family; write IPv4 or IPv6',
             id="family",
         ),
         pytest.param(
             "Service",
             Service(WEB, ServiceSpec(type="ExternalName")),
-            "spec.externalName: a Service of type ExternalName needs a name to point at; add externalName",
+            "spec.externalName: a Service of type ExternalName needs a target; add externalName",
             id="ExternalName without one",
         ),
         pytest.param(
@@ -109,7 +109,7 @@ OWNED = OwnedMeta(name="web", namespace="shop")
         pytest.param(
             "Deployment",
             Workload(OWNED, WorkloadSpec(replicas=65_025)),
-            "spec.replicas: 65025 is more than the 65024 addresses of the pod network; write less",
+            "spec.replicas: 65025 is more than the 65024 addresses of the pod network; write a lower number",
             id="too many replicas",
         ),
         pytest.param(

@@ -20,7 +20,7 @@ from hsdns.cluster.objects import (
     ServicePort,
     ServiceSpec,
 )
-from tests.support.object_lines import object_lines
+from tests.support.cluster.object_lines import object_lines
 
 
 def running(

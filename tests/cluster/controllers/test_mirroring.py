@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.object_lines import object_lines, simulated
+from tests.support.cluster.object_lines import object_lines, simulated
 
 SERVICE = "{apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop}, spec: {clusterIP: None}}\n---\n"
 SELECTING = SERVICE.replace("clusterIP: None", "clusterIP: None, selector: {app: database}")

@@ -12,7 +12,7 @@ from hsdns.cluster.controllers.address import AddressPool, pod_pools
 from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.objects import Object, ServiceImport
 from hsdns.sources.manifest_file import read_manifest_file
-from tests.support.object_lines import object_lines, simulated
+from tests.support.cluster.object_lines import object_lines, simulated
 
 SERVICE = (
     "{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop},"
@@ -153,7 +153,7 @@ def test_the_later_of_two_definitions_is_used() -> None:
     objects, sentences = warned(text, "\n" + text.replace("0.7", "0.8"))
     assert object_lines(objects, "Service") == ["Service default/a ClusterIP 10.96.0.8"]
     assert sentences == [
-        "2.yaml:2: Service default/a was defined before at 1.yaml:1; this later one is used"
+        "2.yaml:2: Service default/a is already defined at 1.yaml:1; this later one is used"
     ]
 
 
@@ -164,7 +164,7 @@ def test_a_full_pod_network_is_said_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(simulation, "pod_pools", small_pools)
     objects, sentences = warned(HEADLESS, STATEFUL.replace("replicas: 2", "replicas: 4"))
     assert sentences == [
-        "the pod network has no address left for 3 pods; they stay without, as pending pods do"
+        "the pod network has no address left for 3 pods; they stay without one, like pending pods"
     ]
     assert object_lines(objects, "EndpointSlice") == [
         "EndpointSlice shop/db-* IPv4 sql=5432/TCP : db-0@10.244.0.1 (db-0)"

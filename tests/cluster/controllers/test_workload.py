@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.object_lines import object_lines, simulated
+from tests.support.cluster.object_lines import object_lines, simulated
 
 TEMPLATE = "template: {metadata: {labels: {app: web}}}"
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from loadtest.answering.buffers import ROOM, widen
+from loadtest.answering.buffers import BUFFER_SIZE, enlarge_buffers
 
 CHILD = """
 import socket, sys
@@ -22,13 +22,13 @@ def test_the_socket_of_a_child_is_widened_if_the_kernel_lets_us() -> None:
     ) as child:
         assert child.stdout is not None
         port = int(child.stdout.readline())
-        assert widen(child.pid, port + 1) == 0
-        widened = widen(child.pid, port)
+        assert enlarge_buffers(child.pid, port + 1) == 0
+        widened = enlarge_buffers(child.pid, port)
         said, _ = child.communicate("\n")
-    assert widened == (int(said) >= ROOM)
+    assert widened == (int(said) >= BUFFER_SIZE)
 
 
 def test_a_process_that_is_gone_has_no_sockets() -> None:
     child = subprocess.Popen((sys.executable, "-c", ""))
     child.wait()
-    assert widen(child.pid, 1) == 0
+    assert enlarge_buffers(child.pid, 1) == 0

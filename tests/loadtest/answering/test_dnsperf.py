@@ -4,7 +4,7 @@ import pytest
 
 from loadtest.answering.cluster import Question
 from loadtest.answering.dnsperf import Counted, counted, latencies, write_questions
-from loadtest.watch.process import Failed
+from loadtest.process import BenchmarkError
 
 PRINTED = """\
 [Status] Sending queries (to 127.0.0.1:20001)
@@ -35,7 +35,7 @@ def test_latencies_are_those_of_answered_queries() -> None:
 
 
 def test_what_is_no_statistics_is_refused() -> None:
-    with pytest.raises(Failed, match="Queries sent"):
+    with pytest.raises(BenchmarkError, match="Queries sent"):
         counted("Error: unable to open input file")
 
 

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from loadtest.answering.drain import Filler
-from loadtest.watch.process import Failed
+from loadtest.answering.drain import QuerySender
+from loadtest.process import BenchmarkError
 
 pytestmark = pytest.mark.sockets
 
@@ -17,9 +17,11 @@ def test_more_ports_than_the_process_may_open() -> None:
         most = first.fileno() + 100
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, soft), hard))
     try:
-        with pytest.raises(Failed, match=r"of 900 ports can be asked from: .* \(ulimit -n\)"):
-            Filler(900)
-        with Filler(20):
+        with pytest.raises(
+            BenchmarkError, match=r"of 900 ports can be asked from: .* \(ulimit -n\)"
+        ):
+            QuerySender(900)
+        with QuerySender(20):
             pass
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -7,7 +7,7 @@ import pytest
 
 from loadtest.answering.cluster import Cluster, Question
 from loadtest.answering.mixes import BY_KEY
-from loadtest.answering.packets import Gist, gist, queries, query_of, spoil
+from loadtest.answering.packets import ReplySummary, queries, query_of, randomize, summarize
 
 QUESTION = Question("svc-1.ns-0.svc.cluster.local", "SRV")
 
@@ -22,10 +22,10 @@ def test_query(edns: bool) -> None:
 
 def test_a_spoilt_query_asks_the_same_in_other_octets() -> None:
     query = query_of(QUESTION, edns=True)
-    first, second = (spoil(query, Random(seed)) for seed in (1, 2))
+    first, second = (randomize(query, Random(seed)) for seed in (1, 2))
     assert first != second
-    for spoilt in (first, second):
-        message = dns.message.from_wire(spoilt)
+    for randomized in (first, second):
+        message = dns.message.from_wire(randomized)
         assert message.question == dns.message.from_wire(query).question
         assert message.question[0].name.to_text() != QUESTION.name + "."
         assert [
@@ -44,4 +44,4 @@ def test_a_mix_is_spoilt_or_not() -> None:
 def test_gist() -> None:
     message = dns.message.make_response(dns.message.from_wire(query_of(QUESTION, edns=False)))
     message.set_rcode(dns.rcode.NXDOMAIN)
-    assert gist(message.to_wire()) == Gist(3, 0)
+    assert summarize(message.to_wire()) == ReplySummary(3, 0)

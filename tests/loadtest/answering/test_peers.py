@@ -5,16 +5,16 @@ import pytest
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from loadtest.answering import peers
-from loadtest.answering.peers import Place, write
+from loadtest.answering.peers import Location, write
 from loadtest.corefile import COREFILE
 
 
 @pytest.mark.parametrize("name", ["KNOT", "NSD", "UNBOUND", "DNSDIST"])
 def test_configurations_are_whole(name: str, tmp_path: Path) -> None:
-    place = Place(tmp_path, 20_001, tmp_path / "zone", 20_002)
-    text = write(getattr(peers, name), place).read_text()
+    location = Location(tmp_path, 20_001, tmp_path / "zone", 20_002)
+    text = write(getattr(peers, name), location).read_text()
     assert "20001" in text
-    assert ("20002" if name == "DNSDIST" else str(place.zone_file)) in text
+    assert ("20002" if name == "DNSDIST" else str(location.zone_file)) in text
     assert "{port}" not in text
 
 

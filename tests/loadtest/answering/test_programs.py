@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from loadtest.answering import programs
-from loadtest.answering.programs import COREDNS, ECHO, PEERS, TITLES, look
+from loadtest.answering.programs import COREDNS, ECHO, PEERS, TITLES, find_programs
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def program(folder: Path, name: str) -> str:
 
 
 def test_what_is_missing_is_named(no_path: Path) -> None:
-    found = look([ECHO, *PEERS], ["hsdns"])
+    found = find_programs([ECHO, *PEERS], ["hsdns"])
     assert found.programs == []
     assert found.dnsperf is None
     assert [sentence.partition(":")[0] for sentence in found.missing[:-1]] == [
@@ -33,16 +33,18 @@ def test_what_is_missing_is_named(no_path: Path) -> None:
 
 def test_what_is_there_says_its_version(no_path: Path) -> None:
     path = program(no_path, "knotd")
-    (knot,) = look(list(PEERS), ["hsdns"]).programs
+    (knot,) = find_programs(list(PEERS), ["hsdns"]).programs
     assert (knot.title, knot.words, knot.version) == ("Knot DNS", (path,), "Version 1.2")
 
 
 def test_the_peer_by_its_variable(no_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HSDNS_PEER", program(no_path, "other"))
-    assert [each.version for each in look([COREDNS], ["hsdns"]).programs] == ["Version 1.2"]
+    assert [each.version for each in find_programs([COREDNS], ["hsdns"]).programs] == [
+        "Version 1.2"
+    ]
     monkeypatch.setenv("HSDNS_PEER", "/nowhere")
     assert (
-        look([COREDNS], ["hsdns"]).missing[0]
+        find_programs([COREDNS], ["hsdns"]).missing[0]
         == "CoreDNS: HSDNS_PEER is /nowhere, which is no program"
     )
 

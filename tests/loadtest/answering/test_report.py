@@ -4,8 +4,8 @@ from loadtest.answering import report
 from loadtest.answering.cli import PAGE
 from loadtest.answering.goals import judge
 from loadtest.answering.mixes import BY_KEY, DNSPERF, DRAIN, MIXES
-from loadtest.answering.results import Reach, Results, Sample
-from loadtest.watch.process import Failed
+from loadtest.answering.results import Results, Sample, WarmUp
+from loadtest.process import BenchmarkError
 
 RESULTS = Results(
     [
@@ -14,7 +14,7 @@ RESULTS = Results(
         Sample("hot", "hsdns", DNSPERF, 0, 6.25, 0.02, 120_000.0, 60.4, 900.0),
         Sample("hot", "knot", DRAIN, 0, 8.0, 0.87),
     ],
-    [Reach("hot", "knot", 1000, 10, 5, 208.4)],
+    [WarmUp("hot", "knot", 1000, 10, 5, 208.4)],
 )
 SETTING = report.Setting(
     "make bench",
@@ -27,7 +27,7 @@ TABLE = """\
 server           drain µs  least  / echo  dnsperf µs  / echo  answers/s  p50 µs  p99 µs  octets  remarks
 C echo               4.00   4.00    1.00
 hsdns, compiled      5.00   5.00    1.25        6.25            120,000      60     900          dnsperf: lost 2.0%
-Knot DNS             8.00   8.00    2.00                                                    208  drain: kept 13%; 0.5% answered otherwise; 1.0% unanswered
+Knot DNS             8.00   8.00    2.00                                                    208  drain: kept 13%; 0.5% answered differently; 1.0% unanswered
 """
 
 
@@ -50,7 +50,7 @@ def test_a_page_has_the_same_cells() -> None:
 
 def test_mixes_without_figures_are_left_out() -> None:
     text = report.text(RESULTS, MIXES, [])
-    assert text.startswith("hot: 1,000 headless names")
+    assert text.startswith("hot: 1,000 headless Services")
     assert "tcp" not in text
 
 
@@ -63,7 +63,7 @@ def test_the_section_says_what_a_reader_must_know() -> None:
         "- Knot DNS: 3.2",
         "- missing: CoreDNS: is not on PATH",
         "| compiled, a hit: Knot DNS | 0.62 | drain |",
-        "### hot\n\n1,000 headless names, A of 10 endpoints.\n\n| server |",
+        "### hot\n\n1,000 headless Services, A records of 10 endpoints.\n\n| server |",
         "](answering.png)",
     ):
         assert part in section
@@ -82,7 +82,7 @@ def test_only_what_stands_between_the_marks_is_replaced() -> None:
     ids=["none", "open", "turned", "twice"],
 )
 def test_a_page_without_its_marks_is_refused(page: str) -> None:
-    with pytest.raises(Failed, match="once each"):
+    with pytest.raises(BenchmarkError, match="once each"):
         report.replaced(page, "new")
 
 

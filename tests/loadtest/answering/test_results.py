@@ -23,7 +23,7 @@ TWO_MOODS = results(
 def test_a_figure_is_the_median_of_its_rounds() -> None:
     figures = TWO_MOODS.figures("hot", "hsdns", DRAIN)
     assert figures is not None
-    assert (figures.cpu_us, figures.least_us, figures.rounds, figures.rate) == (10.0, 5.0, 3, None)
+    assert (figures.cpu_us, figures.min_us, figures.rounds, figures.rate) == (10.0, 5.0, 3, None)
 
 
 def test_a_ratio_is_that_of_shared_rounds() -> None:

@@ -6,11 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.answering.bar import Bar
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.mixes import BY_KEY, DRAIN, MIXES
-from loadtest.answering.programs import DICT, ECHO, KNOT, PURE, Program, hsdns_words, look
-from loadtest.answering.run import Effort, Run, can_take
+from loadtest.answering.programs import (
+    DICT,
+    ECHO,
+    KNOT,
+    PURE,
+    Program,
+    find_programs,
+    hsdns_command,
+)
+from loadtest.answering.progress_bar import ProgressBar
+from loadtest.answering.run import Effort, Run, supports
 
 SERVERS = [PURE, ECHO, DICT]
 
@@ -19,10 +27,16 @@ SERVERS = [PURE, ECHO, DICT]
 @pytest.mark.sockets
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) for the echo")
 def test_a_small_run(tmp_path: Path) -> None:
-    found = look(SERVERS, hsdns_words())
+    found = find_programs(SERVERS, hsdns_command())
     mixes = [BY_KEY["hot"], BY_KEY["random"]]
     run = Run(
-        tmp_path, Cluster(40, 3), found.programs, mixes, None, Bar(io.StringIO()), dnsperf=None
+        tmp_path,
+        Cluster(40, 3),
+        found.programs,
+        mixes,
+        None,
+        ProgressBar(io.StringIO()),
+        dnsperf=None,
     )
     with run:
         results = run.measure(Effort(drain_rounds=2, dnsperf_rounds=0))
@@ -32,7 +46,7 @@ def test_a_small_run(tmp_path: Path) -> None:
         *(("random", server, number) for server in (PURE, ECHO) for number in (0, 1)),
     }
     assert all(each.cpu_us > 0 and each.method == DRAIN for each in results.samples)
-    assert all(reach.unanswered == reach.different == 0 for reach in results.reaches)
+    assert all(warm_up.unanswered == warm_up.different == 0 for warm_up in results.warm_ups)
 
 
 @pytest.mark.parametrize(
@@ -47,4 +61,4 @@ def test_a_small_run(tmp_path: Path) -> None:
 )
 def test_who_can_take_what(server: str, mixes: str) -> None:
     program = Program(server, (), "")
-    assert [mix.key for mix in MIXES if can_take(program, mix)] == mixes.split()
+    assert [mix.key for mix in MIXES if supports(program, mix)] == mixes.split()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.answering.usage import Measured, on_core, schedstat_ns
+from loadtest.answering.usage import MeasuredProcess, on_core, schedstat_ns
 
 SPIN = "while True: pass"
 
@@ -15,12 +15,12 @@ def test_schedstat() -> None:
 
 def test_a_stopped_process_uses_no_cpu_and_goes_on_after(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
-    with Measured("spin", (sys.executable, "-c", SPIN), tmp_path, core) as process:
+    with MeasuredProcess("spin", (sys.executable, "-c", SPIN), tmp_path, core) as process:
         assert os.sched_getaffinity(process.pids()[0]) == {core}
         process.stop()
         before = process.cpu_ns()
         assert process.cpu_ns() == before
-        process.go_on()
+        process.resume()
         while process.cpu_ns() == before:  # ends by itself; the test's time limit is the deadline
             pass
         process.stop()  # and a stopped one can be ended

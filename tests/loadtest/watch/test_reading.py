@@ -1,13 +1,13 @@
 import pytest
 
+from loadtest.apiserver.objects import changed_address, endpoint_slice, namespaces
+from loadtest.process import Memory, cpu_ticks_of, memory_of
 from loadtest.watch.churn import Load, Sample, match
 from loadtest.watch.cli import parser, plan_of
-from loadtest.watch.dns import question, shows
-from loadtest.watch.fake_api import Change
-from loadtest.watch.latency import is_whole
-from loadtest.watch.objects import changed_address, endpoint_slice, namespaces
+from loadtest.watch.dns import a_record_of, question
+from loadtest.watch.fake_api_process import Change
+from loadtest.watch.latency import is_complete
 from loadtest.watch.plan import Plan, latency_size
-from loadtest.watch.process import Memory, cpu_ticks_of, memory_of
 from loadtest.watch.watched_slice import WatchedSlice
 
 # --- /proc ---
@@ -86,7 +86,7 @@ def test_latency_size(sizes: tuple[int, ...], expected: int) -> None:
     ids=["nothing", "half a head", "half a body", "length", "no last chunk", "chunks"],
 )
 def test_answer_is_whole(data: bytes, expected: bool) -> None:
-    assert is_whole(data) is expected
+    assert is_complete(data) is expected
 
 
 def test_question() -> None:
@@ -96,7 +96,7 @@ def test_question() -> None:
 
 
 def test_what_a_reply_shows() -> None:
-    assert shows("172.16.0.1") == b"\0\4\xac\x10\0\1"
+    assert a_record_of("172.16.0.1") == b"\0\4\xac\x10\0\1"
 
 
 # --- objects ---

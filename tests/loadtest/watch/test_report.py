@@ -2,10 +2,10 @@ import json
 
 import pytest
 
+from loadtest.figures import Spread
+from loadtest.process import BenchmarkError
 from loadtest.watch.churn import Churn, Load
-from loadtest.watch.figures import Spread
 from loadtest.watch.latency import Latency
-from loadtest.watch.process import Failed
 from loadtest.watch.report import BEGIN, END, Results, as_json, replace_section, section, table
 from loadtest.watch.startup import Startup
 
@@ -85,5 +85,5 @@ def test_section_of_a_page_is_replaced() -> None:
     ids=["no marker", "no end", "wrong order", "twice"],
 )
 def test_page_without_a_place(page: str) -> None:
-    with pytest.raises(Failed, match="once each"):
+    with pytest.raises(BenchmarkError, match="once each"):
         replace_section(page, "new")

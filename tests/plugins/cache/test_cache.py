@@ -5,17 +5,18 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from hsdns.chain import Request, fold
+from hsdns.chain import Request, link
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.forward import Forward
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import AD, CD, RD, Reply, unwritten
 from hsdns.wire.name import ROOT, Name
-from tests.support.eager import finish
-from tests.support.requests import Answers, FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
-from tests.support.upstreams import answer, serve
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
+from tests.support.upstreams.dns_upstream import answer, serve
 
 QNAME = "www.example.org."
 SOA = "example.org. 60 IN SOA ns.example.org. host.example.org. 1 7200 1800 86400 60"
@@ -185,7 +186,7 @@ def test_disable(lines: str, success: list[str], denial: list[str]) -> None:
         ),
         (
             "cache\ncache",
-            'Corefile:3:1: "cache" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "cache" may occur only once in a server block; merge it with the first',
         ),
     ],
     ids=lambda text: text.replace("\n", " ").partition(":")[0],
@@ -559,28 +560,35 @@ def test_mark_is_what_the_handler_does(
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "zone", "is_disabled"),
+    ("text", "zone", "kind", "names"),
     [
-        ("cache", "denial", "org.", False),
-        ("cache {\ndisable denial\n}", "denial", "org.", True),
-        ("cache {\ndisable denial\n}", "success", "org.", False),
-        ("cache {\ndisable denial org\n}", "denial", "org.", True),
-        ("cache {\ndisable denial org\n}", "denial", "example.org.", True),
-        ("cache {\ndisable denial example.org\n}", "denial", "org.", False),
+        ("cache", "org.", "denial", None),
+        ("cache {\ndisable denial\n}", "org.", "denial", []),
+        ("cache {\ndisable success\n}", "org.", "denial", None),
+        ("cache {\ndisable denial org\n}", "org.", "denial", []),
+        ("cache {\ndisable denial org\n}", "example.org.", "denial", []),
+        ("cache {\ndisable denial example.org\n}", "org.", "denial", None),
+        ("cache 30 org", "example.org.", "denial", None),
+        ("cache 30 example.org example.net", "org.", None, ["example.org."]),
     ],
 )
-def test_is_disabled(text: str, kind: str, zone: str, is_disabled: bool) -> None:
-    assert set_up(Cache, text).is_disabled(kind, Name.from_text(zone)) is is_disabled
+def test_names_counted_one_by_one(
+    text: str, zone: str, kind: str | None, names: list[str] | None
+) -> None:
+    cache = set_up(Cache, text)
+    found = cache.names_answered_first(Name.from_text(zone))
+    assert (None if found is None else [name.to_text() for name in found]) == names
+    assert cache.denial_kind(Name.from_text(zone)) == kind
 
 
-def test_fold_counts_as_the_handler_would() -> None:
+def test_hits_of_the_answer_table_count_as_in_the_handler() -> None:
     one, other = Asked("cache", FRESH), Asked("cache", FRESH)
     for _ in range(4):
         one.ask()
-    other.cache.fold("dns://:53", "success", 3, 1)
+    other.cache.count_cache_hits("dns://:53", "success", 3, 1)
     for name in ("requests_total", "hits_total", "misses_total"):
         assert other.metric(name) == one.metric(name)
-    other.cache.fold("dns://:53", "denial", 0, 0)
+    other.cache.count_cache_hits("dns://:53", "denial", 0, 0)
     assert other.metric("hits_total") == one.metric("hits_total")
 
 
@@ -1020,7 +1028,7 @@ def test_stale_answers_bridge_an_upstream_that_is_silent() -> None:
             )
             for plugin in (cache, forward):
                 await plugin.start(runtime)
-            chain = fold([cache, forward], asyncio.create_task)
+            chain = link([cache, forward], asyncio.create_task)
             shown = []
             for now, is_well in ((0, True), (30, False), (100, False), (200, True)):
                 runtime.time, well = now, is_well

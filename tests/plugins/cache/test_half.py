@@ -7,7 +7,7 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
 from hsdns.wire.outcome import Outcome
-from tests.support.requests import make_request, reply
+from tests.support.plugins.requests import make_request, reply
 
 A = "www.example.org. 60 IN A 192.0.2.1"
 SOA = "example.org. 30 IN SOA ns.example.org. host.example.org. 1 7200 1800 86400 60"
@@ -16,7 +16,7 @@ NS = "example.org. 60 IN NS ns.example.org."
 
 
 @pytest.mark.parametrize(
-    ("found", "kind", "may_be_kept", "answers", "is_denial", "is_news"),
+    ("found", "kind", "is_storable", "is_positive", "is_denial", "replaces_stale"),
     [
         pytest.param(reply([A]), Outcome.POSITIVE, True, True, False, True, id="answer"),
         pytest.param(reply([A], tc=True), Outcome.POSITIVE, False, False, False, False, id="cut"),
@@ -36,16 +36,21 @@ NS = "example.org. 60 IN NS ns.example.org."
     ],
 )  # fmt: skip
 def test_judge(
-    found: Reply, kind: Outcome, may_be_kept: bool, answers: bool, is_denial: bool, is_news: bool
+    found: Reply,
+    kind: Outcome,
+    is_storable: bool,
+    is_positive: bool,
+    is_denial: bool,
+    replaces_stale: bool,
 ) -> None:
     judgement = judge(make_request("www.example.org.").query, found, lambda: 0.0)
-    assert (judgement.kind, judgement.may_be_kept, judgement.answers) == (
+    assert (judgement.kind, judgement.is_storable, judgement.is_positive) == (
         kind,
-        may_be_kept,
-        answers,
+        is_storable,
+        is_positive,
     )
     assert judgement.is_denial == is_denial
-    assert judgement.replaces_stale(found) == is_news
+    assert judgement.replaces_stale(found) == replaces_stale
 
 
 def test_ttls() -> None:

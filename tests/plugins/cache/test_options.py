@@ -4,7 +4,7 @@ import pytest
 
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.cache.options import Prefetch, Stale
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up, setup_error
 
 
 @pytest.mark.parametrize(
@@ -15,13 +15,13 @@ from tests.support.setup import set_up, setup_error
         (
             "cache 30s",
             [
-                'Corefile:2:7: "30s" is taken for a zone, as in CoreDNS; a TTL comes first and has no unit, as in "cache 30"'
+                'Corefile:2:7: "30s" is read as a zone, as in CoreDNS; a TTL is the first argument and has no unit, as in "cache 30"'
             ],
         ),
         (
             "cache example.org 5m",
             [
-                'Corefile:2:19: "5m" is taken for a zone, as in CoreDNS; a TTL comes first and has no unit, as in "cache 300"'
+                'Corefile:2:19: "5m" is read as a zone, as in CoreDNS; a TTL is the first argument and has no unit, as in "cache 300"'
             ],
         ),
     ],
@@ -114,7 +114,7 @@ def test_other_options(line: str, prefers: bool, keeps: bool, failure: int) -> N
         ("serve_stale 1h verify -1s", "23: -1s is out of range, allowed is 0s or more"),
         (
             "serve_stale 1h immediate 500ms",
-            '26: "500ms" is a TTL, which is a whole number of seconds',
+            '26: a TTL must be a whole number of seconds, found "500ms"',
         ),
         (
             "serve_stale 1h immediate 30s 6m",
@@ -122,16 +122,16 @@ def test_other_options(line: str, prefers: bool, keeps: bool, failure: int) -> N
         ),
         (
             "serve_stale 1h immediate 30s 5m 1s",
-            '33: "1s" is one argument too many for serve_stale',
+            '33: serve_stale has too many arguments: "1s"',
         ),
         (
             "serve_stale 1h verify 1s 30s 5m 1s",
-            '33: "1s" is one argument too many for serve_stale',
+            '33: serve_stale has too many arguments: "1s"',
         ),
         ("serve_stale\nserve_stale_policy oldest", None),
         (
             "serve_stale_policy prefer_positive",
-            "1: serve_stale_policy says which reply is served stale; add serve_stale",
+            "1: serve_stale_policy has no effect without serve_stale; add serve_stale",
         ),
         ("servfail 301s", "10: 301s is out of range, allowed is 0s to 300s"),
         ("keepttl yes", '9: property "keepttl" takes no argument, found 1'),

@@ -6,7 +6,7 @@ import pytest
 
 from hsdns.plugins.cache.store import Entry, Key, Store
 from hsdns.wire.iana import Rcode
-from tests.support.requests import reply, section
+from tests.support.plugins.requests import reply, section
 
 A = "www.example.org. 30 IN A 192.0.2.1"
 
@@ -21,9 +21,9 @@ def key(number: int) -> Key:
 )
 def test_room(capacity: int, room: int) -> None:
     store, entry = Store(capacity, Random(1)), Entry(None, 30, 0.0)
-    assert not any(store.remember(key(number), entry) for number in range(room))
+    assert not any(store.store(key(number), entry) for number in range(room))
     assert len(store) == room
-    assert store.remember(key(room), entry)
+    assert store.store(key(room), entry)
     assert len(store) == room
     assert store.lookup(key(room), 0.0) is entry
 
@@ -31,7 +31,7 @@ def test_room(capacity: int, room: int) -> None:
 def test_eviction_draws_any_entry() -> None:
     store = Store(0, Random(5))
     for number in range(1024 + 512):
-        store.remember(key(number), Entry(None, 30, 0.0))
+        store.store(key(number), Entry(None, 30, 0.0))
     left = {number for number in range(1024) if store.lookup(key(number), 0.0)}
     assert len(left) < 1024 - 256
     assert any(number < 512 for number in left)
@@ -41,21 +41,21 @@ def test_eviction_draws_any_entry() -> None:
 def test_storing_a_known_key_evicts_nothing() -> None:
     store = Store(0, Random(1))
     for number in range(1024):
-        store.remember(key(number), Entry(None, 30, 0.0))
+        store.store(key(number), Entry(None, 30, 0.0))
     second = Entry(None, 60, 10.0)
-    assert not store.remember(key(17), second)
+    assert not store.store(key(17), second)
     assert store.lookup(key(17), 65.0) is second
 
 
 def test_forget() -> None:
     store = Store(0, Random(1))
     for number in range(3):
-        store.remember(key(number), Entry(None, 30, 0.0))
-    store.forget(key(0))
-    store.forget(key(0))
+        store.store(key(number), Entry(None, 30, 0.0))
+    store.remove(key(0))
+    store.remove(key(0))
     assert [bool(store.lookup(key(number), 0.0)) for number in range(3)] == [False, True, True]
-    store.forget(key(2))
-    store.forget(key(1))
+    store.remove(key(2))
+    store.remove(key(1))
     assert len(store) == 0
 
 
@@ -64,7 +64,7 @@ def test_forget() -> None:
 )
 def test_age(now: float, ttl: int) -> None:
     store, entry = Store(0, Random(1)), Entry(reply([A], [A], [A], rcode=Rcode.NXDOMAIN), 30, 100.0)
-    store.remember(key(1), entry)
+    store.store(key(1), entry)
     assert entry.ttl(now) == ttl
     assert (store.lookup(key(1), now) is entry) == (ttl > 0)
     assert len(store) == 1
@@ -88,15 +88,15 @@ def test_a_mark_shows_nothing() -> None:
 )
 def test_what_is_over_counts_a_while(now: float, stale: int, counts: bool) -> None:
     store, entry = Store(0, Random(1)), Entry(reply([A]), 30, 100.0)
-    store.remember(key(1), entry)
+    store.store(key(1), entry)
     assert (store.lookup(key(1), now, stale) is entry) == counts
     assert store.find(key(1)) is entry
     assert store.find(key(2)) is None
 
 
 def test_a_mark_is_never_stale() -> None:
-    assert Entry(None, 30, 0.0).counts(29.0, 60)
-    assert not Entry(None, 30, 0.0).counts(30.0, 60)
+    assert Entry(None, 30, 0.0).is_usable(29.0, 60)
+    assert not Entry(None, 30, 0.0).is_usable(30.0, 60)
 
 
 def test_hits_count_without_long_gaps_and_go_on_in_the_next_entry() -> None:

@@ -10,24 +10,27 @@ import pytest
 
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.forward import Forward
+from hsdns.upstream.health import PROBE_TIMEOUT
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.doh_upstream import serve_doh
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up
-from tests.support.upstreams import (
+from tests.support.coroutines.scripted_timeouts import expire_timeouts, script_timeouts
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up
+from tests.support.upstreams.certificate import make_certificate
+from tests.support.upstreams.dns_upstream import (
     OTHER_LOOPBACK,
     Answer,
     Upstream,
     answer,
-    make_certificate,
     serve,
-    silence,
 )
+from tests.support.upstreams.doh_upstream import serve_doh
 
 A = "www.example.org. 5 IN A 192.0.2.1"
 FOUND = answer(A)
 REFUSED = answer(rcode=Rcode.REFUSED)
+READ_TIMEOUT = 0.05  # seconds of no clock: silence() ends the wait
 ELSEWHERE = unwritten(Rcode.SERVFAIL, "asked below")
 
 # --- asking ---
@@ -63,13 +66,12 @@ class Forwarder:
 
     async def __aenter__(self) -> Forwarding:
         stack = self._stack
-        await stack.enter_async_context(asyncio.timeout(10))
         servers = [await stack.enter_async_context(serve(udp, tcp)) for udp, tcp in self._scripts]
         forward = set_up(
             Forward, self._text.format(*(f"127.0.0.1:{server.port}" for server in servers))
         )
         for route in forward.routes:
-            route.manner = route.manner._replace(read_timeout=self._read_timeout)
+            route.settings = route.settings._replace(read_timeout=self._read_timeout)
         runtime = FakeRuntime()
         try:
             await forward.start(runtime)
@@ -82,6 +84,19 @@ class Forwarder:
 
     async def __aexit__(self, *details: object) -> None:
         await self._stack.aclose()
+
+
+@pytest.fixture(autouse=True)
+def _no_timeout_ends_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    script_timeouts(monkeypatch)
+
+
+def silence(wire: bytes, probe_timeout: float | None = None) -> list[bytes]:
+    """Send nothing; the wait for a reply ends now that the query has arrived, that for a health probe only if asked."""
+    seconds = READ_TIMEOUT if b"\3www" in wire else probe_timeout
+    if seconds is not None:
+        expire_timeouts(seconds)
+    return []
 
 
 def large(wire: bytes) -> list[bytes]:
@@ -190,8 +205,11 @@ def test_a_wrong_reply_is_formerr() -> None:
 def test_the_next_upstream_is_asked_after_an_error() -> None:
     async def run() -> None:
         text = "forward . {0} {1} {{\npolicy sequential\n}}"
-        scripts: Sequence[tuple[Answer, Answer]] = ((silence, silence), (FOUND, FOUND))
-        async with Forwarder(text, *scripts, read_timeout=0.05) as found:
+        scripts: Sequence[tuple[Answer, Answer]] = (
+            (silence, silence),
+            (FOUND, FOUND),
+        )
+        async with Forwarder(text, *scripts, read_timeout=READ_TIMEOUT) as found:
             assert section((await found.ask()).answer) == [A]
             assert found.asked() == [1, 1]
             port = found.servers[0].port
@@ -212,7 +230,9 @@ def test_nobody_answers(upstreams: int, options: str, attempts: list[int], probe
     async def run() -> None:
         targets = " ".join(f"{{{k}}}" for k in range(upstreams))
         text = f"forward . {targets} {{{{\npolicy sequential\n{options}\n}}}}"
-        async with Forwarder(text, *[(silence, silence)] * upstreams, read_timeout=0.05) as found:
+        async with Forwarder(
+            text, *[(silence, silence)] * upstreams, read_timeout=READ_TIMEOUT
+        ) as found:
             port = found.servers[-1].port
             sentence = (
                 f"127.0.0.1:{port} did not reply over udp within 0.05s, 2 failures in a row, the first 0s ago: "
@@ -225,7 +245,7 @@ def test_nobody_answers(upstreams: int, options: str, attempts: list[int], probe
     asyncio.run(run())
 
 
-def test_nobody_listens() -> None:
+def test_no_listener() -> None:
     async def run() -> None:
         async with Forwarder("forward . {0}", (FOUND, FOUND)) as gone:
             port = gone.servers[0].port
@@ -243,9 +263,9 @@ def test_the_budget_ends_the_attempts() -> None:
     async def run() -> None:
         def slow(wire: bytes) -> list[bytes]:
             found.runtime.time += 5.0
-            return []
+            return silence(wire)
 
-        async with Forwarder("forward . {0}", (slow, slow), read_timeout=0.05) as found:
+        async with Forwarder("forward . {0}", (slow, slow), read_timeout=READ_TIMEOUT) as found:
             assert (await found.ask()).rcode == Rcode.SERVFAIL
             assert found.asked() == [1]
 
@@ -271,7 +291,9 @@ def test_what_is_down_is_passed_over() -> None:
 
 def test_all_are_down_and_silent() -> None:
     async def run() -> None:
-        async with Forwarder("forward . {0}", (silence, silence), read_timeout=0.05) as found:
+        async with Forwarder(
+            "forward . {0}", (silence, silence), read_timeout=READ_TIMEOUT
+        ) as found:
             (upstream,) = found.forward.routes[0].upstreams
             upstream.health.failures = 3
             assert (await found.ask()).rcode == Rcode.SERVFAIL
@@ -281,17 +303,15 @@ def test_all_are_down_and_silent() -> None:
     asyncio.run(run())
 
 
-def test_probes_end_when_the_upstream_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hsdns.upstream.exchange.PROBE_TIMEOUT", 0.05)
-
+def test_probes_end_when_the_upstream_is_back() -> None:
     async def run() -> None:
         well = False
 
         def sometimes(wire: bytes) -> list[bytes]:
-            return FOUND(wire) if well else []
+            return FOUND(wire) if well else silence(wire, PROBE_TIMEOUT)
 
         text = "forward . {0} {{\nhealth_check 1ms\n}}"
-        async with Forwarder(text, (sometimes, silence), read_timeout=0.05) as found:
+        async with Forwarder(text, (sometimes, silence), read_timeout=READ_TIMEOUT) as found:
             assert (await found.ask()).rcode == Rcode.SERVFAIL
             (upstream,) = found.forward.routes[0].upstreams
             (task,) = found.runtime.tasks.values()
@@ -309,14 +329,14 @@ def test_probes_end_when_the_upstream_is_back(monkeypatch: pytest.MonkeyPatch) -
 def test_max_concurrent() -> None:
     async def run() -> None:
         text = "forward . {0} {{\nmax_concurrent 2\n}}"
-        async with Forwarder(text, (silence, silence), read_timeout=0.05) as found:
+        async with Forwarder(text, (silence, silence), read_timeout=READ_TIMEOUT) as found:
             waiting = [asyncio.create_task(found.ask()) for _ in range(2)]
             await asyncio.sleep(0)
             refused = unwritten(Rcode.REFUSED, "concurrent queries exceeded maximum 2")
             assert await found.ask() == refused
             assert found.metric("coredns_forward_max_concurrent_rejects_total") == 1
             assert [(await task).rcode for task in waiting] == [Rcode.SERVFAIL] * 2
-            assert found.forward.routes[0].asked_now == 0
+            assert found.forward.routes[0].in_flight == 0
             assert (await found.ask()).rcode == Rcode.SERVFAIL
 
     asyncio.run(run())
@@ -382,7 +402,7 @@ def test_failover(line: str, scripts: list[Answer], rcode: int, asked: list[int]
     async def run() -> None:
         targets = " ".join(f"{{{k}}}" for k in range(len(scripts)))
         text = f"forward . {targets} {{{{\npolicy sequential\n{line}\n}}}}"
-        async with Forwarder(text, *served(*scripts), read_timeout=0.05) as found:
+        async with Forwarder(text, *served(*scripts), read_timeout=READ_TIMEOUT) as found:
             assert (await found.ask()).rcode == rcode
             assert found.asked() == asked
 
@@ -412,10 +432,10 @@ def test_next(
 ) -> None:
     async def run() -> None:
         text = TWO.format(first, zone, second)
-        async with Forwarder(text, *served(*scripts), read_timeout=0.05) as found:
+        async with Forwarder(text, *served(*scripts), read_timeout=READ_TIMEOUT) as found:
             assert (await found.ask()).rcode == rcode
             assert found.asked() == asked
-            assert [route.asked_now for route in found.forward.routes] == [0, 0]
+            assert [route.in_flight for route in found.forward.routes] == [0, 0]
 
     asyncio.run(run())
 
@@ -441,7 +461,7 @@ def test_max_connect_attempts(attempts: int, asked: list[int]) -> None:
         text = (
             f"forward . {{0}} {{1}} {{{{\npolicy sequential\nmax_connect_attempts {attempts}\n}}}}"
         )
-        async with Forwarder(text, *served(silence, silence), read_timeout=0.05) as found:
+        async with Forwarder(text, *served(silence, silence), read_timeout=READ_TIMEOUT) as found:
             assert (await found.ask()).rcode == Rcode.SERVFAIL
             assert found.asked() == asked
 
@@ -504,7 +524,7 @@ def test_an_upstream_that_leads_back_is_not_asked() -> None:
 def test_the_upstream_is_metadata() -> None:
     async def run() -> None:
         text = "forward . {0} {1} {{\npolicy sequential\n}}"
-        async with Forwarder(text, *served(silence, FOUND), read_timeout=0.05) as found:
+        async with Forwarder(text, *served(silence, FOUND), read_timeout=READ_TIMEOUT) as found:
             metadata: dict[str, Callable[[], str]] = {"a/b": str}
             request = make_request("www.example.org.").replace(metadata=metadata)
             await found.forward.handle(request, next_with(ELSEWHERE))
@@ -553,8 +573,8 @@ def test_an_unknown_host_ends_the_start() -> None:
                 async with Forwarder(text):
                     pass
             assert str(caught.value) == (
-                'Corefile:2:20: cannot find the address of "dns.example.net": '
-                f"127.0.0.1:{resolver.port} knows none (NXDOMAIN); name an address, or another resolver"
+                'Corefile:2:20: cannot resolve "dns.example.net": '
+                f"127.0.0.1:{resolver.port} has no address for it (NXDOMAIN); write an address, or use another resolver"
             )
 
     asyncio.run(run())

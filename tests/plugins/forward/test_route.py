@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from hsdns.plugins.forward import Forward
-from hsdns.upstream.exchange import Manner
+from hsdns.upstream.exchange import UpstreamSettings
 from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.name import Name
-from tests.support.setup import set_up, setup_error
+from tests.support.plugins.setup import set_up, setup_error
 
 
 def test_defaults() -> None:
@@ -22,7 +22,9 @@ def test_defaults() -> None:
     assert (route.failover, route.next_rcodes) == (frozenset(), frozenset())
     assert (route.next_on_nodata, route.failfast) == (False, False)
     assert (route.policy_name, route.contexts) == ("random", {})
-    assert route.manner == Manner(10.0, 0.0, 0, 2.0, False, HealthCheck(0.5, True), None, "POST")
+    assert route.settings == UpstreamSettings(
+        10.0, 0.0, 0, 2.0, False, HealthCheck(0.5, True), None, "POST"
+    )
 
 
 def test_options() -> None:
@@ -70,7 +72,7 @@ def test_options() -> None:
     assert route.resolvers == (Target("dns", "10.0.0.5", 53), Target("dns", "2001:db8::5", 1053))
     assert route.policy_name == "sequential"
     check = HealthCheck(1.5, False, Name.from_text("example.net."))
-    assert route.manner == Manner(60.0, 120.0, 7, 1.5, True, check, "10.0.0.9", "GET")
+    assert route.settings == UpstreamSettings(60.0, 120.0, 7, 1.5, True, check, "10.0.0.9", "GET")
     assert list(route.contexts) == ["tls"]
     assert isinstance(route.contexts["tls"], ssl.SSLContext)
 
@@ -92,8 +94,8 @@ def test_a_source_of_another_family_is_warned_about() -> None:
     text = "forward . 10.0.0.2 2001:db8::2 {\nsource_address 10.0.0.9\n}"
     set_up(Forward, text, warnings=warnings)
     assert warnings == [
-        "Corefile:2:1: [2001:db8::2]:53 cannot be asked from source_address 10.0.0.9, which is of another address "
-        "family; leave one of them out"
+        "Corefile:2:1: [2001:db8::2]:53 cannot be reached from source_address 10.0.0.9, which is of another address "
+        "family; remove one of them"
     ]
 
 
@@ -109,7 +111,7 @@ def test_a_reverse_zone_that_is_several_is_warned_about() -> None:
     (route,) = set_up(Forward, "forward 10.0.0.0/15 10.0.0.2", warnings=warnings).routes
     assert route.zone == Name.from_text("0.10.in-addr.arpa.")
     assert warnings == [
-        'Corefile:2:9: "10.0.0.0/15" stands for 2 zones, of which forward takes only 0.10.in-addr.arpa.; write one '
+        'Corefile:2:9: "10.0.0.0/15" stands for 2 zones, but forward only uses 0.10.in-addr.arpa.; write one '
         "forward for each"
     ]
 
@@ -159,12 +161,12 @@ def test_a_reverse_zone_that_is_several_is_warned_about() -> None:
         ),
         pytest.param(
             "forward . 10.0.0.2 {\nfailover NXDOMIAN\n}",
-            '3:10: "NXDOMIAN" is no response code, such as NXDOMAIN; did you mean "NXDOMAIN"?',
+            '3:10: "NXDOMIAN" is not a response code such as NXDOMAIN; did you mean "NXDOMAIN"?',
             id="failover",
         ),
         pytest.param(
             "forward . 10.0.0.2 {\nfailover SERVFAIL noerror\n}",
-            "3:19: NOERROR cannot be failed over: it is the good reply; next_on_nodata is for empty ones",
+            "3:19: NOERROR is a success and cannot be failed over; use next_on_nodata for empty replies",
             id="failover-noerror",
         ),
         pytest.param(
@@ -174,7 +176,7 @@ def test_a_reverse_zone_that_is_several_is_warned_about() -> None:
         ),
         pytest.param(
             "forward . 10.0.0.2 {\nmax_age 5s\n}",
-            "2:1: max_age 5s is less than expire 10s; make it longer, or expire shorter",
+            "2:1: max_age 5s is less than expire 10s; increase max_age or reduce expire",
             id="max_age",
         ),
         pytest.param(
@@ -204,12 +206,12 @@ def test_a_reverse_zone_that_is_several_is_warned_about() -> None:
         ),
         pytest.param(
             "forward . " + " ".join(f"10.0.0.{k}" for k in range(1, 17)),
-            "2:152: forward takes at most 15 upstreams, found 16; leave some out",
+            "2:152: forward takes at most 15 upstreams, found 16; remove some",
             id="16-upstreams",
         ),
         pytest.param(
             "forward . /dev/null",
-            '2:11: "/dev/null" names no upstream; add a nameserver to the file, or name an address',
+            '2:11: "/dev/null" contains no upstream; add a nameserver to the file, or write an address',
             id="empty-file",
         ),
         pytest.param(
@@ -246,13 +248,13 @@ def test_setup_errors(text: str, sentence: str) -> None:
         ("forward example.org 10.0.0.2 {\nexcept example.org\n}", "a.example.org.", False),
     ],
 )
-def test_takes(text: str, qname: str, taken: bool) -> None:
+def test_matches(text: str, qname: str, taken: bool) -> None:
     (route,) = set_up(Forward, text).routes
-    assert route.takes(Name.from_text(qname)) == taken
+    assert route.matches(Name.from_text(qname)) == taken
 
 
 @pytest.mark.parametrize(
-    ("line", "asked_over", "protocol"),
+    ("line", "client_protocol", "protocol"),
     [
         ("", "udp", "udp"),
         ("", "tcp", "tcp"),
@@ -261,9 +263,9 @@ def test_takes(text: str, qname: str, taken: bool) -> None:
         ("force_tcp\nprefer_udp", "udp", "tcp"),
     ],
 )
-def test_protocol(line: str, asked_over: str, protocol: str) -> None:
+def test_protocol(line: str, client_protocol: str, protocol: str) -> None:
     (route,) = set_up(Forward, f"forward . 10.0.0.2 {{\n{line}\n}}").routes
-    assert route.protocol(asked_over) == protocol
+    assert route.protocol(client_protocol) == protocol
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from hsdns.plugins.hosts import Hosts
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 FILE = """\
 # a comment
@@ -224,7 +225,7 @@ def test_without_a_file_the_inline_lines_answer(tmp_path: Path) -> None:
         Hosts, f"hosts {missing} {{\n10.0.0.1 a.\n}}", warnings=warnings, validating=True
     )
     assert warnings == [
-        f"Corefile:2:7: hosts file {missing} does not exist; it is read once it does"
+        f"Corefile:2:7: hosts file {missing} does not exist yet; it is read when it does"
     ]
     runtime = FakeRuntime()
     finish(plugin.start(runtime))
@@ -341,7 +342,11 @@ def test_looks_after_each_period(hosts_file: Path, monkeypatch: pytest.MonkeyPat
             'Corefile:3:2: no name follows the address "10.0.0.1", the line is skipped',
             id="no-name",
         ),
-        pytest.param("hosts /", "Corefile:2:7: hosts file / is a folder; name a file", id="folder"),
+        pytest.param(
+            "hosts /",
+            "Corefile:2:7: hosts file / is a directory; write the path of a file",
+            id="folder",
+        ),
     ],
 )
 def test_warnings(text: str, warning: str) -> None:
@@ -378,7 +383,7 @@ def test_warnings(text: str, warning: str) -> None:
         ),
         pytest.param(
             "hosts {\n fallthrough_unsupported\n}",
-            'Corefile:2:1: property "fallthrough_unsupported" of hosts needs "fallthrough" beside it; add that line',
+            'Corefile:2:1: property "fallthrough_unsupported" of hosts has no effect without "fallthrough"; add it',
             id="unsupported-alone",
         ),
         pytest.param(
@@ -388,7 +393,7 @@ def test_warnings(text: str, warning: str) -> None:
         ),
         pytest.param(
             "hosts\nhosts",
-            'Corefile:3:1: "hosts" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "hosts" may occur only once in a server block; merge it with the first',
             id="twice",
         ),
     ],
@@ -447,4 +452,4 @@ def test_new_lines_are_used_in_the_step_that_tells_of_them(
         finish(runtime.spawned["hosts"])
     assert seen == [(True, 0)]
     assert len(ask(plugin, "new.example.org.").answer) == 1
-    assert runtime.claim_changes == 1
+    assert runtime.names_answered_first_changes == 1

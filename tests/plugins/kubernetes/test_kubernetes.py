@@ -25,28 +25,22 @@ from hsdns.cluster.objects import (
 )
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.source import Deliver, Report
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins import kubernetes
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.sources.api_server import ApiServer, Wanted
+from hsdns.sources.api_server import ApiServer, WatchOptions
 from hsdns.sources.synthetic import Synthetic
 from hsdns.sources.synthetic_cluster import Shape
 from hsdns.wire.iana import Rcode, rcode_to_text
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import ROOT, Name
-from tests.support.cluster import (
-    Cluster,
-    deletes,
-    endpoint_slice,
-    namespace,
-    pod,
-    service,
-    upserts,
-)
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import directives, make_block, set_up
+from tests.support.cluster.kubernetes_plugin import Cluster
+from tests.support.cluster.objects import deletes, endpoint_slice, namespace, pod, service, upserts
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import directives, make_block, set_up
 
 SERIAL = 1_700_000_000
 ZONE = "testns.svc.cluster.local."
@@ -645,7 +639,7 @@ def test_other_types_of_the_name_server(qtype: str, status: str) -> None:
         ),
         (
             "kubernetes 10.in-addr.arpa",
-            "kubernetes needs a zone that is not a reverse zone, for the names in PTR records; "
+            "kubernetes needs a forward zone for the names in PTR records; "
             "add for example cluster.local",
         ),
         (
@@ -674,7 +668,7 @@ def test_setup_reads_every_option_and_warns_of_those_without_effect() -> None:
         warnings=warnings,
     )
     assert [zone.to_text() for zone in plugin.zones] == ["cluster.local.", "0.0.10.in-addr.arpa."]
-    assert plugin.answers.ttl == 30
+    assert plugin._options["ttl"] == 30
     assert len(warnings) == 1
     assert "apiserver_qps" in warnings[0]
 
@@ -691,23 +685,23 @@ def test_start_outside_of_a_cluster_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "wanted"),
+    ("lines", "options"),
     [
-        pytest.param("", Wanted(), id="nothing"),
-        pytest.param("namespaces a b", Wanted(namespaces=("a", "b")), id="namespaces"),
-        pytest.param("labels app == web, tier in (b,a)", Wanted(labels="app=web,tier in (a,b)"), id="labels"),
-        pytest.param("namespace_labels dns", Wanted(namespace_labels="dns"), id="namespace_labels"),
-        pytest.param("noendpoints", Wanted(endpoints=False), id="noendpoints"),
-        pytest.param("pods insecure", Wanted(), id="pods insecure"),
-        pytest.param("pods verified", Wanted(pods=True), id="pods verified"),
+        pytest.param("", WatchOptions(), id="nothing"),
+        pytest.param("namespaces a b", WatchOptions(namespaces=("a", "b")), id="namespaces"),
+        pytest.param("labels app == web, tier in (b,a)", WatchOptions(labels="app=web,tier in (a,b)"), id="labels"),
+        pytest.param("namespace_labels dns", WatchOptions(namespace_labels="dns"), id="namespace_labels"),
+        pytest.param("noendpoints", WatchOptions(endpoints=False), id="noendpoints"),
+        pytest.param("pods insecure", WatchOptions(), id="pods insecure"),
+        pytest.param("pods verified", WatchOptions(pods=True), id="pods verified"),
     ],
 )  # fmt: skip
-def test_what_the_api_server_is_asked_for(lines: str, wanted: Wanted) -> None:
+def test_what_the_api_server_is_asked_for(lines: str, options: WatchOptions) -> None:
     plugin = set_up(
         Kubernetes, f"kubernetes cluster.local {{\n endpoint http://192.0.2.1\n {lines}\n}}"
     )
     assert isinstance(plugin.source, ApiServer)
-    assert plugin.source.wanted == wanted
+    assert plugin.source.options == options
 
 
 def test_files_that_are_missing_are_warnings_with_their_place() -> None:
@@ -741,7 +735,7 @@ class Steered(Synthetic):
 
 def steered(text: str) -> tuple[Kubernetes, Steered, FakeRuntime]:
     plugin = set_up(Kubernetes, f"kubernetes cluster.local {{\n source synthetic\n{text}\n}}")
-    plugin.source = source = Steered()
+    plugin.watch.source = source = Steered()
     runtime = FakeRuntime()
     finish(plugin.start(runtime))
     for coro in runtime.spawned.values():
@@ -768,7 +762,7 @@ def test_ready_while_the_api_server_is_away(text: str, silent_for: float, ready:
 
 def test_a_snapshot_is_served_until_the_cluster_has_been_read(tmp_path: Path) -> None:
     path = tmp_path / "snapshot"
-    store = Store(lambda: 0.0, lambda sentence: None)
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=lambda sentence: None)
     objects: list[Object] = [Namespace(ObjectMeta(name="default"))]
     for name, address in (("kept", "10.96.0.1"), ("gone", "10.96.0.2")):
         spec = ServiceSpec(cluster_ip=address)
@@ -796,7 +790,7 @@ def test_a_snapshot_is_served_until_the_cluster_has_been_read(tmp_path: Path) ->
         Rcode.NOERROR,
         Rcode.NXDOMAIN,
     ]
-    plugin._following.deliver([*map(Upserted, objects[:2]), Synced()])
+    plugin.watch.deliver([*map(Upserted, objects[:2]), Synced()])
     assert [rcode("kept"), rcode("gone"), rcode("other")] == [
         Rcode.NOERROR,
         Rcode.NXDOMAIN,
@@ -816,7 +810,7 @@ def test_what_zones_tell_of_absent_names() -> None:
     plugin = Cluster(zones=zones, multicluster=shared, fallthrough=(Name.from_text("arpa"),)).plugin
     assert [plugin.tells_absence(zone) for zone in plugin.zones] == [True, False, False]
     below = Name.from_text("a.clusterset.local")
-    assert plugin.answers.is_multicluster(below)
+    assert plugin.answers.lookup.is_multicluster(below)
     assert not plugin.tells_absence(below)
 
 
@@ -869,17 +863,14 @@ def test_search_paths(
     file = tmp_path / "resolv.conf"
     file.write_text("nameserver 192.0.2.1\nsearch LAB\n")
     monkeypatch.setattr(kubernetes, "RESOLV_CONF", str(file))
-    cluster = Cluster(*objects, **({"pods": "verified", "source": Steered()} | options))  # type: ignore[arg-type]  # options of any type
-    finish(cluster.plugin.start(cluster.runtime))
+    cluster = Cluster(*objects, **({"pods": "verified"} | options))  # type: ignore[arg-type]  # options of any type
     found = cluster.plugin.search_path(make_request(qname))
     assert (None if found is None else " ".join(name.to_text() for name in found)) == path
-    for coro in cluster.runtime.spawned.values():
-        coro.close()
 
 
 def test_labels_of_pods_are_kept_where_metadata_is_in_the_block() -> None:
     text = "kubernetes cluster.local {\n source synthetic\n pods verified\n}"
     block = make_block()
-    assert Kubernetes.setup(directives(text), block).store.pod_labels is None
+    assert Kubernetes.setup(directives(text), block).watch.settings.pod_labels is False
     block = block._replace(plugins=frozenset({"metadata"}))
-    assert Kubernetes.setup(directives(text), block).store.pod_labels == {}
+    assert Kubernetes.setup(directives(text), block).watch.settings.pod_labels is True

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from hsdns.cluster.question import parse
-from hsdns.cluster.store import Store
+from hsdns.cluster.store import Store, StoreSettings
 from hsdns.plugins.kubernetes.metadata import client_values, question_values
-from tests.support.cluster import Cluster, pod, upserts
-from tests.support.requests import make_request
+from tests.support.cluster.kubernetes_plugin import Cluster
+from tests.support.cluster.objects import pod, upserts
+from tests.support.plugins.requests import make_request
 
 
 def said(values: Mapping[str, Callable[[], str]]) -> dict[str, str]:
@@ -63,17 +64,17 @@ def test_questions(name: str, options: dict[str, bool], expected: dict[str, str]
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_clients(keeps: bool) -> None:
-    store = Store(lambda: 0.0, pytest.fail, pod_labels=keeps)
+    store = Store(StoreSettings(pod_labels=keeps), wall=lambda: 0.0, warn=pytest.fail)
     web = pod("shop/web-0", "10.5.0.1")
     labelled = msgspec.structs.replace(
         web, metadata=msgspec.structs.replace(web.metadata, labels={"app": "web"})
     )
     store.apply(upserts(labelled, pod("other/db-0", "10.5.0.2")))
     own = {"client-namespace": "shop", "client-pod-name": "web-0"}
-    assert said(client_values(store, "10.5.0.1")) == own | (
+    assert said(client_values(store.pods, "10.5.0.1")) == own | (
         {"client-label/app": "web"} if keeps else {}
     )
-    assert said(client_values(store, "10.5.0.3")) == {}
+    assert said(client_values(store.pods, "10.5.0.3")) == {}
 
 
 def test_the_plugin_says_both() -> None:

@@ -22,7 +22,7 @@ from hsdns.sources.api_server import ApiServer
 from hsdns.sources.manifests import Manifests
 from hsdns.sources.synthetic import Synthetic
 from hsdns.wire.name import Name
-from tests.support.setup import directives, make_block
+from tests.support.plugins.setup import directives, make_block
 
 ZONES = (Name.from_text("cluster.local"), Name.from_text("clusterset.local"))
 NOTHING: dict[str, Any] = {
@@ -42,14 +42,14 @@ def line(text: str) -> Any:
             "zonal\nnoendpoints",
             {"zonal": True, "noendpoints": True},
             ZONES,
-            'Corefile:3:1: "zonal" needs the endpoints that "noendpoints" hides; remove one of the two',
+            'Corefile:3:1: "zonal" needs endpoints, but "noendpoints" disables them; remove one of the two',
             id="zonal without endpoints",
         ),
         pytest.param(
             "ttl 5\nmulticluster shared.local",
             {"multicluster": (Name.from_text("shared.local"),)},
             ZONES,
-            "Corefile:4:1: zone shared.local. of multicluster is none of the plugin's "
+            "Corefile:4:1: zone shared.local. of multicluster is not one of the plugin's zones "
             "(cluster.local. clusterset.local.); add it after the word kubernetes",
             id="multicluster elsewhere",
         ),
@@ -57,7 +57,7 @@ def line(text: str) -> Any:
             "ttl 5",
             {},
             (Name.from_text("10.in-addr.arpa"),),
-            "Corefile:2:1: kubernetes needs a zone that is not a reverse zone, for the names in PTR records; "
+            "Corefile:2:1: kubernetes needs a forward zone for the names in PTR records; "
             "add for example cluster.local",
             id="reverse zones alone",
         ),
@@ -148,4 +148,4 @@ def test_imports_are_watched_only_where_a_zone_shows_them(
     (directive,) = directives("kubernetes")
     source = api_server(directive, NOTHING | {"multicluster": zones}, make_block())
     assert isinstance(source, ApiServer)
-    assert any(scope.resource is SERVICE_IMPORTS for scope in source.wanted.scopes) is watched
+    assert any(scope.resource is SERVICE_IMPORTS for scope in source.options.scopes) is watched

@@ -10,9 +10,10 @@ import pytest
 from hsdns.plugins.loadbalance import Loadbalance, prefer, shuffle
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, rr, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, rr, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 CNAME = "www.example.org. 5 IN CNAME a.example.org."
 A = [f"a.example.org. 5 IN A 192.0.2.{k}" for k in (1, 2, 3)]
@@ -42,12 +43,12 @@ def test_setup(text: str) -> None:
     [
         pytest.param(
             "loadbalance weighted",
-            'Corefile:2:13: policy "weighted" needs the file of the weights',
+            'Corefile:2:13: policy "weighted" needs a weight file',
             id="weighted without a file",
         ),
         pytest.param(
             "loadbalance weighted a b",
-            'Corefile:2:24: policy "weighted" takes one file, found "b" too',
+            'Corefile:2:24: policy "weighted" takes one file, also found "b"',
             id="weighted with two files",
         ),
         pytest.param(
@@ -68,7 +69,7 @@ def test_setup(text: str) -> None:
         *(
             pytest.param(
                 f"loadbalance {{\nprefer {word}\n}}",
-                f'Corefile:3:8: "{word}" is no network; write one like 10.0.0.0/8',
+                f'Corefile:3:8: "{word}" is not a network; write one such as 10.0.0.0/8',
                 id=f"prefer {word}",
             )
             for word in ("10.0.0.0", "10.0.0.0/33", "10.0.0.0/255.0.0.0", "a/8", "10.0.0/8")
@@ -90,7 +91,7 @@ def test_setup(text: str) -> None:
         ),
         pytest.param(
             "loadbalance sticky",
-            'Corefile:2:13: unknown policy "sticky" of loadbalance; there are round_robin and weighted',
+            'Corefile:2:13: unknown policy "sticky" of loadbalance; use round_robin or weighted',
             id="far",
         ),
         pytest.param(
@@ -120,11 +121,11 @@ def balanced(found: Reply, qtype: str = "A", seed: int = 1) -> Reply:
         pytest.param("A", unwritten(Rcode.NOERROR), id="unwritten"),
     ],
 )
-def test_untouched(qtype: str, found: Reply) -> None:
+def test_unchanged_replies(qtype: str, found: Reply) -> None:
     assert balanced(found, qtype) is found
 
 
-def test_groups_in_every_section() -> None:
+def test_order_of_types_in_each_section() -> None:
     mixed = [MX[0], A[0], TXT[0], AAAA[0], CNAME, MX[1], TXT[1], A[1]]
     found = balanced(reply(mixed, mixed, mixed, aa=True, fresh=True))
     for part in (found.answer, found.authority, found.additional):
@@ -136,14 +137,14 @@ def test_groups_in_every_section() -> None:
 
 
 @pytest.mark.parametrize("records", [A, A + AAAA, MX], ids=["a", "a-and-aaaa", "mx"])
-def test_each_comes_first_about_as_often(records: list[str]) -> None:
+def test_all_addresses_come_first_equally_often(records: list[str]) -> None:
     random, found = Random(7), tuple(map(rr, records))
     first = Counter(shuffle(found, random)[0] for _ in range(1200))
     assert set(first) == set(found)
     assert min(first.values()) > 0.75 * 1200 / len(records)
 
 
-def test_a_seed_replays_a_run() -> None:
+def test_the_order_depends_on_the_seed() -> None:
     assert balanced(reply(A), seed=3) == balanced(reply(A), seed=3)
 
 
@@ -169,7 +170,7 @@ def test_prefer(networks: list[str], records: list[str], expected: list[str]) ->
     assert section(found) == expected
 
 
-def test_preferred_addresses_take_turns_among_themselves() -> None:
+def test_preferred_addresses_are_shuffled() -> None:
     plugin = set_up(Loadbalance, "loadbalance {\nprefer 192.0.2.2/31\n}")
     finish(plugin.start(FakeRuntime()))
     heads: set[str] = set()
@@ -193,7 +194,7 @@ def weighted(tmp_path: Path, found: Reply, qtype: str = "A") -> Reply:
     return finish(plugin.handle(make_request("a.example.org.", qtype), next_with(found)))
 
 
-def test_the_drawn_address_changes_places_with_the_first(tmp_path: Path) -> None:
+def test_the_selected_address_is_swapped_with_the_first(tmp_path: Path) -> None:
     found = weighted(tmp_path, reply([TXT[0], *A, CNAME, MX[0]], A))
     assert section(found.answer) == [CNAME, TXT[0], A[2], A[1], A[0], MX[0]]
     assert section(found.authority) == A
@@ -204,7 +205,7 @@ def test_the_drawn_address_changes_places_with_the_first(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("qtype", "records"), [("MX", A), ("ANY", A), ("A", [TXT[0], CNAME]), ("A", A[2:])]
 )
-def test_what_weights_leave_as_it_is(qtype: str, records: list[str], tmp_path: Path) -> None:
+def test_replies_that_weights_do_not_change(qtype: str, records: list[str], tmp_path: Path) -> None:
     assert section(weighted(tmp_path, reply(records), qtype).answer) == records
 
 
@@ -219,7 +220,7 @@ def test_what_weights_leave_as_it_is(qtype: str, records: list[str], tmp_path: P
         ("loadbalance weighted file", False),
     ],
 )
-def test_whether_the_table_may_answer(text: str, cacheable: bool) -> None:
+def test_cacheable(text: str, cacheable: bool) -> None:
     assert set_up(Loadbalance, text).cacheable is cacheable
 
 
@@ -241,7 +242,7 @@ def test_whether_the_table_may_answer(text: str, cacheable: bool) -> None:
         ),
     ],
 )
-def test_last_of_several_counts_and_the_networks_of_all(
+def test_last_of_several_takes_effect_with_the_networks_of_all(
     text: str, networks: str, idle: list[str]
 ) -> None:
     warnings: list[str] = []
@@ -256,7 +257,7 @@ def test_last_of_several_counts_and_the_networks_of_all(
     ]
 
 
-def test_last_weighted_counts_alone() -> None:
+def test_last_weighted_takes_effect_alone() -> None:
     warnings: list[str] = []
     text = (
         "loadbalance {\nprefer 10.0.0.0/8\n}\nloadbalance weighted one {\nreload 1s\n}\n"

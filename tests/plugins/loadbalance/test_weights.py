@@ -1,4 +1,4 @@
-"""The file of weights: what it says, when it is read, what becomes of faults."""
+"""The weight file: its content, when it is read, and errors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 from hsdns.corefile.tree import CorefileError, Position
 from hsdns.plugins.loadbalance import weights
 from hsdns.plugins.loadbalance.weights import BadWeights, Weights, WeightsFile
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, rr
-from tests.support.sockets import run, until
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import run, until
+from tests.support.plugins.requests import rr
+from tests.support.plugins.runtime import FakeRuntime
 
 WHERE = Position("Corefile", 2, 22)
 TEXT = """
@@ -32,7 +33,7 @@ FOUND = [rr(f"www.example.org. 5 IN A 192.0.2.{number}") for number in (1, 2)]
 
 
 def shares(weights: Weights, *texts: str) -> list[int]:
-    """How often each record comes first of 1,000 times."""
+    """Return how often each record comes first in 1,000 replies."""
     random, records = Random(5), [rr(text) for text in texts]
     found = Counter(weights.first(records, random) for _ in range(1000))
     return [found[index] for index in range(len(records))]
@@ -60,23 +61,23 @@ def test_shares(records: list[str], expected: list[int]) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("192.0.2.1", '1: "192.0.2.1" is an address without a weight; write one behind it'),
-        ("a..b", "1: \"a..b\" is no name: label b'' has 0 octets, allowed are 1 to 63"),
-        ("\n192.0.2.1 1", "2: no name stands above this address; write one on a line of its own"),
-        ("a\nx 1", '2: "x" is no address'),
-        ("a\n192.0.2.1 0", '2: "0" is no weight; write a number from 1 to 255'),
-        ("a\n192.0.2.1 256", '2: "256" is no weight; write a number from 1 to 255'),
-        ("a\n192.0.2.1 -1", '2: "-1" is no weight; write a number from 1 to 255'),
-        ("a\n192.0.2.1 1 2", "2: 3 words; write a name, or an address and its weight"),
+        ("192.0.2.1", '1: "192.0.2.1" is an address without a weight; add one'),
+        ("a..b", "1: \"a..b\" is not a name: label b'' has 0 octets, allowed are 1 to 63"),
+        ("\n192.0.2.1 1", "2: no name precedes this address; write one on a line of its own"),
+        ("a\nx 1", '2: "x" is not an address'),
+        ("a\n192.0.2.1 0", '2: "0" is not a weight; write a number from 1 to 255'),
+        ("a\n192.0.2.1 256", '2: "256" is not a weight; write a number from 1 to 255'),
+        ("a\n192.0.2.1 -1", '2: "-1" is not a weight; write a number from 1 to 255'),
+        ("a\n192.0.2.1 1 2", "2: found 3 words; write a name, or an address and its weight"),
     ],
 )
-def test_faults(text: str, sentence: str) -> None:
+def test_errors(text: str, sentence: str) -> None:
     with pytest.raises(BadWeights) as caught:
         Weights(text)
     assert str(caught.value) == sentence
 
 
-def test_a_name_may_stand_twice_and_the_first_weight_counts() -> None:
+def test_a_repeated_name_adds_addresses_and_the_first_weight_applies() -> None:
     weights = Weights("a\n192.0.2.1 200\nb\nA.\n192.0.2.1 1\n192.0.2.2 1\n")
     assert shares(weights, "a. 5 IN A 192.0.2.1", "a. 5 IN A 192.0.2.2")[0] > 950
 
@@ -84,14 +85,14 @@ def test_a_name_may_stand_twice_and_the_first_weight_counts() -> None:
 # --- the file ---
 
 
-def test_a_file_that_is_missing_may_still_come(
+def test_a_missing_file_is_a_warning_if_it_is_read_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     runtime = FakeRuntime()
     path = tmp_path / "weights"
     finish(WeightsFile(str(path), 30.0, WHERE).start(runtime))
     assert [record.message for record in caplog.records] == [
-        f'plugin/loadbalance: weight file "{path}" cannot be read: No such file or directory; '
+        f'plugin/loadbalance: cannot read weight file "{path}": No such file or directory; '
         "trying again every 30 seconds"
     ]
     assert set(runtime.spawned) == {"loadbalance"}
@@ -101,14 +102,12 @@ def test_a_file_that_is_missing_may_still_come(
 @pytest.mark.parametrize(
     ("text", "reload", "sentence"),
     [
-        (None, 0.0, 'weight file "PATH" cannot be read: No such file or directory'),
-        ("a b c", 0.0, "PATH:1: 3 words; write a name, or an address and its weight"),
-        ("a b c", 30.0, "PATH:1: 3 words; write a name, or an address and its weight"),
+        (None, 0.0, 'cannot read weight file "PATH": No such file or directory'),
+        ("a b c", 0.0, "PATH:1: found 3 words; write a name, or an address and its weight"),
+        ("a b c", 30.0, "PATH:1: found 3 words; write a name, or an address and its weight"),
     ],
 )
-def test_what_cannot_be_used_at_the_start(
-    text: str | None, reload: float, sentence: str, tmp_path: Path
-) -> None:
+def test_errors_at_startup(text: str | None, reload: float, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "weights"
     if text is not None:
         path.write_text(text)
@@ -117,7 +116,7 @@ def test_what_cannot_be_used_at_the_start(
     assert str(caught.value) == f"Corefile:2:22: {sentence.replace('PATH', str(path))}"
 
 
-def test_without_reload_it_is_read_once(tmp_path: Path) -> None:
+def test_without_reload_the_file_is_read_once(tmp_path: Path) -> None:
     runtime, path = FakeRuntime(), tmp_path / "weights"
     path.write_text(TEXT)
     file = WeightsFile(str(path), 0.0, WHERE)
@@ -126,7 +125,7 @@ def test_without_reload_it_is_read_once(tmp_path: Path) -> None:
     assert len(file.weights) == 2
 
 
-def test_it_is_read_again_and_a_fault_keeps_what_it_said(
+def test_a_changed_file_is_read_and_an_invalid_one_is_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "weights"
@@ -163,6 +162,6 @@ def test_it_is_read_again_and_a_fault_keeps_what_it_said(
     assert [record.message.replace(str(path), "PATH") for record in caplog.records] == [
         "plugin/loadbalance: Successfully reloaded weight file PATH",
         "plugin/loadbalance: Successfully reloaded weight file PATH",
-        "plugin/loadbalance: PATH:1: 3 words; write a name, or an address and its weight; what it said before stays",
-        'plugin/loadbalance: weight file "PATH" cannot be read: No such file or directory',
+        "plugin/loadbalance: PATH:1: found 3 words; write a name, or an address and its weight; still using the previous weights",
+        'plugin/loadbalance: cannot read weight file "PATH": No such file or directory',
     ]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hsdns.chain import Block
+from hsdns.plugin import Block
 from hsdns.plugins import loop
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.loop import Loop
@@ -12,10 +12,12 @@ from hsdns.upstream.target import Target
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with
-from tests.support.setup import directives, make_block, set_up, setup_error
-from tests.support.upstreams import Answer, answer, serve, silence
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
+from tests.support.plugins.requests import make_request, next_with
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import directives, make_block, set_up, setup_error
+from tests.support.upstreams.dns_upstream import Answer, answer, serve
 
 FOUND = Reply()
 
@@ -29,7 +31,7 @@ FOUND = Reply()
         ("loop {\nx\n}", 'Corefile:3:1: "loop" has no properties, found "x"'),
         (
             "loop\nloop",
-            'Corefile:3:1: "loop" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "loop" may occur only once in a server block; merge it with the first',
         ),
     ],
     ids=["argument", "word", "arguments", "property", "twice"],
@@ -38,10 +40,10 @@ def test_setup_errors(text: str, sentence: str) -> None:
     assert setup_error(Loop, text) == sentence
 
 
-def test_a_zone_too_long_for_the_probe_s_name() -> None:
+def test_zone_too_long_for_the_probe() -> None:
     zone = ".".join(["a" * 63] * 3 + ["b" * 30]) + "."
     with pytest.raises(
-        Exception, match=r"^Corefile:2:1: zone .* is too long for the names that loop asks for"
+        Exception, match=r"^Corefile:2:1: zone .* is too long for the names of loop's probes"
     ):
         set_up(Loop, "loop", [zone])
 
@@ -64,7 +66,7 @@ def test_first_zone_and_first_address_are_probed(server: str, target: str) -> No
     assert str(found.target) == target
 
 
-def test_probe_names_differ_and_are_digits_below_the_zone() -> None:
+def test_probe_name_has_two_labels_of_digits() -> None:
     first, second = (set_up(Loop, "loop", ["example.org."]).qname for _ in range(2))
     assert first != second
     labels = first.below(Name.from_text("example.org."))
@@ -80,24 +82,24 @@ def started() -> tuple[Loop, FakeRuntime]:
     return plugin, runtime
 
 
-def visit(plugin: Loop, times: int, qname: str | None = None, qtype: str = "HINFO") -> list[Reply]:
-    visits: list[Reply] = []
+def probed(plugin: Loop, times: int, qname: str | None = None, qtype: str = "HINFO") -> list[Reply]:
+    replies: list[Reply] = []
     for _ in range(times):
         request = make_request(qname or plugin.qname.to_text(), qtype, client="192.0.2.7")
-        visits.append(finish(plugin.handle(request, next_with(FOUND))))
-    return visits
+        replies.append(finish(plugin.handle(request, next_with(FOUND))))
+    return replies
 
 
-def test_the_third_visit_ends_the_process() -> None:
+def test_the_third_probe_received_ends_the_process() -> None:
     plugin, runtime = started()
-    assert visit(plugin, 2) == [FOUND] * 2
+    assert probed(plugin, 2) == [FOUND] * 2
     assert runtime.failures == []
-    assert visit(plugin, 3) == [unwritten(Rcode.SERVFAIL)] * 3
+    assert probed(plugin, 3) == [unwritten(Rcode.SERVFAIL)] * 3
     assert runtime.failures == [
         'plugin/loop: Loop (192.0.2.7:40000 -> 127.0.0.1:53) detected for zone ".": the query "HINFO '
-        f'{plugin.qname.to_text()}", sent here to find loops, came back 2 times; an upstream of forward sends its '
-        "queries back to this server, so name other upstreams, for instance not a resolv.conf that points to a stub "
-        'on this host, or write "loop keep" to go on without them'
+        f'{plugin.qname.to_text()}", sent to detect loops, came back 2 times; an upstream of forward sends its '
+        "queries back to this server; configure other upstreams, for example not a resolv.conf that points to a stub "
+        'on this host, or write "loop keep" to disable looping upstreams'
     ]
 
 
@@ -110,29 +112,29 @@ def test_the_third_visit_ends_the_process() -> None:
 )
 def test_other_queries_do_not_count(qname: str | None, qtype: str) -> None:
     plugin, runtime = started()
-    assert visit(plugin, 5, qname, qtype) == [FOUND] * 5
-    assert visit(plugin, 2) == [FOUND] * 2
+    assert probed(plugin, 5, qname, qtype) == [FOUND] * 5
+    assert probed(plugin, 2) == [FOUND] * 2
     assert runtime.failures == []
 
 
-def test_a_name_in_another_case_counts() -> None:
+def test_the_case_of_the_probe_name_does_not_matter() -> None:
     plugin, runtime = set_up(Loop, "loop", ["example.org."]), FakeRuntime()
     finish(plugin.start(runtime))
     for coro in runtime.spawned.values():
         coro.close()
-    visit(plugin, 3, plugin.qname.to_text().upper())
+    probed(plugin, 3, plugin.qname.to_text().upper())
     assert len(runtime.failures) == 1
 
 
-def test_after_stop_nothing_counts() -> None:
+def test_no_detection_after_stop() -> None:
     plugin, runtime = started()
     finish(plugin.stop())
-    assert visit(plugin, 5) == [FOUND] * 5
+    assert probed(plugin, 5) == [FOUND] * 5
     assert runtime.failures == []
 
 
-class Slept:
-    """In place of asyncio.sleep: scripted time passes at once, and what was slept is kept."""
+class FakeSleep:
+    """Replaces asyncio.sleep: advances the scripted clock, and records the seconds."""
 
     def __init__(self, runtime: FakeRuntime, plugin: Loop) -> None:
         self.runtime, self.plugin, self.seconds = runtime, plugin, list[float]()
@@ -144,15 +146,12 @@ class Slept:
         self.runtime.time += seconds
 
 
-async def probe(
-    script: Answer, monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> tuple[Slept, list[bytes]]:
+async def probe(script: Answer, monkeypatch: pytest.MonkeyPatch) -> tuple[FakeSleep, list[bytes]]:
     async with serve(script) as server:
         plugin, runtime = set_up(Loop, "loop"), FakeRuntime()
         plugin.target = Target("dns", "127.0.0.1", server.port)
-        slept = Slept(runtime, plugin)
+        slept = FakeSleep(runtime, plugin)
         monkeypatch.setattr(loop, "sleep", slept)
-        monkeypatch.setattr(loop, "REPLY_TIMEOUT", seconds)
         await plugin.start(runtime)
         await runtime.tasks["loop: probe"]
         assert not plugin.is_watching
@@ -162,27 +161,28 @@ async def probe(
         return slept, server.udp
 
 
-def test_a_reply_ends_the_probes_and_two_seconds_later_the_watch(
+def test_the_detection_ends_two_seconds_after_a_reply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    slept, seen = asyncio.run(probe(answer(rcode=3), monkeypatch, 5.0))
+    slept, seen = asyncio.run(probe(answer(rcode=3), monkeypatch))
     assert len(seen) == 1
     assert (slept.seconds, slept.watching) == ([2.0], [True])
 
 
-def test_probes_go_on_for_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept, seen = asyncio.run(probe(silence, monkeypatch, 0.002))
+def test_probes_are_sent_for_half_a_minute_without_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    script_timeouts(monkeypatch)
+    slept, seen = asyncio.run(probe(silence_until_timeout(loop.REPLY_TIMEOUT), monkeypatch))
     assert len(seen) == 30
     assert slept.seconds == [1.0] * 30
 
 
-def test_a_socket_that_is_not_open_yet_is_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probes_are_repeated_until_the_socket_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with serve() as server:
             port = server.port
         plugin, runtime = set_up(Loop, "loop"), FakeRuntime()
         plugin.target = Target("dns", "127.0.0.1", port)
-        monkeypatch.setattr(loop, "sleep", Slept(runtime, plugin))
+        monkeypatch.setattr(loop, "sleep", FakeSleep(runtime, plugin))
         await plugin.start(runtime)
         await runtime.tasks["loop: probe"]
         assert runtime.failures == []
@@ -194,25 +194,25 @@ def test_a_socket_that_is_not_open_yet_is_no_loop(monkeypatch: pytest.MonkeyPatc
 # --- loop keep ---
 
 
-def test_keep_answers_its_own_probe_and_passes_on_others() -> None:
+def test_keep_answers_only_its_own_probe() -> None:
     plugin, runtime = set_up(Loop, "loop keep"), FakeRuntime()
     finish(plugin.start(runtime))
     for coro in runtime.spawned.values():
         coro.close()
-    assert visit(plugin, 5) == [unwritten(Rcode.REFUSED)] * 5
-    assert visit(plugin, 1, "1.2.example.org.") == [FOUND]
-    assert visit(plugin, 1, None, "A") == [FOUND]
+    assert probed(plugin, 5) == [unwritten(Rcode.REFUSED)] * 5
+    assert probed(plugin, 1, "1.2.example.org.") == [FOUND]
+    assert probed(plugin, 1, None, "A") == [FOUND]
     assert (runtime.failures, plugin.remark()) == ([], "")
 
 
-def test_keep_begins_to_search_when_its_own_socket_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_searches_after_a_reply_from_its_own_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with serve(answer(rcode=5)) as own, serve(answer(rcode=3)) as server:
             plugin, runtime = set_up(Loop, "loop keep"), FakeRuntime()
             forward = set_up(Forward, f"forward . 127.0.0.1:{server.port}")
-            plugin.meet([plugin, forward])
+            plugin.find_handlers([plugin, forward])
             plugin.target = Target("dns", "127.0.0.1", own.port)
-            slept = Slept(runtime, plugin)
+            slept = FakeSleep(runtime, plugin)
             monkeypatch.setattr(loop, "sleep", slept)
             await plugin.start(runtime)
             await forward.start(runtime)
@@ -226,7 +226,7 @@ def test_keep_begins_to_search_when_its_own_socket_answers(monkeypatch: pytest.M
     asyncio.run(run())
 
 
-def test_without_keep_nothing_is_searched() -> None:
+def test_no_search_without_keep() -> None:
     plugin = set_up(Loop, "loop")
-    plugin.meet([plugin])
+    plugin.find_handlers([plugin])
     assert (plugin.search, plugin.remark()) == (None, "")

@@ -17,26 +17,29 @@ from hsdns.upstream.exchange import Upstream
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with
-from tests.support.setup import set_up
-from tests.support.upstreams import answer, serve
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
+from tests.support.plugins.requests import make_request, next_with
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up
+from tests.support.upstreams.dns_upstream import answer, serve
 
 REFUSED = answer(rcode=Rcode.REFUSED)
+SILENCE = silence_until_timeout(search_module.REPLY_TIMEOUT)
 
 
-class Circle:
-    """Upstreams behind a `loop keep` and its `forward`: each leads back here, is silent or answers.
+class SearchSetup:
+    """A `loop keep` and its `forward` with upstreams that loop, do not reply, or answer.
 
-    `ways` says which one does what: "back", "silent" or "well"; sleep() changes nothing but the scripted time, and
-    calls `on_sleep` with the seconds.
+    `modes` has "loops", "silent" or "answers" for each; sleep() only advances the scripted clock and calls
+    `on_sleep` with the seconds.
     """
 
-    def __init__(self, ways: list[str], zone: str = ".", forward: str = "forward . {}") -> None:
-        self.ways = ways
+    def __init__(self, modes: list[str], zone: str = ".", forward: str = "forward . {}") -> None:
+        self.modes = modes
         self.plugin = set_up(Loop, "loop keep", [zone])
         self.runtime = FakeRuntime()
-        self.visits: list[Reply] = []
+        self.replies: list[Reply] = []
         self.qnames: list[str] = []
         self.slept: list[float] = []
         self.on_sleep: Callable[[float], None] = lambda seconds: None
@@ -45,16 +48,14 @@ class Circle:
 
     async def __aenter__(self) -> Self:
         stack = self._stack
-        await stack.enter_async_context(asyncio.timeout(10))
         servers = [
             await stack.enter_async_context(serve(self._script(place)))
-            for place in range(len(self.ways))
+            for place in range(len(self.modes))
         ]
         self.ports = [server.port for server in servers]
         text = self._forward_text.format(" ".join(f"127.0.0.1:{port}" for port in self.ports))
         self.forward = set_up(Forward, text)
-        self.forward.routes[0].manner = self.forward.routes[0].manner._replace(read_timeout=0.05)
-        self.plugin.meet([self.plugin, self.forward])
+        self.plugin.find_handlers([self.plugin, self.forward])
         await self.forward.start(self.runtime)
         stack.push_async_callback(self.runtime.stop_tasks)
         stack.push_async_callback(self.forward.stop)
@@ -68,7 +69,7 @@ class Circle:
         return self.forward.routes[0].upstreams
 
     @property
-    def left_out(self) -> list[bool]:
+    def disabled(self) -> list[bool]:
         return [upstream.loops for upstream in self.upstreams]
 
     async def sleep(self, seconds: float) -> None:
@@ -78,13 +79,13 @@ class Circle:
         await asyncio.sleep(0)
 
     async def search(self) -> None:
-        """Search until nothing goes on any more."""
+        """Run the search to its end."""
         assert self.plugin.search is not None
         self.plugin.search.run(self.runtime)
         await asyncio.gather(*self.runtime.tasks.values())
 
-    def visit(self, qname: str) -> Reply:
-        """What the plugin says to a query that an upstream sends back."""
+    def receive(self, qname: str) -> Reply:
+        """Return the plugin's reply to a query that an upstream sends back."""
         request = make_request(qname, "HINFO", client="192.0.2.7")
         return finish(self.plugin.handle(request, next_with(Reply())))
 
@@ -96,10 +97,10 @@ class Circle:
         def script(wire: bytes) -> list[bytes]:
             qname = dns.message.from_wire(wire).question[0].name.to_text()
             self.qnames.append(qname)
-            if self.ways[place] == "silent":
-                return []
-            if self.ways[place] == "back":
-                self.visits.append(self.visit(qname))
+            if self.modes[place] == "silent":
+                return SILENCE(wire)
+            if self.modes[place] == "loops":
+                self.replies.append(self.receive(qname))
             return REFUSED(wire)
 
         return script
@@ -108,9 +109,10 @@ class Circle:
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async def unscripted(seconds: float) -> None:
-        raise AssertionError(f"nobody scripted a sleep of {seconds} s")
+        raise AssertionError(f"unscripted sleep of {seconds} s")
 
     monkeypatch.setattr(search_module, "sleep", unscripted)
+    script_timeouts(monkeypatch)
 
 
 def test_probe_names() -> None:
@@ -123,78 +125,77 @@ def test_probe_names() -> None:
         assert all(label.isdigit() for label in labels)
 
 
-def test_an_upstream_that_answers_is_asked_once() -> None:
+def test_an_upstream_that_answers_is_queried_once() -> None:
     async def run() -> None:
-        async with Circle(["well", "well"]) as circle:
-            await circle.search()
-            assert circle.left_out == [False, False]
-            assert (len(circle.qnames), circle.slept, circle.gauge()) == (2, [], {})
-            assert circle.plugin.remark() == ""
+        async with SearchSetup(["answers", "answers"]) as setup:
+            await setup.search()
+            assert setup.disabled == [False, False]
+            assert (len(setup.qnames), setup.slept, setup.gauge()) == (2, [], {})
+            assert setup.plugin.remark() == ""
 
     asyncio.run(run())
 
 
-def test_only_the_upstream_that_leads_back_is_left_out_until_it_does_no_more(
+def test_only_a_looping_upstream_is_disabled_until_it_answers(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
-        async with Circle(["well", "back"]) as circle:
-            monkeypatch.setattr(search_module, "sleep", circle.sleep)
+        async with SearchSetup(["answers", "loops"]) as setup:
+            monkeypatch.setattr(search_module, "sleep", setup.sleep)
             seen: list[tuple[list[bool], str, dict[str, float]]] = []
-            address = f"127.0.0.1:{circle.ports[1]}"
+            address = f"127.0.0.1:{setup.ports[1]}"
 
-            def mend(seconds: float) -> None:
-                seen.append((circle.left_out, circle.plugin.remark(), circle.gauge()))
+            def repair(seconds: float) -> None:
+                seen.append((setup.disabled, setup.plugin.remark(), setup.gauge()))
                 if len(seen) == 2:
-                    circle.ways[1] = "silent"  # no reply says nothing
+                    setup.modes[1] = "silent"  # stays disabled without a reply
                 if len(seen) == 3:
-                    circle.ways[1] = "well"
+                    setup.modes[1] = "answers"
 
-            circle.on_sleep = mend
+            setup.on_sleep = repair
             with caplog.at_level(logging.INFO, "hsdns"):
-                await circle.search()
-            remark = f"not asked, since queries sent there come back here: {address}"
+                await setup.search()
+            remark = f"disabled, because queries sent to it come back to this server: {address}"
             assert seen == [([False, True], remark, {address: 1})] * 3
-            assert circle.slept == [RECHECK] * 3
-            assert circle.visits == [unwritten(Rcode.REFUSED)] * 2
-            assert len(set(circle.qnames)) == 5  # a name is used once
-            assert (circle.left_out, circle.gauge()) == ([False, False], {address: 0})
-            assert circle.plugin.remark() == ""
+            assert setup.slept == [RECHECK] * 3
+            assert setup.replies == [unwritten(Rcode.REFUSED)] * 2
+            assert len(set(setup.qnames)) == 5  # a name is used once
+            assert (setup.disabled, setup.gauge()) == ([False, False], {address: 0})
+            assert setup.plugin.remark() == ""
             assert [record.getMessage() for record in caplog.records] == [
                 f'plugin/loop: Loop (192.0.2.7:40000 -> 127.0.0.1:53) detected for zone ".": a query sent to upstream '
-                f"{address} came back to this server; it is not asked any more, others are; name another upstream, for "
-                "instance not a resolv.conf that points to a stub on this host",
-                f"plugin/loop: upstream {address} sends queries back to this server no more; it is asked again",
+                f"{address} came back to this server; it is disabled, the others stay enabled; configure another upstream, "
+                "for example not a resolv.conf that points to a stub on this host",
+                f"plugin/loop: upstream {address} no longer sends queries back to this server; it is enabled again",
             ]
 
     asyncio.run(run())
 
 
-def test_an_upstream_without_reply_is_asked_for_half_a_minute(
+def test_a_silent_upstream_is_queried_for_half_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def run() -> None:
-        async with Circle(["silent"]) as circle:
-            monkeypatch.setattr(search_module, "sleep", circle.sleep)
-            monkeypatch.setattr(search_module, "REPLY_TIMEOUT", 0.001)
-            await circle.search()
-            assert circle.slept == [RETRY_AFTER] * 30
-            assert circle.left_out == [False]
-            assert circle.plugin.search is not None
-            assert len(circle.plugin.search._asked) == search_module.MAX_NAMES
+        async with SearchSetup(["silent"]) as setup:
+            monkeypatch.setattr(search_module, "sleep", setup.sleep)
+            await setup.search()
+            assert setup.slept == [RETRY_AFTER] * 30
+            assert setup.disabled == [False]
+            assert setup.plugin.search is not None
+            assert len(setup.plugin.search._sent) == search_module.MAX_NAMES
 
     asyncio.run(run())
 
 
-def test_a_name_that_comes_late_is_a_loop_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_comes_back_late_is_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        async with Circle(["well"]) as circle:
-            monkeypatch.setattr(search_module, "sleep", circle.sleep)
-            await circle.search()
-            assert circle.visit(circle.qnames[0].upper()) == unwritten(Rcode.REFUSED)
-            assert circle.left_out == [True]
-            await asyncio.gather(*circle.runtime.tasks.values())  # asked anew, it answers
-            assert circle.left_out == [False]
+        async with SearchSetup(["answers"]) as setup:
+            monkeypatch.setattr(search_module, "sleep", setup.sleep)
+            await setup.search()
+            assert setup.receive(setup.qnames[0].upper()) == unwritten(Rcode.REFUSED)
+            assert setup.disabled == [True]
+            await asyncio.gather(*setup.runtime.tasks.values())  # checked again, it answers
+            assert setup.disabled == [False]
 
     asyncio.run(run())
 
@@ -208,21 +209,19 @@ def test_a_name_that_comes_late_is_a_loop_all_the_same(monkeypatch: pytest.Monke
         pytest.param("example.org.", "forward a.example {}", ("example", "org"), id="other-zone"),
     ],
 )
-def test_names_lie_in_the_zone_that_is_forwarded(
-    zone: str, forward: str, suffix: tuple[str, ...]
-) -> None:
+def test_names_are_in_the_forwarded_zone(zone: str, forward: str, suffix: tuple[str, ...]) -> None:
     async def run() -> None:
-        async with Circle(["well"], zone, forward) as circle:
-            await circle.search()
-            (qname,) = circle.qnames
+        async with SearchSetup(["answers"], zone, forward) as setup:
+            await setup.search()
+            (qname,) = setup.qnames
             assert tuple(qname.rstrip(".").split(".")[2:]) == suffix
 
     asyncio.run(run())
 
 
-def test_stop_counts_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_resets_the_metric(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        async with Circle(["back"]) as circle:
+        async with SearchSetup(["loops"]) as setup:
             stopped = asyncio.Event()
 
             async def sleep(seconds: float) -> None:
@@ -230,12 +229,12 @@ def test_stop_counts_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
                 await asyncio.Event().wait()
 
             monkeypatch.setattr(search_module, "sleep", sleep)
-            search = asyncio.create_task(circle.search())
+            search = asyncio.create_task(setup.search())
             await stopped.wait()
-            assert list(circle.gauge().values()) == [1]
-            await circle.plugin.stop()
-            assert list(circle.gauge().values()) == [0]
-            assert circle.plugin.remark() == ""
+            assert list(setup.gauge().values()) == [1]
+            await setup.plugin.stop()
+            assert list(setup.gauge().values()) == [0]
+            assert setup.plugin.remark() == ""
             search.cancel()
 
     asyncio.run(run())

@@ -23,7 +23,7 @@ PROFILE = Profile(
 
 
 def fields(wire: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Read a message of protocol buffers: numbers of fields, and numbers or octets."""
+    """Yield the fields of a protocol buffers message: field number, and number or octets."""
     at = 0
 
     def varint() -> int:
@@ -112,8 +112,8 @@ def test_folded() -> None:
     assert folded(PROFILE) == "Outer.call (b.py);inner (a.py) 21\nOuter.call (b.py) 1\n"
 
 
-def test_folded_keeps_stacks_apart() -> None:
-    """A semicolon in a name would be read as a call."""
+def test_folded_replaces_semicolons() -> None:
+    """A semicolon in a name would separate calls."""
     odd = (Frame("a;b", "/c.py", 1),)
     assert folded(Profile(Counter({odd: 1}), Counter({odd: 2_000_000}), 1.0)) == "a:b (c.py) 2\n"
 
@@ -128,32 +128,32 @@ def test_stack_is_innermost_first_and_bounded() -> None:
     assert stack_of(None) == ()
 
 
-@pytest.mark.parametrize("kernel_says", [True, False])
-def test_sample_sees_who_runs(kernel_says: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time passes by looks here, and the thread under test has run for 3 ms at each of them."""
+@pytest.mark.parametrize("reported", [True, False])
+def test_sample_weights_cpu_time(reported: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock counts samples; the thread under test uses 3 ms of CPU time per sample."""
     used = {"ns": 0}
 
     def cpu_time(native_id: int) -> int | None:
         return used["ns"] if native_id == busy.native_id else 0
 
-    monkeypatch.setattr(profile_module, "_cpu_time", cpu_time if kernel_says else lambda _: None)
-    over, begun, looks = threading.Event(), threading.Event(), 0
+    monkeypatch.setattr(profile_module, "_cpu_time", cpu_time if reported else lambda _: None)
+    over, begun, samples = threading.Event(), threading.Event(), 0
 
     def work() -> None:
         begun.set()
         over.wait(10)
 
     def wait(seconds: float) -> bool:
-        nonlocal looks
-        looks += 1
+        nonlocal samples
+        samples += 1
         used["ns"] += 3_000_000
-        return looks > 100
+        return samples > 100
 
     busy = threading.Thread(target=work)
     busy.start()
     begun.wait(10)
     try:
-        profile = sample(5.0, wait, lambda: float(looks))
+        profile = sample(5.0, wait, lambda: float(samples))
     finally:
         over.set()
         busy.join()
@@ -162,7 +162,7 @@ def test_sample_sees_who_runs(kernel_says: bool, monkeypatch: pytest.MonkeyPatch
         for stack in profile.counts
         if any(frame.function.endswith("work") for frame in stack)
     }
-    assert sum(found.values()) == (15_000_000 if kernel_says else 50_000_000)
+    assert sum(found.values()) == (15_000_000 if reported else 50_000_000)
     assert sum(profile.counts[stack] for stack in found) == 5
     assert profile.seconds == 5.0
 
@@ -172,5 +172,5 @@ def test_sample_ends_early() -> None:
     assert not profile.counts
 
 
-def test_cpu_time_of_a_thread_that_is_gone() -> None:
+def test_cpu_time_of_a_thread_that_has_ended() -> None:
     assert profile_module._cpu_time(2**30) is None

@@ -6,21 +6,26 @@ from pathlib import Path
 import pytest
 
 from hsdns import __version__
-from hsdns.chain import Request
+from hsdns.answer_table.capabilities import HitLabels
+from hsdns.answer_table.hit_counts import HitCounts
+from hsdns.chain import Next, Request
 from hsdns.metrics import Registry
-from hsdns.plugins.prometheus import Counted, Prometheus, QueryCounts, enable, panics
+from hsdns.plugin import Plugin
+from hsdns.plugins.prometheus import Prometheus, QueryCounts, enable, panics
 from hsdns.wire.edns import Edns
-from hsdns.wire.iana import Rcode
+from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Reply, unwritten
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply
-from tests.support.setup import set_up, setup_error
+from hsdns.wire.name import Name
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 ONE = reply(["a.example.org. 60 IN A 10.0.0.1"], aa=True)
 
 
-def shown(metrics: Registry, prefix: str = "coredns_dns_", *, buckets: bool = False) -> list[str]:
-    """The samples of /metrics whose names begin with `prefix`, empty buckets left out."""
+def scrape(metrics: Registry, prefix: str = "coredns_dns_", *, buckets: bool = False) -> list[str]:
+    """Return the samples of /metrics whose names begin with `prefix`, without empty buckets."""
     lines = metrics.to_text().decode().splitlines()
     return [
         line for line in lines if line.startswith(prefix) and (buckets or "_bucket{" not in line)
@@ -28,7 +33,7 @@ def shown(metrics: Registry, prefix: str = "coredns_dns_", *, buckets: bool = Fa
 
 
 def canonical(lines: Iterable[str]) -> list[str]:
-    """The same samples with their labels and themselves sorted."""
+    """Return the samples sorted, with sorted labels."""
     ordered = []
     for line in lines:
         name, _, rest = line.partition("{")
@@ -40,15 +45,15 @@ def canonical(lines: Iterable[str]) -> list[str]:
 def counted(found: Reply, request: Request, following: str = "errors") -> list[str]:
     runtime = FakeRuntime()
     plugin = set_up(Prometheus, "prometheus :9153")
-    plugin.following = following
+    plugin.find_handlers([plugin, Following(following)])
     finish(plugin.start(runtime))
     runtime.time = request.now + 0.5
     assert finish(plugin.handle(request, next_with(found))) is found
-    return shown(runtime.metrics)
+    return scrape(runtime.metrics)
 
 
 def samples(labels: str, *, size: int, response: int, proto: str = "udp") -> list[str]:
-    """The samples of durations and sizes after one query that took half a second."""
+    """Return the samples of durations and sizes after one query that took half a second."""
     return [
         f"coredns_dns_request_duration_seconds_count{{{labels}}} 1.0",
         f"coredns_dns_request_duration_seconds_sum{{{labels}}} 0.5",
@@ -57,6 +62,17 @@ def samples(labels: str, *, size: int, response: int, proto: str = "udp") -> lis
         f'coredns_dns_response_size_bytes_count{{{labels},proto="{proto}"}} 1.0',
         f'coredns_dns_response_size_bytes_sum{{{labels},proto="{proto}"}} {response}.0',
     ]
+
+
+class Following(Plugin):
+    """A handler of any name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name  # type: ignore[misc]  # each stands for a plugin of its own
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass everything on."""
+        return await next(request)
 
 
 ROOT = 'server="dns://:53",zone=".",view=""'
@@ -95,7 +111,7 @@ ROOT = 'server="dns://:53",zone=".",view=""'
                 'rcode="NOERROR",plugin="errors"} 1.0',
             ],
             {"size": 42, "response": 60, "proto": "tcp"},
-            id="ipv6-tcp-do-unusual-type",
+            id="ipv6-tcp-do-other-type",
         ),
         pytest.param(
             unwritten(Rcode.REFUSED),
@@ -132,7 +148,7 @@ ROOT = 'server="dns://:53",zone=".",view=""'
         ),
     ],
 )
-def test_what_is_counted(
+def test_counts_and_labels(
     found: Reply,
     question: dict[str, object],
     labels: str,
@@ -147,34 +163,34 @@ def test_what_is_counted(
     "qtype",
     "A AAAA ANY AXFR CNAME DNSKEY DS HTTPS IXFR MX NS NSEC NSEC3 PTR RRSIG SOA SRV SVCB TXT".split(),
 )
-def test_types_with_a_label_of_their_own(qtype: str) -> None:
+def test_types_with_a_label(qtype: str) -> None:
     found = counted(ONE, make_request("a.example.org.", qtype))
     assert any(f'type="{qtype}"' in line for line in found)
 
 
 @pytest.mark.parametrize("qtype", ["CAA", "HINFO", "NAPTR", "TYPE0", "TYPE65535"])
-def test_types_without_one(qtype: str) -> None:
+def test_other_types(qtype: str) -> None:
     found = counted(ONE, make_request("a.example.org.", qtype))
     assert any('type="other"' in line for line in found)
 
 
-def test_series_do_not_grow_with_what_clients_ask() -> None:
+def test_clients_cannot_create_series() -> None:
     runtime = FakeRuntime()
     plugin = Prometheus()
     finish(plugin.start(runtime))
     for number in range(1000):
         request = make_request(f"n{number}.example.org.", f"TYPE{1000 + number}")
         finish(plugin.handle(request, next_with(ONE)))
-    assert len(shown(runtime.metrics)) == 8
+    assert len(scrape(runtime.metrics)) == 8
 
 
-def test_dropped_queries_are_counted_apart() -> None:
+def test_dropped_queries_are_counted_in_zone_dropped() -> None:
     metrics = Registry()
     QueryCounts(metrics).count_dropped(
         make_request("a.example.org."), unwritten(Rcode.REFUSED), 0.5
     )
     labels = 'server="dns://:53",zone="dropped",view=""'
-    assert canonical(shown(metrics)) == canonical(
+    assert canonical(scrape(metrics)) == canonical(
         [
             f'coredns_dns_requests_total{{{labels},proto="udp",family="1",type="A"}} 1.0',
             f'coredns_dns_responses_total{{{labels},rcode="REFUSED",plugin=""}} 1.0',
@@ -183,16 +199,17 @@ def test_dropped_queries_are_counted_apart() -> None:
     )
 
 
-def test_the_size_of_a_dropped_query_has_the_servers_opt_record() -> None:
+def test_the_size_of_a_dropped_query_includes_the_opt_record() -> None:
     metrics = Registry()
     edns = Edns(1232, options=((10, b"12345678"), (8, b"not sent back")))
     QueryCounts(metrics).count_dropped(
         make_request("a.example.org.", edns=edns), unwritten(Rcode.REFUSED), 0.5
     )
-    lines = [line for line in shown(metrics) if line.startswith("coredns_dns_response_size_")]
+    # 31 octets, the OPT record 11, the cookie 12
+    lines = [line for line in scrape(metrics) if line.startswith("coredns_dns_response_size_")]
     assert [line for line in lines if "_sum" in line] == [
         'coredns_dns_response_size_bytes_sum{proto="udp",server="dns://:53",view="",zone="dropped"} 54.0'
-    ]  # 31 octets, the OPT record 11, the cookie 12
+    ]
 
 
 def test_buckets() -> None:
@@ -200,7 +217,7 @@ def test_buckets() -> None:
     plugin = Prometheus()
     finish(plugin.start(runtime))
     finish(plugin.handle(make_request("a.example.org."), next_with(ONE)))
-    lines = shown(runtime.metrics, buckets=True)
+    lines = scrape(runtime.metrics, buckets=True)
     bounds = {
         name: [
             line.partition('le="')[2].partition('"')[0]
@@ -217,17 +234,17 @@ def test_buckets() -> None:
     assert [bounds["request_size_bytes"], bounds["response_size_bytes"]] == [sizes, sizes]
 
 
-def test_metrics_that_are_there_from_the_start() -> None:
+def test_metrics_registered_at_startup() -> None:
     runtime = FakeRuntime()
     finish(Prometheus().start(runtime))
     panics(runtime.metrics).inc()
-    assert shown(runtime.metrics, "coredns_panics") == ["coredns_panics_total 1.0"]
-    (build,) = shown(runtime.metrics, "coredns_build_info")
+    assert scrape(runtime.metrics, "coredns_panics") == ["coredns_panics_total 1.0"]
+    (build,) = scrape(runtime.metrics, "coredns_build_info")
     assert build.startswith('coredns_build_info{goversion="')
     assert build.endswith(f'",revision="",version="{__version__}"}} 1.0')
 
 
-def test_enable_shows_the_last_configuration_only() -> None:
+def test_enable_replaces_the_previous_configuration() -> None:
     metrics = Registry()
     enable(
         metrics,
@@ -243,7 +260,7 @@ def test_enable_shows_the_last_configuration_only() -> None:
             ("dns://:53", ".", ""): ["prometheus", "forward"],
         },
     )
-    assert shown(metrics, "coredns_plugin_enabled") == [
+    assert scrape(metrics, "coredns_plugin_enabled") == [
         'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="inside",zone="."} 1.0',
         'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="",zone="."} 1.0',
         'coredns_plugin_enabled{name="forward",server="dns://:53",view="",zone="."} 1.0',
@@ -299,7 +316,7 @@ def test_setup(text: str, address: str) -> None:
         ("prometheus {\n x\n}", 'Corefile:3:2: unknown property "x" of prometheus'),
         (
             "prometheus\nprometheus",
-            'Corefile:3:1: "prometheus" may stand only once in a server block; merge it with the first',
+            'Corefile:3:1: "prometheus" may occur only once in a server block; merge it with the first',
         ),
     ],
 )
@@ -332,7 +349,7 @@ def test_tls(tmp_path: Path) -> None:
     assert page.tls is plugin.tls
 
 
-# --- what the fast path counts ---
+# --- counts of the fast path ---
 
 
 @pytest.mark.parametrize(
@@ -343,7 +360,7 @@ def test_tls(tmp_path: Path) -> None:
         pytest.param(Edns(1232, do=True), "udp", "192.0.2.1", {0: 1, 2: 1}, id="do"),
     ],
 )
-def test_fold_counts_as_the_handler_would(
+def test_hits_of_the_answer_table_count_like_the_handler(
     edns: Edns | None, protocol: str, client: str, cells: dict[int, int]
 ) -> None:
     request = make_request(
@@ -361,17 +378,17 @@ def test_fold_counts_as_the_handler_would(
     found[34] = size
     found[35 + 11] = 1  # half a second
     found[52] = 500_000_000
-    series = Counted("dns://:53", "org.", "A", "NOERROR", "errors")
+    labels = HitLabels("dns://:53", Name.from_text("Org."), RRType.A, Rcode.NOERROR)
     counts = QueryCounts(other)
-    counts.fold(series, protocol, found)
-    assert canonical(shown(other, buckets=True)) == canonical(shown(one, buckets=True))
-    counts.fold(series, protocol, [2 * cell for cell in found])
+    counts.add(labels, protocol, HitCounts.from_cells(found), "errors")
+    assert canonical(scrape(other, buckets=True)) == canonical(scrape(one, buckets=True))
+    counts.add(labels, protocol, HitCounts.from_cells([2 * cell for cell in found]), "errors")
     for _ in range(2):
         QueryCounts(one).count(request, ONE, 0.5, "errors")
-    assert canonical(shown(other, buckets=True)) == canonical(shown(one, buckets=True))
+    assert canonical(scrape(other, buckets=True)) == canonical(scrape(one, buckets=True))
 
 
-def test_page_is_prepared_where_queries_are_counted() -> None:
+def test_prepare_collects_counts() -> None:
     metrics = Registry()
     counter = metrics.counter("coredns_panics_total", "Panics.")
     metrics.before_collect(counter.inc)

@@ -9,8 +9,8 @@ NAMES = {
 }  # fmt: skip
 
 
-def test_shows_collections_and_threads_once() -> None:
-    """A reload asks again; what is shown stays the same."""
+def test_metrics_are_registered_once() -> None:
+    """A reload registers them again, without effect."""
     metrics = Registry()
     show_runtime(metrics)
     show_runtime(metrics)
@@ -23,7 +23,7 @@ def test_shows_collections_and_threads_once() -> None:
     assert len(metrics._before) == 1
 
 
-def test_text_has_them() -> None:
+def test_text_contains_the_metrics() -> None:
     metrics = Registry()
     show_runtime(metrics)
     metrics.fold()

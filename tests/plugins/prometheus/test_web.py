@@ -20,7 +20,7 @@ def read(folder: Path, text: str) -> ssl.SSLContext | None:
 
 
 @pytest.mark.parametrize("text", ["", "tls_server_config:\n", "tls_server_config: {}\n"])
-def test_nothing_about_tls_is_plain_http(text: str, tmp_path: Path) -> None:
+def test_plain_http_without_tls_settings(text: str, tmp_path: Path) -> None:
     assert read(tmp_path, text) is None
 
 
@@ -41,7 +41,7 @@ def test_context(more: str, mode: ssl.VerifyMode, least: str, most: str, tmp_pat
     assert (context.minimum_version.name, context.maximum_version.name) == (least, most)
 
 
-def test_files_are_beside_the_file(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     for name in ("server.pem", "server.key"):
         (tmp_path / name).write_bytes((DATA / name).read_bytes())
     found = read(tmp_path, "tls_server_config: {cert_file: server.pem, key_file: server.key}")
@@ -51,14 +51,14 @@ def test_files_are_beside_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        pytest.param("- a\n", "the file is no mapping", id="list"),
-        pytest.param("tls_server_config: 5\n", "tls_server_config is no mapping", id="number"),
+        pytest.param("- a\n", "the file is not a mapping", id="list"),
+        pytest.param("tls_server_config: 5\n", "tls_server_config is not a mapping", id="number"),
         pytest.param("basic_auth_users: {a: b}\n", '"basic_auth_users" is not known to hsdns, which has "tls_server_config"; remove it', id="passwords"),
         pytest.param(PAIR + "  cipher_suites: []\n", '"cipher_suites" is not known to hsdns, which has cert_file, key_file, client_auth_type, client_ca_file, min_version, max_version; remove it', id="ciphers"),
         pytest.param("tls_server_config: {cert_file: a}\n", '"key_file" is missing', id="no-key"),
         pytest.param(PAIR + "  min_version: TLS10\n", '"min_version: TLS10" is not one of: TLS12, TLS13', id="old"),
         pytest.param(PAIR + "  client_auth_type: RequestClientCert\n", '"client_auth_type: RequestClientCert" is not one of: NoClientCert, VerifyClientCertIfGiven, RequireAndVerifyClientCert', id="unverified"),
-        pytest.param(PAIR + "  client_auth_type: VerifyClientCertIfGiven\n", '"client_auth_type" wants certificates; name "client_ca_file", too', id="no-authority"),
+        pytest.param(PAIR + "  client_auth_type: VerifyClientCertIfGiven\n", '"client_auth_type" requires "client_ca_file"; add it', id="no-authority"),
     ],
 )  # fmt: skip
 def test_errors(text: str, reason: str, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_errors(text: str, reason: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["a: [", "tls_server_config: {cert_file: x.pem, key_file: x.key}\n"]
 )
-def test_what_cannot_be_read(text: str, tmp_path: Path) -> None:
+def test_invalid_files(text: str, tmp_path: Path) -> None:
     with pytest.raises(CorefileError, match=r'^Corefile:3:6: cannot use "web\.yml" for TLS: '):
         read(tmp_path, text)
 

@@ -15,7 +15,7 @@ from hsdns.plugins.python.module import describe, load
 
 @pytest.fixture(autouse=True)
 def _modules_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give back sys.path and sys.modules as they were."""
+    """Restore sys.path and sys.modules."""
     before = dict(sys.modules)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(module, "_own_folders", set())
@@ -37,7 +37,7 @@ def load_error(name: str, folder: Path) -> str:
     return str(caught.value)
 
 
-def test_a_file_beside_the_corefile(tmp_path: Path) -> None:
+def test_a_file_in_the_directory_of_the_corefile(tmp_path: Path) -> None:
     path = write(tmp_path, "preview_a.py", "VALUE = 1\n")
     module = load("preview_a", tmp_path)
     assert module.VALUE == 1
@@ -45,8 +45,8 @@ def test_a_file_beside_the_corefile(tmp_path: Path) -> None:
     assert module.__name__ == "preview_a"
 
 
-def test_it_is_read_anew_each_time(tmp_path: Path) -> None:
-    """Also within the second that time stamps of byte code have, and with the same size."""
+def test_a_file_is_loaded_again_each_time(tmp_path: Path) -> None:
+    """Even with the same size and within a second, the resolution of time stamps in byte code."""
     write(tmp_path, "preview_b.py", "VALUE = 1\n")
     first = load("preview_b", tmp_path)
     write(tmp_path, "preview_b.py", "VALUE = 2\n")
@@ -55,7 +55,7 @@ def test_it_is_read_anew_each_time(tmp_path: Path) -> None:
     assert sys.modules["preview_b"] is second
 
 
-def test_a_fault_leaves_the_module_that_was_there(tmp_path: Path) -> None:
+def test_a_failed_load_leaves_the_previous_module(tmp_path: Path) -> None:
     write(tmp_path, "preview_c.py", "VALUE = 1\n")
     first = load("preview_c", tmp_path)
     write(tmp_path, "preview_c.py", "raise ValueError('no')\n")
@@ -63,7 +63,7 @@ def test_a_fault_leaves_the_module_that_was_there(tmp_path: Path) -> None:
     assert sys.modules["preview_c"] is first
 
 
-def test_a_fault_leaves_no_module_where_none_was(tmp_path: Path) -> None:
+def test_a_failed_load_leaves_no_module(tmp_path: Path) -> None:
     write(tmp_path, "preview_d.py", "raise ValueError('no')\n")
     load_error("preview_d", tmp_path)
     assert "preview_d" not in sys.modules
@@ -91,7 +91,7 @@ def test_dataclasses_and_pickle_find_the_module(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(thing)) == thing
 
 
-def test_neighbours_are_found_by_what_is_loaded(tmp_path: Path) -> None:
+def test_a_module_imports_others_from_its_directory(tmp_path: Path) -> None:
     write(tmp_path, "preview_neighbour.py", "VALUE = 7\n")
     write(tmp_path, "preview_g.py", "import preview_neighbour\nVALUE = preview_neighbour.VALUE\n")
     assert load("preview_g", tmp_path).VALUE == 7
@@ -100,7 +100,7 @@ def test_neighbours_are_found_by_what_is_loaded(tmp_path: Path) -> None:
     assert sys.path[-1] == str(tmp_path)
 
 
-def test_a_package_beside_the_corefile(tmp_path: Path) -> None:
+def test_a_package_in_the_directory_of_the_corefile(tmp_path: Path) -> None:
     write(tmp_path, "previews_h/__init__.py", "")
     write(tmp_path, "previews_h/handlers.py", "VALUE = 8\n")
     assert load("previews_h.handlers", tmp_path).VALUE == 8
@@ -114,29 +114,29 @@ def test_an_installed_module_is_imported_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "origin"),
     [
-        pytest.param("json", "json/__init__.py", id="of-the-library-and-loaded"),
-        pytest.param("antigravity", "of Python itself", id="of-the-library"),
+        pytest.param("json", "json/__init__.py", id="standard-library-loaded"),
+        pytest.param("antigravity", "of Python itself", id="standard-library"),
         pytest.param("dnslib", "dnslib/__init__.py", id="installed"),
         pytest.param("sys", "of Python itself", id="built-in"),
     ],
 )
-def test_a_name_that_is_taken(tmp_path: Path, name: str, origin: str) -> None:
+def test_a_file_with_the_name_of_another_module(tmp_path: Path, name: str, origin: str) -> None:
     path = write(tmp_path, f"{name}.py", "VALUE = 1\n")
-    said = load_error(name, tmp_path)
-    assert said.startswith(f"{path} has the name of another module (")
-    assert origin in said
-    assert said.endswith(f"); give the file a name of its own, such as {name}_dns.py")
+    message = load_error(name, tmp_path)
+    assert message.startswith(f"{path} has the name of another module (")
+    assert origin in message
+    assert message.endswith(f"); give the file another name, such as {name}_dns.py")
 
 
-def test_one_name_in_two_folders(tmp_path: Path) -> None:
-    """Two imported files of a Corefile may each have their handler beside them."""
+def test_one_name_in_two_directories(tmp_path: Path) -> None:
+    """Two imported files of a Corefile may each have a handler in their directory."""
     for folder, value in (("one", 1), ("two", 2)):
         write(tmp_path, f"{folder}/preview_i.py", f"VALUE = {value}\n")
     assert load("preview_i", tmp_path / "one").VALUE == 1
     assert load("preview_i", tmp_path / "two").VALUE == 2
 
 
-def test_the_folder_may_be_where_python_looks_anyway(
+def test_the_directory_may_already_be_on_sys_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -147,7 +147,7 @@ def test_the_folder_may_be_where_python_looks_anyway(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("a = 1\nb = c\n", "NameError: name 'c' is not defined (FILE:2)", id="name"),
         pytest.param("a = (\n", "SyntaxError: '(' was never closed (FILE:1)", id="syntax"),
@@ -164,19 +164,19 @@ def test_the_folder_may_be_where_python_looks_anyway(
         ),
     ],
 )  # fmt: skip
-def test_what_a_module_raises(tmp_path: Path, text: str, said: str) -> None:
+def test_exceptions_of_a_module(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, "preview_k.py", text)
     found = load_error("preview_k", tmp_path)
-    if "null" in said:  # Python 3.11 raises ValueError
+    if "null" in message:  # Python 3.11 raises ValueError
         assert "null bytes" in found
     else:
-        assert found == said.replace("FILE", str(path))
+        assert found == message.replace("FILE", str(path))
 
 
-def test_a_module_that_is_nowhere(tmp_path: Path) -> None:
-    said = load_error("preview_nowhere", tmp_path)
+def test_a_missing_module(tmp_path: Path) -> None:
+    message = load_error("preview_nowhere", tmp_path)
     assert (
-        said
+        message
         == f"there is no preview_nowhere.py in {tmp_path}, and no module preview_nowhere is installed"
     )
     assert load_error("preview_nowhere.inner", tmp_path) == (
@@ -187,7 +187,7 @@ def test_a_module_that_is_nowhere(tmp_path: Path) -> None:
     )
 
 
-def test_describe_without_a_place() -> None:
+def test_describe_without_a_traceback() -> None:
     assert describe(ValueError("no")) == "ValueError: no"
     assert describe(ValueError()) == "ValueError"
     noted = ValueError("no")

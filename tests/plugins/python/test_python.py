@@ -13,22 +13,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.answer_table.policy import BlockPolicy
 from hsdns.assemble import assemble
 from hsdns.chain import Request
 from hsdns.corefile.parser import parse
-from hsdns.keeper import Policy
 from hsdns.plugins import ORDER, python
 from hsdns.plugins.python import Python, module, record
 from hsdns.server.lifecycle import Server, StartError
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.cluster import service
-from tests.support.cluster_server import ClusterServer
-from tests.support.kept import cluster_objects
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import directives, make_block, set_up, setup_error
-from tests.support.sockets import UdpClient, query, run, summary, until
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import UdpClient
+from tests.support.cluster.objects import service
+from tests.support.coroutines.event_loops import run, until
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import directives, make_block, set_up, setup_error
+from tests.support.servers.cluster_server import ClusterServer
+from tests.support.servers.memory_server import cluster_objects
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/plugins/python.md").read_text()
@@ -38,7 +41,7 @@ BELOW = reply(["www.example.org. 60 IN A 192.0.2.1"], aa=True)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of the Corefile; sys.path and sys.modules are given back as they were."""
+    """The directory of the Corefile; sys.path and sys.modules are restored."""
     before = dict(sys.modules)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -50,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def fence(title: str) -> str:
-    """A file of the documentation's page."""
+    """Return an example of docs/plugins/python.md."""
     found = re.search(rf'^```python title="{title}"\n(.*?)^```$', PAGE, re.DOTALL | re.MULTILINE)
     assert found is not None
     return found[1]
@@ -61,7 +64,7 @@ def write(text: str, name: str = "mine.py") -> None:
 
 
 def handler(body: str, line: str = "python mine:Mine", name: str = "mine.py") -> Python:
-    """Set up one class whose body is given."""
+    """Set up the plugin with a class that has the given body."""
     write(HEAD + "".join(f"    {each}\n" for each in body.splitlines()), name)
     return set_up(Python, line, ["example.org."])
 
@@ -73,7 +76,7 @@ def ask(
     runtime: FakeRuntime | None = None,
     below_raises: Exception | None = None,
 ) -> Reply:
-    """Start a plugin and ask it through a chain, as the server does."""
+    """Start a plugin and send it a query through a chain, as the server does."""
     answers = next_with(*(below or (BELOW,)))
 
     async def below_it(request: Request) -> Reply:
@@ -110,12 +113,12 @@ def test_preview_answers_from_a_dict(qname: str, qtype: str, answer: list[str]) 
     assert found == reply(answer, aa=True)
 
 
-def test_preview_passes_on_what_it_does_not_know() -> None:
+def test_preview_passes_on_other_queries() -> None:
     write(fence("preview.py"), "mine_preview.py")
     assert ask(set_up(Python, "python mine_preview:Preview")) == BELOW
 
 
-def test_the_page_lists_what_users_import() -> None:
+def test_the_page_lists_all_exported_names() -> None:
     rows = "".join(line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `"))
     assert set(python.__all__) - set(re.findall(r"`(\w+)`", rows)) == set()
 
@@ -131,11 +134,11 @@ def test_names_come_from_the_corefile() -> None:
     found = ask(plugin, request=make_request("shop.preview.test."))
     assert found == reply(["shop.preview.test. 5 IN A 192.0.2.20"], aa=True)
     assert setup_error(Python, "python mine_names:Names {\n shop\n}") == (
-        'Corefile:2:8: "mine_names:Names" does not take its options: a line is NAME ADDRESS, found shop'
+        'Corefile:2:8: "mine_names:Names" rejects its options: a line is NAME ADDRESS, found shop'
     )
 
 
-def test_shorten_changes_what_others_answer() -> None:
+def test_shorten_changes_replies() -> None:
     write(fence("shorten.py"), "mine_shorten.py")
     plugin = set_up(Python, "python mine_shorten:Shorten 2")
     assert ask(plugin) == reply(["www.example.org. 2 IN A 192.0.2.1"], aa=True)
@@ -152,7 +155,7 @@ def test_flaky_drops_some_questions_for_one_name() -> None:
 
 
 def test_examples_pass_mypy(tmp_path: Path) -> None:
-    """The base class is typed: what a user writes is checked, with the strictest settings."""
+    """The base class is typed, so mypy checks a user's class with the strictest settings."""
     pytest.importorskip("mypy", reason="mypy is not installed")
     for title in ("preview.py", "names.py", "shorten.py", "flaky.py"):
         write(fence(title), f"mine_{title}")
@@ -177,7 +180,7 @@ def test_examples_pass_mypy(tmp_path: Path) -> None:
     assert all("mine_wrong.py" in line for line in wrong), found.stdout
 
 
-# --- what the Corefile says ---
+# --- the directive ---
 
 
 def test_options() -> None:
@@ -202,12 +205,12 @@ words = st.text("abc{}\\.:[]()1é", min_size=1, max_size=6).filter(
 
 
 @given(st.lists(words, max_size=4), st.lists(st.lists(words, min_size=1, max_size=3), max_size=4))
-def test_words_reach_the_class_as_they_stand(args: list[str], lines: list[list[str]]) -> None:
+def test_options_contain_all_words_unchanged(args: list[str], lines: list[list[str]]) -> None:
     write(HEAD + "    async def handle(self, request, next):\n        return Reply()\n")
     text = " ".join(["python mine:Mine", *(f'"{word}"' for word in args)])
     text += " {\n" + "".join(" ".join(f'"{word}"' for word in line) + "\n" for line in lines) + "}"
     found = directives(text)
-    (guard,) = Python.setup(found, make_block())._guards
+    (guard,) = Python.setup(found, make_block())._handlers
     assert guard.user.options.args == tuple(word.text for word in found[0].args[1:])
     assert guard.user.options.lines == tuple(
         (line.name.text, *(word.text for word in line.args)) for line in found[0].lines
@@ -217,7 +220,7 @@ def test_words_reach_the_class_as_they_stand(args: list[str], lines: list[list[s
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        pytest.param("python", 'Corefile:2:1: "python" takes MODULE:CLASS [ARGS...], found nothing after it', id="nothing"),
+        pytest.param("python", 'Corefile:2:1: "python" takes MODULE:CLASS [ARGS...], found nothing after it', id="empty"),
         pytest.param(
             "python mine", 'Corefile:2:8: "mine" is not MODULE:CLASS; write one such as preview:Preview', id="no-class"
         ),
@@ -243,7 +246,7 @@ def test_words_reach_the_class_as_they_stand(args: list[str], lines: list[list[s
         pytest.param(
             "python mine:asyncio",
             'Corefile:2:8: "mine:asyncio" is not a class derived from hsdns.plugins.python.UserHandler',
-            id="no-type",
+            id="not-a-class",
         ),
         pytest.param(
             "python mine:Reply",
@@ -260,18 +263,18 @@ def test_words_reach_the_class_as_they_stand(args: list[str], lines: list[list[s
         ),
         pytest.param(
             "python mine:Picky",
-            'Corefile:2:8: "mine:Picky" does not take its options: say a number',
+            'Corefile:2:8: "mine:Picky" rejects its options: say a number',
             id="value-error",
         ),
         pytest.param("python mine:Placed x y", "Corefile:2:20: not this word", id="corefile-error"),
         pytest.param(
             "python mine:Broken",
-            'Corefile:2:8: "mine:Broken" does not take its options: KeyError: \'size\' (FOLDER/mine.py:32)',
+            'Corefile:2:8: "mine:Broken" rejects its options: KeyError: \'size\' (FOLDER/mine.py:32)',
             id="another-error",
         ),
         pytest.param(
             "python mine:Exits",
-            'Corefile:2:8: "mine:Exits" does not take its options: SystemExit: 2 (FOLDER/mine.py:36)',
+            'Corefile:2:8: "mine:Exits" rejects its options: SystemExit: 2 (FOLDER/mine.py:36)',
             id="exits",
         ),
         pytest.param("python mine:Never", 'Corefile:2:8: "mine:Never" has timeout 0; give a number of seconds above 0', id="timeout"),
@@ -280,7 +283,7 @@ def test_words_reach_the_class_as_they_stand(args: list[str], lines: list[list[s
         ),
     ],
 )  # fmt: skip
-def test_refused(folder: Path, line: str, sentence: str) -> None:
+def test_setup_errors(folder: Path, line: str, sentence: str) -> None:
     write(
         """\
 import asyncio
@@ -312,7 +315,7 @@ class Never(Mine):
 
 class Broken(Mine):
     def __init__(self, options):
-        found = {}  # the line that the sentence names is the next one
+        found = {}
 
         found["size"]
 
@@ -335,8 +338,8 @@ def test_every_directive_of_a_block_is_read() -> None:
     )
 
 
-def test_a_module_beside_an_imported_file(folder: Path) -> None:
-    """The folder is that of the file in which the line stands."""
+def test_a_module_in_the_directory_of_an_imported_file(folder: Path) -> None:
+    """The module is loaded from the directory of the file that contains the directive."""
     Path("custom").mkdir()
     body = "    async def handle(self, request, next):\n        return Reply(aa=True)\n"
     write(HEAD + body, "custom/mine_custom.py")
@@ -359,7 +362,7 @@ def test_order_is_between_cache_and_all_sources() -> None:
 # --- several handlers ---
 
 
-def test_several_are_asked_in_file_order() -> None:
+def test_several_are_called_in_file_order() -> None:
     body = (
         "async def handle(self, request, next):\n"
         "    reply = await next(request)\n"
@@ -373,7 +376,7 @@ def test_several_are_asked_in_file_order() -> None:
     ]
 
 
-def test_one_may_answer_before_the_others() -> None:
+def test_the_first_may_answer_without_the_others() -> None:
     body = (
         "async def handle(self, request, next):\n"
         "    if self.options.args[0] == 'second': raise ValueError('never asked')\n"
@@ -383,9 +386,9 @@ def test_one_may_answer_before_the_others() -> None:
     assert ask(plugin) == Reply(rcode=Rcode.NXDOMAIN, aa=True)
 
 
-# --- faults ---
+# --- errors ---
 
-PLACE = "FOLDER/mine.py:7"  # where what is raised stands
+PLACE = "FOLDER/mine.py:7"  # the line that raises
 
 
 @pytest.mark.parametrize(
@@ -397,19 +400,19 @@ PLACE = "FOLDER/mine.py:7"  # where what is raised stands
         pytest.param("raise asyncio.CancelledError", f"raised asyncio.exceptions.CancelledError ({PLACE})", id="cancels"),
         pytest.param("raise TimeoutError('slow')", f"raised TimeoutError: slow ({PLACE})", id="a-timeout-of-its-own"),
         pytest.param("raise BaseExceptionGroup('all', [ValueError('one')])", f"raised ExceptionGroup: all (1 sub-exception) ({PLACE})", id="group"),
-        pytest.param("return None", "returned NoneType, not a Reply", id="nothing"),
+        pytest.param("return None", "returned NoneType, not a Reply", id="none"),
         pytest.param("return (0, 'error')", "returned tuple, not a Reply", id="a-tuple"),
         pytest.param("yield 1", "raised TypeError: object async_generator can't be used in 'await' expression", id="a-generator"),
-        pytest.param("await asyncio.Event().wait()", "had no reply after 0.01s", id="hangs"),
+        pytest.param("await asyncio.Event().wait()", "did not reply within 0.01s", id="hangs"),
         pytest.param(
             "\n        try: await asyncio.Event().wait()\n        finally: raise ValueError('late')",
             "raised ValueError: late (FOLDER/mine.py:9)",
-            id="raises-when-its-time-is-up",
+            id="raises-after-timeout",
         ),
         pytest.param("await next(request); raise ValueError('after')", f"raised ValueError: after ({PLACE})", id="after-the-answer"),
     ],
 )  # fmt: skip
-def test_a_fault_is_servfail_and_a_line(
+def test_errors_are_answered_with_servfail_and_logged(
     folder: Path, caplog: pytest.LogCaptureFixture, body: str, said: str
 ) -> None:
     plugin = handler(f"timeout = 0.01\nasync def handle(self, request, next): {body}")
@@ -420,12 +423,12 @@ def test_a_fault_is_servfail_and_a_line(
     assert line.levelname == "ERROR"
     wanted = f"plugin/python: mine:Mine {said}".replace("FOLDER", str(folder))
     assert line.getMessage().startswith(wanted)
-    assert line.getMessage().endswith(", asked for www.example.org. A")
+    assert line.getMessage().endswith(", query: www.example.org. A")
     counter = runtime.metrics.counter("hsdns_python_errors_total", "")
     assert counter.values == {("mine:Mine",): 1}
 
 
-def test_debug_shows_the_traceback(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_traceback_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -> None:
     plugin = handler("async def handle(self, request, next): raise ValueError('boom')")
     with caplog.at_level(logging.DEBUG, logger="hsdns.plugin.python"):
         ask(plugin)
@@ -436,7 +439,7 @@ def test_debug_shows_the_traceback(caplog: pytest.LogCaptureFixture) -> None:
     assert "Traceback" in caplog.text
 
 
-def test_what_plugins_below_raise_is_theirs() -> None:
+def test_exceptions_of_later_plugins_pass_unchanged() -> None:
     runtime = FakeRuntime()
     plugin = handler("async def handle(self, request, next): return await next(request)")
     with pytest.raises(ZeroDivisionError):
@@ -444,7 +447,7 @@ def test_what_plugins_below_raise_is_theirs() -> None:
     assert runtime.metrics.counter("hsdns_python_errors_total", "").values == {}
 
 
-def test_what_the_second_handler_raises_the_first_sees_as_servfail() -> None:
+def test_an_error_in_the_second_handler_is_servfail_for_the_first() -> None:
     body = (
         "async def handle(self, request, next):\n"
         "    if self.options.args[0] == 'second': raise ValueError('boom')\n"
@@ -455,7 +458,7 @@ def test_what_the_second_handler_raises_the_first_sees_as_servfail() -> None:
     assert ask(plugin).rcode == Rcode.NXDOMAIN
 
 
-def test_the_end_of_the_server_cancels_it() -> None:
+def test_handle_can_be_cancelled() -> None:
     plugin = handler("async def handle(self, request, next): await asyncio.Event().wait()")
 
     async def test() -> None:
@@ -471,9 +474,9 @@ def test_the_end_of_the_server_cancels_it() -> None:
     run(test())
 
 
-# --- life ---
+# --- start and stop ---
 
-LIVES = """\
+START_AND_STOP = """\
 def __init__(self, options):
     self.said = []
 async def start(self, runtime):
@@ -486,9 +489,9 @@ async def handle(self, request, next): return Reply()
 """
 
 
-def test_start_and_stop_reach_those_that_began(caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_is_called_for_each_started_handler(caplog: pytest.LogCaptureFixture) -> None:
     body = (
-        LIVES.replace("self.said = []", "self.said = []; self.options = options")
+        START_AND_STOP.replace("self.said = []", "self.said = []; self.options = options")
         .replace("options_of(self)", "self.options.args[0]")
     )  # fmt: skip
     lines = "python mine:Mine one\npython mine:Mine fails\npython mine:Mine three"
@@ -505,18 +508,18 @@ def test_start_and_stop_reach_those_that_began(caplog: pytest.LogCaptureFixture)
 
     said = run(test())
     assert re.fullmatch(
-        r'Corefile:3:8: "mine:Mine" does not start: ConnectionError: nobody there \(\S+/mine.py:10\)',
+        r'Corefile:3:8: "mine:Mine" failed to start: ConnectionError: nobody there \(\S+/mine.py:10\)',
         said,
     )
-    assert [getattr(guard.user, "said", None) for guard in plugin._guards] == [
+    assert [getattr(guard.user, "said", None) for guard in plugin._handlers] == [
         ["start", "stop"],
         ["start", "stop"],
         [],
     ]
-    assert caplog.text.count("mine:Mine does not stop cleanly: ValueError: cannot") == 2
+    assert caplog.text.count("mine:Mine failed to stop: ValueError: cannot") == 2
 
 
-def test_a_stop_that_waits_for_what_it_cancelled_stops_the_next_too() -> None:
+def test_a_stop_that_awaits_a_cancelled_task_does_not_end_the_others() -> None:
     body = """\
 stopped = False
 async def start(self, runtime):
@@ -535,7 +538,7 @@ async def handle(self, request, next): return Reply()
         assert len(asyncio.all_tasks()) == 1
 
     run(test())
-    assert [getattr(guard.user, "stopped", None) for guard in plugin._guards] == [True, True]
+    assert [getattr(guard.user, "stopped", None) for guard in plugin._handlers] == [True, True]
 
 
 def test_a_stop_can_be_cancelled() -> None:
@@ -565,9 +568,9 @@ def test_ready(body: str, ready: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bodies", "cacheable", "claimed"),
+    ("bodies", "cacheable", "names"),
     [
-        pytest.param([""], False, None, id="says-nothing"),
+        pytest.param([""], False, None, id="default"),
         pytest.param(["cacheable = True"], True, None, id="any-name"),
         pytest.param(["cacheable = True", ""], False, None, id="one-of-two"),
         pytest.param(
@@ -584,8 +587,8 @@ def test_ready(body: str, ready: bool) -> None:
         ),
     ],
 )  # fmt: skip
-def test_cacheable_only_if_the_class_says_so(
-    bodies: list[str], cacheable: bool, claimed: tuple[Name, ...] | None
+def test_cacheable_only_if_all_classes_are(
+    bodies: list[str], cacheable: bool, names: tuple[Name, ...] | None
 ) -> None:
     for number, body in enumerate(bodies):
         handle = "async def handle(self, request, next): return Reply()"
@@ -593,13 +596,12 @@ def test_cacheable_only_if_the_class_says_so(
     lines = "\n".join(f"python mine{number}:Mine" for number in range(len(bodies)))
     plugin = set_up(Python, lines)
     assert plugin.cacheable is cacheable
-    assert plugin.names_answered_first(Name.from_text("example.org.")) == claimed
-    assert (
-        "python" in Policy([plugin]).reason
-    ) is False  # it has no kubernetes plugin, which is said first
+    assert plugin.names_answered_first(Name.from_text("example.org.")) == names
+    # The reason is that there is no kubernetes plugin.
+    assert "python" not in BlockPolicy([plugin]).reason
 
 
-def test_record_refuses_what_is_none() -> None:
+def test_record_raises_value_error() -> None:
     request = make_request("www.example.org.")
     assert section([record(request, 5, "MX", "10 mail.example.org.")]) == [
         "www.example.org. 5 IN MX 10 mail.example.org."
@@ -612,7 +614,7 @@ def test_record_refuses_what_is_none() -> None:
 
 
 def serving(folder: Path, block: str, test: Callable[[Server, UdpClient], object]) -> None:
-    """Start a whole server and call a coroutine with it."""
+    """Start a server and call a coroutine with it."""
     path = folder / "Corefile"
     path.write_text(block)
 
@@ -644,7 +646,7 @@ BLOCK = ".:0 {\n bind 127.0.0.1\n python mine:Mine\n whoami\n}\n"
 
 
 @pytest.mark.sockets
-def test_the_server_outlives_what_it_raises(folder: Path) -> None:
+def test_the_server_continues_after_an_error(folder: Path) -> None:
     body = (
         "    async def handle(self, request, next):\n"
         "        word = request.query.qname.labels[0].decode()\n"
@@ -666,7 +668,7 @@ def test_the_server_outlives_what_it_raises(folder: Path) -> None:
 
 
 @pytest.mark.sockets
-def test_a_reload_takes_the_new_module_or_keeps_the_old(folder: Path) -> None:
+def test_a_reload_uses_the_new_module_unless_it_fails(folder: Path) -> None:
     body = "    async def handle(self, request, next):\n        return Reply(rcode={}, aa=True)\n"
     write(HEAD + body.format(3))
 
@@ -679,27 +681,27 @@ def test_a_reload_takes_the_new_module_or_keeps_the_old(folder: Path) -> None:
         assert not await server.reload()
         assert (await asked(server, client)).startswith("1 REFUSED ")
         write(HEAD + body.format(3))
-        await server.reload(only_if_changed=True)  # what `reload` does: the Corefile is as it was
+        await server.reload(only_if_changed=True)  # like `reload`; the Corefile is unchanged
         assert (await asked(server, client)).startswith("1 REFUSED ")
 
     serving(folder, BLOCK, test)
 
 
 @pytest.mark.sockets
-def test_a_start_that_fails_ends_with_a_sentence(folder: Path) -> None:
+def test_a_failed_start_is_a_corefile_error(folder: Path) -> None:
     write(
         HEAD + "    async def start(self, runtime):\n        raise OSError(111, 'refused')\n"
         "    async def handle(self, request, next):\n        return Reply()\n"
     )
     before = threading.active_count()
-    with pytest.raises(Exception, match=r"Corefile:3:9: .*mine:Mine.* does not start: .*refused") as caught:  # fmt: skip
+    with pytest.raises(Exception, match=r"Corefile:3:9: .*mine:Mine.* failed to start: .*refused") as caught:  # fmt: skip
         serving(folder, BLOCK, lambda server, client: None)
     assert not isinstance(caught.value, StartError), "it has a place in the Corefile"
     assert threading.active_count() == before
 
 
 @pytest.mark.sockets
-def test_it_may_wait_and_ask_the_server_itself(folder: Path) -> None:
+def test_a_handler_may_wait_and_resolve_through_the_server(folder: Path) -> None:
     body = (
         "    async def start(self, runtime):\n"
         "        self.runtime = runtime\n"
@@ -719,14 +721,14 @@ def test_it_may_wait_and_ask_the_server_itself(folder: Path) -> None:
 
     async def test(server: Server, client: UdpClient) -> None:
         (plugin,) = (each for each in server.configuration.plugins if isinstance(each, Python))
-        user = plugin._guards[0].user
+        user = plugin._handlers[0].user
         await until(lambda: getattr(user, "beats", 0) > 2, "beats")
         assert "NXDOMAIN" in await asked(server, client)
 
     serving(folder, BLOCK, test)
 
 
-KEPT = """\
+CLUSTER = """\
 .:PORT {
     bind 127.0.0.1
     python mine:Mine
@@ -737,8 +739,8 @@ KEPT = """\
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("cacheable", [True, False])
-def test_the_block_has_a_table_only_if_the_class_says_so(folder: Path, cacheable: bool) -> None:
-    """A reply that it passed on is kept where it is cacheable, and goes out as it was changed; its own are never kept."""
+def test_the_answer_table_is_enabled_only_if_cacheable(folder: Path, cacheable: bool) -> None:
+    """A reply that it has changed is stored if it is cacheable; its own replies are never stored."""
     body = (
         f"    cacheable = {cacheable}\n"
         "    asked = 0\n"
@@ -754,19 +756,19 @@ def test_the_block_has_a_table_only_if_the_class_says_so(folder: Path, cacheable
     objects = cluster_objects(service("default/web", "10.96.0.80"))
 
     async def go() -> None:
-        async with ClusterServer(folder, KEPT, objects) as site:
+        async with ClusterServer(folder, CLUSTER, objects) as cluster_server:
             with UdpClient() as client:
                 for name, answer in (
                     ("web.default.svc.cluster.local.", "2 IN A 10.96.0.80"),
                     ("own.default.svc.cluster.local.", "7 IN A 192.0.2.9"),
                 ):
                     for _ in range(5):
-                        wire, _ = await client.ask(query(name).to_wire(), site.address)
+                        wire, _ = await client.ask(query(name).to_wire(), cluster_server.address)
                         assert summary(wire) == f"1 NOERROR qr aa rd | {name} {answer} |  | "
-            plugins = site.server.configuration.plugins
+            plugins = cluster_server.server.configuration.plugins
             (plugin,) = (each for each in plugins if isinstance(each, Python))
-            asked = getattr(plugin._guards[0].user, "asked", 0)
+            asked = getattr(plugin._handlers[0].user, "asked", 0)
             assert asked == (6 if cacheable else 10)
-            assert site.hits() == (4 if cacheable else 0)
+            assert cluster_server.hits() == (4 if cacheable else 0)
 
     run(go())

@@ -5,8 +5,8 @@ import pytest
 from hsdns.gotemplate.values import Record
 from hsdns.plugins.template import read_rule
 from hsdns.plugins.template.rule import Hit, Miss, Rule
-from tests.support.requests import make_request
-from tests.support.setup import directives, make_block
+from tests.support.plugins.requests import make_request
+from tests.support.plugins.setup import directives, make_block
 
 
 def rule(text: str) -> Rule:
@@ -26,7 +26,7 @@ def rule(text: str) -> Rule:
             "template IN ANY", {"qname": "example.org.", "qtype": "MX"}, "hit", id="any-type"
         ),
         pytest.param(
-            "template IN A", {"qname": "example.org.", "qtype": "ANY"}, "hit", id="asks-any-type"
+            "template IN A", {"qname": "example.org.", "qtype": "ANY"}, "hit", id="qtype-any"
         ),
         pytest.param("template CH A", {"qname": "example.org."}, "NEXT", id="class"),
         pytest.param(
@@ -48,13 +48,13 @@ def rule(text: str) -> Rule:
             "template IN A {\n match ^a\n fallthrough\n}",
             {"qname": "c.example.org."},
             "NEXT",
-            id="falls",
+            id="fallthrough",
         ),
         pytest.param(
             "template IN A {\n match ^a\n fallthrough example.net\n}",
             {"qname": "c.example.org."},
             "SERVFAIL",
-            id="falls-in-another-zone",
+            id="fallthrough-in-another-zone",
         ),
         pytest.param(
             "template IN A {\n expr proto() == 'tcp'\n fallthrough\n}",
@@ -81,7 +81,7 @@ def rule(text: str) -> Rule:
             "template IN A {\n match ^a\n var n int('x')\n fallthrough\n}",
             {"qname": "c.example.org."},
             "NEXT",
-            id="nothing-is-worked-out-without-a-match",
+            id="variables-need-a-match",
         ),
     ],
 )
@@ -141,5 +141,5 @@ def test_without_a_pattern_the_whole_name_is_the_match() -> None:
         ("template IN ANY", "TYPE65280", ""),
     ],
 )
-def test_type_of_a_question_for_any(text: str, qtype: str, shown: str) -> None:
+def test_type_label_for_any(text: str, qtype: str, shown: str) -> None:
     assert hit(text, qname="example.org.", qtype=qtype).rrtype == shown

@@ -9,15 +9,16 @@ from hsdns.plugins.template import Template, counters
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.eager import finish
-from tests.support.requests import FakeRuntime, make_request, next_with, reply, section
-from tests.support.setup import set_up, setup_error
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
 
 PASSED = Reply(rcode=Rcode.REFUSED)
 
 
-class Asked:
-    """The plugin, started; what it asked of the whole server, and what it counted."""
+class Started:
+    """The started plugin, the queries that it resolved through the server, and its counters."""
 
     def __init__(self, text: str, resolver: Callable[[Request], Reply] | None = None) -> None:
         self.runtime = FakeRuntime()
@@ -42,7 +43,7 @@ class Asked:
 
 
 def answer(text: str, qname: str, qtype: str = "A") -> Reply:
-    return Asked(text).ask(qname, qtype)
+    return Started(text).ask(qname, qtype)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_other_sections_and_rcode() -> None:
     assert (found.edns.payload_size, found.edns.do) == (4096, True)
 
 
-def test_everything_is_nxdomain() -> None:
+def test_nxdomain_for_all_names() -> None:
     assert answer("template ANY ANY {\n rcode NXDOMAIN\n}", "a.b.", "MX") == Reply(rcode=3, aa=True)
 
 
@@ -134,35 +135,35 @@ def test_everything_is_nxdomain() -> None:
             id="no-match",
         ),
         pytest.param(
-            "template IN A example {\n match ^b\n fallthrough\n}", "a.example.", PASSED, id="falls"
+            "template IN A example {\n match ^b\n fallthrough\n}", "a.example.", PASSED, id="passes"
         ),
         pytest.param(
             "template IN A example {\n match ^b\n fallthrough\n}\n"
             "template IN A example {\n rcode REFUSED\n}",
             "a.example.",
             Reply(rcode=5, aa=True),
-            id="falls-to-the-next-rule",
+            id="to-next-rule",
         ),
         pytest.param(
             "template IN A example {\n match ^b\n}\ntemplate IN A example {\n rcode REFUSED\n}",
             "a.example.",
             unwritten(Rcode.SERVFAIL),
-            id="does-not-fall-to-the-next-rule",
+            id="no-fallthrough",
         ),
         pytest.param(
             'template IN A example {\n rcode SERVFAIL\n answer "a A 192.0.2.1"\n}',
             "a.example.",
             unwritten(Rcode.SERVFAIL),
-            id="servfail-has-no-records",
+            id="no-records-with-servfail",
         ),
     ],
 )
-def test_who_answers(text: str, qname: str, expected: Reply) -> None:
+def test_match_and_fallthrough(text: str, qname: str, expected: Reply) -> None:
     assert answer(text, qname) == expected
 
 
 @pytest.mark.parametrize(
-    ("qtype", "target", "answers", "is_cut"),
+    ("qtype", "target", "answers", "is_truncated"),
     [
         pytest.param(
             "A",
@@ -172,32 +173,32 @@ def test_who_answers(text: str, qname: str, expected: Reply) -> None:
             id="completed",
         ),
         pytest.param("AAAA", Reply(rcode=2), ["a. 60 IN CNAME b."], False, id="target-fails"),
-        pytest.param("A", Reply(tc=True), ["a. 60 IN CNAME b."], True, id="target-is-cut"),
-        pytest.param("CNAME", None, ["a. 60 IN CNAME b."], False, id="asked-for-the-cname"),
+        pytest.param("A", Reply(tc=True), ["a. 60 IN CNAME b."], True, id="target-truncated"),
+        pytest.param("CNAME", None, ["a. 60 IN CNAME b."], False, id="query-for-cname"),
         pytest.param("MX", None, ["a. 60 IN CNAME b."], False, id="other-type"),
     ],
 )
-def test_cname(qtype: str, target: Reply | None, answers: list[str], is_cut: bool) -> None:
+def test_cname(qtype: str, target: Reply | None, answers: list[str], is_truncated: bool) -> None:
     resolver = None if target is None else lambda request: target
-    asked = Asked('template IN ANY {\n answer "a. 60 IN CNAME b."\n}', resolver)
-    found = asked.ask("a.", qtype)
-    assert (section(found.answer), found.tc, found.rcode) == (answers, is_cut, 0)
-    assert [(each.query.qname.to_text(), each.depth) for each in asked.lookups] == (
+    template = Started('template IN ANY {\n answer "a. 60 IN CNAME b."\n}', resolver)
+    found = template.ask("a.", qtype)
+    assert (section(found.answer), found.tc, found.rcode) == (answers, is_truncated, 0)
+    assert [(each.query.qname.to_text(), each.depth) for each in template.lookups] == (
         [] if target is None else [("b.", 1)]
     )
 
 
-def test_a_target_in_the_cluster_stays_fresh() -> None:
+def test_a_reply_with_a_target_in_the_cluster_is_fresh() -> None:
     target = reply(["b. 5 IN A 192.0.2.1"], fresh=True).held(lambda: False)
-    asked = Asked('template IN ANY {\n answer "a. 60 IN CNAME b."\n}', lambda request: target)
-    found = asked.ask("a.", "A")
+    template = Started('template IN ANY {\n answer "a. 60 IN CNAME b."\n}', lambda request: target)
+    found = template.ask("a.", "A")
     assert found.fresh
     assert found.still_holds is not None
     assert not found.still_holds()
 
 
 def test_metrics() -> None:
-    asked = Asked("""template IN ANY example {
+    template = Started("""template IN ANY example {
  match ^good
  answer "{{ .Name }} A 192.0.2.1"
  fallthrough
@@ -213,12 +214,12 @@ template IN ANY example {
  fallthrough
 }""")
     for qname in ("good.example.", "good.example.", "other.example."):
-        asked.ask(qname)
-    assert asked.ask("index.example.").error == (
+        template.ask(qname)
+    assert template.ask("index.example.").error == (
         "plugin/template: index 9 is out of range, there are 1"
     )
-    assert asked.ask("text.example.", "MX", server="dns://:5353").rcode == 2
-    matches, templates, records = asked.counted
+    assert template.ask("text.example.", "MX", server="dns://:5353").rcode == 2
+    matches, templates, records = template.counted
     server, kind = "dns://:53", ("example.", "", "IN", "A")
     assert matches == {
         (server, *kind): 3,
@@ -229,11 +230,13 @@ template IN ANY example {
 
 
 def test_metadata_and_view() -> None:
-    asked = Asked('template IN TXT {\n answer "{{ .Name }} TXT \\"{{ .Meta \\"a/b\\" }}\\""\n}')
+    template = Started(
+        'template IN TXT {\n answer "{{ .Name }} TXT \\"{{ .Meta \\"a/b\\" }}\\""\n}'
+    )
     request = make_request("a.", "TXT").replace(metadata={"a/b": lambda: "x"}, view="inside")
-    found = finish(asked.plugin.handle(request, next_with(PASSED)))
+    found = finish(template.plugin.handle(request, next_with(PASSED)))
     assert section(found.answer) == ['a. 3600 IN TXT "x"']
-    assert asked.counted[0] == {("dns://:53", ".", "inside", "IN", "TXT"): 1}
+    assert template.counted[0] == {("dns://:53", ".", "inside", "IN", "TXT"): 1}
 
 
 @pytest.mark.parametrize(
@@ -250,7 +253,7 @@ def test_cacheable(text: str, cacheable: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "zone", "claimed"),
+    ("text", "zone", "names"),
     [
         ("template IN A", "cluster.local.", None),
         ("template IN A cluster.local", "cluster.local.", None),
@@ -258,9 +261,9 @@ def test_cacheable(text: str, cacheable: bool) -> None:
         ("template IN A example.org", "cluster.local.", ()),
     ],
 )
-def test_claimed(text: str, zone: str, claimed: tuple[str, ...] | None) -> None:
+def test_names_answered_first(text: str, zone: str, names: tuple[str, ...] | None) -> None:
     found = set_up(Template, text).names_answered_first(Name.from_text(zone))
-    assert (None if found is None else tuple(name.to_text() for name in found)) == claimed
+    assert (None if found is None else tuple(name.to_text() for name in found)) == names
 
 
 def test_upstream_has_no_effect() -> None:
@@ -285,7 +288,7 @@ def test_upstream_has_no_effect() -> None:
         ),
         (
             'template IN A {\n answer "{{ .Name"\n}',
-            "Corefile:3:9: template: the action has no end (at character 1)",
+            "Corefile:3:9: template: the action is not closed (at character 1)",
         ),
         (
             'template IN A {\n answer ok "a {{ prnt 1 }}"\n}',
@@ -304,22 +307,22 @@ def test_upstream_has_no_effect() -> None:
             "template IN A {\n var a\n}",
             'Corefile:3:2: property "var" takes NAME EXPRESSION, found 1 arguments',
         ),
-        ("template IN A {\n var 1a 1\n}", 'Corefile:3:6: "1a" cannot be a variable\'s name'),
+        ("template IN A {\n var 1a 1\n}", 'Corefile:3:6: "1a" is not a valid variable name'),
         (
             "template IN A {\n var name 1\n}",
-            'Corefile:3:6: "name" has a meaning already; choose another name',
+            'Corefile:3:6: "name" is already defined; choose another name',
         ),
         (
             "template IN A {\n var len 1\n}",
-            'Corefile:3:6: "len" has a meaning already; choose another name',
+            'Corefile:3:6: "len" is already defined; choose another name',
         ),
         (
             "template IN A {\n var true 1\n}",
-            'Corefile:3:6: "true" has a meaning already; choose another name',
+            'Corefile:3:6: "true" is already defined; choose another name',
         ),
         (
             "template IN A {\n var a 1\n var a 2\n}",
-            'Corefile:4:6: "a" has a meaning already; choose another name',
+            'Corefile:4:6: "a" is already defined; choose another name',
         ),
         (
             "template IN A {\n expr a == 1\n var a 1\n}",

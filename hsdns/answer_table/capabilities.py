@@ -1,0 +1,100 @@
+"""What the handlers of a block tell the answer table: small protocols, each met by the plugins that it concerns.
+
+Path: beside step 2; policy.py looks for them in a block, plugins implement them without naming them.
+Rule 1: opting in: a handler without Cacheable must see every query.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from hsdns.answer_table.hit_counts import HitCounts
+from hsdns.chain import Request
+from hsdns.fastpath import ClusterNames, LogRecord
+from hsdns.wire.name import Name
+
+
+class HitLabels(NamedTuple):
+    """What hits that count alike have in common; `zone` is the server block's."""
+
+    server: str
+    zone: Name
+    qtype: int
+    rcode: int
+
+
+@runtime_checkable
+class Cacheable(Protocol):
+    """A handler that need not see every query."""
+
+    # True where its module docstring says why the replies that pass it may be stored.
+    cacheable: bool
+
+
+@runtime_checkable
+class AnswerSource(Protocol):
+    """The handler whose replies are stored: every dependency of them has a counter (`kubernetes`)."""
+
+    zones: tuple[Name, ...]
+
+    @property
+    def names(self) -> ClusterNames:
+        """The namespaces and Services that exist."""
+
+    def tells_absence(self, zone: Name) -> bool:
+        """Whether the names of a zone that are not those of a namespace or Service do not exist."""
+
+
+@runtime_checkable
+class AnswersFirst(Protocol):
+    """A handler that may answer, change or count single names before the source of answers sees them."""
+
+    def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
+        """Names in a zone at or below which it does so; None for any name of the zone.
+
+        When the result changes, the handler calls Runtime.names_answered_first_changed().
+        """
+
+
+@runtime_checkable
+class RotatesAddresses(Protocol):
+    """A handler that puts addresses in another order each time (`loadbalance`)."""
+
+    rotates_addresses: bool
+
+
+@runtime_checkable
+class LimitsPayload(Protocol):
+    """A handler that lowers EDNS payload sizes (`bufsize`)."""
+
+    max_payload: int  # the largest that it lets through, in octets
+
+
+@runtime_checkable
+class CountsHits(Protocol):
+    """A handler that counts the queries of its block (`prometheus`)."""
+
+    def count_hits(self, labels: HitLabels, protocol: str, counts: HitCounts) -> None:
+        """Add what the answer table has counted."""
+
+
+@runtime_checkable
+class CountsCacheHits(Protocol):
+    """A handler that counts the replies of the source as a cache does (`cache`).
+
+    For positive replies it sets Dependencies.mark.
+    """
+
+    def denial_kind(self, zone: Name) -> str | None:
+        """The kind under which it counts names of a zone that do not exist; None where it does not count them."""
+
+    def count_cache_hits(self, server: str, kind: str, hits: int, misses: int) -> None:
+        """Add what the answer table has counted."""
+
+
+@runtime_checkable
+class LogsHits(Protocol):
+    """A handler that writes the query log (`log`)."""
+
+    def log_hit(self, request: Request, hit: LogRecord) -> None:
+        """Write the line about a query that the answer table has answered."""

@@ -1,0 +1,121 @@
+"""Zones in which names that cannot exist are answered from one template, without the chain.
+
+Path: beside step 2; writer.py makes them with the table and hands their first NXDOMAIN to store_template().
+Rule 1: a negative zone is a forward zone of `kubernetes` without `fallthrough` for it.  Its exclusions are the zones of
+        other blocks and plugins and the names that handlers before `kubernetes` answer first.
+Rule 2: where `cache` would store each such name, and so count it by itself, there is no negative zone: these names are
+        stored one by one, like others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from hsdns.answer_table.capabilities import AnswerSource
+from hsdns.answer_table.hits import HitGroups
+from hsdns.answer_table.policy import BlockPolicy
+from hsdns.block_choice import BlockChoice
+from hsdns.fastpath import AnswerTable
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import Query
+from hsdns.wire.name import Name
+
+# Types for which every name that does not exist is NXDOMAIN (CoreDNS has exceptions for others).
+NEGATIVE_TYPES: Final = (
+    RRType.A, RRType.AAAA, RRType.CNAME, RRType.HTTPS, RRType.MX, RRType.NS, RRType.PTR, RRType.SRV, RRType.SVCB,
+    RRType.TXT,
+)  # fmt: skip
+
+_REVERSE: Final = (Name.from_text("in-addr.arpa."), Name.from_text("ip6.arpa."))
+
+
+class NegativeZone(NamedTuple):
+    """A zone of `kubernetes` in the server block of the zone `block`; `number` is its number in the table."""
+
+    zone: Name
+    block: Name
+    number: int
+    exclusions: tuple[Name, ...]  # names at or below them are left to the chain
+
+    def covers(self, qname: Name) -> bool:
+        """Whether the template is the answer to a name, if that does not exist."""
+        return (
+            qname.is_at_or_below(self.zone)
+            and qname != self.zone
+            and not any(qname.is_at_or_below(excluded) for excluded in self.exclusions)
+        )
+
+
+class NegativeZones:
+    """The negative zones of one answer table."""
+
+    def __init__(
+        self, table: AnswerTable, groups: HitGroups, blocks: Mapping[Name, BlockPolicy]
+    ) -> None:
+        self._table = table
+        self._groups = groups
+        self._blocks = blocks
+        self._choice = BlockChoice.by_zone(blocks)
+        self._zones: list[NegativeZone] = []
+        self._with_template: set[int] = set()
+        for block, policy in blocks.items():
+            if not policy.reason and policy.source is not None:
+                for zone in policy.source.zones:
+                    self._add(zone, block, policy, policy.source)
+
+    def store_template(self, query: Query, block: Name, wire: bytes, out: bytes, size: int) -> bool:
+        """Use an NXDOMAIN reply as template; return False if the reply is to be stored by itself.
+
+        It is stored by itself if its name is in no negative zone of the block, or in one that has a template already
+        and still leaves the name to the chain.
+        """
+        zone = self._find(query, block)
+        if zone is None or zone.number in self._with_template:
+            return False
+        if self._table.set_template(zone.number, wire, out, size):
+            self._with_template.add(zone.number)
+        return True
+
+    def _find(self, query: Query, block: Name) -> NegativeZone | None:
+        """The longest negative zone that covers the name, of this block only: others may answer differently."""
+        if query.qtype not in NEGATIVE_TYPES:
+            return None
+        found = [each for each in self._zones if each.block == block and each.covers(query.qname)]
+        return max(found, key=lambda each: len(each.zone.lower), default=None)
+
+    def _add(self, zone: Name, block: Name, policy: BlockPolicy, source: AnswerSource) -> None:
+        owner = self._choice.match(zone, RRType.A)
+        if owner is None or owner.zone != block or _holds_addresses(zone):
+            return
+        if not source.tells_absence(zone):
+            return
+        answered_first = policy.names_answered_first(zone)
+        if answered_first is None:
+            return
+        exclusions = [
+            other for other in self._blocks if other != block and other.is_at_or_below(zone)
+        ]
+        exclusions += [
+            other for other in source.zones if other != zone and other.is_at_or_below(zone)
+        ]
+        exclusions += answered_first
+        kind = policy.cache.denial_kind(zone) if policy.cache is not None else None
+        number = self._table.add_negative_zone(
+            zone.lower,
+            source.names,
+            [excluded.lower for excluded in exclusions],
+            {
+                int(qtype): self._groups.number(block, policy, qtype, Rcode.NXDOMAIN, kind)
+                for qtype in NEGATIVE_TYPES
+            },
+            -1 if kind is None else 0,
+            policy.log is not None,
+            policy.max_payload,
+        )
+        self._zones.append(NegativeZone(zone, block, number, tuple(exclusions)))
+
+
+def _holds_addresses(zone: Name) -> bool:
+    """Whether a zone has reverse names; their labels do not show which of them exist."""
+    return any(zone.is_at_or_below(reverse) or reverse.is_at_or_below(zone) for reverse in _REVERSE)

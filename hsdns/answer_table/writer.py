@@ -1,0 +1,103 @@
+"""Stores the replies of one listener's chains in its answer table.
+
+Path: beside step 2; server/processors.py makes one for each listener, query.py enqueues what the chain answered, and
+server/udp.py and tcp.py have the queue stored once the replies are sent.
+Rule 1: policy.py says which replies are stored.
+Rule 2: names that cannot exist are stored as the template of their negative zone, where they are in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hsdns.answer_table.hit_log import HitLog
+from hsdns.answer_table.hits import HitGroups
+from hsdns.answer_table.negative_zones import NegativeZones
+from hsdns.answer_table.policy import BlockPolicy
+from hsdns.block_choice import BlockChoice
+from hsdns.cluster.freshness import Dependencies
+from hsdns.fastpath import AnswerTable, Versions
+from hsdns.wire.encode import MAX_TCP_LEN, encode
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import TC, Query, Reply
+from hsdns.wire.name import Name
+from hsdns.wire.size import reply_size
+
+CAPACITY: Final = 64 * 1024 * 1024  # octets of replies that a table stores at most
+
+
+class AnswerTableWriter:
+    """One listener's answer table and what is stored, counted and logged of it.
+
+    `blocks` gives the policy of the block behind each zone of the listener, `server` the listener as metrics name it.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        blocks: Mapping[Name, BlockPolicy],
+        versions: Versions,
+    ) -> None:
+        self.server = server
+        self.table = AnswerTable(versions, CAPACITY)
+        self.is_needed = any(not policy.reason for policy in blocks.values())
+        self.hits = HitGroups(server, self.table)
+        self._blocks = BlockChoice.by_zone(blocks)
+        self.hit_log = HitLog(server, self._blocks, blocks.values())
+        self._versions = versions
+        self._negative_zones = NegativeZones(self.table, self.hits, blocks)
+        self._queue: list[tuple[bytes, Query, Reply, bytes, Dependencies]] = []
+
+    def dependencies(self) -> Dependencies:
+        """A record for one query of what its reply depends on."""
+        return Dependencies(self._versions)
+
+    def enqueue(
+        self, wire: bytes, query: Query, reply: Reply, out: bytes, dependencies: Dependencies
+    ) -> None:
+        """Queue a reply for flush(), so that the client need not wait for its storing."""
+        self._queue.append((wire, query, reply, out, dependencies))
+
+    def flush(self) -> None:
+        """Store what is queued; to be called when the replies have been sent.
+
+        A reply whose counters have moved meanwhile is stale, as it would be if they moved later.
+        """
+        queue = self._queue
+        while queue:
+            self._store(*queue.pop())
+
+    def _store(
+        self, wire: bytes, query: Query, reply: Reply, out: bytes, dependencies: Dependencies
+    ) -> None:
+        """Store a reply if its block's policy allows it; `out` is what was sent."""
+        found = self._blocks.match(query.qname, query.qtype)
+        policy = found.block if found is not None else None
+        if found is None or policy is None or not policy.may_store(query, reply, dependencies):
+            return
+        assert policy.source is not None, "or the policy has a reason"
+        size = reply_size(query, reply)
+        if (
+            out[2] << 8 & TC
+        ):  # truncated for this client; the table has all of it, and truncates for each
+            if size > MAX_TCP_LEN:
+                return
+            out = encode(query, reply, MAX_TCP_LEN)
+        if reply.rcode == Rcode.NXDOMAIN and self._negative_zones.store_template(
+            query, found.zone, wire, out, size
+        ):
+            return
+        kind, mark_ttl = dependencies.mark or (None, -1)
+        self.table.store(
+            wire,
+            out,
+            dependencies.pairs,
+            self.hits.number(found.zone, policy, query.qtype, reply.rcode, kind),
+            size=size,
+            rotate=policy.rotates_addresses,
+            names=policy.source.names,
+            mark_ttl=mark_ttl,
+            log=policy.log is not None,
+            max_payload=policy.max_payload,
+        )

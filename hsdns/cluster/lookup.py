@@ -1,0 +1,155 @@
+"""Finds what a name in a cluster zone stands for, as far as the options of a kubernetes block expose it.
+
+Path: answer.py, external.py and transfer.py ask -> the store's values.
+Rule: the counter of everything that is read is added to `dependencies` first, so that the answer table knows how long
+      the reply is valid.
+Source: CoreDNS 1.14.7 plugin/kubernetes (Records, namespaceExposed, Reverse).
+"""
+
+from __future__ import annotations
+
+from hsdns.cluster import question, schema
+from hsdns.cluster.freshness import (
+    Dependencies,
+    address_counter,
+    import_counter,
+    namespace_counter,
+    service_counter,
+)
+from hsdns.cluster.pods import address_in
+from hsdns.cluster.question import POD, SVC, ParsedName
+from hsdns.cluster.reverse import is_reverse
+from hsdns.cluster.store import Store
+from hsdns.cluster.value import CLUSTER_IP, Key, Node, ServiceValue
+from hsdns.wire.name import Name
+
+
+class NoSuchName(Exception):
+    """The name does not exist."""
+
+
+class NameLookup:
+    """Lookups in one store.
+
+    `primary_zone` is the zone of the names in PTR records, `namespaces` are the exposed ones (none: all), `pods` is the
+    mode of that option, `ignore_empty` hides Services with a ClusterIP and no ready endpoint.  `ttl` in seconds.
+    `zonal` allows names for a topology zone; zones at or below one of `multicluster` have ServiceImports instead of
+    Services.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        primary_zone: Name,
+        ttl: int,
+        namespaces: frozenset[bytes],
+        pods: str,
+        ignore_empty: bool,
+        zonal: bool,
+        multicluster: tuple[Name, ...],
+    ) -> None:
+        self.store = store
+        self._primary_zone = primary_zone
+        self._ttl = ttl
+        self._namespaces = namespaces
+        self._pods = pods
+        self._ignore_empty = ignore_empty
+        self._zonal = zonal
+        self._multicluster = multicluster
+
+    def is_multicluster(self, zone: Name) -> bool:
+        """Whether a zone has ServiceImports."""
+        shared = self._multicluster
+        return bool(shared) and any(zone.is_at_or_below(each) for each in shared)
+
+    def parse(self, qname: Name, zone: Name) -> ParsedName | None:
+        """The parts of a name in a zone; None for names that cannot exist."""
+        return question.parse(
+            qname.below(zone), zonal=self._zonal, multicluster=self.is_multicluster(zone)
+        )
+
+    def values(self, zone: Name) -> dict[Key, ServiceValue]:
+        """The Services of a zone, or its ServiceImports."""
+        store = self.store
+        return (store.imports if self.is_multicluster(zone) else store.services).values
+
+    def is_exposed(self, namespace: bytes, dependencies: Dependencies | None) -> bool:
+        """Whether names in a namespace may exist: it exists, and `namespaces` does not exclude it."""
+        if dependencies is not None:
+            dependencies.add(namespace_counter(namespace))
+        allowed = not self._namespaces or namespace in self._namespaces
+        return allowed and namespace in self.store.namespaces
+
+    def may_point_to(self, namespace: bytes, dependencies: Dependencies | None) -> bool:
+        """Whether PTR records may point to a namespace: any one without `namespaces`, else only an exposed one."""
+        return not self._namespaces or self.is_exposed(namespace, dependencies)
+
+    def find(
+        self, qname: Name, zone: Name, dependencies: Dependencies | None
+    ) -> tuple[Node, ParsedName] | bytes | None:
+        """A Service's or endpoint's node, a pod's address, or None for empty non-terminals; raise NoSuchName."""
+        parsed = self.parse(qname, zone)
+        if parsed is None:
+            raise NoSuchName
+        if not parsed.kind:
+            return None
+        if is_reverse(qname) or not self.is_exposed(parsed.namespace, dependencies):
+            raise NoSuchName
+        if parsed.kind == POD:
+            return self._find_pod(parsed, dependencies)
+        if not parsed.name:
+            return None
+        if dependencies is not None:
+            counter = import_counter if self.is_multicluster(zone) else service_counter
+            dependencies.add(counter(parsed.namespace, parsed.name))
+        value = self.values(zone).get((parsed.namespace, parsed.name))
+        if value is None or (
+            self._ignore_empty and value.kind == CLUSTER_IP and not value.has_endpoints
+        ):
+            raise NoSuchName
+        node = schema.find(value, parsed, qname, self._ttl)
+        if node is None:
+            raise NoSuchName
+        return node, parsed
+
+    def pod_entries(self, address: bytes, namespace: bytes) -> int:
+        """The number of entries that share the SRV weight of a pod's name: one for each pod, 1 for any address."""
+        return self.store.pods.count(address, namespace) if self._pods == "verified" else 1
+
+    def pointers(self, address: bytes, dependencies: Dependencies | None) -> list[Name]:
+        """The names of an address: of the first Service with that ClusterIP, else of all endpoints."""
+        services = self.store.services
+        if dependencies is not None:
+            dependencies.add(address_counter(address))
+        # If several share it (manifests can say so), always the same one, in whatever order they came.
+        for namespace, name in sorted(services.cluster_ips.lookup(address)):
+            if self.may_point_to(namespace, dependencies):
+                target = schema.target_name(
+                    None, ParsedName(SVC, namespace, name), self._primary_zone
+                )
+                return [target] if target is not None else []
+        found: list[Name] = []
+        for owner in services.endpoint_ips.lookup(address):
+            if self.may_point_to(owner[0], dependencies):
+                if dependencies is not None:
+                    dependencies.add(service_counter(owner[0], owner[1]))
+                value = services.values[owner[0], owner[1]]
+                found += schema.pointers(value, owner, address, self._primary_zone)
+        return found
+
+    def _find_pod(self, parsed: ParsedName, dependencies: Dependencies | None) -> bytes | None:
+        if self._pods == "disabled":
+            raise NoSuchName
+        if self._pods == "verified" and dependencies is not None:
+            # Pods have no counters: with `verified` they change too often for their replies to be stored.
+            dependencies.mark_uncacheable()
+        if not parsed.name:
+            return None
+        if self._pods == "verified":
+            address = self.store.pods.address_of(parsed.name, parsed.namespace)
+        else:
+            address = address_in(parsed.name)
+        if address is None:
+            raise NoSuchName
+        return address

@@ -1,0 +1,187 @@
+"""The Services of a cluster with their EndpointSlices, and the addresses that lead to them: events in, values out.
+
+Path: store.py passes on the events -> lookup.py, nameserver.py, external.py and transfer.py read the values.
+Rule 1: an event replaces one value in a dict; neither an event nor a lookup iterates over or copies the cluster.
+Rule 2: slices and Services may come in any order: a slice may come before its Service, move to another one, or outlive
+        it.
+Rule 3: the counters of all that an event changes move in the same step of the loop (freshness.py).
+Source: CoreDNS 1.14.7 plugin/kubernetes/controller.go for the events that change a serial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hsdns.cluster.freshness import Counters, Names, address_counter, service_counter
+from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service
+from hsdns.cluster.pack import import_owner, pack_key, pack_service, pack_slice, slice_owner
+from hsdns.cluster.programming import CHANGE_TIME, Programmed, service_kind
+from hsdns.cluster.rejected import RejectedObjects
+from hsdns.cluster.reverse import ReverseIndex
+from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
+
+
+class Services:
+    """Services by namespace and name, and indexes from addresses to their keys.
+
+    `wall` gives seconds since the epoch for `external_serial`, the serial of the zones of k8s_external.  `programmed`
+    takes the kind of Service, the time of the change and the current time for each change of a slice.  `changes` is a
+    number that grows with every change.  `pod_names` names endpoints without a hostname after their pods, `zonal` keeps
+    their topology zones.
+    """
+
+    def __init__(
+        self,
+        *,
+        wall: Callable[[], float],
+        counters: Counters,
+        names: Names,
+        rejected: RejectedObjects,
+        programmed: Programmed | None,
+        pod_names: bool,
+        zonal: bool,
+    ) -> None:
+        self.values: dict[Key, ServiceValue] = {}
+        self.cluster_ips: ReverseIndex[Key] = ReverseIndex()
+        self.endpoint_ips: ReverseIndex[SliceKey] = ReverseIndex()
+        self.external_ips: ReverseIndex[Key] = ReverseIndex()
+        self.external_serial = 0
+        self.changes = 0
+        self._wall = wall
+        self._counters = counters
+        self._names = names
+        self._rejected = rejected
+        self._programmed = programmed
+        self._pod_names = pod_names
+        self._zonal = zonal
+        # The Service of each slice, by the slice's namespace and name.
+        self._slice_owner: dict[tuple[str, str], Key] = {}
+
+    def apply(self, service: Service, gone: bool) -> bool:
+        """Apply an event about a Service; return whether the serial of the cluster's zones changes."""
+        meta = service.metadata
+        key = pack_key(meta)
+        if key is None:
+            self._rejected.add("name", "its name is not a DNS label; it is skipped")
+            self._rejected.finish("Service", meta, gone)
+            return False
+        old = self.values.get(key)
+        had_service = old is not None and bool(old.resource_version or old.kind)
+        if gone:
+            self._rejected.finish("Service", meta, gone)
+            if old is None or not had_service:
+                return False
+            new = ServiceValue(None, slices=old.slices)
+        else:
+            if old is not None and old.kind and old.resource_version == meta.resource_version != "":
+                return False
+            new = pack_service(service, old.slices if old is not None else (), self._rejected.add)
+            self._rejected.finish("Service", meta, gone)
+        self._replace(key, new)
+        before = old or ServiceValue(None)
+        self._reindex(self.cluster_ips, key, before.cluster_ips, new.cluster_ips)
+        self._reindex(
+            self.external_ips,
+            key,
+            [each for each in before.external if isinstance(each, bytes)],
+            [each for each in new.external if isinstance(each, bytes)],
+        )
+        if gone or not had_service:
+            return True  # but not the external serial, as in CoreDNS
+        if before.ports != new.ports or before.external != new.external:
+            self.external_serial = int(self._wall())
+        return before.ports != new.ports or before.external_name != new.external_name
+
+    def apply_slice(self, found: EndpointSlice, gone: bool) -> bool:
+        """Apply an event about an EndpointSlice; return whether the serial of the cluster's zones changes."""
+        meta = found.metadata
+        slice_key = (meta.namespace, meta.name)
+        before = self._slice_owner.get(slice_key)
+        owner = None if gone else slice_owner(meta)
+        if owner is None and not gone and import_owner(meta) is None:
+            self._rejected.add(
+                "owner", "it has no usable label kubernetes.io/service-name; it is skipped"
+            )
+        if before is not None and before != owner:
+            self._replace_slice(before, meta.name, ())
+            del self._slice_owner[slice_key]
+        if owner is None:
+            self._rejected.finish("EndpointSlice", meta, gone)
+            self._measure(meta, slice_owner(meta))
+            return before is not None
+        self._slice_owner[slice_key] = owner
+        old = self._parts(owner, meta.name)
+        if old and before == owner and old[0].resource_version == meta.resource_version != "":
+            return False
+        new = pack_slice(
+            found, pod_names=self._pod_names, reject=self._rejected.add, zonal=self._zonal
+        )
+        self._rejected.finish("EndpointSlice", meta, gone)
+        self._replace_slice(owner, meta.name, new)
+        self._measure(meta, owner)
+        # All fields but the slice's name and resourceVersion.
+        return before != owner or [part[2:] for part in old] != [part[2:] for part in new]
+
+    def _reindex(
+        self, index: ReverseIndex[Key], key: Key, old: Sequence[bytes], new: Sequence[bytes]
+    ) -> None:
+        """Replace the addresses of a Service in an index."""
+        for address in old:
+            if address not in new:
+                index.remove(address, key)
+                self._counters.bump(address_counter(address))
+        for address in new:
+            index.add(address, key)
+            self._counters.bump(address_counter(address))
+
+    def _measure(self, meta: ObjectMeta, owner: Key | None) -> None:
+        """Report the time of a slice's change if it has one and its Service is known."""
+        changed_at = (meta.annotations or {}).get(CHANGE_TIME)
+        if self._programmed is None or not changed_at or owner is None:
+            return
+        value = self.values.get(owner)
+        if value is not None and value.kind is not None:
+            self._programmed(service_kind(value), changed_at, self._wall())
+
+    def _parts(self, owner: Key, name: str) -> tuple[PackedSlice, ...]:
+        value = self.values.get(owner)
+        return (
+            tuple(part for part in value.slices if part.name == name) if value is not None else ()
+        )
+
+    def _replace_slice(self, owner: Key, name: str, new: tuple[PackedSlice, ...]) -> None:
+        """Replace the parts of one slice, at their position, and their addresses in the index."""
+        value = self.values.get(owner) or ServiceValue(None)
+        before: list[PackedSlice] = []
+        after: list[PackedSlice] = []
+        old: list[PackedSlice] = []
+        for part in value.slices:
+            if part.name == name:
+                old.append(part)
+            else:
+                (after if old else before).append(part)
+        slices = (*before, *new, *after)
+        self._replace(owner, value.with_slices(slices))
+        gained, lost = _addresses(new), _addresses(old)
+        slice_key = (*owner, name)
+        for address in lost - gained:
+            self.endpoint_ips.remove(address, slice_key)
+            self._counters.bump(address_counter(address))
+        for address in gained - lost:
+            self.endpoint_ips.add(address, slice_key)
+            self._counters.bump(address_counter(address))
+
+    def _replace(self, key: Key, value: ServiceValue) -> None:
+        self.changes += 1
+        if value.is_empty and not value.resource_version:
+            if self.values.pop(key, None) is not None:
+                self._names.remove_service(*key)
+        else:
+            if key not in self.values:
+                self._names.add_service(*key)
+            self.values[key] = value
+        self._counters.bump(service_counter(*key))
+
+
+def _addresses(parts: Sequence[PackedSlice]) -> set[bytes]:
+    return {address for part in parts if part.reversible for address in part.separate}

@@ -1,0 +1,240 @@
+"""Negative zones: zones of which all names are known, so that others need no entry each.
+
+Path: step 2; table.py asks here if it has no entry.  Twin of native/src/negative_zone.rs.
+Rule 1: only a name strictly below the zone and not at or below an exclusion (a name that another handler may answer) is
+        judged, only while absence means NXDOMAIN (ClusterNames.open), and only for the types that the zone has a group
+        for.
+Rule 2: names have the forms of the Kubernetes DNS specification 1.1.0: SERVICE.NAMESPACE.svc.ZONE and below.  A name
+        that may exist is left to the chain: names of Pods, empty non-terminals, and whatever is below a Service.
+Rule 3: the reply is made from a template, which is one real reply of the chain: the zone's SOA and nothing else.  Its
+        owner points at the zone's labels in the question, pointers within its RDATA move with the question's length,
+        and its serial is the current one.
+Rule 4: a name is walked once, from the left to the zone, and labels are compared with their lengths.  The walk also
+        tells a name from octets that only end like one: the query may be one that has not been read (key.py,
+        cut_query()).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from hsdns.fastpath.hit_counts import CACHE_MISS, SIZE_SHIFT, kind_of
+from hsdns.fastpath.key import PlainQuery
+from hsdns.fastpath.records import BadRecords, read_outline, soa_serial, step_over_name, walk
+from hsdns.fastpath.shared_header import heads_of
+from hsdns.fastpath.versions import ClusterNames
+from hsdns.wire.decode import HEADER_LEN
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
+
+COUNTS: Final = (0, 1, 0)
+NOT_BELOW: Final = -1
+LEFT_TO_CHAIN: Final = -2
+
+_SERVICES: Final = b"\3svc"
+# Labels right below the zone whose subtrees are not listed in ClusterNames.
+_UNLISTED: Final = frozenset({b"\3pod", b"\3dns", b"\x0bdns-version"})
+_FIRST_LABELS: Final = frozenset(label[1:] for label in (_SERVICES, *_UNLISTED))
+_RCODE: Final = 0x000F
+_CLASS_IN: Final = b"\0\1"
+_POINTER: Final = 0xC000
+# Two names and some numbers; pointers reach offsets up to 16,383.
+_MAX_RECORD_LEN: Final = 600
+# The distance to the next label, by the octet that a label starts with; beyond every name for what is no length.
+_STEPS: Final = [
+    1 + length if 0 < length <= MAX_LABEL_LEN else MAX_NAME_LEN + 1 for length in range(256)
+]
+
+
+class Template(NamedTuple):
+    """The SOA record of a reply of the chain.
+
+    `body` is the record after its owner.  `serial` and the first number of each of `pointers` are offsets within it;
+    the second is where the pointer leads, counted from the end of the question.  `heads` are the header after the ID
+    for each variant of query (key.py).  `size` is the length of the reply without compression and without question.
+    """
+
+    flags: int
+    heads: tuple[bytes, ...]
+    body: bytes
+    serial: int
+    pointers: tuple[tuple[int, int], ...]
+    size: int
+
+
+class NegativeZone:
+    """One negative zone; it answers nothing before it has a template."""
+
+    def __init__(
+        self,
+        zone: bytes,
+        names: ClusterNames,
+        exclusions: Iterable[bytes],
+        groups: Mapping[int, int],
+        mark_ttl: int,
+        log: bool,
+        max_payload: int,
+    ) -> None:
+        self.zone = zone
+        self.max_payload = max_payload
+        self.template: Template | None = None
+        self._groups = {
+            qtype.to_bytes(2, "big"): kind_of(
+                group, 0, 0 if log else None, CACHE_MISS if mark_ttl == 0 else 0
+            )
+            for qtype, group in groups.items()
+        }
+        self._names = names
+        self._exclusions = frozenset(exclusions)
+        self._serial = -1
+        # Where a question ends -> the SOA record for it.
+        self._records: dict[int, bytes] = {}
+
+    def find(self, key: bytes) -> int:
+        """Return what a hit counts as (but for length and DO of the query) if the name certainly does not exist.
+
+        Return NOT_BELOW if it is no name or not strictly below the zone, LEFT_TO_CHAIN if it is left to the chain.
+        """
+        zone = self.zone
+        end = len(key) - 3 - len(zone)
+        if not 0 < end <= MAX_NAME_LEN - len(zone) or not key.startswith(zone, end):
+            return NOT_BELOW
+        at = first = second = third = 0
+        while at < end:
+            third, second, first = second, first, at
+            at += _STEPS[key[at]]
+        if at != end:
+            return NOT_BELOW
+        kind = self._groups.get(key[-3:-1])
+        names, template = self._names, self.template
+        if (
+            kind is None
+            or template is None
+            or not names.open
+            or (self._exclusions and self._is_excluded(key[:-3]))
+        ):
+            return LEFT_TO_CHAIN
+        label = key[first:end]
+        if label != _SERVICES:
+            if label in _UNLISTED:
+                return LEFT_TO_CHAIN
+        elif not first:
+            return LEFT_TO_CHAIN
+        else:
+            namespace = key[second + 1 : first]
+            if namespace in names.namespaces and (
+                not second or key[third + 1 : second] in names.services.get(namespace, ())
+            ):
+                return LEFT_TO_CHAIN
+        return kind + (template.size + end + len(zone) + 4 << SIZE_SHIFT)
+
+    def labels_left_to_chain(self, parent: bytes) -> Collection[bytes]:
+        """The labels right below a name that find() says LEFT_TO_CHAIN for, until CHANGES moves.
+
+        The name is at or below the zone, and find() has found a name right below it absent.
+        """
+        found = self._possible_below(parent)
+        excluded = {
+            name[1 : 1 + name[0]] for name in self._exclusions if name[1 + name[0] :] == parent
+        }
+        return excluded.union(found) if excluded else found
+
+    def record(self, end: int) -> bytes:
+        """The SOA record for a question that ends at this offset, with the current serial."""
+        if self._names.serial != self._serial:
+            self._serial = self._names.serial
+            self._records.clear()
+        found = self._records.get(end)
+        if found is None:
+            found = self._records[end] = self._make_record(end)
+        return found
+
+    def set_template(self, plain: PlainQuery, query: bytes, reply: bytes, size: int) -> bool:
+        """Make a template of a reply of the chain; False if the reply cannot be one."""
+        if not self._is_above(plain.qname):
+            return False
+        question = query[HEADER_LEN : plain.end]
+        outline = read_outline(question, reply)
+        if (
+            outline is None
+            or outline.flags & _RCODE != Rcode.NXDOMAIN
+            or outline.counts != COUNTS
+            or size < len(question)
+        ):
+            return False
+        end = plain.end
+        soa = next(walk(reply, end, 1))
+        if (
+            soa.rrtype != RRType.SOA
+            or reply[soa.owner_end + 2 : soa.owner_end + 4] != _CLASS_IN
+            or soa.owner_end != end + 2
+            or soa.pointer != end - 4 - len(self.zone)
+        ):
+            return False
+        pointers = []
+        at = soa.rdata
+        try:
+            for _ in range(2):
+                start = at
+                at, target = step_over_name(reply, at)
+                if target is None:
+                    continue
+                if not end <= target < start:
+                    return False
+                pointers.append((at - 2 - soa.owner_end, target - end))
+        except BadRecords:
+            return False
+        serial = soa_serial(reply, soa)
+        if serial is None or soa.end - end > _MAX_RECORD_LEN:
+            return False
+        self.template = Template(
+            outline.flags,
+            heads_of(outline.flags, COUNTS),
+            reply[soa.owner_end : soa.end],
+            serial - soa.owner_end,
+            tuple(pointers),
+            size - len(question),
+        )
+        self._records.clear()
+        return True
+
+    def _make_record(self, end: int) -> bytes:
+        template = self.template
+        assert template is not None, "a negative zone without template answers nothing"
+        body = bytearray(template.body)
+        body[template.serial : template.serial + 4] = self._serial.to_bytes(4, "big")
+        for at, target in template.pointers:
+            body[at : at + 2] = (_POINTER | end + target).to_bytes(2, "big")
+        return (_POINTER | end - 4 - len(self.zone)).to_bytes(2, "big") + bytes(body)
+
+    def _possible_below(self, parent: bytes) -> Collection[bytes]:
+        end = len(parent) - len(self.zone)
+        at = first = second = 0
+        while at < end:
+            second, first = first, at
+            at += _STEPS[parent[at]]
+        if not end:
+            return _FIRST_LABELS
+        if parent[first:end] != _SERVICES:
+            return ()
+        if not first:
+            return self._names.namespaces
+        namespace = parent[second + 1 : first]
+        if second or namespace not in self._names.namespaces:
+            return ()
+        return self._names.services.get(namespace, ())
+
+    def _is_above(self, qname: bytes) -> bool:
+        end, at = len(qname) - len(self.zone), 0
+        while at < end:
+            at += _STEPS[qname[at]]
+        return 0 < end == at and qname.endswith(self.zone)
+
+    def _is_excluded(self, qname: bytes) -> bool:
+        at = 0
+        while qname[at:] not in self._exclusions:
+            if not qname[at]:
+                return False
+            at += 1 + qname[at]
+        return True

@@ -1,0 +1,151 @@
+"""Shared headers: what many stored replies have in common, stored once.
+
+Path: table.py acquires one for each entry and releases it when the entry goes.  It holds the reply's header, its
+counts, what a hit counts as, and the SOA records.  Replies of one server block to names of one length mostly share one;
+negative replies also share all their records.
+Rule 1: the SOA serial is the current one wherever it occurs: it moves with every event, while the records stay.  So
+        they are part of the shared header, and the serial is written once for all entries.
+Rule 2: a shared header exists as long as an entry uses it, and its memory is counted once.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from hsdns.fastpath.hit_counts import CACHE_MISS, kind_of
+from hsdns.fastpath.key import VARIANT_EDNS, VARIANT_FLAGS
+from hsdns.fastpath.records import Outline
+from hsdns.fastpath.versions import ClusterNames
+
+# Memory beside the records: the object, eight headers, its place in the dictionary and the key there.
+SHARED_HEADER_LEN: Final = 1408
+_HEAD: Final = struct.Struct("!HHHHH")  # all of the header but the ID
+_NO_SERIAL: Final = bytes(4)
+
+# kind, flags, counts, step, mark_ttl, names, serials, records, max_payload: as in SharedHeader.
+Key = tuple[
+    int, int, tuple[int, int, int], int, int, ClusterNames | None, tuple[int, ...], bytes, int
+]
+
+
+class SharedHeader:
+    """What entries with equal flags, counts, size and terms have in common.
+
+    `heads` are the header after the ID for each variant of query (key.py).  `step` is the length of each record that
+    rotates (0: none does), `count` their number, `block` their octets.  `kind` is what a hit counts as (hit_counts.py)
+    but for the query's length, DO, and the outcome of a mark.  `names` has the serial of `records`; if it is None, each
+    entry has records of its own.  `users` is the number of entries with this shared header.  `max_payload` is the
+    largest payload size in a reply's OPT and of a reply over UDP; larger ones of queries are lowered to it.
+    """
+
+    __slots__ = (
+        "block", "count", "counts", "flags", "heads", "key", "kind", "mark_ttl", "max_payload", "names",
+        "octets", "records", "serial", "serials", "step", "users",
+    )  # fmt: skip
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        (
+            self.kind, self.flags, self.counts, self.step, self.mark_ttl, self.names, self.serials, self.records,
+            self.max_payload,
+        ) = key  # fmt: skip
+        self.heads = heads_of(self.flags, self.counts)
+        self.count = self.counts[0]
+        self.block = self.step * self.count
+        self.serial = 0
+        self.octets = SHARED_HEADER_LEN + 2 * len(self.records)
+        self.users = 0
+
+    @property
+    def has_old_serial(self) -> bool:
+        """Whether the serial in its records is not the current one."""
+        return self.names is not None and self.names.serial != self.serial
+
+    def update_serial(self) -> None:
+        """Write the current serial into its records."""
+        if self.names is None or self.names.serial == self.serial:
+            return
+        self.serial = self.names.serial
+        octets = self.serial.to_bytes(4, "big")
+        records = bytearray(self.records)
+        for at in self.serials:
+            records[at : at + 4] = octets
+        self.records = bytes(records)
+
+
+class SharedHeaders:
+    """The shared headers of one table; `octets` is their memory."""
+
+    def __init__(self) -> None:
+        self.octets = 0
+        self._by_key: dict[Key, SharedHeader] = {}
+
+    def acquire(self, key: Key) -> SharedHeader:
+        """Return the shared header of a key, with one user more."""
+        found = self._by_key.get(key)
+        if found is None:
+            found = self._by_key[key] = SharedHeader(key)
+            self.octets += found.octets
+        found.users += 1
+        return found
+
+    def release(self, shared: SharedHeader) -> None:
+        """Count one user less; the last one removes it."""
+        shared.users -= 1
+        if not shared.users:
+            del self._by_key[shared.key]
+            self.octets -= shared.octets
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._by_key.clear()
+        self.octets = 0
+
+
+def make_key(
+    outline: Outline,
+    *,
+    group: int,
+    size: int,
+    rotate: bool,
+    names: ClusterNames | None,
+    mark_ttl: int,
+    log: bool,
+    max_payload: int,
+) -> Key:
+    """The key of a reply's shared header: all that this is computed from but the serial."""
+    cache = CACHE_MISS if mark_ttl == 0 else 0
+    return (
+        kind_of(group, size, outline.counts[0] if log else None, cache),
+        outline.flags,
+        outline.counts,
+        outline.step if rotate else 0,
+        mark_ttl,
+        names if outline.serials else None,
+        outline.serials,
+        _without_serials(outline) if outline.serials else b"",
+        max_payload,
+    )
+
+
+def heads_of(flags: int, counts: tuple[int, int, int]) -> tuple[bytes, ...]:
+    """The ten octets after the ID of the reply to each variant of query."""
+    answer, authority, additional = counts
+    return tuple(
+        _HEAD.pack(
+            flags | of_query,
+            1,
+            answer,
+            authority,
+            additional + (1 if variant & VARIANT_EDNS else 0) & 0xFFFF,
+        )
+        for variant, of_query in enumerate(VARIANT_FLAGS)
+    )
+
+
+def _without_serials(outline: Outline) -> bytes:
+    records = bytearray(outline.records)
+    for at in outline.serials:
+        records[at : at + 4] = _NO_SERIAL
+    return bytes(records)

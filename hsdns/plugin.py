@@ -1,0 +1,142 @@
+"""Plugins: directives of the Corefile, and what they get from the server that runs them.
+
+Path: assemble.py sets plugins up; server/lifecycle.py starts and stops them with a Runtime; those that have a method
+handle() are the handlers of chain.py.
+Rule 1: every plugin has setup(), and start() and stop(), since most begin something; the base class does nothing in
+        these two.
+Rule 2: all else that a plugin may be is an optional capability: a runtime-checkable protocol, declared by the module
+        that looks for it, which plugins implement by having its methods.  There are
+        chain.Handler and WaitsInTask; block_choice.RequestFilter; all of answer_table/capabilities.py;
+        FindsHandlers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits here;
+        ReportsReadiness, MayRelapse and MakesRemarks in readiness.py; Transferer in plugins/transfer.py;
+        MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py; DebugMode and LogsStacks in
+        server/processors.py; SetsSockets, SetsTimeouts and LimitsConnections in server/settings.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from random import Random
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+
+from hsdns.chain import Request
+from hsdns.cluster.freshness import Counters
+from hsdns.corefile.properties import Property
+from hsdns.corefile.tree import Directive, Token
+from hsdns.http_page import HttpPage
+from hsdns.metrics import Registry
+from hsdns.readiness import Readiness
+from hsdns.wire.message import Reply
+from hsdns.wire.name import Name
+
+
+class Running(Protocol):
+    """A task that runs until it is cancelled."""
+
+    def cancel(self) -> object:
+        """End it, in one of the next steps of the loop."""
+
+
+class Runtime(Protocol):
+    """What running plugins get from the server: the only way to sockets, clocks, tasks and random numbers."""
+
+    random: Random
+    metrics: Registry
+    counters: Counters  # of the answer tables' dependencies
+    stopping: bool  # from SIGTERM on
+
+    def clock(self) -> float:
+        """Monotonic seconds."""
+
+    def wall(self) -> float:
+        """Seconds since the epoch."""
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Awaitable[Any]:
+        """Run a coroutine as a task that is cancelled when the configuration stops."""
+
+    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
+        """Run a coroutine as a task that goes on when the configuration stops, for Inherits.inherit()."""
+
+    async def resolve(self, request: Request) -> Reply:
+        """Answer a Request.nested() from the block that serves its name (CoreDNS upstream.Lookup)."""
+
+    def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
+        """Answer GET requests for these paths on `host:port`; the socket outlives a reload that asks for it again."""
+
+    def readiness(self) -> Readiness:
+        """Ask all plugins whether they are ready."""
+
+    def local_addresses(self, servers: Sequence[str]) -> list[str]:
+        """Addresses on which these servers are reached: the bound ones, else all of this host but loopback."""
+
+    async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until a condition holds, at most so many seconds; return whether it does."""
+
+    def names_answered_first_changed(self) -> None:
+        """Have names_answered_first() of all handlers asked again."""
+
+    def fail(self, reason: str) -> None:
+        """End the process with status 1, after logging the reason as fatal."""
+
+    async def reload_if_changed(self) -> None:
+        """Read the Corefile; load it if its digest is new, or log and count why that fails.  Never raises."""
+
+
+class Block(NamedTuple):
+    """What a plugin's setup may know of its server block."""
+
+    zones: tuple[Name, ...]
+    servers: tuple[str, ...]  # one `dns://:53` for each key
+    plugins: frozenset[str]  # names of all directives in the block
+    # Relative paths in the file are relative to the working directory, imports to this.
+    corefile_dir: str
+    validating: bool  # -validate: open no file but those that the Corefile names
+    warn: Callable[[str], None]  # takes a sentence for the operator that does not stop the start
+    root: str = ""  # the folder of relative paths, from `root`; "" is the working directory
+    # The words of --source, instead of the block's own `source`.
+    source: tuple[Token, ...] | None = None
+
+    def path(self, text: str) -> str:
+        """A path that a directive names: relative ones are relative to the block's `root`."""
+        return os.path.join(self.root, text)
+
+
+class Plugin:
+    """A directive of the Corefile.  Each subclass is in hsdns/plugins, in a module named after the directive."""
+
+    name: ClassVar[str]
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read all of a block's occurrences of the directive; raise CorefileError.  No sockets, no waiting."""
+        raise NotImplementedError(cls.name)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Begin what runs beside the queries; called once, in ORDER, before the block's sockets are read."""
+
+    async def stop(self) -> None:
+        """End it; called once, in ORDER, also when a later plugin's start failed."""
+
+
+@runtime_checkable
+class Inherits(Protocol):
+    """A plugin that takes over what runs from its predecessor at a reload."""
+
+    def inherit(self, old: Plugin) -> bool:
+        """Share what a plugin of the configuration before has running; True where that is what this one would begin.
+
+        Asked at a reload, before start(), of each pair with one name until one says yes.  Both may go on: the old one
+        where the new configuration does not start, the new one where it does; stop() of each gives up its share.
+        """
+
+
+def inherit_plugins(old: Iterable[Plugin], new: Iterable[Plugin]) -> None:
+    """Let the plugins of a new configuration, none of them started, inherit from those that run."""
+    running = list(old)
+    for plugin in new:
+        if isinstance(plugin, Inherits):
+            for known in running:
+                if known.name == plugin.name and plugin.inherit(known):
+                    break

@@ -1,0 +1,327 @@
+"""The fake API server as a separate process, for change rates that a kube-apiserver on a small machine cannot reach.
+
+Path: loadtest/ starts it -> FakeApi on loopback; `/_control/` beside the API says what changes.
+
+    python -m loadtest.apiserver [--port P] [--services N] [--endpoints M] [--streaming yes|no|ignored]
+                                             [--history H] [--certificate FILE --key FILE]
+
+prints one line, `ready URL`, on standard output once it listens and the cluster is loaded; SIGTERM ends it.  Services
+are headless, with one EndpointSlice of M endpoints each, all as objects.py names them; with what an API
+server adds, a slice of 5 endpoints is about 2.7 KB of JSON.
+
+    POST /_control/load     {"services": N, "endpoints": M}     more Services; -> {"services", "resource_version"}
+    POST /_control/changes  {"rate": R, "seconds": S}           begin a stream of changes: R a second, for S seconds
+                                                                (0: until stopped); forgets the changes before it
+    POST /_control/stop     {}                                  end the stream; -> {"count": changes made by it}
+    GET  /_control/changes?from=K                               -> {"running", "count", "changes": [[TIME, NAMESPACE,
+                                                                SERVICE, OLD, NEW], ...]} from change K on
+    POST /_control/change   {"index": I}                        one change, of Service I or the next one in turn;
+                                                                -> {"time", "namespace", "service", "old", "new"}
+    GET  /_control/state                                        -> {"resource_version", "slices": {"NAMESPACE/SLICE":
+                                                                [ADDRESS, ...]}, "requests": [...], "watches": W}
+    POST /_control/do       {"what": WORD}                      drop, cut, compact, expire or bookmark (the watches)
+
+Rule 1: a change is one MODIFIED event of one slice with one address replaced, the first of it in turn; the new address
+        is used nowhere else, and never was.
+Rule 2: TIME is CLOCK_MONOTONIC in seconds, so that another process can subtract it, taken when the change is in the
+        history and before any watch or reply is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import ssl
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import uvloop
+from aiohttp import web
+
+from loadtest.apiserver import objects
+from loadtest.apiserver.fake_api import FakeApi
+from loadtest.apiserver.fake_cluster import FakeCluster
+from loadtest.apiserver.watch_cache import Key
+
+TICK: Final = 0.001  # seconds between two batches of a stream at least
+
+
+class Changed(NamedTuple):
+    """One change; `time` is monotonic seconds."""
+
+    time: float
+    namespace: str
+    service: str
+    old: str
+    new: str
+
+
+class LoadedCluster:
+    """The cluster of the benchmark, and its changes."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.cluster = cluster
+        self.changes: list[Changed] = []
+        self._slices: list[tuple[Key, str, list[str]]] = []  # key, Service, addresses
+        self._changed = 0
+
+    @property
+    def service_count(self) -> int:
+        """The number of Services."""
+        return len(self._slices)
+
+    def add(self, services: int, endpoints: int) -> None:
+        """Add Services with their slices, and the Namespaces that they need."""
+        first, last = len(self._slices), len(self._slices) + services
+        if first == last:
+            return
+        for made in objects.namespaces(first, last):
+            self._put(made.manifest)
+        for index in range(first, last):
+            self._put(objects.service(index).manifest)
+            manifest = objects.endpoint_slice(index, endpoints).manifest
+            key = self._put(manifest)
+            addresses = [each["addresses"][0] for each in manifest["endpoints"]]
+            self._slices.append((key, f"web-{index}", addresses))
+        self.cluster.wake()
+
+    def change(self, index: int | None = None) -> Changed:
+        """Replace an address of one slice; the caller calls wake()."""
+        number, self._changed = self._changed, self._changed + 1
+        key, service, addresses = self._slices[
+            (number if index is None else index) % len(self._slices)
+        ]
+        old, new = addresses.pop(0), objects.changed_address(number)
+        addresses.append(new)
+        stored = self.cluster.caches["EndpointSlice"].objects[key]
+        data = stored.data.replace(b'"%b"' % old.encode(), b'"%b"' % new.encode(), 1)
+        was = b'"resourceVersion":"%d"' % stored.version
+        self.cluster.put_encoded(
+            "EndpointSlice",
+            key,
+            lambda version: data.replace(was, b'"resourceVersion":"%d"' % version, 1),
+        )
+        return Changed(time.monotonic(), key[0], service, old, new)
+
+    def _put(self, manifest: dict[str, Any]) -> Key:
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        metadata: dict[str, Any] = manifest["metadata"]
+        metadata["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        metadata["generation"] = 1
+        metadata["managedFields"] = [_managed_fields(manifest)]
+        key = metadata.get("namespace", "default"), name
+
+        def encode(version: int) -> bytes:
+            metadata["uid"] = f"00000000-0000-4000-8000-{version:012d}"
+            metadata["resourceVersion"] = str(version)
+            return msgspec.json.encode(manifest)
+
+        self.cluster.put_encoded(kind, key, encode)
+        return key
+
+
+class ChangeStream:
+    """Changes at a rate; one at a time."""
+
+    def __init__(self, loaded: LoadedCluster) -> None:
+        self._loaded = loaded
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the stream is running."""
+        return self._task is not None and not self._task.done()
+
+    async def start(self, rate: float, seconds: float) -> None:
+        """Start a new stream, and clear the changes."""
+        await self.stop()
+        self._loaded.changes = []
+        self._task = asyncio.create_task(self._run(rate, seconds))
+
+    async def stop(self) -> None:
+        """End the stream."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self, rate: float, seconds: float) -> None:
+        loaded, began, total = self._loaded, time.monotonic(), round(rate * seconds)
+        cache = loaded.cluster.caches["EndpointSlice"]
+        made = 0
+        while not total or made < total:
+            due = int((time.monotonic() - began) * rate) + 1
+            due = min(due, total) if total else due
+            while made < due:
+                loaded.changes.append(loaded.change())
+                made += 1
+            loaded.cluster.wake(cache)
+            await asyncio.sleep(max(began + made / rate - time.monotonic(), TICK))
+
+
+class Control:
+    """The handlers of `/_control/`."""
+
+    def __init__(self, api: FakeApi, loaded: LoadedCluster) -> None:
+        self._api = api
+        self._loaded = loaded
+        self._stream = ChangeStream(loaded)
+
+    @property
+    def routes(self) -> list[web.RouteDef]:
+        """The routes, for FakeApi.start."""
+        return [
+            web.post("/_control/load", self._add),
+            web.post("/_control/changes", self._start),
+            web.get("/_control/changes", self._list),
+            web.post("/_control/stop", self._stop),
+            web.post("/_control/change", self._change),
+            web.get("/_control/state", self._state),
+            web.post("/_control/do", self._do),
+        ]
+
+    async def close(self) -> None:
+        """End the stream."""
+        await self._stream.stop()
+
+    async def _add(self, request: web.Request) -> web.Response:
+        asked = await request.json()
+        self._loaded.add(asked["services"], asked["endpoints"])
+        return _json(
+            {
+                "services": self._loaded.service_count,
+                "resource_version": self._api.resource_version,
+            }
+        )
+
+    async def _start(self, request: web.Request) -> web.Response:
+        asked = await request.json()
+        if not self._loaded.service_count:
+            return web.Response(status=409, text="no Services are loaded\n")
+        if not asked["rate"] > 0:
+            return web.Response(status=400, text="rate must be above 0\n")
+        await self._stream.start(asked["rate"], asked.get("seconds", 0))
+        return _json({})
+
+    async def _stop(self, request: web.Request) -> web.Response:
+        await self._stream.stop()
+        return _json({"count": len(self._loaded.changes)})
+
+    async def _list(self, request: web.Request) -> web.Response:
+        changes = self._loaded.changes
+        return _json(
+            {
+                "running": self._stream.is_running,
+                "count": len(changes),
+                "changes": changes[int(request.query.get("from", "0")) :],
+            }
+        )
+
+    async def _change(self, request: web.Request) -> web.Response:
+        if not self._loaded.service_count:
+            return web.Response(status=409, text="no Services are loaded\n")
+        changed = self._loaded.change((await request.json()).get("index"))
+        self._loaded.cluster.wake()
+        return _json(changed._asdict())
+
+    async def _state(self, request: web.Request) -> web.Response:
+        cluster = self._loaded.cluster
+        slices = {
+            "/".join(key): [
+                address
+                for endpoint in stored.manifest["endpoints"]
+                for address in endpoint["addresses"]
+            ]
+            for key, stored in cluster.caches["EndpointSlice"].objects.items()
+        }
+        return _json(
+            {
+                "resource_version": cluster.resource_version,
+                "slices": slices,
+                "requests": cluster.requests,
+                "watches": len(cluster.watches),
+            }
+        )
+
+    async def _do(self, request: web.Request) -> web.Response:
+        api, cluster = self._api, self._loaded.cluster
+        words = {
+            "drop": cluster.drop_watches,
+            "cut": api.cut_connections,
+            "compact": cluster.compact,
+            "expire": cluster.expire_watches,
+            "bookmark": cluster.bookmark,
+        }
+        what = (await request.json())["what"]
+        if what not in words:
+            return web.Response(status=400, text=f"what must be one of {', '.join(words)}\n")
+        words[what]()
+        return _json({})
+
+
+async def serve(options: argparse.Namespace) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    tls = None
+    if options.certificate:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(options.certificate, options.key)
+    words: dict[str, bool | str] = {"yes": True, "no": False, "ignored": "ignored"}
+    cluster = FakeCluster(streaming=words[options.streaming], history=options.history)
+    api, loaded = FakeApi(cluster, tls=tls, port=options.port), LoadedCluster(cluster)
+    control = Control(api, loaded)
+    loaded.add(options.services, options.endpoints)
+    over = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, over.set)
+    await api.start(*control.routes)
+    try:
+        sys.stdout.write(f"ready {api.url}\n")
+        sys.stdout.flush()
+        await over.wait()
+    finally:
+        await control.close()
+        await api.stop()
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Read the command line and serve."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest.apiserver")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--services", type=int, default=0)
+    parser.add_argument("--endpoints", type=int, default=10)
+    parser.add_argument("--streaming", choices=("yes", "no", "ignored"), default="yes")
+    parser.add_argument("--history", type=int, default=20_000)
+    parser.add_argument("--certificate", default="")
+    parser.add_argument("--key", default="")
+    uvloop.run(serve(parser.parse_args(args)))
+
+
+def _managed_fields(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The managedFields entry that the server adds to an object of a controller."""
+    fields: dict[str, Any] = {
+        f"f:{name}": {} for name in manifest if name not in ("metadata", "kind", "apiVersion")
+    }
+    meta = manifest["metadata"]
+    fields["f:metadata"] = {
+        f"f:{name}": {".": {}, **{f"f:{key}": {} for key in meta[name]}}
+        for name in ("labels", "annotations")
+        if name in meta
+    }
+    return {
+        "manager": "kube-controller-manager",
+        "operation": "Update",
+        "apiVersion": manifest["apiVersion"],
+        "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+
+
+def _json(found: Any) -> web.Response:
+    return web.Response(body=msgspec.json.encode(found), content_type="application/json")

@@ -1,0 +1,160 @@
+"""Faults between an API server and its clients, each for one request.
+
+Path: a test -> FakeCluster.fail(fault) -> Response.fault -> the sender of the body (FaultInjector cuts it).
+Rule 1: a fault with a status replaces the response; one without lets the true response begin.
+Source: Kubernetes API concepts, and what proxies and load balancers in front of an API server send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+JSON: Final = {"Content-Type": "application/json"}
+TEXT: Final = {"Content-Type": "text/plain; charset=utf-8"}
+HTML: Final = {"Content-Type": "text/html"}
+PAGE: Final = b"<html><head><title>503 Service Temporarily Unavailable</title></head>\n<body>try later</body></html>\n"
+
+
+class Fault(NamedTuple):
+    """A fault of one request; octets are those of the body."""
+
+    status: int = 0  # 0: that of the true response
+    headers: Mapping[str, str] = JSON
+    body: bytes = b""
+    refused: bool = False  # the connection ends before a response
+    cut_at: int | None = None  # octets before the connection is cut
+    ends_at: int | None = None  # octets before the body ends as if complete
+    silent_at: int | None = None  # octets before the connection falls silent
+    piece: int = 0  # octets sent at a time; 0: no limit
+
+
+def status_body(
+    code: int,
+    reason: str,
+    message: str,
+    *,
+    causes: tuple[Mapping[str, str], ...] = (),
+    details: Mapping[str, object] | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> bytes:
+    """Encode a metav1.Status."""
+    found = dict(details or {})
+    if causes:
+        found["causes"] = list(causes)
+    status: dict[str, object] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": dict(metadata or {}),
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+    }
+    if found:
+        status["details"] = found
+    status["code"] = code
+    return msgspec.json.encode(status)
+
+
+def error_line(status: bytes) -> bytes:
+    """Wrap a Status in an ERROR event."""
+    return b'{"type":"ERROR","object":%b}\n' % status
+
+
+def too_many_requests(retry_after: int | None = 1) -> Fault:
+    """Make the response of API Priority and Fairness under load: 429 and a text."""
+    return Fault(429, _retry(TEXT, retry_after), b"Too many requests, please try again later.\n")
+
+
+def unavailable(retry_after: int | None = None) -> Fault:
+    """Make the server's 503, as while it starts."""
+    body = status_body(503, "ServiceUnavailable", "the server is currently unable to handle it")
+    return Fault(503, _retry(JSON, retry_after), body)
+
+
+def html_page(status: int = 503) -> Fault:
+    """Make a proxy's error page; with status 200 one that only looks like success (a login page)."""
+    return Fault(status, HTML, PAGE)
+
+
+def internal_error() -> Fault:
+    """Make a 500, as when etcd is unreachable."""
+    return Fault(500, body=status_body(500, "InternalError", "etcdserver: request timed out"))
+
+
+def not_found() -> Fault:
+    """Make the response of a server without the resource."""
+    return Fault(404, TEXT, b"404 page not found\n")
+
+
+def expired() -> Fault:
+    """Make a 410 as the status of the response."""
+    return Fault(410, body=status_body(410, "Expired", "too old resource version: 1 (2)"))
+
+
+def expired_event() -> Fault:
+    """Make a 410 as an ERROR event in a response with status 200."""
+    return Fault(200, body=error_line(expired().body))
+
+
+def refused() -> Fault:
+    """End the connection before a response."""
+    return Fault(refused=True)
+
+
+def cut(at: int = 0) -> Fault:
+    """Cut the connection after so many octets of the body."""
+    return Fault(cut_at=at)
+
+
+def ended(at: int = 0) -> Fault:
+    """End the body after so many octets, in order but inside a line."""
+    return Fault(ends_at=at)
+
+
+def silent(at: int = 0) -> Fault:
+    """Fall silent after so many octets, and keep the connection."""
+    return Fault(silent_at=at)
+
+
+def slowly(piece: int = 1) -> Fault:
+    """Send the body in pieces of so many octets."""
+    return Fault(piece=piece)
+
+
+class FaultInjector:
+    """Applies a fault to a body: feed() the octets that are due, then check `outcome`.
+
+    `outcome` is "" while the body continues, else "cut", "ended" or "silent".
+    """
+
+    def __init__(self, fault: Fault) -> None:
+        self.outcome = ""
+        self._piece = fault.piece
+        self._left: int | None = None
+        self._then = ""
+        for limit, outcome in (
+            (fault.cut_at, "cut"),
+            (fault.ends_at, "ended"),
+            (fault.silent_at, "silent"),
+        ):
+            if limit is not None:
+                self._left, self._then = limit, outcome
+        if self._left == 0:
+            self.outcome = self._then
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take octets that are due, return the pieces to send."""
+        if self._left is not None:
+            data = data[: self._left]
+            self._left -= len(data)
+            if self._left == 0:
+                self.outcome = self._then
+        size = self._piece or len(data) or 1
+        return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def _retry(headers: Mapping[str, str], seconds: int | None) -> Mapping[str, str]:
+    return headers if seconds is None else {**headers, "Retry-After": str(seconds)}

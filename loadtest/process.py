@@ -1,0 +1,141 @@
+"""A process of the benchmark: its log, its CPU time and memory from /proc, and its termination.
+
+Path: watch/ and answering/ start their programs here.
+Rule 1: only processes that were started here are ended, by process ID.
+Rule 2: CPU time and memory include all descendants, so that no server hides them in a child process.
+Source: proc(5): stat fields 14 to 17, status VmRSS and VmHWM.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+_GRACE = 10.0  # seconds from SIGTERM to SIGKILL
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class BenchmarkError(RuntimeError):
+    """The benchmark cannot continue; the message is for the user."""
+
+
+class Memory(NamedTuple):
+    """Resident memory in octets: current and maximum."""
+
+    now: int
+    peak: int
+
+
+class Process:
+    """A started program; a context manager that ends it."""
+
+    def __init__(
+        self,
+        name: str,
+        words: Sequence[str],
+        folder: Path,
+        *,
+        cwd: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self._log = folder / f"{name}.log"
+        env = None if environ is None else {**os.environ, **environ}
+        try:
+            with self._log.open("wb") as log:
+                self._popen = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=cwd,
+                    env=env,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise BenchmarkError(f"{name}: cannot start {words[0]}: {error.strerror}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Terminate the process, wait, and kill it if it does not end."""
+        if self._popen.poll() is None:
+            self._popen.terminate()
+            try:
+                self._popen.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                self._popen.send_signal(signal.SIGKILL)
+                self._popen.wait()
+
+    def check(self) -> None:
+        """Raise BenchmarkError, with its last output, if the process has ended by itself."""
+        status = self._popen.poll()
+        if status is not None:
+            raise BenchmarkError(f"{self.name} ended with status {status}:\n{self.printed()}")
+
+    def printed(self, lines: int = 15) -> str:
+        """The last lines of its log."""
+        text = self._log.read_text(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def cpu(self) -> float:
+        """CPU time in seconds, user and system, since the start; raise BenchmarkError if the process has ended."""
+        return sum(_cpu_ticks(pid) for pid in self._family()) / _TICKS
+
+    def memory(self) -> Memory:
+        """Resident memory of the process and its descendants; raise BenchmarkError if the process has ended."""
+        found = [_memory(pid) for pid in self._family()]
+        return Memory(sum(one.now for one in found), sum(one.peak for one in found))
+
+    def _family(self) -> list[int]:
+        self.check()
+        return family(self._popen.pid)
+
+
+def family(pid: int) -> list[int]:
+    """IDs of a process and all its descendants."""
+    found = [pid]
+    for parent in found:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                found.extend(int(child) for child in children.read_text().split())
+            except OSError:  # ended meanwhile
+                continue
+    return found
+
+
+def _cpu_ticks(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:  # ended meanwhile; its parent's stat has its time
+        return 0
+    return cpu_ticks_of(stat)
+
+
+def cpu_ticks_of(stat: str) -> int:
+    """Read user and system time, waited-for children's included, from the text of /proc/PID/stat."""
+    fields = stat.rpartition(")")[2].split()  # the name before it may hold anything
+    return sum(int(field) for field in fields[11:15])
+
+
+def _memory(pid: int) -> Memory:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return Memory(0, 0)
+    return memory_of(status)
+
+
+def memory_of(status: str) -> Memory:
+    """Read resident memory from the text of /proc/PID/status; 0 for a process that has ended."""
+    values = dict(line.split(":", 1) for line in status.splitlines() if line.startswith("Vm"))
+    now, peak = (int(values.get(name, "0 kB").split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
+    return Memory(now, peak)

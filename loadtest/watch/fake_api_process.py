@@ -1,0 +1,125 @@
+"""The in-test API server in a separate process, for more changes per second than a kube-apiserver can make.
+
+Path: plan.py -> here -> loadtest/apiserver/control.py, whose docstring describes the requests to `/_control/`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from loadtest.apiserver.objects import SERVICES_PER_NAMESPACE
+from loadtest.ports import free_port
+from loadtest.process import BenchmarkError, Process
+from loadtest.progress import Progress
+from loadtest.watch.access import Access
+
+ROOT = Path(__file__).resolve().parents[2]
+START_DEADLINE = 60.0
+_BATCH = 50 * SERVICES_PER_NAMESPACE  # Services in one request to load more
+_PAUSE = 0.05
+_NO_CHANGE = 1 << 40  # more changes than there ever are
+
+
+class Change(NamedTuple):
+    """One change: the clock time when its event could be sent, and which address replaced which."""
+
+    time: float
+    namespace: str
+    service: str
+    old: str
+    new: str
+
+
+class FakeApiProcess:
+    """The API server; a context manager."""
+
+    title = "in-test API server (JSON alone)"
+
+    def __init__(self, endpoints: int) -> None:
+        self.access = Access(free_port())
+        self._endpoints = endpoints
+        self.services = 0  # so many are there
+        self._seen = 0  # changes of the stream that have been read already
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with self._stack:
+            folder = Path(
+                self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-api-"))
+            )
+            words = (
+                *(sys.executable, "-m", "loadtest.apiserver"),
+                *("--port", str(self.access.port), "--endpoints", str(self._endpoints)),
+            )
+            self._process = self._stack.enter_context(
+                Process("in-test-api", words, folder, cwd=ROOT)
+            )
+            self._wait()
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def cpu(self) -> float:
+        """CPU time in seconds since the start."""
+        return self._process.cpu()
+
+    def create_up_to(self, services: int, progress: Progress) -> None:
+        """Ensure that there are at least this many Services, each with its slice."""
+        while self.services < services:
+            more = min(_BATCH, services - self.services)
+            self._ask("POST", "load", {"services": more, "endpoints": self._endpoints})
+            self.services += more
+            progress.count("Services loaded", self.services, services)
+
+    def start_changes(self, rate: float, seconds: float = 0) -> None:
+        """Start a stream of changes, each to the next Service; 0 seconds means without end."""
+        self._seen = 0
+        self._ask("POST", "changes", {"rate": rate, "seconds": seconds})
+
+    def stop_changes(self) -> int:
+        """Stop the stream; return the number of changes."""
+        return int(self._ask("POST", "stop", {})["count"])
+
+    def is_changing(self) -> bool:
+        """Whether the stream is running."""
+        return bool(self._ask("GET", f"changes?from={_NO_CHANGE}")["running"])
+
+    def changes(self) -> list[Change]:
+        """All changes of the last stream."""
+        return [Change(*found) for found in self._ask("GET", "changes?from=0")["changes"]]
+
+    def last_change(self) -> Change:
+        """The latest change of the stream; waits for the first one."""
+        # Only the end of a long list need come.
+        self._seen = max(self._seen, self._ask("GET", f"changes?from={_NO_CHANGE}")["count"] - 1)
+        while True:
+            found = self._ask("GET", f"changes?from={self._seen}")["changes"]
+            if found:
+                self._seen += len(found) - 1
+                return Change(*found[-1])
+            time.sleep(_PAUSE)
+
+    def _ask(self, method: str, word: str, body: object = None) -> dict[str, Any]:
+        found: dict[str, Any] = self.access.ask(method, f"/_control/{word}", body)
+        return found
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + START_DEADLINE
+        while True:
+            self._process.check()
+            try:
+                self.is_changing()
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise BenchmarkError(
+                        f"the in-test API server is not up:\n{self._process.printed()}"
+                    ) from None
+            time.sleep(_PAUSE)

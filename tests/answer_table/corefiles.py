@@ -1,0 +1,54 @@
+"""Corefiles with `kubernetes`, a small cluster, and what compares the answer table with the chain.
+
+Path: tests only.
+"""
+
+from __future__ import annotations
+
+from hsdns.cluster.objects import EndpointSlice
+from tests.support.cluster.objects import endpoint_slice, service
+from tests.support.plugins.corefiles import KUBEADM
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
+
+STOCK = KUBEADM.replace("/etc/resolv.conf", "192.0.2.1")
+OBJECTS = cluster_objects(
+    service("default/web", "10.96.0.1"),
+    service("default/db"),
+    endpoint_slice("default/db-1", "db", "10.0.0.1 host=db-0", "10.0.0.2 host=db-1"),
+    service("default/here", external="web.default.svc.cluster.local"),
+    service("default/there", external="www.example.org"),
+    namespaces=("default", "kube-system"),
+)
+
+SUB = "x.sub.cluster.local."
+PLAIN = "x.cluster.local."
+CACHED = "cache 30 {\ndisable denial cluster.local\n}\n"
+
+
+def block(text: str, key: str = ".:53") -> str:
+    return f"{key} {{\n{text}\n}}\n"
+
+
+def hosts(lines: str, arguments: str = "/nonexistent", through: str = "fallthrough") -> str:
+    return f"hosts {arguments} {{\n{lines}\n{through}\n}}\n{KUBERNETES}"
+
+
+def kubernetes(zones: str, *lines: str) -> str:
+    return f"kubernetes {zones} {{\n" + "\n".join(lines) + "\n}"
+
+
+def many_endpoints(count: int) -> list[EndpointSlice]:
+    return [
+        endpoint_slice(
+            f"default/db-{number}", "db", *(f"10.{number}.0.{host}" for host in range(250))
+        )
+        for number in range(2, 2 + count)
+    ]
+
+
+def assert_same(memory_server: MemoryServer, name: str, *, is_fast: bool) -> None:
+    wire = ask(name)
+    found = memory_server.from_table(wire)
+    assert (found is not None) is is_fast, name
+    if found is not None:
+        assert found == memory_server.from_chain(wire, stores=False)

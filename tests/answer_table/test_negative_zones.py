@@ -1,0 +1,192 @@
+"""In which zones names that do not exist are answered from a template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+
+import pytest
+
+from hsdns.answer_table.negative_zones import NEGATIVE_TYPES
+from hsdns.cluster.objects import Deleted
+from hsdns.wire.iana import type_to_text
+from tests.answer_table.corefiles import (
+    CACHED,
+    OBJECTS,
+    PLAIN,
+    SUB,
+    assert_same,
+    block,
+    hosts,
+    kubernetes,
+)
+from tests.support.cluster.objects import service
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
+
+NEGATIVE_ZONES = [
+    pytest.param(block(KUBERNETES), [PLAIN, SUB], [], id="stock"),
+    pytest.param(block(KUBERNETES, "cluster.local:53"), [PLAIN, SUB], [], id="its-own-block"),
+    pytest.param(block(KUBERNETES, "CLUSTER.Local:53"), [PLAIN, SUB], [], id="its-own-block-in-capitals"),
+    pytest.param(block(kubernetes("cluster.local", "fallthrough")), [], [PLAIN], id="fallthrough-all"),
+    pytest.param(block(kubernetes("cluster.local", "fallthrough cluster.local")), [], [PLAIN], id="fallthrough-equal"),
+    pytest.param(block(kubernetes("cluster.local", "fallthrough local")), [], [PLAIN], id="fallthrough-above"),
+    pytest.param(block(kubernetes("cluster.local", "fallthrough sub.cluster.local")), [], [PLAIN, SUB], id="fallthrough-below"),
+    pytest.param(block(kubernetes("cluster.local ip6.arpa", "fallthrough ip6.arpa example.org")), [PLAIN], [], id="fallthrough-elsewhere"),
+    pytest.param(block(KUBERNETES) + block("whoami", "sub.cluster.local:53"), [PLAIN], [SUB], id="another-block-below"),
+    pytest.param(block(KUBERNETES) + block("whoami", "cluster.local:53"), [], [PLAIN, SUB], id="another-block-equal"),
+    pytest.param(block(KUBERNETES) + block("whoami", "local:53"), [], [PLAIN, SUB], id="another-block-between"),
+    pytest.param(block(KUBERNETES) + block("whoami", "example.org:53"), [PLAIN, SUB], [], id="another-block-elsewhere"),
+    pytest.param(block(KUBERNETES, "cluster.local:53") + block("whoami"), [PLAIN, SUB], [], id="another-block-above"),
+    pytest.param(block(KUBERNETES, "cluster.local:53") + block("whoami", "local:53"), [PLAIN, SUB], [], id="another-block-just-above"),
+    pytest.param(block(kubernetes("cluster.local sub.cluster.local")), [PLAIN, SUB], [], id="two-zones"),
+    pytest.param(
+        block(kubernetes("cluster.local sub.cluster.local", "fallthrough sub.cluster.local")), [], [PLAIN, SUB],
+        id="two-zones-the-lower-falls-through",
+    ),
+    pytest.param(
+        block(kubernetes("cluster.local sub.cluster.local", "multicluster sub.cluster.local")), [PLAIN], [SUB],
+        id="two-zones-the-lower-of-several-clusters",
+    ),
+    pytest.param(block(kubernetes("cluster.local", "multicluster cluster.local")), [], [PLAIN, SUB], id="several-clusters"),
+    pytest.param(block(f"k8s_external sub.cluster.local\n{KUBERNETES}"), [PLAIN], [SUB], id="k8s-external-below"),
+    pytest.param(block(f"k8s_external local\n{KUBERNETES}"), [], [PLAIN, SUB], id="k8s-external-above"),
+    pytest.param(block(f"k8s_external example.org\n{KUBERNETES}"), [PLAIN, SUB], [], id="k8s-external-elsewhere"),
+    pytest.param(block(kubernetes(".")), [], [PLAIN, "1.0.0.10.in-addr.arpa."], id="root"),
+    pytest.param(block(kubernetes("cluster.local arpa")), [PLAIN], ["x.arpa.", "1.0.0.10.in-addr.arpa."], id="above-reverse"),
+    pytest.param(block(KUBERNETES), [], ["9.9.9.10.in-addr.arpa.", "x.in-addr.arpa.", "x.ip6.arpa."], id="reverse"),
+    pytest.param(block(hosts("192.0.2.9 sub.cluster.local")), [PLAIN], [SUB, "sub.cluster.local."], id="hosts-with-a-name"),
+    pytest.param(block(hosts("192.0.2.9 *.sub.cluster.local")), [PLAIN], [SUB], id="hosts-with-a-star"),
+    pytest.param(block(hosts("192.0.2.9 *.cluster.local")), [], [PLAIN, SUB], id="hosts-with-a-star-at-the-apex"),
+    pytest.param(block(hosts("192.0.2.9 *.local *.")), [PLAIN, SUB], [], id="hosts-with-a-star-above"),
+    pytest.param(block(hosts("192.0.2.9 a.example.org")), [PLAIN, SUB], [], id="hosts-elsewhere"),
+    pytest.param(block(hosts("192.0.2.9 a.org", through="")), [], [PLAIN, SUB], id="hosts-without-fallthrough"),
+    pytest.param(
+        block(hosts("192.0.2.9 a.org", "/nonexistent example.org", "")), [PLAIN, SUB], [], id="hosts-of-another-zone"
+    ),
+    pytest.param(
+        block(hosts("192.0.2.9 a.org", "/nonexistent sub.cluster.local", "")), [PLAIN], [SUB],
+        id="hosts-of-a-zone-below-without-fallthrough",
+    ),
+    pytest.param(
+        block(hosts("192.0.2.9 a.org", through="fallthrough example.org")), [], [PLAIN, SUB],
+        id="hosts-with-fallthrough-elsewhere",
+    ),
+    pytest.param(
+        block(hosts("192.0.2.9 a.org", through="fallthrough sub.cluster.local")), [], [PLAIN],
+        id="hosts-with-fallthrough-below",
+    ),
+    pytest.param(block(f"rewrite name sub.cluster.local a.org\n{KUBERNETES}"), [PLAIN], [SUB], id="rewrite-of-a-name"),
+    pytest.param(block(f"rewrite name a.org sub.cluster.local\n{KUBERNETES}"), [PLAIN, SUB], [], id="rewrite-elsewhere"),
+    pytest.param(block(f"rewrite ttl suffix .sub.cluster.local 9\n{KUBERNETES}"), [PLAIN], [SUB], id="rewrite-of-ttls"),
+    pytest.param(block(f"rewrite name regex a b\n{KUBERNETES}"), [], [PLAIN, SUB], id="rewrite-of-any-name"),
+    pytest.param(block(f"minimal\nany\n{KUBERNETES}"), [PLAIN, SUB], [], id="minimal"),
+    pytest.param(block(f"cache\n{KUBERNETES}"), [], [PLAIN], id="cache-remembers-denials"),
+    pytest.param(block(f"cache 30 example.org\n{KUBERNETES}"), [PLAIN, SUB], [], id="cache-of-another-zone"),
+    pytest.param(block(f"cache 30 sub.cluster.local\n{KUBERNETES}"), [PLAIN], [SUB], id="cache-of-a-zone-below"),
+    pytest.param(block(CACHED + KUBERNETES), [PLAIN, SUB], [], id="cache-with-disable"),
+    pytest.param(
+        block(CACHED.replace("cluster.local", "sub.cluster.local") + KUBERNETES), [], [PLAIN], id="cache-with-disable-below"
+    ),
+    pytest.param(block(CACHED.replace("cluster.local", "") + KUBERNETES), [PLAIN, SUB], [], id="cache-with-disable-of-all"),
+    pytest.param(block(CACHED.replace("denial", "success") + KUBERNETES), [], [PLAIN], id="cache-with-disable-of-success"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("corefile", "inside", "outside"), NEGATIVE_ZONES)
+def test_negative_zone(
+    twin: ModuleType, corefile: str, inside: Sequence[str], outside: Sequence[str]
+) -> None:
+    """Inside every other name is answered once one was, outside none before the chain was asked for it."""
+    memory_server = MemoryServer(corefile, twin, OBJECTS)
+    for qtype in ("PTR", "A"):  # of PTR hosts passes on what it does not know
+        for name in (*inside, *outside, "y.cluster.local.", "z.cluster.local."):
+            memory_server.from_chain(ask(f"first-{name} {qtype}"))
+            memory_server.from_chain(ask(f"first-{name} {qtype}"))
+    for name in inside:
+        for left in ("", "a.", "b.c."):
+            assert_same(memory_server, f"{left}{name}", is_fast=True)
+    for name in outside:
+        for left in ("", "a.", "b.c."):
+            assert_same(memory_server, f"{left}{name}", is_fast=False)
+
+
+def test_name_that_a_handler_answers_first_is_no_template(twin: ModuleType) -> None:
+    text = f"rewrite ttl suffix .sub.cluster.local 9\n{KUBERNETES}"
+    memory_server = MemoryServer(block(text), twin, OBJECTS)
+    for name in (f"a.{SUB}", f"b.{SUB}"):
+        assert memory_server.stores(name)
+        assert_same(memory_server, name, is_fast=True)
+    assert_same(memory_server, PLAIN, is_fast=False)
+    assert memory_server.stores(PLAIN)
+    for name, is_fast in ((f"a.{PLAIN}", True), (f"a.{SUB}", True), (f"c.{SUB}", False)):
+        assert_same(memory_server, name, is_fast=is_fast)
+
+
+@pytest.mark.parametrize(
+    "qtype", [*map(type_to_text, NEGATIVE_TYPES), "SOA", "ANY", "DS", "TYPE65280"]
+)
+def test_types_of_a_negative_zone(twin: ModuleType, qtype: str) -> None:
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert memory_server.stores("first.cluster.local.")
+    wire = ask(f"second.cluster.local. {qtype}")
+    found = memory_server.from_table(wire)
+    assert (found is not None) is (qtype in map(type_to_text, NEGATIVE_TYPES))
+    if found is not None:
+        assert found == memory_server.from_chain(wire, stores=False)
+
+
+def test_template_comes_from_the_block_of_the_negative_zone(twin: ModuleType) -> None:
+    """Another block may say other things of the same zone."""
+    corefile = block(kubernetes("cluster.local", "ttl 30")) + block(
+        kubernetes("cluster.local", "ttl 7"), "sub.cluster.local:53"
+    )
+    memory_server = MemoryServer(corefile, twin, OBJECTS)
+    for name in (SUB, f"a.{SUB}", PLAIN):
+        memory_server.from_chain(ask(name))
+    for name in (f"b.{PLAIN}", f"a.{PLAIN}"):
+        assert_same(memory_server, name, is_fast=True)
+
+
+@pytest.mark.parametrize(
+    "left",
+    ["nope.default.svc", "a.nope.default.svc", "db.nope.svc", "nope.svc", "a.b.c.d.e", "svcs"],
+)
+def test_names_that_cannot_exist_leave_nothing(twin: ModuleType, left: str) -> None:
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    memory_server.from_chain(ask(PLAIN))
+    assert_same(memory_server, f"{left}.cluster.local.", is_fast=True)
+    assert memory_server.writer.table.statistics().entries == 0
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "",
+        "svc.",
+        "default.svc.",
+        "x.web.default.svc.",
+        "x.pod.",
+        "1-2-3-4.default.pod.",
+        "ns.dns.",
+        "x.dns-version.",
+    ],
+)
+def test_names_left_to_the_chain(twin: ModuleType, left: str) -> None:
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    memory_server.from_chain(ask(PLAIN))
+    assert memory_server.from_table(ask(f"{left}cluster.local.")) is None
+
+
+def test_nothing_is_denied_before_the_cluster_was_read(twin: ModuleType) -> None:
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS, synced=False)
+    assert not memory_server.stores(PLAIN)
+    assert not memory_server.stores("nope.default.svc.cluster.local.")
+    assert memory_server.stores("web.default.svc.cluster.local.")
+
+
+def test_deleted_service_is_denied_at_once(twin: ModuleType) -> None:
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert memory_server.stores(PLAIN)
+    assert memory_server.stores("web.default.svc.cluster.local.")
+    memory_server.apply(Deleted(service("default/web", "10.96.0.1", version="3")))
+    assert_same(memory_server, "web.default.svc.cluster.local.", is_fast=True)

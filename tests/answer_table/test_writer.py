@@ -1,0 +1,246 @@
+"""What is stored in the answer table."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hsdns.cluster.objects import Upserted
+from hsdns.wire.decode import decode
+from hsdns.wire.edns import Edns
+from hsdns.wire.encode import encode
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import CD, RR, TC, Reply
+from tests.answer_table.corefiles import (
+    OBJECTS,
+    STOCK,
+    block,
+    hosts,
+    kubernetes,
+    many_endpoints,
+)
+from tests.support.cluster.objects import endpoint_slice
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
+from tests.support.servers.table_over_udp import TableOverUdp
+
+
+def test_stock_corefile(twin: ModuleType) -> None:
+    memory_server = MemoryServer(STOCK, twin, OBJECTS)
+    assert memory_server.writer.is_needed
+    for question in (
+        "web.default.svc.cluster.local.",
+        "nope.cluster.local.",
+        "1.0.96.10.in-addr.arpa. PTR",
+    ):
+        assert memory_server.stores(question)
+
+
+def test_writer_is_needed_where_any_block_is_cacheable(twin: ModuleType) -> None:
+    memory_server = MemoryServer(
+        block(KUBERNETES, "cluster.local:53") + block("whoami"), twin, OBJECTS
+    )
+    assert memory_server.writer.is_needed
+    assert memory_server.stores("web.default.svc.cluster.local.")
+    assert not memory_server.stores("example.org.")
+    assert not MemoryServer(block("whoami"), twin).has_table
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ("web.default.svc.cluster.local. A", {}),
+        ("WEB.default.SVC.cluster.local. A", {}),
+        ("web.default.svc.cluster.local. A", {"flags": 0}),
+        ("web.default.svc.cluster.local. A", {"flags": CD}),
+        ("web.default.svc.cluster.local. A", {"edns": Edns(1232, do=True, options=((10, b"12345678"),))}),
+        ("web.default.svc.cluster.local. AAAA", {}),
+        ("web.default.svc.cluster.local. MX", {}),
+        ("web.default.svc.cluster.local. SOA", {}),
+        ("web.default.svc.cluster.local. ANY", {}),
+        ("web.default.svc.cluster.local. HTTPS", {}),
+        ("_http._tcp.web.default.svc.cluster.local. SRV", {}),
+        ("db-0.db.default.svc.cluster.local. A", {}),
+        ("here.default.svc.cluster.local. A", {}),
+        ("here.default.svc.cluster.local. CNAME", {}),
+        ("there.default.svc.cluster.local. CNAME", {}),
+        ("1.0.96.10.in-addr.arpa. PTR", {}),
+        ("9.9.9.10.in-addr.arpa. PTR", {}),
+        ("cluster.local. SOA", {}),
+        ("cluster.local. NS", {}),
+        ("ns.dns.cluster.local. A", {}),
+        ("dns-version.cluster.local. TXT", {}),
+        ("1-2-3-4.default.pod.cluster.local. A", {}),
+        ("default.svc.cluster.local. A", {}),
+        ("a.web.default.svc.cluster.local. A", {}),
+    ],
+)  # fmt: skip
+def test_stored(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert memory_server.stores(question, **options)
+    wire = ask(question, query_id=99, **options)
+    assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        pytest.param("there.default.svc.cluster.local. A", {}, id="external-name-outside"),
+        pytest.param("there.default.svc.cluster.local. AAAA", {}, id="external-name-outside-ipv6"),
+        pytest.param("web.default.svc.cluster.local. TYPE65280", {}, id="type-that-metrics-do-not-name"),
+        pytest.param("web.default.svc.cluster.local. HINFO", {}, id="type-of-loop"),
+        pytest.param("web.default.svc.cluster.local. AXFR", {}, id="refused"),
+        pytest.param("example.org. A", {}, id="no-next-plugin"),
+    ],
+)  # fmt: skip
+def test_not_stored(twin: ModuleType, question: str, options: dict[str, Any]) -> None:
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    assert not memory_server.stores(question, **options)
+    assert memory_server.writer.table.statistics().entries == 0
+
+
+def test_verified_pods_are_not_stored(twin: ModuleType) -> None:
+    memory_server = MemoryServer(block(kubernetes("cluster.local", "pods verified")), twin, OBJECTS)
+    assert not memory_server.stores("1-2-3-4.default.pod.cluster.local.")
+
+
+def test_replies_of_hosts_are_not_stored(twin: ModuleType) -> None:
+    memory_server = MemoryServer(
+        block(hosts("192.0.2.9 web.default.svc.cluster.local")), twin, OBJECTS
+    )
+    assert not memory_server.stores("web.default.svc.cluster.local.")
+    assert memory_server.stores("db.default.svc.cluster.local.")
+
+
+def test_reply_that_is_truncated_for_a_client_is_stored_whole(twin: ModuleType) -> None:
+    memory_server = MemoryServer(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(1)])
+    question = "db.default.svc.cluster.local."
+    for edns in (None, Edns(512), Edns(700), Edns(4096)):
+        wire = ask(question, edns=edns)
+        memory_server.from_chain(wire)
+        for protocol in ("udp", "tcp"):
+            found = memory_server.from_table(wire, protocol)
+            assert found is not None
+            assert found == memory_server.from_chain(wire, protocol, stores=False)
+
+
+SIZES = (
+    block(f"bufsize 600\n{KUBERNETES}")
+    + block("bufsize 900\nkubernetes sub.cluster.local", "sub.cluster.local:53")
+    + block("bufsize 700\ncache\nkubernetes cached.test", "cached.test:53")
+)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("stored", "left", "most"),
+    [
+        pytest.param("db.default.svc.cluster.local.", "", 600, id="addresses"),
+        pytest.param("nope.default.svc.cluster.local.", "other.", 600, id="negative-zone"),
+        pytest.param("db.default.svc.sub.cluster.local.", "", 900, id="addresses-of-another-block"),
+        pytest.param(
+            "nope.default.svc.sub.cluster.local.",
+            "other.",
+            900,
+            id="negative-zone-of-another-block",
+        ),
+        pytest.param("nope.default.svc.cached.test.", "", 700, id="no-negative-zone"),
+    ],
+)
+@pytest.mark.parametrize("stored_over", ["udp", "tcp"])
+def test_sizes_are_lowered_as_in_the_chain(
+    twin: ModuleType, stored: str, left: str, most: int, stored_over: str
+) -> None:
+    """Each block has its own size, whatever the size and the transport of the query whose reply is stored."""
+    memory_server = MemoryServer(SIZES, twin, [*OBJECTS, *many_endpoints(1)])
+    sizes = [0, 300, 512, 513, 599, 600, 601, 899, 900, 901, 1232, 4096, 65535]
+    forms = [
+        Edns(size, options=options)
+        for size in sizes
+        for options in ((), ((10, b"12345678"),), ((3, bytes(200)), (8, b"away"), (12, bytes(99))))
+    ]
+    for form in (None, forms[-3]):
+        memory_server.from_chain(ask(stored, edns=form), stored_over)
+    with TableOverUdp(twin) as datagrams:
+        for form in (None, *forms, *forms):  # the second time over UDP what is prepared
+            wire = ask(f"{left}{stored}", edns=form)
+            fast, slow = (
+                datagrams.ask(memory_server.writer.table, wire),
+                memory_server.from_chain(wire, stores=False),
+            )
+            assert fast == slow, form
+            assert fast is not None
+            assert len(fast) <= max(512, min(most, form.payload_size if form else 512))
+            if form is not None and form.options == ():
+                assert int.from_bytes(fast[-8:-6], "big") == min(most, form.payload_size)
+            over_tcp = memory_server.from_table(wire, "tcp")
+            assert over_tcp is not None
+            assert over_tcp == memory_server.from_chain(wire, "tcp", stores=False)
+            assert not over_tcp[2] & TC >> 8
+    statistics = memory_server.writer.table.statistics()
+    assert statistics.misses == 0
+    assert bool(statistics.negative_hits) is bool(left)
+
+
+def test_reply_that_is_too_long_is_not_stored(twin: ModuleType) -> None:
+    memory_server = MemoryServer(block(KUBERNETES), twin, [*OBJECTS, *many_endpoints(6)])
+    assert not memory_server.stores("db.default.svc.cluster.local.")
+    assert not memory_server.stores("db.default.svc.cluster.local.", edns=Edns(4096))
+
+
+@pytest.mark.parametrize(
+    ("changes", "stored"),
+    [
+        pytest.param({}, 1, id="as-it-is"),
+        pytest.param({"fresh": False}, 0, id="not-fresh"),
+        pytest.param({"rcode": Rcode.SERVFAIL}, 0, id="servfail"),
+        pytest.param({"rcode": Rcode.REFUSED}, 0, id="refused"),
+        pytest.param({"tc": True}, 0, id="cut-upstream"),
+        pytest.param({"edns": Edns(512)}, 0, id="own-opt-record"),
+        pytest.param({"edns": Edns(600)}, 1, id="lowered-size"),
+        pytest.param({"edns": Edns(600, do=True)}, 0, id="lowered-size-and-more"),
+        pytest.param({"rd": True}, 0, id="own-rd"),
+    ],
+)
+def test_reply_that_may_be_stored(twin: ModuleType, changes: dict[str, Any], stored: int) -> None:
+    memory_server = MemoryServer(block(f"bufsize 600\n{KUBERNETES}"), twin, OBJECTS)
+    wire = ask("web.default.svc.cluster.local.", edns=Edns(4096))
+    query = decode(wire)
+    reply = Reply(answer=(RR(query.qname, 1, 5, bytes(4)),), aa=True, fresh=True).replace(**changes)
+    memory_server.writer.enqueue(
+        wire, query, reply, encode(query, reply, 512), memory_server.writer.dependencies()
+    )
+    memory_server.writer.flush()
+    assert memory_server.writer.table.statistics().entries == stored
+
+
+@pytest.mark.parametrize("rotates", [False, True])
+def test_addresses_take_turns_where_a_handler_says_so(twin: ModuleType, rotates: bool) -> None:
+    text = f"loadbalance\n{KUBERNETES}" if rotates else KUBERNETES
+    memory_server = MemoryServer(block(text), twin, OBJECTS)
+    wire = ask("db.default.svc.cluster.local.")
+    memory_server.from_chain(wire)
+    found = [memory_server.from_table(wire) for _ in range(4)]
+    assert len(set(found)) == (2 if rotates else 1)
+    assert found[:2] == found[2:]
+
+
+def test_event_between_answering_and_storing(twin: ModuleType) -> None:
+    """A reply that was put by before an event is not given after it."""
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
+    wire = ask("db.default.svc.cluster.local.")
+    writer = memory_server.writer
+    held: list[tuple[Any, ...]] = []
+    enqueue = writer.enqueue
+    writer.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # stored later
+    memory_server.from_chain(wire)
+    memory_server.apply(Upserted(endpoint_slice("default/db-1", "db", "10.0.0.3", version="2")))
+    writer.enqueue = enqueue  # type: ignore[method-assign]  # as it was
+    (found,) = held
+    enqueue(*found)
+    writer.flush()
+    assert memory_server.from_table(wire) is None
+    assert writer.table.statistics().entries == 0
+    memory_server.from_chain(wire)
+    assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)

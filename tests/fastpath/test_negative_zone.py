@@ -1,0 +1,313 @@
+"""Names that do not exist, answered from one template."""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.fastpath.key import read_query
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import AD, CD, RD, RR, Reply, nodata, nxdomain, unwritten
+from hsdns.wire.name import Name
+from hsdns.wire.rdata import soa as soa_rdata
+from tests import strategies
+from tests.fastpath.test_entry import modules
+from tests.fastpath.twins import WEB, ZONE, TableUnderTest, addresses, ask, soa, to_wire
+
+NX = "nope.cluster.local."
+
+
+def table_with_zone(twin: ModuleType, **options: Any) -> TableUnderTest:
+    """A cluster with one Service, web in default, a namespace without any, and a negative zone with template."""
+    under_test = TableUnderTest(twin)
+    assert under_test.add_negative_zone(**options) == 0
+    under_test.names.add_namespace(b"default")
+    under_test.names.add_namespace(b"empty")
+    under_test.names.add_service(b"default", b"web")
+    under_test.names.serial = 1
+    assert under_test.set_template()
+    return under_test
+
+
+ABSENT = (
+    "nope.cluster.local.",
+    "NOPE.Cluster.LOCAL.",
+    "www.example.org.cluster.local.",
+    "web.default.cluster.local.",
+    "svcx.cluster.local.",
+    "gone.svc.cluster.local.",
+    "default.gone.svc.cluster.local.",
+    "web.gone.svc.cluster.local.",
+    "web.empty.svc.cluster.local.",
+    "gone.default.svc.cluster.local.",
+    "www.example.org.default.svc.cluster.local.",
+    "pod-0.gone.default.svc.cluster.local.",
+    "_http._tcp.gone.default.svc.cluster.local.",
+    "a.b.c.gone.default.svc.cluster.local.",
+    "pod.pod.default.svc.cluster.local.",
+    "dns.svc.cluster.local.",
+)
+LEFT_TO_CHAIN = (
+    "cluster.local.",
+    "local.",
+    "xcluster.local.",
+    "other.org.",
+    "svc.cluster.local.",
+    "pod.cluster.local.",
+    "10-0-0-1.default.pod.cluster.local.",
+    "10-0-0-1.gone.pod.cluster.local.",
+    "dns.cluster.local.",
+    "ns.dns.cluster.local.",
+    "dns-version.cluster.local.",
+    "x.dns-version.cluster.local.",
+    "default.svc.cluster.local.",
+    "empty.svc.cluster.local.",
+    "web.default.svc.cluster.local.",
+    "pod-0.web.default.svc.cluster.local.",
+    "_http._tcp.web.default.svc.cluster.local.",
+    "a._http._tcp.web.default.svc.cluster.local.",
+    "a.b.c.d.e.web.default.svc.cluster.local.",
+)
+ROWS = [(text, True) for text in ABSENT] + [(text, False) for text in LEFT_TO_CHAIN]
+
+
+@pytest.mark.parametrize(("text", "absent"), ROWS, ids=[*ABSENT, *LEFT_TO_CHAIN])
+def test_name(twin: ModuleType, text: str, absent: bool) -> None:
+    under_test = table_with_zone(twin)
+    query = ask(text)
+    expected = to_wire(query, nxdomain(soa())) if absent else None
+    assert under_test.lookup(query) == expected
+    statistics = under_test.table.statistics()
+    assert (statistics.negative_hits, statistics.misses) == (absent, not absent)
+    assert (statistics.entries, statistics.octets, statistics.hits) == (0, 0, 0)
+
+
+def test_names_come_and_go(twin: ModuleType) -> None:
+    under_test = table_with_zone(twin)
+    new, absent = ask("new.default.svc.cluster.local."), nxdomain(soa())
+    assert under_test.lookup(new) == to_wire(new, absent)
+    under_test.names.add_service(b"default", b"new")
+    assert under_test.lookup(new) is None
+    under_test.names.remove_service(b"default", b"new")
+    assert under_test.lookup(new) == to_wire(new, absent)
+    under_test.names.remove_namespace(b"default")
+    web = ask(WEB)
+    assert under_test.lookup(web) == to_wire(web, absent)
+
+
+def test_nothing_is_absent_before_all_was_listed(twin: ModuleType) -> None:
+    under_test = table_with_zone(twin)
+    under_test.names.open = False
+    assert under_test.lookup(ask(NX)) is None
+    under_test.names.open = True
+    assert under_test.lookup(ask(NX)) is not None
+
+
+def test_nothing_is_answered_without_template(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
+    under_test.add_negative_zone()
+    assert under_test.lookup(ask(NX)) is None
+
+
+@pytest.mark.parametrize(("qtype", "group"), [(1, 4), (28, 5), (16, None), (255, None), (6, None)])
+def test_types_are_those_with_a_group(twin: ModuleType, qtype: int, group: int | None) -> None:
+    under_test = table_with_zone(twin)
+    assert (under_test.lookup(ask(NX, qtype)) is not None) is (group is not None)
+    assert list(under_test.cells()) == ([] if group is None else [(group, True)])
+
+
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [
+        ("excluded.cluster.local.", False),
+        ("EXCLUDED.cluster.local.", False),
+        ("below.excluded.cluster.local.", False),
+        ("xexcluded.cluster.local.", True),
+        ("excluded.x.cluster.local.", True),
+        ("deep.gone.default.svc.cluster.local.", False),
+        ("other.gone.default.svc.cluster.local.", True),
+    ],
+)
+def test_exclusions(twin: ModuleType, text: str, absent: bool) -> None:
+    exclusions = (
+        "excluded.cluster.local.",
+        "deep.gone.default.svc.cluster.local.",
+        "elsewhere.org.",
+    )
+    under_test = table_with_zone(twin, exclusions=exclusions)
+    assert (under_test.lookup(ask(text)) is not None) is absent
+
+
+@pytest.mark.parametrize("exclusion", ["cluster.local.", "local.", "."])
+def test_an_exclusion_as_large_as_the_zone(twin: ModuleType, exclusion: str) -> None:
+    under_test = table_with_zone(twin, exclusions=(exclusion,))
+    assert under_test.lookup(ask(NX)) is None
+
+
+def test_the_longest_zone_decides(twin: ModuleType) -> None:
+    under_test = table_with_zone(twin)
+    # Without template: names below it are left to the chain, whatever the larger zone says.
+    assert under_test.add_negative_zone("sub.cluster.local.") == 1
+    assert under_test.lookup(ask("x.sub.cluster.local.")) is None
+    assert under_test.lookup(ask("sub.cluster.local.")) is not None
+    assert under_test.lookup(ask("x.cluster.local.")) is not None
+
+
+def test_an_entry_takes_precedence(twin: ModuleType) -> None:
+    under_test = table_with_zone(twin)
+    query = ask(NX)
+    assert under_test.store(query, addresses(query), dependencies=[(9, 0)])
+    assert under_test.lookup(query) == to_wire(query, addresses(query))
+    under_test.versions.bump(9)
+    assert under_test.lookup(query) == to_wire(query, nxdomain(soa()))
+    assert under_test.table.statistics().stale == 1
+
+
+def test_clear_leaves_templates(twin: ModuleType) -> None:
+    under_test = table_with_zone(twin)
+    assert under_test.store(ask(), addresses(ask()))
+    under_test.table.clear()
+    assert under_test.lookup(ask()) is None
+    assert under_test.lookup(ask(NX)) is not None
+
+
+LONG = ".".join(["x" * 63] * 3 + ["y" * 40]) + ".cluster.local."
+
+
+@given(st.data())
+def test_any_query_gets_what_encode_makes(data: st.DataObject) -> None:
+    left = data.draw(
+        st.lists(
+            st.sampled_from(["a", "WWW", "x" * 63, "Example", "org", "svcs"]),
+            min_size=1,
+            max_size=3,
+        )
+    )
+    query = ask(
+        ".".join([*left, "nsvc", "Cluster.LOCAL."]),
+        data.draw(st.sampled_from([1, 28])),
+        data.draw(st.integers(0, 65535)),
+        data.draw(st.sampled_from([0, RD, CD, AD, RD | CD])),
+        data.draw(st.none() | strategies.edns),
+    )
+    limit = data.draw(st.sampled_from([512, 100, 200, 65535]))
+    serial = data.draw(st.integers(0, 2**32 - 1))
+    for twin in modules():
+        under_test = table_with_zone(twin)
+        under_test.names.serial = serial
+        expected = to_wire(query, nxdomain(soa(serial)), limit)
+        assert under_test.lookup(query, limit) == (expected if read_query(query) else None)
+
+
+@pytest.mark.parametrize(
+    "text", [NX, "a.b.c.d.nope.cluster.local.", LONG], ids=["short", "deep", "long"]
+)
+@pytest.mark.parametrize("edns", [None, Edns(512, do=True)], ids=["plain", "DO"])
+def test_any_reply_makes_the_same_template(twin: ModuleType, text: str, edns: Edns | None) -> None:
+    under_test = TableUnderTest(twin)
+    under_test.add_negative_zone()
+    assert under_test.set_template(text=text, edns=edns)
+    for asked in (NX, "b.a.cluster.local.", LONG):
+        assert under_test.lookup(ask(asked)) == to_wire(ask(asked), nxdomain(soa(0)))
+
+
+def test_a_template_has_no_case(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
+    under_test.add_negative_zone()
+    assert under_test.set_template(text="NOPE.CLUSTER.LOCAL.")
+    query = ask("x.cLuster.local.")
+    assert under_test.lookup(query) == to_wire(query, nxdomain(soa(0)))
+
+
+OTHER = Name.from_text("sub.cluster.local.")
+QUERY = ask(NX)
+END = len(QUERY)
+GOOD = to_wire(QUERY, nxdomain(soa()))
+# An RNAME that points at the zone in the question.
+INTO = soa_rdata(Name.from_text("ns."), Name.from_text("."), 1, 2, 3, 4, 5)
+_POINTING = INTO[:4] + b"\xc0\x11" + INTO[5:]
+REFUSED = {
+    "a query that is not plain": (ask("."), GOOD),
+    "a name outside": (ask("nope.org."), to_wire(ask("nope.org."), nxdomain(soa()))),
+    "the apex": (ask("cluster.local."), to_wire(ask("cluster.local."), nxdomain(soa()))),
+    "the reply to another question": (ask("other.cluster.local."), GOOD),
+    "no data": (QUERY, to_wire(QUERY, nodata(soa()))),
+    "REFUSED": (QUERY, to_wire(QUERY, unwritten(5))),
+    "no SOA": (QUERY, to_wire(QUERY, Reply(rcode=3))),
+    "an answer beside it": (
+        QUERY,
+        to_wire(QUERY, nxdomain(soa()).replace(answer=addresses(QUERY).answer)),
+    ),
+    "two SOA": (QUERY, to_wire(QUERY, nxdomain(soa()).replace(authority=(soa(), soa())))),
+    "SOA as additional": (QUERY, to_wire(QUERY, Reply(rcode=3, additional=(soa(),)))),
+    "another type": (
+        QUERY,
+        to_wire(QUERY, nxdomain(RR(ZONE, RRType.TXT, 5, b"\1x"))),
+    ),
+    "SOA of another class": (QUERY, to_wire(QUERY, nxdomain(soa()._replace(rrclass=3)))),
+    "SOA of another zone": (
+        ask("x.sub.cluster.local."),
+        to_wire(ask("x.sub.cluster.local."), nxdomain(soa(zone=OTHER))),
+    ),
+    "an owner in full": (QUERY, GOOD[:END] + ZONE.wire + GOOD[END + 2 :]),
+    "RDATA that points into the question": (
+        QUERY,
+        GOOD[: END + 10] + len(_POINTING).to_bytes(2, "big") + _POINTING,
+    ),
+    "half a record": (QUERY, GOOD[:-1]),
+    "an octet behind": (QUERY, GOOD + b"\0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "reply"), REFUSED.values(), ids=REFUSED)
+def test_template_is_refused(twin: ModuleType, query: bytes, reply: bytes) -> None:
+    under_test = TableUnderTest(twin)
+    under_test.add_negative_zone()
+    assert not under_test.table.set_template(0, query, reply, 200)
+    assert under_test.lookup(ask(NX)) is None
+    assert under_test.table.set_template(0, QUERY, GOOD, 200)
+    assert not under_test.table.set_template(0, query, reply, 200)
+    assert under_test.lookup(ask(NX)) is not None, "the template that fitted stays"
+
+
+def test_size_is_not_smaller_than_the_question(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
+    under_test.add_negative_zone()
+    assert not under_test.table.set_template(0, QUERY, GOOD, END - 13)
+
+
+def test_no_such_negative_zone(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
+    for number in (0, 1):
+        with pytest.raises(IndexError):
+            under_test.table.set_template(number, QUERY, GOOD, 200)
+    with pytest.raises(ValueError, match="-1"):
+        under_test.add_negative_zone(mark_ttl=30)
+
+
+@pytest.mark.parametrize(("mark_ttl", "misses"), [(0, 1), (-1, 0)])
+def test_counting(twin: ModuleType, mark_ttl: int, misses: int) -> None:
+    under_test = table_with_zone(twin, mark_ttl=mark_ttl)
+    for text in (NX, LONG):
+        query = ask(text, 28)
+        assert under_test.lookup(query, v6=True) is not None
+        [((group, is_tcp), cells)] = under_test.cells().items()
+        assert (group, is_tcp) == (5, True)
+        assert (cells[0], cells[1], cells[2]) == (0, 1, 0)
+        assert cells[18] == len(query)
+        # The octets of this reply without compression: its own question, the SOA record with all its names.
+        names = sum(len(Name.from_text(name).wire) for name in
+                    ("cluster.local.", "ns.dns.cluster.local.", "hostmaster.cluster.local."))  # fmt: skip
+        assert cells[34] == len(query) + 10 + 20 + names
+        assert (cells[53], cells[54]) == (0, misses)
+
+
+def test_random_names_leave_nothing_behind(twin: ModuleType) -> None:
+    under_test = table_with_zone(twin)
+    for number in range(2000):
+        assert under_test.lookup(ask(f"r{number}.cluster.local.")) is not None
+    statistics = under_test.table.statistics()
+    assert (statistics.negative_hits, statistics.entries, statistics.octets) == (2000, 0, 0)

@@ -1,0 +1,278 @@
+"""The watch of a cluster, shared by the instances of successive configurations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsdns.assemble import assemble
+from hsdns.cluster.objects import Event, Namespace, ObjectMeta, Synced, Upserted
+from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.cluster.store import Store, StoreSettings
+from hsdns.cluster.value import Key
+from hsdns.corefile.parser import parse
+from hsdns.plugins import ORDER
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.kubernetes.watch import ClusterWatch
+from hsdns.plugins.whoami import Whoami
+from hsdns.server.lifecycle import Server
+from hsdns.sources.synthetic import Synthetic
+from hsdns.sources.synthetic_cluster import Shape
+from loadtest.apiserver.fake_api import FakeApi
+from loadtest.ports import free_port
+from tests.support.clients.messages import query, summary
+from tests.support.clients.sockets import UdpClient
+from tests.support.coroutines.event_loops import run, until
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up
+
+ROUNDS = "bind 127.0.0.1\nerrors\n"
+
+
+class Watched(Synthetic):
+    """A source that counts what is asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__(Shape(services=0))
+        self.calls: list[str] = []
+
+    def load(self, deliver: Deliver, report: Report) -> None:
+        """Deliver a cluster of one namespace."""
+        self.calls.append("load")
+        deliver([Upserted(Namespace(ObjectMeta(name="shop"))), Synced()])
+
+    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
+        """Wait until cancelled."""
+        self.calls.append("watch")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.calls.append("end")
+
+
+def plugin(text: str = "", zones: Sequence[str] = ("cluster.local",)) -> Kubernetes:
+    """An instance that has a source of its own."""
+    made = set_up(Kubernetes, f"kubernetes {{\nsource synthetic\n{text}\n}}", zones)
+    made.watch.source = Watched()
+    return made
+
+
+def calls(of: Kubernetes | ClusterWatch) -> list[str]:
+    """What was asked of the source."""
+    assert isinstance(of.source, Watched)
+    return of.source.calls
+
+
+def test_the_first_user_starts_it_and_the_last_one_ends_it() -> None:
+    async def test() -> None:
+        runtime = FakeRuntime()
+        watch = ClusterWatch(Watched(), StoreSettings())
+        watch.start(runtime)
+        watch.start(runtime)
+        await asyncio.sleep(0)
+        assert (calls(watch), watch.is_running) == (["load", "watch"], True)
+        watch.stop()
+        await asyncio.sleep(0)
+        assert (calls(watch), watch.is_running) == (["load", "watch"], True)
+        watch.stop()
+        await runtime.stop_tasks()
+        assert (calls(watch), watch.is_running) == (["load", "watch", "end"], False)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "inherits"),
+    [
+        pytest.param(("ttl 30",), ("ttl 30",), True, id="same"),
+        pytest.param(("ttl 30",), ("# a comment\n\n   ttl    30",), True, id="same but for space"),
+        pytest.param(("ttl 30",), ("ttl 31",), False, id="other option"),
+        pytest.param(("ttl 30",), ("ttl 30\npods insecure",), False, id="one more"),
+        pytest.param(("",), ("", ("other.local",)), False, id="other zones of the block"),
+    ],
+)
+def test_a_block_takes_over_the_watch_of_one_with_the_same_configuration(
+    old: tuple[Any, ...], new: tuple[Any, ...], inherits: bool
+) -> None:
+    async def test() -> None:
+        runtime = FakeRuntime()
+        before, after = plugin(*old), plugin(*new)
+        await before.start(runtime)
+        assert after.inherit(before) is inherits
+        await after.start(runtime)
+        assert (after.store is before.store, after.names is before.names) == (inherits, inherits)
+        await before.stop()
+        await asyncio.sleep(0)
+        assert after.ready()
+        assert calls(after).count("load") == 1
+        await after.stop()
+        await runtime.stop_tasks()
+
+    run(test())
+
+
+def test_nothing_is_inherited_from_another_plugin_or_one_that_does_not_run() -> None:
+    async def test() -> None:
+        runtime = FakeRuntime()
+        before, after = plugin(), plugin()
+        assert not after.inherit(before)
+        assert not after.inherit(Whoami())
+        await before.start(runtime)
+        await before.stop()
+        assert not after.inherit(before)
+        await runtime.stop_tasks()
+
+    run(test())
+
+
+def test_the_old_one_goes_on_where_the_new_configuration_does_not() -> None:
+    async def test() -> None:
+        runtime = FakeRuntime()
+        before, after = plugin(), plugin()
+        await before.start(runtime)
+        assert after.inherit(before)
+        await after.start(runtime)
+        await after.stop()
+        await asyncio.sleep(0)
+        assert calls(before) == ["load", "watch"]
+        await before.stop()
+        await runtime.stop_tasks()
+        assert calls(before) == ["load", "watch", "end"]
+
+    run(test())
+
+
+def test_an_instance_that_has_not_been_started_ends_no_watch() -> None:
+    async def test() -> None:
+        runtime = FakeRuntime()
+        before, after = plugin(), plugin()
+        await before.start(runtime)
+        assert after.inherit(before)
+        await after.stop()
+        assert before.watch.is_running
+        await before.stop()
+        await runtime.stop_tasks()
+
+    run(test())
+
+
+class ReloadableServer:
+    """A server of a cluster behind an API server, with a Corefile that can be rewritten."""
+
+    def __init__(self, folder: Path, api: FakeApi) -> None:
+        self.api = api
+        self.path = folder / "Corefile"
+        self.port = free_port()
+        self.server = Server(
+            lambda: parse(str(self.path), environ={}, known_directives=ORDER),
+            lambda corefile: assemble(corefile, default_port=self.port, warn=lambda sentence: None),
+        )
+
+    def write(self, around: str, options: str = "") -> None:
+        """Replace the Corefile."""
+        kubernetes = f"kubernetes cluster.local {{\nendpoint {self.api.url}\n{options}\n}}\n"
+        self.path.write_text(f". {{\n{around}\n{kubernetes}}}\n")
+
+    @property
+    def store(self) -> Store:
+        """The cluster's state."""
+        plugins = self.server.configuration.plugins
+        return next(each.store for each in plugins if isinstance(each, Kubernetes))
+
+    async def ask(self, name: str) -> str:
+        """The status and the answer of a name's A question."""
+        with UdpClient() as client:
+            wire, _ = await client.ask(query(name).to_wire(), ("127.0.0.1", self.port))
+        return summary(wire)
+
+
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[ReloadableServer]:
+    """A site that has started."""
+    async with FakeApi() as api:
+        api.apply({"kind": "Namespace", "metadata": {"name": "shop"}})
+        api.apply(service("web", "10.0.0.1"))
+        reloadable = ReloadableServer(folder, api)
+        reloadable.write(ROUNDS)
+        await reloadable.server.start()
+        try:
+            yield reloadable
+        finally:
+            await reloadable.server.close()
+
+
+def service(name: str, address: str) -> dict[str, Any]:
+    """A Service's manifest."""
+    return {
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"clusterIP": address, "clusterIPs": [address]},
+    }
+
+
+def is_known(store: Store, key: Key) -> bool:
+    """Whether an event has arrived."""
+    return key in store.services.values
+
+
+@pytest.mark.sockets
+def test_a_reload_lists_again_only_what_its_block_says_anew(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with serving(tmp_path) as reloadable:
+            api, name = reloadable.api, "web.shop.svc.cluster.local."
+            begun = list(api.requests)
+            assert len(begun) == 3
+            for number, around in enumerate(("log", "cache 30", "loadbalance"), 1):
+                reloadable.write(ROUNDS + around)
+                assert await reloadable.server.reload()
+                assert api.requests == begun
+                assert "10.0.0.1" in await reloadable.ask(name)
+                # What happens after a reload is seen as before.
+                api.apply(service(f"new-{number}", f"10.0.1.{number}"))
+                key = (b"shop", b"new-%d" % number)
+                await until(partial(is_known, reloadable.store, key), "the new Service")
+                assert f"10.0.1.{number}" in await reloadable.ask(
+                    f"new-{number}.shop.svc.cluster.local."
+                )
+            reloadable.write(ROUNDS, "ttl 30")
+            assert await reloadable.server.reload()
+            assert len(api.requests) == 2 * len(begun)
+            await until(lambda: len(api.cluster.watches) == len(begun), "the old watches end")
+            assert "10.0.0.1" in await reloadable.ask(name)
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_a_reload_that_fails_ends_no_watch(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with serving(tmp_path) as reloadable:
+            begun = list(reloadable.api.requests)
+            missing = tmp_path / "weights"
+            reloadable.write(ROUNDS + f"loadbalance weighted {missing} {{\nreload 0s\n}}")
+            assert not await reloadable.server.reload()
+            assert reloadable.api.requests == begun
+            assert len(reloadable.api.cluster.watches) == len(begun)
+            reloadable.api.apply(service("late", "10.0.2.1"))
+            await until(partial(is_known, reloadable.store, (b"shop", b"late")), "the late Service")
+            assert "10.0.2.1" in await reloadable.ask("late.shop.svc.cluster.local.")
+
+    run(test())
+
+
+def test_events_reach_the_store() -> None:
+    runtime = FakeRuntime()
+    watch = ClusterWatch(Watched(), StoreSettings())
+    watch.start(runtime)
+    events: list[Event] = [Upserted(Namespace(ObjectMeta(name="shop"))), Synced()]
+    watch.deliver(events)
+    assert watch.store.synced
+    assert b"shop" in watch.store.namespaces
+    for coro in runtime.spawned.values():
+        coro.close()

@@ -1,0 +1,143 @@
+"""The fake API server without sockets, as a Transport: for tests of the code above the connection.
+
+Path: hsdns/apiserver/watcher.py -> MemoryApi -> FakeCluster.
+Rule 1: no clock: a silent peer is noticed at once, and a healthy watch waits for the next change without a limit.
+Rule 2: the lines that are due come in one chunk, or as the fault of the request cuts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from hsdns.apiserver.transport import Unreachable
+from loadtest.apiserver.fake_cluster import FakeCluster, Response
+from loadtest.apiserver.faults import FaultInjector
+from loadtest.apiserver.watch_stream import Watch
+
+SERVER = "https://192.0.2.1:6443"
+
+
+class MemoryApi:
+    """A Transport to a cluster.  `read_token` reads the token, again after each 401; without `up` connections are refused."""
+
+    def __init__(self, cluster: FakeCluster, read_token: Callable[[], str] | None = None) -> None:
+        self.cluster = cluster
+        self.server = SERVER
+        self.up = True
+        self.closed = False
+        self._read_token = read_token
+        self._token: str | None = None
+        self._answers: set[MemoryAnswer] = set()
+
+    @asynccontextmanager
+    async def get(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[MemoryAnswer]:
+        """Send a request to the cluster."""
+        if not self.up:
+            raise Unreachable(f"{SERVER}: connection refused")
+        if self._token is None and self._read_token is not None:
+            self._token = self._read_token()
+        response = self.cluster.answer(path, query, self._token)
+        if response.fault.refused:
+            raise Unreachable(f"{SERVER}: the connection was closed before an answer came")
+        if response.status == 401:
+            self._token = None
+        answer = MemoryAnswer(response)
+        self._answers.add(answer)
+        try:
+            yield answer
+        finally:
+            self._answers.discard(answer)
+            answer.close()
+
+    async def close(self) -> None:
+        """End all connections."""
+        self.closed = True
+        self.cut_connections()
+
+    def cut_connections(self) -> None:
+        """Cut every response in progress."""
+        for answer in list(self._answers):
+            answer.cut()
+
+    def is_idle(self) -> bool:
+        """Whether every response in progress waits for a change, with no line due."""
+        return all(answer.is_waiting for answer in self._answers)
+
+
+class MemoryAnswer:
+    """One answer, a Transport's Response."""
+
+    def __init__(self, response: Response) -> None:
+        self.status = response.status
+        self.headers: Mapping[str, str] = _AnyCase(response.headers)
+        self.is_waiting = False
+        self._body = response.body
+        self._injector = FaultInjector(response.fault)
+        self._cut = False
+        self._changed = asyncio.Event()
+        if isinstance(self._body, Watch):
+            self._body.wake = self._wake
+
+    async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
+        """Yield what is due, then wait; `read_timeout()` is only quoted in the error."""
+        injector, body = self._injector, self._body
+        while not self._is_cut():
+            self._changed.clear()
+            data = b"".join(body.take()) if isinstance(body, Watch) else body
+            for piece in injector.feed(data) if data and not injector.outcome else ():
+                yield piece
+                if self._is_cut():
+                    break
+            if self._is_cut() or injector.outcome == "cut":
+                break
+            if injector.outcome == "silent":
+                raise Unreachable(f"{SERVER}: nothing came for {read_timeout():g} s")
+            if injector.outcome == "ended" or not isinstance(body, Watch) or body.ended:
+                return
+            self.is_waiting = not self._changed.is_set()
+            await self._changed.wait()
+        raise Unreachable(f"{SERVER}: the connection was cut")
+
+    async def text(self, limit: int) -> str:
+        """Read the body."""
+        data = b""
+        async for chunk in self.chunks(lambda: 1.0):
+            data += chunk
+            if len(data) >= limit:
+                break
+        return data[:limit].decode("utf-8", "replace")
+
+    def cut(self) -> None:
+        """Cut the connection; lines that were not taken are lost."""
+        self._cut = True
+        self._wake()
+
+    def close(self) -> None:
+        """Close the response."""
+        if isinstance(self._body, Watch):
+            self._body.close()
+
+    def _is_cut(self) -> bool:
+        return self._cut
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self.is_waiting = False
+
+
+class _AnyCase(dict[str, str]):
+    """Headers with case-insensitive names."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        super().__init__({name.lower(): text for name, text in headers.items()})
+
+    def __getitem__(self, name: str) -> str:
+        return super().__getitem__(name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and super().__contains__(name.lower())
+
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override] # a str name is all that is asked
+        return super().get(name.lower(), default)

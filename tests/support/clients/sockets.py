@@ -1,0 +1,79 @@
+"""DNS clients for tests with an event loop of their own: one UDP socket, one TCP connection.
+
+Path: a test -> UdpClient or TcpClient -> a server in the same event loop.  They send and receive octets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Self
+
+from tests.support.coroutines.event_loops import DEADLINE, until
+
+
+class UdpClient:
+    """A UDP socket that waits without blocking the loop; a context manager."""
+
+    def __init__(self, family: socket.AddressFamily = socket.AF_INET) -> None:
+        self.sock = socket.socket(family, socket.SOCK_DGRAM)
+        self.sock.setblocking(False)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.sock.close()
+
+    async def receive(self) -> tuple[bytes, str]:
+        """The next datagram, and the address that it came from."""
+        found: list[tuple[bytes, str]] = []
+
+        def arrived() -> bool:
+            try:
+                wire, address = self.sock.recvfrom(65535)
+            except BlockingIOError:
+                return False
+            found.append((wire, address[0]))
+            return True
+
+        await until(arrived, "a datagram")
+        return found[0]
+
+    async def ask(self, wire: bytes, address: tuple[str, int]) -> tuple[bytes, str]:
+        """Send one datagram and take the next one that comes."""
+        self.sock.sendto(wire, address)
+        return await self.receive()
+
+
+class TcpClient:
+    """A TCP connection that sends and receives frames; an asynchronous context manager."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+
+    async def __aenter__(self) -> Self:
+        self.reader, self.writer = await asyncio.open_connection(*self._address)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.writer.close()
+
+    def send(self, *messages: bytes) -> None:
+        """Send messages in one write."""
+        self.writer.write(b"".join(len(wire).to_bytes(2, "big") + wire for wire in messages))
+
+    async def receive(self) -> bytes:
+        """The next message; raise TimeoutError, or IncompleteReadError at the end."""
+        async with asyncio.timeout(DEADLINE):
+            size = int.from_bytes(await self.reader.readexactly(2), "big")
+            return await self.reader.readexactly(size)
+
+    async def has_ended(self) -> bool:
+        """Whether the server closes the connection without sending more."""
+        try:
+            async with asyncio.timeout(DEADLINE):
+                return await self.reader.read(1) == b""
+        except ConnectionError:
+            return True

@@ -1,0 +1,89 @@
+"""The runtime of a configuration in memory: a clock that a test moves, seeded chance, no sockets and no reloads.
+
+Path: a test -> ScriptedRuntime -> make_processors() of hsdns/server/processors.py -> QueryProcessor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from random import Random
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+from hsdns.answer_table import writer
+from hsdns.assemble import Configuration
+from hsdns.chain import Endpoint
+from hsdns.fastpath import Versions
+from hsdns.http_page import HttpPage
+from hsdns.metrics import Registry
+from hsdns.plugins.prometheus import QueryCounts
+from hsdns.server.processors import make_processors
+from hsdns.server.runtime import ServerRuntime
+
+
+class ScriptedRuntime(ServerRuntime):
+    """What the plugins of a configuration get; `now` is what clock() answers.
+
+    The processors have answer tables of the twin of the fast path that is named, and none without one.
+    """
+
+    def __init__(self, configuration: Configuration, twin: ModuleType | None = None) -> None:
+        self.now = 1000.0
+        versions: Any = Versions() if twin is None else twin.Versions()
+        super().__init__(Registry(), versions, reload_if_changed=_reload, fail=_fail)
+        self.random = Random(1)
+        self.configuration = configuration
+        self.counts = QueryCounts(self.metrics)
+        self._versions = versions
+        self._twin = twin
+        self.make_processors()
+
+    def make_processors(self) -> None:
+        """Make the processors, as the server does once the plugins have started."""
+        assert self.configuration is not None
+        twin, configuration = self._twin, self.configuration
+        tables = patch.object(writer, "AnswerTable", twin.AnswerTable) if twin else nullcontext()
+        with tables:
+            made = make_processors(configuration, self, self._versions, self.counts, _fail)
+        if twin is None:
+            for processor in made.values():
+                processor.writer = None
+        self.processors = made
+
+    def clock(self) -> float:
+        """Monotonic seconds, as scripted."""
+        return self.now
+
+    def wall(self) -> float:  # type: ignore[override]  # as clock()
+        """Seconds since the epoch, as scripted."""
+        return 1_700_000_000.0 + self.now
+
+    def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
+        """Serve no pages."""
+
+    def local_address(self, server: str) -> Endpoint:
+        """Refuse: there is no socket to ask."""
+        raise AssertionError(f"{server} has no socket in memory")
+
+    async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Give up at once: time does not pass while something waits."""
+        return condition()
+
+    def names_answered_first_changed(self) -> None:
+        """Make the answer tables anew."""
+        self.make_processors()
+
+    async def cancel(self) -> None:
+        """End all tasks."""
+        await self.queries.cancel()
+        await self.tasks.cancel()
+
+
+async def _reload() -> None:
+    """Do nothing: the Corefile does not change."""
+
+
+def _fail(reason: str) -> None:
+    raise AssertionError(reason)

@@ -1,0 +1,73 @@
+"""Both kinds of UDP listener, for tests that run on each: on the event loop (pure Python), and workers."""
+
+from __future__ import annotations
+
+import importlib
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Final
+from unittest.mock import patch
+
+import pytest
+
+from hsdns import eager
+from hsdns.answer_table import writer
+from hsdns.plugins.kubernetes import watch
+from hsdns.query import QueryProcessor
+from hsdns.server import answer_tables, lifecycle, opener, udp
+from hsdns.server.udp import UdpServer
+from hsdns.server.udp_listener import UdpListener
+
+PYTHON: Final = "hsdns.fastpath._python"
+NATIVE: Final = "hsdns.fastpath._native"
+NEEDS_NATIVE: Final = pytest.mark.skipif(
+    find_spec(NATIVE) is None, reason=f"{NATIVE} is not built, so there are no workers"
+)
+KINDS: Final = [
+    pytest.param("loop", id="loop"),
+    pytest.param("workers", id="workers", marks=NEEDS_NATIVE),
+]
+PLACES: Final = [  # kind of listener, event loop
+    pytest.param("loop", "asyncio", id="loop-asyncio"),
+    pytest.param("loop", "uvloop", id="loop-uvloop"),
+    pytest.param("workers", "uvloop", id="workers", marks=NEEDS_NATIVE),
+]
+
+
+def twin_of(kind: str) -> ModuleType:
+    """The twin of the fast path that a kind of listener uses."""
+    return importlib.import_module(PYTHON if kind == "loop" else NATIVE)
+
+
+def listen_udp(
+    kind: str,
+    sockets: Sequence[socket.socket],
+    processor: QueryProcessor,
+    spawn: eager.Spawn,
+    clock: Callable[[], float],
+) -> UdpListener:
+    """Make a listener of one of the KINDS, not started; the one on the loop uses only the first socket."""
+    if kind == "loop":
+        with patch.object(udp, "Batch", twin_of(kind).Batch):
+            return UdpServer(sockets[0], processor, spawn, clock)
+    from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
+
+    return UdpWorkers(sockets, processor, spawn, clock)
+
+
+@contextmanager
+def serving_with(kind: str) -> Iterator[None]:
+    """Make servers that start in this context use one of the KINDS, and its twin."""
+    twin = twin_of(kind)
+    implementation = "python" if kind == "loop" else "rust"
+    with ExitStack() as patches:
+        for where, name in (
+            (lifecycle, "Versions"), (writer, "AnswerTable"), (watch, "ClusterNames"), (udp, "Batch"),
+        ):  # fmt: skip
+            patches.enter_context(patch.object(where, name, getattr(twin, name)))
+        for where in (opener, answer_tables):
+            patches.enter_context(patch.object(where, "IMPLEMENTATION", implementation))
+        yield

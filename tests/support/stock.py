@@ -1,8 +1,0 @@
-"""Corefiles that distributions ship, as files under tests/data."""
-
-from __future__ import annotations
-
-from pathlib import Path
-
-DATA = Path(__file__).resolve().parents[1] / "data"
-KUBEADM = (DATA / "kubeadm.Corefile").read_text()

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.block_choice import BlockChoice, Candidate
+from hsdns.chain import Next, Request
+from hsdns.wire.iana import RRType, type_to_text
+from hsdns.wire.message import Reply
+from hsdns.wire.name import ROOT, Name
+from tests import strategies
+from tests.support.plugins.requests import make_request
+
+# --- by the zone alone ---
+
+CLUSTER = (".", "org.", "example.org.", "a.example.org.", "Cluster.Local.", "10.in-addr.arpa.")
+
+
+def by_zone(*texts: str) -> BlockChoice[str]:
+    return BlockChoice.by_zone({Name.from_text(text): text for text in texts})
+
+
+@pytest.mark.parametrize(
+    ("served", "qname", "qtype", "expected"),
+    [
+        (CLUSTER, "www.example.org.", RRType.A, "example.org."),
+        (CLUSTER, "x.a.example.org.", RRType.A, "a.example.org."),
+        (CLUSTER, "a.example.org.", RRType.A, "a.example.org."),
+        (CLUSTER, "badexample.org.", RRType.A, "org."),
+        (CLUSTER, r"x\.example.org.", RRType.A, "org."),
+        (CLUSTER, "WWW.EXAMPLE.ORG.", RRType.A, "example.org."),
+        (CLUSTER, "db.default.svc.cluster.local.", RRType.A, "Cluster.Local."),
+        (CLUSTER, "1.0.0.10.in-addr.arpa.", RRType.PTR, "10.in-addr.arpa."),
+        (CLUSTER, "com.", RRType.A, "."),
+        (CLUSTER, ".", RRType.NS, "."),
+        (CLUSTER, "a.example.org.", RRType.DS, "org."),
+        (CLUSTER, "x.a.example.org.", RRType.DS, "org."),
+        (CLUSTER, "cluster.local.", RRType.DS, "Cluster.Local."),
+        (CLUSTER, "com.", RRType.DS, "."),
+        (("example.org.",), "org.", RRType.A, None),
+        (("example.org.",), ".", RRType.A, None),
+        (("example.org.",), "example.org.", RRType.DS, "example.org."),
+        ((), "example.org.", RRType.A, None),
+        ((".",), "anything.example.org.", RRType.DS, "."),
+    ],
+    ids=[
+        "below", "longest", "apex", "by-labels", "dot-inside", "other-case", "zone-in-capitals", "reverse", "root-block",
+        "root-name", "ds-parent", "ds-shortest", "ds-not-the-root-block", "ds-only-root", "above", "root-of-none",
+        "ds-alone", "no-zones", "only-root",
+    ],
+)  # fmt: skip
+def test_zone(served: tuple[str, ...], qname: str, qtype: int, expected: str | None) -> None:
+    blocks = by_zone(*served)
+    found = blocks.match(Name.from_text(qname), qtype)
+    request = make_request(qname, type_to_text(qtype), zone="elsewhere.")
+    chosen = blocks.choose(request)
+    if expected is None:
+        assert (found, chosen) == (None, None)
+    else:
+        zone = Name.from_text(expected)
+        assert found == (zone, expected, ())
+        assert chosen == (request.replace(zone=zone), expected)
+
+
+@given(
+    served=st.lists(strategies.related_names(), max_size=6),
+    qname=strategies.related_names(),
+    ds=st.booleans(),
+)
+def test_zone_is_the_longest_or_for_ds_the_shortest(
+    served: list[Name], qname: Name, ds: bool
+) -> None:
+    found = BlockChoice.by_zone(dict.fromkeys(served, 1)).match(
+        qname, RRType.DS if ds else RRType.A
+    )
+    holding = sorted(
+        {zone.labels for zone in served if qname.is_at_or_below(zone)}, key=len, reverse=True
+    )
+    if not holding:
+        assert found is None
+        return
+    assert found is not None
+    # The root block is a last resort also for DS.
+    cuts = [labels for labels in holding if labels] or holding
+    assert found.zone.labels == (cuts[-1] if ds else holding[0])
+
+
+# --- with filters ---
+
+
+class LabelFilter(NamedTuple):
+    """Takes the names that begin with a label, "" for all, and adds to the view's name."""
+
+    label: str
+    view: str = ""
+
+    def filter_request(self, request: Request) -> Request | None:
+        """Take a query, or not."""
+        if self.label and request.query.qname.labels[:1] != (self.label.encode(),):
+            return None
+        return request.replace(view=request.view + self.view)
+
+
+def chain(name: str) -> Next:
+    async def answer(request: Request) -> Reply:
+        raise AssertionError(f"{name} is not called here")
+
+    answer.__name__ = name
+    return answer
+
+
+CHAINS = {name: chain(name) for name in ("red", "green", "blue", "grey")}
+
+
+def choose(
+    zones: dict[str, list[tuple[str | None, str]]], qname: str, qtype: str = "A"
+) -> str | None:
+    """Choose among blocks given as chain and label; say chain, zone and view."""
+    choice = BlockChoice(
+        {
+            zone: [
+                Candidate(zone, CHAINS[name] if name else None, (LabelFilter(label, f"v-{name}"),))
+                for name, label in blocks
+            ]
+            for zone, blocks in ((Name.from_text(text), found) for text, found in zones.items())
+        }
+    )
+    found = choice.choose(make_request(qname, qtype))
+    if found is None:
+        return None
+    return f"{found[1].__name__} {found[0].zone.to_text()} {found[0].view}"
+
+
+@pytest.mark.parametrize(
+    ("zones", "qname", "qtype", "expected"),
+    [
+        pytest.param(
+            {"example.org": [("red", "www"), ("green", "")]},
+            "www.example.org",
+            "A",
+            "red example.org. v-red",
+            id="first-that-takes-it",
+        ),
+        pytest.param(
+            {"example.org": [("red", "www"), ("green", "")]},
+            "ftp.example.org",
+            "A",
+            "green example.org. v-green",
+            id="second",
+        ),
+        pytest.param(
+            {"example.org": [("green", ""), ("red", "www")]},
+            "www.example.org",
+            "A",
+            "green example.org. v-green",
+            id="file-order",
+        ),
+        pytest.param(
+            {"example.org": [("red", "www")], "org": [("green", "")]},
+            "ftp.example.org",
+            "A",
+            "green org. v-green",
+            id="shorter-zone",
+        ),
+        pytest.param(
+            {"example.org": [("red", "www")], ".": [("green", "")]},
+            "ftp.example.org",
+            "A",
+            "green . v-green",
+            id="root-at-last",
+        ),
+        pytest.param(
+            {"example.org": [("red", "www")]}, "ftp.example.org", "A", None, id="no-block-takes-it"
+        ),
+        pytest.param({"example.org": [("red", "")]}, "example.net", "A", None, id="no-zone"),
+        pytest.param(
+            {"example.org": [(None, "www"), ("red", "")]},
+            "ftp.example.org",
+            "A",
+            None,
+            id="block-without-handlers-refuses",
+        ),
+        pytest.param(
+            {".": [(None, ""), ("red", "")]},
+            "example.org",
+            "A",
+            "red . v-red",
+            id="root-block-without-handlers-is-passed-over",
+        ),
+        pytest.param(
+            {"example.org": [("red", "")], "org": [("green", ""), ("blue", "")]},
+            "example.org",
+            "DS",
+            "blue org. v-blue",
+            id="ds-to-the-last-that-takes-it",
+        ),
+        pytest.param(
+            {"example.org": [("red", "")], ".": [("green", "")]},
+            "example.org",
+            "DS",
+            "red example.org. v-red",
+            id="ds-not-to-the-root",
+        ),
+        pytest.param(
+            {".": [("red", "www"), ("green", ""), ("blue", "")]},
+            "example.org",
+            "DS",
+            "green . v-green",
+            id="ds-to-the-first-of-the-root",
+        ),
+        pytest.param(
+            {".": [("red", ""), ("green", "")]}, ".", "DS", "green . v-green", id="ds-of-the-root"
+        ),
+        pytest.param(
+            {".": [("red", "www"), ("green", "")]}, ".", "A", "green . v-green", id="root-name"
+        ),
+    ],
+)
+def test_choose(
+    zones: dict[str, list[tuple[str | None, str]]], qname: str, qtype: str, expected: str | None
+) -> None:
+    assert choose(zones, qname, qtype) == expected
+
+
+def choose_with(*filters: LabelFilter, qname: str) -> Request | None:
+    choice = BlockChoice({ROOT: [Candidate(ROOT, CHAINS["red"], filters)]})
+    found = choice.choose(make_request(qname))
+    return None if found is None else found[0]
+
+
+def test_filters_are_asked_one_after_the_other() -> None:
+    filters = LabelFilter("", "a"), LabelFilter("", "b"), LabelFilter("www", "c")
+    found = choose_with(*filters, qname="www.example.org")
+    assert found is not None
+    assert found.view == "abc"
+    assert choose_with(*filters, qname="ftp.example.org") is None
+    assert choose_with(qname="ftp.example.org") is not None
+
+
+def test_each_block_sees_the_query_as_it_came_in() -> None:
+    choice = BlockChoice(
+        {
+            ROOT: [
+                Candidate(ROOT, CHAINS["red"], (LabelFilter("", "a"), LabelFilter("www", "b"))),
+                Candidate(ROOT, CHAINS["green"], (LabelFilter("", "c"),)),
+            ]
+        }
+    )
+    found = choice.choose(make_request("ftp.example.org"))
+    assert found is not None
+    assert (found[0].view, found[1].__name__) == ("c", "green")
+
+
+def test_block_without_handlers_refuses() -> None:
+    choice: BlockChoice[Next] = BlockChoice.by_zone({ROOT: None})
+    assert choice.choose(make_request("example.org")) is None
+
+
+def test_request_for_the_root_block_is_not_copied() -> None:
+    """The zone of a fresh request is the root already."""
+    choice = BlockChoice.by_zone({Name.from_text("."): CHAINS["red"]})
+    request = make_request("example.org").replace(zone=ROOT)
+    found = choice.choose(request)
+    assert found is not None
+    assert found[0] is request

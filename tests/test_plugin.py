@@ -1,0 +1,59 @@
+"""Plugins and what they inherit at a reload."""
+
+from __future__ import annotations
+
+import pytest
+
+from hsdns.plugin import Inherits, Plugin, inherit_plugins
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import directives, make_block
+
+
+def test_plugin_by_default_starts_nothing() -> None:
+    plugin = Plugin()
+    finish(plugin.start(FakeRuntime()))
+    finish(plugin.stop())
+    assert not isinstance(plugin, Inherits)
+
+
+def test_plugin_has_to_be_set_up_by_its_class() -> None:
+    class Bare(Plugin):
+        name = "bare"
+
+    with pytest.raises(NotImplementedError, match="bare"):
+        Bare.setup(directives("errors"), make_block())
+
+
+@pytest.mark.parametrize(("root", "path"), [("", "list"), ("/etc", "/etc/list")])
+def test_paths_are_relative_to_the_root(root: str, path: str) -> None:
+    assert make_block()._replace(root=root).path("list") == path
+    assert make_block()._replace(root=root).path("/list") == "/list"
+
+
+class Plain(Plugin):
+    """Inherits nothing."""
+
+    name = "a"
+
+
+class Heir(Plugin):
+    """Inherits from what it is told to."""
+
+    def __init__(self, name: str, wants: Plugin | None = None) -> None:
+        self.name = name  # type: ignore[misc]  # each stands for a plugin of its own
+        self.wants = wants
+        self.asked: list[Plugin] = []
+
+    def inherit(self, old: Plugin) -> bool:
+        self.asked.append(old)
+        return old is self.wants
+
+
+def test_plugins_are_offered_those_of_their_name_until_they_take_one() -> None:
+    old = [Heir("a"), Heir("b"), Heir("a"), Heir("a")]
+    takes, takes_none, other = Heir("a", old[2]), Heir("a"), Heir("c")
+    inherit_plugins(old, [takes, Plain(), takes_none, other])
+    assert takes.asked == [old[0], old[2]]
+    assert takes_none.asked == [old[0], old[2], old[3]]
+    assert other.asked == []

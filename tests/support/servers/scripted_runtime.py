@@ -32,7 +32,9 @@ class ScriptedRuntime(ServerRuntime):
     def __init__(self, configuration: Configuration, twin: ModuleType | None = None) -> None:
         self.now = 1000.0
         versions: Any = Versions() if twin is None else twin.Versions()
-        super().__init__(Registry(), versions, reload_if_changed=_reload, fail=_fail)
+        super().__init__(
+            Registry(), versions, reload_if_changed=_reload, fail=_fail, clock=lambda: self.now
+        )
         self.random = Random(1)
         self.configuration = configuration
         self.counts = QueryCounts(self.metrics)
@@ -52,11 +54,7 @@ class ScriptedRuntime(ServerRuntime):
                 processor.writer = None
         self.processors = made
 
-    def clock(self) -> float:
-        """Monotonic seconds, as scripted."""
-        return self.now
-
-    def wall(self) -> float:  # type: ignore[override]  # as clock()
+    def wall(self) -> float:  # type: ignore[override]  # static there, for what outlives a configuration
         """Seconds since the epoch, as scripted."""
         return 1_700_000_000.0 + self.now
 

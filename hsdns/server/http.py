@@ -174,7 +174,7 @@ class HttpListeners:
     async def open(self, pages: HttpPages) -> None:
         """Answer with these pages from now on: open what is not open yet, exchange the pages of what is.
 
-        May be called again when pages were added.  Sockets that these pages do not name stay open until keep_only().
+        May be called again when pages were added.  Sockets that these pages do not name stay open until close_others().
         Raises HttpError, and then nothing has changed.
         """
         fresh: dict[str, _Listener] = {}
@@ -190,14 +190,14 @@ class HttpListeners:
         for address, paths in pages.by_address.items():
             self._open[address].paths = dict(paths)
 
-    async def keep_only(self, pages: HttpPages) -> None:
+    async def close_others(self, pages: HttpPages) -> None:
         """Close the sockets that these pages do not name."""
         for address in [address for address in self._open if address not in pages.by_address]:
             await _close(self._open.pop(address))
 
     async def close(self) -> None:
         """Close all sockets."""
-        await self.keep_only(HttpPages())
+        await self.close_others(HttpPages())
 
 
 async def _listen(address: str, paths: dict[str, HttpPage], connections: _Connections) -> _Listener:

@@ -216,7 +216,7 @@ class Instance:
             self._settle()
             if predecessor is not None:  # its pages may have been exchanged already
                 await self._http.open(predecessor.runtime.pages)
-                await self._http.keep_only(predecessor.runtime.pages)
+                await self._http.close_others(predecessor.runtime.pages)
         finally:
             await self._stop(self._started)
 

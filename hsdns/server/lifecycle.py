@@ -250,7 +250,7 @@ class Server:
         show_enabled(self.metrics, configuration)
         level = logging.DEBUG if has_debug(configuration) else logging.INFO
         logging.getLogger("hsdns").setLevel(level)
-        await self._http.keep_only(new.runtime.pages)
+        await self._http.close_others(new.runtime.pages)
         if old is None:
             return
         self.show_running()

@@ -408,7 +408,7 @@ class MemoryHttp:
             self.world.fault_at("http")
         self.shown |= {address: dict(paths) for address, paths in pages.by_address.items()}
 
-    async def keep_only(self, pages: HttpPages) -> None:
+    async def close_others(self, pages: HttpPages) -> None:
         if any(address not in pages.by_address for address in self.shown):
             await asyncio.sleep(0)
         self.shown = {

@@ -159,7 +159,7 @@ def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
             if number == 0:
                 new = pages(health=page("two"))
                 await listeners.open(new)
-                await listeners.keep_only(new)
+                await listeners.close_others(new)
         writer.close()
         await writer.wait_closed()
         assert bodies == [b"one", b"two"]
@@ -179,7 +179,7 @@ def test_keep_only_closes_the_rest() -> None:
         other.serve("localhost:0", {"/ready": page("OK")})
         await listeners.open(other)
         assert (await ask(where)).status == 200
-        await listeners.keep_only(other)
+        await listeners.close_others(other)
         with pytest.raises(ConnectionError):
             await ask(where)
         assert (await ask(listeners.bound["localhost:0"], "/ready")).status == 200

@@ -3,7 +3,7 @@
 Path: lifecycle.py, beside the sockets; plugins/prometheus.py has fold() called before it shows the metrics.
 Rule 1: a table counts while any listener has it.  After that it is counted twice: by the fold that finds it exchanged,
         and by the next one, since a worker may have been in the middle of a batch.
-Rule 2: whatever was counted, or was to be logged, is so once, whoever asks how often.
+Rule 2: each count is added once and each line written once, however often fold() is called.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Path: steps 1 and 7 for https:// keys (RFC 8484), in place of tcp.py's connectio
 Source: CoreDNS 1.14.7 core/dnsserver server_https.go.
 Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, metrics, log.
 Rule 2: time limits count from the last request, not from the last octet, so a client that trickles gains nothing.
-Rule 3: a request that the client takes back is in work until it is answered, so they are bounded by themselves: at
+Rule 3: a request that the client cancels is in work until it is answered, so these are bounded separately: at
         MAX_STREAMS reading pauses, at MAX_IN_WORK the connection ends (CVE-2023-44487).
 Rule 4: aiohttp is imported when the first client speaks HTTP/1.1: it takes 0.14 s.
 """
@@ -149,7 +149,7 @@ class DohConnection(asyncio.Protocol):
             self._http1.connection_lost(exc)
 
     def end(self) -> None:
-        """Answer no more, say so, and close when that is done."""
+        """Take no more requests, send the end, and close when that is done."""
         if self._http2 is not None:
             self._is_ending = True
             self._flush()
@@ -164,15 +164,15 @@ class DohConnection(asyncio.Protocol):
             self._transport.close()
 
     def expire(self, now: float) -> None:
-        """Close if the client has been silent, slow or deaf for too long."""
+        """Close if the client has sent nothing, sent too slowly or not read its replies for too long."""
         transport, limits = self._transport, self._server.settings.limits
         if transport is None:
             return
-        deaf_since = self._last_asked if self._blocked_since is None else self._blocked_since
+        unread_since = self._last_asked if self._blocked_since is None else self._blocked_since
         unsent = transport.get_write_buffer_size() or (
             self._http2 is not None and self._http2.has_unsent
         )
-        if unsent and now - deaf_since > limits.write:
+        if unsent and now - unread_since > limits.write:
             transport.abort()
         elif not self.pending and now - self._last_asked > (
             limits.idle if self._asked_before else limits.read

@@ -73,7 +73,7 @@ class Listeners:
         return addresses
 
     async def start(self, processors: Mapping[str, QueryProcessor]) -> None:
-        """Begin to read what was bound; where a part does not start this raises, and release() ends the others."""
+        """Begin to read what was bound; raise why a part does not start, and leave the rest to release()."""
         for listen, sockets in self._bound.items():
             processor = processors[listen.server]
             settings = self._settings[listen]

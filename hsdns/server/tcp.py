@@ -124,7 +124,7 @@ class TcpConnection(asyncio.Protocol):
         return self.in_work + len(self._waiting)
 
     def end(self) -> None:
-        """Answer no more, say so, and close when the client does."""
+        """Take no more queries, send the end, and close when the client does."""
         self._ended = True
         self._partial_since = None
         self._waiting.clear()
@@ -137,14 +137,14 @@ class TcpConnection(asyncio.Protocol):
             self._transport.close()
 
     def expire(self, now: float) -> None:
-        """Close if the client has been silent, slow or deaf for too long."""
+        """Close if the client has sent nothing, sent too slowly or not read its replies for too long."""
         transport = self._transport
         if transport is None:
             return
         limits = self._server.settings.limits
         # A transport that was closed waits without end for a client to take the rest, so it too is looked at.
-        deaf_since = self._last_used if self._blocked_since is None else self._blocked_since
-        if transport.get_write_buffer_size() and now - deaf_since > limits.write:
+        unread_since = self._last_used if self._blocked_since is None else self._blocked_since
+        if transport.get_write_buffer_size() and now - unread_since > limits.write:
             transport.abort()
         elif self._partial_since is not None and now - self._partial_since > limits.read:
             transport.close()  # a client that sends an octet a second is late too
@@ -160,7 +160,7 @@ class TcpConnection(asyncio.Protocol):
         self._is_answering = True
         known: list[bytes] = []
         try:
-            self._take_up(known)
+            self._answer_waiting(known)
         finally:
             self._is_answering = False
             transport = self._transport
@@ -181,8 +181,8 @@ class TcpConnection(asyncio.Protocol):
             else:
                 self._transport.resume_reading()
 
-    def _take_up(self, known: list[bytes]) -> None:
-        """Begin to answer what waits; what the table knows is added to `known`, in frames."""
+    def _answer_waiting(self, known: list[bytes]) -> None:
+        """Begin to answer the messages that wait; replies from the answer table are added to `known`, in frames."""
         server, waiting = self._server, self._waiting
         processor, now, octets = server.processor, server.clock(), 0
         lookup = processor.lookup
@@ -240,7 +240,7 @@ class TcpConnection(asyncio.Protocol):
             self._go_on()
 
     def _finish(self, transport: asyncio.Transport) -> None:
-        """Close, or let the client close first: to close while something of its is unread would be a reset."""
+        """Close, or let the client close first: to close with queries unread would send a reset."""
         if self._client_has_ended:
             transport.close()
         elif not self._said_end:

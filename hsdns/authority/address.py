@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from hsdns.chain import Endpoint
-from hsdns.corefile.tree import CorefileError, Token
+from hsdns.corefile.tree import Token
 
 DNS_PORT: Final = 53
 _BRACKETED: Final = re.compile(r"\[([^\[\]]+)\](?::([0-9]{1,5}))?")
@@ -30,9 +30,8 @@ def read_endpoint(token: Token) -> Endpoint:
     except ValueError:
         address = ""
     if not address or not 0 < number <= 65535:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300',
+        raise token.error(
+            f'"{token.text}" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300'
         )
     return Endpoint(address, number)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.corefile.tree import Directive, Token
 
 _HOST_PORT = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<host>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
 
@@ -24,9 +24,8 @@ def optional_argument(directive: Directive) -> Token | None:
     """Return the directive's only argument, or None; raise CorefileError if there are more."""
     if len(directive.args) > 1:
         extra = directive.args[1]
-        raise CorefileError(
-            extra.position,
-            f'"{directive.name.text}" takes at most 1 argument, found {len(directive.args)}',
+        raise extra.error(
+            f'"{directive.name.text}" takes at most 1 argument, found {len(directive.args)}'
         )
     return directive.args[0] if directive.args else None
 
@@ -42,8 +41,7 @@ def split_host_port(text: str) -> HostPort | None:
 def listen_address(token: Token) -> str:
     """Check that a word is an address to listen on and return it; raise CorefileError."""
     if split_host_port(token.text) is None:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"',
+        raise token.error(
+            f'"{token.text}" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"'
         )
     return token.text

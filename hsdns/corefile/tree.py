@@ -21,6 +21,10 @@ class Position(NamedTuple):
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
 
+    def error(self, message: str) -> CorefileError:
+        """Make the error about what is written here, for `raise`."""
+        return CorefileError(self, message)
+
 
 class CorefileError(Exception):
     """An error in the Corefile, with its position: `Corefile:12:5: unknown property "ttll" ...`."""
@@ -38,12 +42,20 @@ class Token(NamedTuple):
     position: Position
     quoted: bool = False
 
+    def error(self, message: str) -> CorefileError:
+        """Make the error about this word, for `raise`."""
+        return self.position.error(message)
+
 
 class Line(NamedTuple):
     """One line of a directive's body: a property and its arguments."""
 
     name: Token
     args: tuple[Token, ...]
+
+    def error(self, message: str) -> CorefileError:
+        """Make the error about this property, for `raise`."""
+        return self.name.error(message)
 
 
 class Directive(NamedTuple):
@@ -57,6 +69,10 @@ class Directive(NamedTuple):
     def lines(self) -> tuple[Line, ...]:
         """The lines of the body, empty without one."""
         return self.body or ()
+
+    def error(self, message: str) -> CorefileError:
+        """Make the error about the directive as a whole, for `raise`."""
+        return self.name.error(message)
 
 
 class ServerBlock(NamedTuple):

@@ -89,14 +89,11 @@ def read_policy(line: Line) -> Policy:
         word = token.text.lower()
         if word in _SECTIONS:
             if at + 1 == len(line.args) or line.args[at + 1].text.lower() in _SECTIONS:
-                raise CorefileError(
-                    token.position, f'"{word}" needs at least one argument; * means any'
-                )
+                raise token.error(f'"{word}" needs at least one argument; * means any')
             section = token
         elif section is None:
-            raise CorefileError(
-                token.position,
-                f'expected "type" or "net" before "{token.text}"{did_you_mean(word, _SECTIONS)}',
+            raise token.error(
+                f'expected "type" or "net" before "{token.text}"{did_you_mean(word, _SECTIONS)}'
             )
         else:
             found.setdefault(section.text.lower(), []).append(token)
@@ -115,7 +112,7 @@ def _type(token: Token) -> int | None:
     try:
         return type_from_text(token.text)
     except ValueError as error:
-        raise CorefileError(token.position, str(error)) from None
+        raise token.error(str(error)) from None
 
 
 def _network(token: Token) -> Network | None:
@@ -141,9 +138,8 @@ def _network(token: Token) -> Network | None:
 
 
 def _bad_network(token: Token) -> CorefileError:
-    return CorefileError(
-        token.position,
-        f'"{token.text}" is not a network; write for example 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *',
+    return token.error(
+        f'"{token.text}" is not a network; write for example 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *'
     )
 
 

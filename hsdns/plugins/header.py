@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, no_arguments, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Line, Token, did_you_mean
 from hsdns.plugin import Block, Plugin
 from hsdns.wire.message import AA, RA, RD, Reply, is_notify
 
@@ -37,10 +37,9 @@ class Change(NamedTuple):
 def read_change(line: Line) -> Change:
     """Read `set|clear FLAG...`, in upper or lower case."""
     if len(line.args) < 2:
-        raise CorefileError(
-            line.name.position,
+        raise line.error(
             f'"{line.name.text}" of header takes "set" or "clear" followed by flags (aa, ra, rd), found '
-            f"{len(line.args)} arguments",
+            f"{len(line.args)} arguments"
         )
     action = _one_of(line.args[0], _ACTIONS)
     bits = 0
@@ -52,9 +51,8 @@ def read_change(line: Line) -> Change:
 def _one_of(token: Token, known: Iterable[str]) -> str:
     word = token.text.lower()
     if word not in known:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not one of: {", ".join(known)}{did_you_mean(word, known)}',
+        raise token.error(
+            f'"{token.text}" is not one of: {", ".join(known)}{did_you_mean(word, known)}'
         )
     return word
 
@@ -80,9 +78,8 @@ class Header(Plugin):
             no_arguments(directive)
         options = read_properties([_in_lower_case(each) for each in directives], cls.PROPERTIES)
         if not options["query"] and not options["response"]:
-            raise CorefileError(
-                directives[0].name.position,
-                'header has no rule; add one such as "response set ra", or remove it',
+            raise directives[0].name.error(
+                'header has no rule; add one such as "response set ra", or remove it'
             )
         return cls(options["query"], options["response"])
 

@@ -35,7 +35,7 @@ from hsdns.corefile.properties import (
     only_once,
     read_properties,
 )
-from hsdns.corefile.tree import CorefileError, Directive, Position, Token
+from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
@@ -53,9 +53,9 @@ def read_apex(token: Token) -> Name:
     try:
         apex = Name.from_text(token.text).lowered()
     except ValueError as error:
-        raise CorefileError(token.position, f'"{token.text}" is not a name: {error}') from None
+        raise token.error(f'"{token.text}" is not a name: {error}') from None
     if not apex.labels:
-        raise CorefileError(token.position, "apex needs at least one label, for example dns")
+        raise token.error("apex needs at least one label, for example dns")
     return apex
 
 
@@ -93,9 +93,8 @@ class K8sExternal(Plugin):
         spare = MAX_NAME_LEN - len(_HOSTMASTER) - len(options["apex"].wire)
         for zone in zones:
             if len(zone.wire) > spare:
-                raise CorefileError(
-                    directive.name.position,
-                    f"zone {zone.to_text()} is too long for the names of its name servers; shorten it, or the apex",
+                raise directive.error(
+                    f"zone {zone.to_text()} is too long for the names of its name servers; shorten it, or the apex"
                 )
         return cls(zones, options, directive.name.position)
 
@@ -105,9 +104,8 @@ class K8sExternal(Plugin):
             if isinstance(handler, Kubernetes):
                 self.kubernetes = handler
                 return
-        raise CorefileError(
-            self._position,
-            "k8s_external needs a kubernetes plugin in the same server block; add it",
+        raise self._position.error(
+            "k8s_external needs a kubernetes plugin in the same server block; add it"
         )
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:

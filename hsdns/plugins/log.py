@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, choice, many, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.corefile.tree import Directive, Token
 from hsdns.fastpath import LogRecord
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.encode import MAX_TCP_LEN, udp_limit
@@ -170,7 +170,7 @@ def _name(token: Token) -> Name:
     try:
         return Name.from_text(token.text).lowered()
     except ValueError as error:
-        raise CorefileError(token.position, f'"{token.text}" is not a name: {error}') from None
+        raise token.error(f'"{token.text}" is not a name: {error}') from None
 
 
 def compile_format(form: str) -> Callable[[Exchange], str]:

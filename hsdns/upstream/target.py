@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.corefile.tree import Position, Token
 from hsdns.upstream.resolv_conf import nameservers
 
 PORTS: Final = {"dns": 53, "tls": 853, "https": 443}
@@ -68,14 +68,12 @@ def read_upstreams(token: Token) -> Sequence[Target | HostTarget]:
     if with_scheme is not None:
         scheme, rest = with_scheme[1], with_scheme[2]
         if scheme not in PORTS:
-            raise CorefileError(
-                token.position,
-                f'"{token.text}": hsdns forwards over dns://, tls:// and https://, not {scheme}://; change the scheme',
+            raise token.error(
+                f'"{token.text}": hsdns forwards over dns://, tls:// and https://, not {scheme}://; change the scheme'
             )
         if scheme == "https" and "/" in rest:
-            raise CorefileError(
-                token.position,
-                f'"{token.text}": the path of an https:// upstream is always /dns-query; leave the path out',
+            raise token.error(
+                f'"{token.text}": the path of an https:// upstream is always /dns-query; leave the path out'
             )
     host, port, server_name = _parts(scheme, rest)
     if port is not None and 0 < port <= 65535:
@@ -88,9 +86,8 @@ def read_upstreams(token: Token) -> Sequence[Target | HostTarget]:
         if servers is not None:
             return [_from_line(token, server) for server in servers]
     if port is None or not 0 < port <= 65535 or len(host) > 253 or not _HOST.fullmatch(host):
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not an IP address, a file or a host name; write an address such as "10.0.0.2:53"',
+        raise token.error(
+            f'"{token.text}" is not an IP address, a file or a host name; write an address such as "10.0.0.2:53"'
         )
     return [HostTarget(scheme, host, port, server_name, token.position)]
 
@@ -103,9 +100,8 @@ def read_address(token: Token) -> Target:
             return Target("dns", str(ip_address(host)), port)
     except ValueError:
         pass
-    raise CorefileError(
-        token.position,
-        f'"{token.text}" is not an IP address; write one such as "10.0.0.2" or "10.0.0.2:53"',
+    raise token.error(
+        f'"{token.text}" is not an IP address; write one such as "10.0.0.2" or "10.0.0.2:53"'
     )
 
 
@@ -113,9 +109,8 @@ def _from_line(token: Token, server: str) -> Target:
     try:
         return Target("dns", str(ip_address(server)), PORTS["dns"])
     except ValueError:
-        raise CorefileError(
-            token.position,
-            f'nameserver "{server}" in {token.text} is not an IP address; correct the file',
+        raise token.error(
+            f'nameserver "{server}" in {token.text} is not an IP address; correct the file'
         ) from None
 
 
@@ -127,8 +122,8 @@ def _read_file(token: Token) -> list[str] | None:
     except (FileNotFoundError, ValueError):
         return None
     except OSError as error:
-        raise CorefileError(
-            token.position, f'cannot read "{token.text}" for its nameservers: {error.strerror}'
+        raise token.error(
+            f'cannot read "{token.text}" for its nameservers: {error.strerror}'
         ) from None
 
 

@@ -39,7 +39,7 @@ from hsdns.corefile.properties import (
     read_properties,
     text,
 )
-from hsdns.corefile.tree import CorefileError, Directive, Position
+from hsdns.corefile.tree import Directive, Position
 from hsdns.fastpath import ClusterNames
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.kubernetes.metadata import client_values, question_values
@@ -186,7 +186,7 @@ class Kubernetes(Plugin):
         source = self.source
         if isinstance(source, ApiServer) and source.is_in_cluster and not self.watch.is_running:
             for sentence in source.check():
-                raise CorefileError(self._position, NO_CLUSTER.format(sentence))
+                raise self._position.error(NO_CLUSTER.format(sentence))
         self._runtime = runtime
         if self._options["pods"] == "verified":
             self._search = read_search_list(RESOLV_CONF)

@@ -20,7 +20,7 @@ from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.pattern import Pattern, read_pattern
 from hsdns.corefile.properties import Property, integer, many, one, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Line, Token
+from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.expression.builtins import BUILTINS, REFUSED
 from hsdns.expression.corefile import read_expression
 from hsdns.expression.lexer import WORDS
@@ -51,7 +51,7 @@ def _number(read: Callable[[str], int]) -> Callable[[Token], int]:
         try:
             return read(token.text)
         except ValueError as error:
-            raise CorefileError(token.position, str(error)) from None
+            raise token.error(str(error)) from None
 
     return reader
 
@@ -61,17 +61,14 @@ def read_text(token: Token) -> Text:
     try:
         return Text.from_text(token.text)
     except TemplateError as error:
-        raise CorefileError(
-            token.position, f"template: {error.message} (at character {error.at + 1})"
-        ) from None
+        raise token.error(f"template: {error.message} (at character {error.at + 1})") from None
 
 
 def read_error(line: Line) -> tuple[int, str]:
     """Read `ederror CODE [TEXT]`."""
     if not 1 <= len(line.args) <= 2:
-        raise CorefileError(
-            line.name.position,
-            f'property "ederror" takes CODE [REASON], found {len(line.args)} arguments',
+        raise line.error(
+            f'property "ederror" takes CODE [REASON], found {len(line.args)} arguments'
         )
     code = integer(0, 65535)(line.args[0])
     return code, line.args[1].text if len(line.args) > 1 else ""
@@ -194,9 +191,8 @@ def _wants_target(query: Query, record: RR) -> bool:
 def read_rule(directive: Directive, block: Block) -> Rule:
     """Read one directive; raise CorefileError."""
     if len(directive.args) < 2:
-        raise CorefileError(
-            directive.name.position,
-            f"template takes CLASS TYPE [ZONES...], found {len(directive.args)} arguments",
+        raise directive.error(
+            f"template takes CLASS TYPE [ZONES...], found {len(directive.args)} arguments"
         )
     qclass = _number(class_from_text)(directive.args[0])
     qtype = _number(type_from_text)(directive.args[1])
@@ -230,17 +226,14 @@ def _read_expressions(directive: Directive) -> tuple[list[tuple[str, Any]], list
             conditions.append(read_expression(line, line.args, names))
         elif line.name.text == "var":
             if len(line.args) < 2:
-                raise CorefileError(
-                    line.name.position,
-                    f'property "var" takes NAME EXPRESSION, found {len(line.args)} arguments',
+                raise line.error(
+                    f'property "var" takes NAME EXPRESSION, found {len(line.args)} arguments'
                 )
             name = line.args[0]
             if not (name.text.isascii() and name.text.isidentifier()):
-                raise CorefileError(name.position, f'"{name.text}" is not a valid variable name')
+                raise name.error(f'"{name.text}" is not a valid variable name')
             if name.text in _RESERVED or name.text in names:
-                raise CorefileError(
-                    name.position, f'"{name.text}" is already defined; choose another name'
-                )
+                raise name.error(f'"{name.text}" is already defined; choose another name')
             program = read_expression(line, line.args[1:], names)
             names[name.text] = program.type
             variables.append((name.text, program))

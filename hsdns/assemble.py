@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.block_choice import BlockChoice, Candidate, RequestFilter
 from hsdns.chain import Handler, Next
+from hsdns.corefile.arguments import HostPort
 from hsdns.corefile.keys import Key, parse_key
 from hsdns.corefile.tree import Corefile, Directive, Position, ServerBlock, Token
 from hsdns.plugin import Block, Plugin
@@ -88,8 +89,7 @@ class ListenAddress(NamedTuple):
     @property
     def server(self) -> str:
         """The form that metric labels have: `dns://:53`, `tls://[::1]:853`."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}"
+        return f"{self.scheme}://{HostPort(self.host, self.port)}"
 
 
 @dataclass

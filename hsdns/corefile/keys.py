@@ -55,6 +55,14 @@ def parse_key(token: Token, default_port: int) -> list[Key]:
     return [Key(scheme, zone, port, token) for zone in _expand(token, zone_text)]
 
 
+def read_name(token: Token) -> Name:
+    """Parse a domain name, and return it in lower case; raise CorefileError."""
+    try:
+        return Name.from_text(token.text).lowered()
+    except ValueError as error:
+        raise token.error(f'"{token.text}" is not a name: {error}') from None
+
+
 def zones_from_args(tokens: Sequence[Token]) -> tuple[Name, ...]:
     """Parse a plugin's zone arguments; schemes and ports are ignored, as in CoreDNS; raise CorefileError."""
     zones: list[Name] = []

@@ -56,7 +56,4 @@ def compile_pattern(text: str) -> Pattern:
 
 def read_pattern(token: Token) -> Pattern:
     """Compile a word as a pattern; raise CorefileError."""
-    try:
-        return compile_pattern(token.text)
-    except ValueError as error:
-        raise token.error(str(error)) from None
+    return token.parse(compile_pattern)

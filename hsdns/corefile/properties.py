@@ -183,16 +183,7 @@ def number(low: float) -> Callable[[Token], float]:
 
 def choice(*words: str) -> Callable[[Token], str]:
     """Read one of the given words."""
-
-    def read(token: Token) -> str:
-        if token.text not in words:
-            known = ", ".join(words)
-            raise token.error(
-                f'"{token.text}" is not one of: {known}{did_you_mean(token.text, words)}'
-            )
-        return token.text
-
-    return read
+    return lambda token: token.one_of(words)
 
 
 _UNITS = {

@@ -5,10 +5,12 @@ Path: made by parser.py, read by assemble.py and every plugin's setup.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 
 class Position(NamedTuple):
@@ -45,6 +47,21 @@ class Token(NamedTuple):
     def error(self, message: str) -> CorefileError:
         """Make the error about this word, for `raise`."""
         return self.position.error(message)
+
+    def parse(self, read: Callable[[str], T]) -> T:
+        """Parse the word; raise CorefileError with the message where `read` raises ValueError."""
+        try:
+            return read(self.text)
+        except ValueError as error:
+            raise self.error(str(error)) from None
+
+    def one_of(self, known: Collection[str], *, ignore_case: bool = False) -> str:
+        """Return the word, in lower case with `ignore_case`; raise CorefileError where it is not among the known."""
+        word = self.text.lower() if ignore_case else self.text
+        if word not in known:
+            words = ", ".join(known)
+            raise self.error(f'"{self.text}" is not one of: {words}{did_you_mean(word, known)}')
+        return word
 
 
 class Line(NamedTuple):

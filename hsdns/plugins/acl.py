@@ -107,12 +107,7 @@ def read_policy(line: Line) -> Policy:
 
 
 def _type(token: Token) -> int | None:
-    if token.text == "*":
-        return None
-    try:
-        return type_from_text(token.text)
-    except ValueError as error:
-        raise token.error(str(error)) from None
+    return None if token.text == "*" else token.parse(type_from_text)
 
 
 def _network(token: Token) -> Network | None:

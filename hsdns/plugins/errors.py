@@ -27,7 +27,7 @@ from hsdns.corefile.properties import (
     only_once,
     read_properties,
 )
-from hsdns.corefile.tree import Directive, Line, did_you_mean
+from hsdns.corefile.tree import Directive, Line
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.message import Reply
@@ -62,13 +62,8 @@ def read_consolidation(line: Line) -> Consolidation:
     pattern = read_pattern(expression)
     level, show_first = None, False
     for token in line.args[2:]:
-        if token.text == "show_first":
+        if token.one_of((*LEVELS, "show_first")) == "show_first":
             show_first = True
-        elif token.text not in LEVELS:
-            known = (*LEVELS, "show_first")
-            raise token.error(
-                f'"{token.text}" is not one of: {", ".join(known)}{did_you_mean(token.text, known)}'
-            )
         elif level is not None:
             raise token.error(f'"{token.text}" is a second level; only one is allowed')
         elif show_first:

@@ -26,7 +26,7 @@ from hsdns.cluster.reverse import address_of
 from hsdns.cluster.schema import address_type
 from hsdns.cluster.transfer import has_records
 from hsdns.cluster.value import NO_PORT, Entry
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import read_name, zones_from_args
 from hsdns.corefile.properties import (
     Property,
     flag,
@@ -50,10 +50,7 @@ _ADDRESSES: Final = (RRType.A, RRType.AAAA)
 
 def read_apex(token: Token) -> Name:
     """Parse the name below the zone that holds its name servers."""
-    try:
-        apex = Name.from_text(token.text).lowered()
-    except ValueError as error:
-        raise token.error(f'"{token.text}" is not a name: {error}') from None
+    apex = read_name(token)
     if not apex.labels:
         raise token.error("apex needs at least one label, for example dns")
     return apex

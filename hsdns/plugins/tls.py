@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.corefile.properties import Property, one, read_properties, text
-from hsdns.corefile.tree import Directive, Position, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin, Runtime
 
 CLIENT_AUTH: Final = {
@@ -46,11 +46,7 @@ def _client_auth(token: Token) -> ssl.VerifyMode:
             f'"{token.text}" requests certificates without verifying them, which hsdns cannot do; '
             'use "verify_if_given" or "require_and_verify"'
         )
-    if token.text not in CLIENT_AUTH:
-        raise token.error(
-            f'"{token.text}" is not one of: {", ".join(CLIENT_AUTH)}{did_you_mean(token.text, CLIENT_AUTH)}'
-        )
-    return CLIENT_AUTH[token.text]
+    return CLIENT_AUTH[token.one_of(CLIENT_AUTH)]
 
 
 class Tls(Plugin):

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from itertools import chain
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
-from hsdns.authority.address import endpoint_to_text, is_from, read_endpoint
+from hsdns.authority.address import is_from, read_endpoint
 from hsdns.authority.answering import answer, longest
 from hsdns.authority.file_zone import FileZone
 from hsdns.authority.notify import send_notify
@@ -23,6 +23,7 @@ from hsdns.authority.outgoing import ZoneTransfer, batches, client_serial
 from hsdns.authority.secondary_zone import SecondaryZone
 from hsdns.authority.zone import Zone, serial_of
 from hsdns.chain import Endpoint, Handler, Next, Request
+from hsdns.corefile.arguments import HostPort
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, many, one, read_properties
 from hsdns.corefile.tree import Directive, Token
@@ -117,7 +118,7 @@ class Transfer(Plugin):
             if secondary != ANYBODY:
                 self._runtime.spawn(
                     self._notify(zone, secondary, chosen.source),
-                    f"NOTIFY {zone.to_text()} to {endpoint_to_text(secondary)}",
+                    f"NOTIFY {zone.to_text()} to {HostPort(*secondary)}",
                 )
 
     async def _notify(self, zone: Name, secondary: Endpoint, source: str | None) -> None:
@@ -128,7 +129,7 @@ class Transfer(Plugin):
             log.debug(
                 "plugin/transfer: Sent notify for zone %s to %s",
                 zone.to_text(),
-                endpoint_to_text(secondary),
+                HostPort(*secondary),
             )
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface

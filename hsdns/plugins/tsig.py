@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, many, one, only_once, read_properties, text
-from hsdns.corefile.tree import Directive, Line, Position, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Line, Position, Token
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, type_from_text, type_to_text
 from hsdns.wire.message import Reply
@@ -83,22 +83,6 @@ def _read_required(known: Any) -> Any:
     return read
 
 
-def _read_type(token: Token) -> int:
-    try:
-        return type_from_text(token.text)
-    except ValueError as error:
-        raise token.error(str(error)) from None
-
-
-def _read_opcode(token: Token) -> int:
-    number = OPCODES.get(token.text)
-    if number is None:
-        raise token.error(
-            f'"{token.text}" is not one of: {", ".join(OPCODES)}{did_you_mean(token.text, OPCODES)}'
-        )
-    return number
-
-
 class Tsig(Plugin):
     """Verifies queries and signs replies."""
 
@@ -107,10 +91,14 @@ class Tsig(Plugin):
         "secret": Property(_read_secret, syntax="NAME KEY", repeat="collect"),
         "secrets": Property(lambda line: _read_file(line), syntax="FILE", repeat="collect"),
         "require": Property(
-            _read_required(_read_type), default=Required(), syntax="all|none|QTYPE..."
+            _read_required(lambda token: token.parse(type_from_text)),
+            default=Required(),
+            syntax="all|none|QTYPE...",
         ),
         "require_opcode": Property(
-            _read_required(_read_opcode), default=Required(), syntax="all|none|OPCODE..."
+            _read_required(lambda token: OPCODES[token.one_of(OPCODES)]),
+            default=Required(),
+            syntax="all|none|OPCODE...",
         ),
     }
 

@@ -33,31 +33,22 @@ _EDNS0_ARGUMENTS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 def read_option(words: Sequence[Token], stops: bool) -> RewriteOption:
     """Parse `KIND ACTION ...` (at least two words); raise CorefileError."""
     kind, verb, arguments = words[0], words[1], words[2:]
-    known = ("local", "nsid", "subnet")
-    if kind.text.lower() not in known:
-        raise kind.error(
-            f'"{kind.text}" is not one of: {", ".join(known)}{did_you_mean(kind.text, known)}'
-        )
-    actions = {action.value: action for action in Action}
-    action = actions.get(verb.text.lower())
-    if action is None:
-        raise verb.error(
-            f'"{verb.text}" is not one of: {", ".join(actions)}{did_you_mean(verb.text, actions)}'
-        )
+    name = kind.one_of(_EDNS0_ARGUMENTS, ignore_case=True)
+    action = Action(verb.one_of([each.value for each in Action], ignore_case=True))
     reverts = action is not Action.UNSET and bool(arguments) and arguments[-1].text == "revert"
     if reverts:
         arguments = arguments[:-1]
-    wanted = _EDNS0_ARGUMENTS[kind.text.lower()][action is Action.UNSET]
+    wanted = _EDNS0_ARGUMENTS[name][action is Action.UNSET]
     if len(arguments) != len(wanted):
         raise verb.error(
             f'"{kind.text} {verb.text}" takes {" ".join(wanted) or "no argument"}, found {len(arguments)} arguments'
         )
     code, data, is_single = int(OptCode.NSID), constant(b""), False
-    if kind.text.lower() == "local":
+    if name == "local":
         code = _code(arguments[0])
         if len(arguments) > 1:
             data, is_single = _data(arguments[1])
-    elif kind.text.lower() == "subnet":
+    elif name == "subnet":
         code, is_single = int(OptCode.SUBNET), True
         if arguments:
             data = subnet(_bits(arguments[0], 32), _bits(arguments[1], 128))
@@ -66,7 +57,7 @@ def read_option(words: Sequence[Token], stops: bool) -> RewriteOption:
         code,
         data,
         is_single=is_single,
-        echoed=kind.text.lower() == "local",
+        echoed=name == "local",
         reverts=reverts,
         stops=stops,
     )

@@ -129,13 +129,7 @@ def _read_class(field: Token, words: list[Token], stops: bool, warn: Warn) -> Ru
 def _two_numbers(field: Token, words: list[Token], read: Callable[[str], int]) -> tuple[int, int]:
     if len(words) != 2:
         raise _wrong(field, "FROM TO", words)
-    numbers = []
-    for token in words:
-        try:
-            numbers.append(read(token.text))
-        except ValueError as error:
-            raise token.error(str(error)) from None
-    return numbers[0], numbers[1]
+    return words[0].parse(read), words[1].parse(read)
 
 
 def _read_ttl(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
@@ -184,10 +178,7 @@ def _rcode(token: Token) -> int:
     word = token.text.upper()
     if re.fullmatch("[0-9]{1,9}", word) and int(word) <= MAX_RCODE:
         return int(word)
-    try:
-        return 16 if word == "BADSIG" else rcode_from_text(word)
-    except ValueError as error:
-        raise token.error(str(error)) from None
+    return 16 if word == "BADSIG" else token.parse(rcode_from_text)
 
 
 def _read_edns0(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:

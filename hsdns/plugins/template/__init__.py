@@ -13,7 +13,7 @@ Cacheable: unless a rule has `var` or `expr`, only the question decides whether 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
 from hsdns.chain import Next, Request
@@ -42,18 +42,6 @@ SECTIONS: Final = ("answer", "additional", "authority")
 _RESERVED: Final = frozenset(
     {*NAMES, *GROUP, *BUILTINS, *PREDICATES, *REFUSED, *WORDS, "true", "false", "nil"}
 )
-
-
-def _number(read: Callable[[str], int]) -> Callable[[Token], int]:
-    """Return a reader of mnemonics that raises CorefileError."""
-
-    def reader(token: Token) -> int:
-        try:
-            return read(token.text)
-        except ValueError as error:
-            raise token.error(str(error)) from None
-
-    return reader
 
 
 def read_text(token: Token) -> Text:
@@ -90,7 +78,9 @@ class Template(Plugin):
         "answer": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
         "additional": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
         "authority": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
-        "rcode": Property(one(_number(rcode_from_text)), default=Rcode.NOERROR, syntax="CODE"),
+        "rcode": Property(
+            one(lambda token: token.parse(rcode_from_text)), default=Rcode.NOERROR, syntax="CODE"
+        ),
         "ederror": Property(read_error, syntax="CODE [REASON]"),
         "fallthrough": Property(
             lambda line: zones_from_args(line.args) or (ROOT,), default=(), syntax="[ZONES...]"
@@ -194,8 +184,8 @@ def read_rule(directive: Directive, block: Block) -> Rule:
         raise directive.error(
             f"template takes CLASS TYPE [ZONES...], found {len(directive.args)} arguments"
         )
-    qclass = _number(class_from_text)(directive.args[0])
-    qtype = _number(type_from_text)(directive.args[1])
+    qclass = directive.args[0].parse(class_from_text)
+    qtype = directive.args[1].parse(type_from_text)
     options = read_properties([directive], Template.PROPERTIES)
     if options["upstream"] is not None:
         place = options["upstream"].name.position

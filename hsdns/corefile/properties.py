@@ -23,13 +23,13 @@ class Property(Generic[T]):
     """The definition of one property.
 
     `syntax` describes its arguments in the docs.  `repeat`: "once" makes a second occurrence an error, with "last" the
-    last one counts (as for most of CoreDNS), "collect" gives a list of all values.
+    last one counts (as for most of CoreDNS), "collect" gives a list of all values, "extend" one of all their elements.
     """
 
     read: Reader[T]
     default: T | None = None
     syntax: str = ""
-    repeat: Literal["once", "last", "collect"] = "last"
+    repeat: Literal["once", "last", "collect", "extend"] = "last"
 
 
 def read_properties(
@@ -40,7 +40,8 @@ def read_properties(
 ) -> dict[str, Any]:
     """Read the properties of a plugin's directives; the result has a value for every property of the table."""
     values: dict[str, Any] = {
-        name: [] if known.repeat == "collect" else known.default for name, known in table.items()
+        name: [] if known.repeat in ("collect", "extend") else known.default
+        for name, known in table.items()
     }
     seen: set[str] = set()
     for directive in directives:
@@ -62,6 +63,8 @@ def read_properties(
             value = known.read(line)
             if known.repeat == "collect":
                 values[word].append(value)
+            elif known.repeat == "extend":
+                values[word] += value
             else:
                 values[word] = value
     return values

@@ -75,11 +75,6 @@ class Rule(NamedTuple):
     zones: tuple[Name, ...]
     policies: tuple[Policy, ...]
 
-    def zone_of(self, qname: Name) -> Name | None:
-        """The longest of its zones that contains a name."""
-        found = [zone for zone in self.zones if qname.is_at_or_below(zone)]
-        return max(found, key=lambda zone: len(zone.lower), default=None)
-
 
 def read_policy(line: Line) -> Policy:
     """Parse `ACTION [type TYPE...] [net NETWORK...]`; `*` means any."""
@@ -187,7 +182,7 @@ class Acl(Plugin):
         query = request.query
         address: IPv4Address | IPv6Address | None = None
         for rule in self._rules:
-            zone = rule.zone_of(query.qname)
+            zone = query.qname.longest_of(rule.zones)
             if zone is None:
                 continue
             if address is None:

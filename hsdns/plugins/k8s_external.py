@@ -114,11 +114,7 @@ class K8sExternal(Plugin):
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the store; pass on names outside the zones and those that fall through."""
         qname = request.query.qname
-        zone = max(
-            (zone for zone in self.zones if qname.is_at_or_below(zone)),
-            key=lambda zone: len(zone.lower),
-            default=None,
-        )
+        zone = qname.longest_of(self.zones)
         if zone is None:
             return await next(request)
         zone = zone.lowered()

@@ -61,7 +61,7 @@ class Secondary(ZonePlugin[SecondaryZone]):
     name: ClassVar[str] = "secondary"
     not_loaded = "has not been transferred yet"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "transfer": Property(_read_primaries, syntax="from ADDRESS...", repeat="collect"),
+        "transfer": Property(_read_primaries, syntax="from ADDRESS...", repeat="extend"),
         "catalog": Property(
             lambda line: zones_from_args(line.args), syntax="[ZONES...]", repeat="collect"
         ),
@@ -84,7 +84,7 @@ class Secondary(ZonePlugin[SecondaryZone]):
         wanted: dict[Name, Wanted] = {}
         for directive in directives:
             options = read_properties([directive], cls.PROPERTIES)
-            primaries = tuple(endpoint for line in options["transfer"] for endpoint in line)
+            primaries = tuple(options["transfer"])
             if not primaries:
                 raise directive.error(
                     'secondary needs "transfer from" with the address of a primary'

@@ -78,7 +78,7 @@ class Transfer(Plugin):
     name: ClassVar[str] = "transfer"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "to": Property(many(_read_secondary), syntax="ADDRESS...", repeat="collect"),
+        "to": Property(many(_read_secondary), syntax="ADDRESS...", repeat="extend"),
         "source": Property(one(_read_source), syntax="ADDRESS", repeat="once"),
     }
 
@@ -92,13 +92,12 @@ class Transfer(Plugin):
         found = []
         for directive in directives:
             options = read_properties([directive], cls.PROPERTIES)
-            to = tuple(endpoint for line in options["to"] for endpoint in line)
-            if not to:
+            if not options["to"]:
                 raise directive.error(
                     'transfer needs "to" with the addresses of secondaries, or "to *" for any client'
                 )
             zones = zones_from_args(directive.args) or block.zones
-            found.append(Secondaries(zones, to, options["source"]))
+            found.append(Secondaries(zones, tuple(options["to"]), options["source"]))
         return cls(found)
 
     def find_handlers(self, handlers: Sequence[Handler]) -> None:

@@ -89,7 +89,7 @@ class Tsig(Plugin):
     name: ClassVar[str] = "tsig"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "secret": Property(_read_secret, syntax="NAME KEY", repeat="collect"),
-        "secrets": Property(lambda line: _read_file(line), syntax="FILE", repeat="collect"),
+        "secrets": Property(lambda line: _read_file(line), syntax="FILE", repeat="extend"),
         "require": Property(
             _read_required(lambda token: token.parse(type_from_text)),
             default=Required(),
@@ -120,8 +120,7 @@ class Tsig(Plugin):
         directive = only_once(directives)
         options = read_properties(directives, cls.PROPERTIES)
         secrets: dict[Name, bytes] = {}
-        from_files = [secret for file in options["secrets"] for secret in file]
-        for secret in (*options["secret"], *from_files):
+        for secret in (*options["secret"], *options["secrets"]):
             if secret.key in secrets:
                 raise secret.position.error(f'key "{secret.key.to_text()}" already has a secret')
             secrets[secret.key] = secret.secret

@@ -136,7 +136,7 @@ def _read_source(token: Token) -> str:
 
 _SECONDS: Final = duration()
 PROPERTIES: Final[dict[str, Property[Any]]] = {
-    "except": Property(_zones, syntax="ZONE...", repeat="collect"),
+    "except": Property(_zones, syntax="ZONE...", repeat="extend"),
     "force_tcp": Property(flag, default=False),
     "prefer_udp": Property(flag, default=False),
     "expire": Property(one(_SECONDS), default=EXPIRE, syntax="DURATION"),
@@ -151,8 +151,8 @@ PROPERTIES: Final[dict[str, Property[Any]]] = {
         _read_health_check, default=HealthCheck(), syntax="DURATION [no_rec] [domain NAME]"
     ),
     "failfast_all_unhealthy_upstreams": Property(flag, default=False),
-    "failover": Property(many(_failover_rcode), syntax="RCODE...", repeat="collect"),
-    "next": Property(many(_rcode), syntax="RCODE...", repeat="collect"),
+    "failover": Property(many(_failover_rcode), syntax="RCODE...", repeat="extend"),
+    "next": Property(many(_rcode), syntax="RCODE...", repeat="extend"),
     "next_on_nodata": Property(flag, default=False),
     "tls": Property(read_tls, default=TlsFiles(), syntax="[CA] | CERT KEY [CA]"),
     "tls_servername": Property(one(text), syntax="NAME"),
@@ -206,7 +206,7 @@ def read_route(directive: Directive, block: Block) -> Route:
             for target in targets
         ),
         resolvers=options["resolver"],
-        excepted=tuple(zone for line in options["except"] for zone in line),
+        excepted=tuple(options["except"]),
         settings=UpstreamSettings(
             expire=options["expire"],
             max_age=options["max_age"],
@@ -222,8 +222,8 @@ def read_route(directive: Directive, block: Block) -> Route:
         max_attempts=options["max_connect_attempts"],
         max_concurrent=options["max_concurrent"],
         failfast=options["failfast_all_unhealthy_upstreams"],
-        failover=frozenset(rcode for line in options["failover"] for rcode in line),
-        next_rcodes=frozenset(rcode for line in options["next"] for rcode in line),
+        failover=frozenset(options["failover"]),
+        next_rcodes=frozenset(options["next"]),
         next_on_nodata=options["next_on_nodata"],
         policy_name=options["policy"],
         contexts=_contexts(options["tls"], block, {target.transport for target in targets}),

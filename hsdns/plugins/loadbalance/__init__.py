@@ -75,7 +75,7 @@ class Loadbalance(Plugin):
     rotates_addresses = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "reload": Property(one(duration()), default=30.0, syntax="DURATION"),
-        "prefer": Property(many(read_network), repeat="collect", syntax="CIDR..."),
+        "prefer": Property(many(read_network), repeat="extend", syntax="CIDR..."),
     }
 
     def __init__(self, networks: Sequence[Network] = (), file: WeightsFile | None = None) -> None:
@@ -98,7 +98,7 @@ class Loadbalance(Plugin):
                 )
         options = read_properties(effective, cls.PROPERTIES)
         if file is None:
-            return cls([network for line in options["prefer"] for network in line])
+            return cls(options["prefer"])
         return cls((), WeightsFile(block.path(file.text), options["reload"], file.position))
 
     async def start(self, runtime: Runtime) -> None:

@@ -14,11 +14,11 @@ Cacheable: unless a rule has `var` or `expr`, only the question decides whether 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
-from hsdns.corefile.pattern import Pattern, read_pattern
+from hsdns.corefile.pattern import read_pattern
 from hsdns.corefile.properties import Property, integer, many, one, read_properties
 from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.expression.builtins import BUILTINS, REFUSED
@@ -30,14 +30,13 @@ from hsdns.gotemplate.evaluate import Template as Text
 from hsdns.gotemplate.fault import TemplateError
 from hsdns.metrics import Counter, Registry
 from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.plugins.template.rule import GROUP, Hit, Miss, Rule, zone_of
+from hsdns.plugins.template.rule import GROUP, Hit, Miss, Rule
 from hsdns.wire.extended_error import with_extended_error
 from hsdns.wire.iana import Rcode, RRType, class_from_text, rcode_from_text, type_from_text
 from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.record_text import record_from_text
 
-T = TypeVar("T")
 SECTIONS: Final = ("answer", "additional", "authority")
 _RESERVED: Final = frozenset(
     {*NAMES, *GROUP, *BUILTINS, *PREDICATES, *REFUSED, *WORDS, "true", "false", "nil"}
@@ -72,12 +71,12 @@ class Template(Plugin):
 
     name: ClassVar[str] = "template"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "match": Property(many(read_pattern), syntax="REGEXP...", repeat="collect"),
+        "match": Property(many(read_pattern), syntax="REGEXP...", repeat="extend"),
         "var": Property(_line, syntax="NAME EXPRESSION", repeat="collect"),
         "expr": Property(_line, syntax="EXPRESSION", repeat="collect"),
-        "answer": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
-        "additional": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
-        "authority": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
+        "answer": Property(many(read_text), syntax="TEMPLATE...", repeat="extend"),
+        "additional": Property(many(read_text), syntax="TEMPLATE...", repeat="extend"),
+        "authority": Property(many(read_text), syntax="TEMPLATE...", repeat="extend"),
         "rcode": Property(
             one(lambda token: token.parse(rcode_from_text)), default=Rcode.NOERROR, syntax="CODE"
         ),
@@ -111,7 +110,7 @@ class Template(Plugin):
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the first rule that matches."""
-        if zone_of(request.query.qname, self._zones) is None:
+        if request.query.qname.longest_of(self._zones) is None:
             return await next(request)
         for rule in self._rules:
             found = rule.match(request)
@@ -191,15 +190,14 @@ def read_rule(directive: Directive, block: Block) -> Rule:
         place = options["upstream"].name.position
         block.warn(f'{place}: "upstream" of template has no effect, as in CoreDNS 1.14.7')
     variables, conditions = _read_expressions(directive)
-    patterns: list[Pattern] = _flat(options["match"])
     return Rule(
         zones_from_args(directive.args[2:]) or block.zones,
         qclass,
         qtype,
-        tuple(patterns),
+        tuple(options["match"]),
         tuple(variables),
         tuple(conditions),
-        {section: tuple(_flat(options[section])) for section in SECTIONS},
+        {section: tuple(options[section]) for section in SECTIONS},
         options["rcode"],
         options["ederror"],
         options["fallthrough"],
@@ -228,10 +226,6 @@ def _read_expressions(directive: Directive) -> tuple[list[tuple[str, Any]], list
             names[name.text] = program.type
             variables.append((name.text, program))
     return variables, conditions
-
-
-def _flat(lines: Sequence[Sequence[T]]) -> list[T]:
-    return [each for line in lines for each in line]
 
 
 class Counters(NamedTuple):

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.block_choice import BlockChoice, Candidate, RequestFilter
 from hsdns.chain import Handler, Next
+from hsdns.corefile.arguments import HostPort
 from hsdns.corefile.keys import Key, parse_key
-from hsdns.corefile.tree import Corefile, CorefileError, Directive, Position, ServerBlock, Token
+from hsdns.corefile.tree import Corefile, Directive, Position, ServerBlock, Token
 from hsdns.plugin import Block, Plugin
 from hsdns.plugins import ORDER
 from hsdns.wire.name import Name
@@ -88,8 +89,7 @@ class ListenAddress(NamedTuple):
     @property
     def server(self) -> str:
         """The form that metric labels have: `dns://:53`, `tls://[::1]:853`."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}"
+        return f"{self.scheme}://{HostPort(self.host, self.port)}"
 
 
 @dataclass
@@ -247,10 +247,9 @@ def _keys(block: ServerBlock, default_port: int) -> tuple[Key, ...]:
     keys = tuple(key for token in block.keys for key in parse_key(token, default_port))
     for key in keys:
         if key.scheme not in SCHEMES:
-            raise CorefileError(
-                key.token.position,
+            raise key.token.error(
                 f'"{key.token.text}": hsdns has no {key.scheme}:// listener, {NO_SCHEMES[key.scheme]}; '
-                f"it has {', '.join(f'{scheme}://' for scheme in SCHEMES)}",
+                f"it has {', '.join(f'{scheme}://' for scheme in SCHEMES)}"
             )
     return keys
 
@@ -288,10 +287,9 @@ def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[ServedAddress, ...]:
                 where = f"{key.scheme}://{key.zone.to_text()}:{key.port}"
                 served = listener.served.setdefault(key.zone, [])
                 if not block.filtered and (key.zone, listen) in owners:
-                    raise CorefileError(
-                        key.token.position,
+                    raise key.token.error(
                         f"{where} is already served by the block at {owners[key.zone, listen]}; "
-                        "merge the blocks or change one of the keys",
+                        "merge the blocks or change one of the keys"
                     )
                 for other in (
                     (listen._replace(host=""),)
@@ -299,10 +297,9 @@ def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[ServedAddress, ...]:
                     else {each for _, each in owners if each._replace(host="") == listen}
                 ):
                     if other != listen and (key.zone, other) in owners:
-                        raise CorefileError(
-                            key.token.position,
+                        raise key.token.error(
                             f"{where} overlaps with the block at {owners[key.zone, other]}: one of them is "
-                            "bound to an address and the other to all; give both a bind",
+                            "bound to an address and the other to all; give both a bind"
                         )
                 served.append(block)
                 if not block.filtered:
@@ -321,9 +318,8 @@ def _refuse_two_schemes(
             and other.port == listen.port != 0  # the kernel chooses another one each time
             and (len(hosts) == 1 or "" in hosts)
         ):
-            raise CorefileError(
-                key.token.position,
-                f'"{key.token.text}": port {listen.port} already speaks {other.scheme}://; change one of the ports',
+            raise key.token.error(
+                f'"{key.token.text}": port {listen.port} already speaks {other.scheme}://; change one of the ports'
             )
 
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.chain import Request
 from hsdns.cluster.freshness import Counters
-from hsdns.corefile.properties import Property
+from hsdns.corefile.properties import Property, no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive, Token
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
@@ -110,8 +110,14 @@ class Plugin:
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read all of a block's occurrences of the directive; raise CorefileError.  No sockets, no waiting."""
-        raise NotImplementedError(cls.name)
+        """Read all of a block's occurrences of the directive; raise CorefileError.  No sockets, no waiting.
+
+        The base class takes neither arguments nor properties, and of several occurrences the first one.
+        """
+        directive = one_of(directives, block.warn)
+        no_arguments(directive)
+        no_body(directive)
+        return cls()
 
     async def start(self, runtime: Runtime) -> None:
         """Begin what runs beside the queries; called once, in ORDER, before the block's sockets are read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hsdns.corefile.tree import CorefileError
 from hsdns.plugin import Inherits, Plugin, inherit_plugins
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import FakeRuntime
@@ -17,12 +18,15 @@ def test_plugin_by_default_starts_nothing() -> None:
     assert not isinstance(plugin, Inherits)
 
 
-def test_plugin_has_to_be_set_up_by_its_class() -> None:
+def test_a_plugin_takes_neither_arguments_nor_properties_by_itself() -> None:
     class Bare(Plugin):
         name = "bare"
 
-    with pytest.raises(NotImplementedError, match="bare"):
-        Bare.setup(directives("errors"), make_block())
+    assert isinstance(Bare.setup(directives("debug"), make_block()), Bare)
+    with pytest.raises(CorefileError, match='"debug" takes no argument, found "x"'):
+        Bare.setup(directives("debug x"), make_block())
+    with pytest.raises(CorefileError, match='"debug" has no properties, found "y"'):
+        Bare.setup(directives("debug {\n y\n}"), make_block())
 
 
 @pytest.mark.parametrize(("root", "path"), [("", "list"), ("/etc", "/etc/list")])

@@ -1,19 +1,25 @@
-"""What the hits of an answer table count as: groups of hits with the same labels.
+"""What the hits of an answer table count as, in groups with the same labels, and their lines in the query log.
 
-Path: beside step 2; writer.py gives each stored reply the number of its group, server/answer_tables.py has the counts
-added before each scrape.
+Path: beside step 2; writer.py gives each stored reply the number of its group.  server/answer_tables.py has the counts
+added before each scrape, takes records from the table at intervals and gives them to HitLog.write().
 Rule 1: a hit counts in the same metrics as a query that the chain answers.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
 
-from hsdns.answer_table.capabilities import CountsCacheHits, CountsHits, HitLabels
-from hsdns.answer_table.hit_counts import HitCounts
+from hsdns.answer_table.capabilities import CountsCacheHits, CountsHits, HitCounts, HitLabels
 from hsdns.answer_table.policy import BlockPolicy
-from hsdns.fastpath import AnswerTable
+from hsdns.block_choice import BlockChoice
+from hsdns.chain import Endpoint, Request
+from hsdns.fastpath import AnswerTable, LogRecord
+from hsdns.wire.decode import decode
 from hsdns.wire.name import Name
+
+# A block whose log shows the address that was asked has no answer table.
+_UNKNOWN: Final = Endpoint("", 0)
 
 
 class HitGroup(NamedTuple):
@@ -57,3 +63,33 @@ class HitGroups:
             if group.cache is not None and counts.cache_hits + counts.cache_misses:
                 cache, kind = group.cache
                 cache.count_cache_hits(self._server, kind, counts.cache_hits, counts.cache_misses)
+
+
+class HitLog:
+    """The log of one table; `is_wanted` says whether any block logs what the table answers."""
+
+    def __init__(
+        self, server: str, blocks: BlockChoice[BlockPolicy], policies: Iterable[BlockPolicy]
+    ) -> None:
+        self._server = server
+        self._blocks = blocks
+        self.is_wanted = any(policy.log is not None and not policy.reason for policy in policies)
+
+    def write(self, records: Sequence[LogRecord], endpoint: Callable[[bytes], Endpoint]) -> None:
+        """Write the lines of hits; `endpoint` reads a socket address."""
+        for record in records:
+            query = decode(record.query)
+            found = self._blocks.match(query.qname, query.qtype)
+            policy = found.block if found is not None else None
+            if found is None or policy is None or policy.log is None:
+                continue
+            request = Request(
+                policy.lower_payload(query),
+                endpoint(record.address),
+                _UNKNOWN,
+                "tcp" if record.is_tcp else "udp",
+                self._server,
+                found.zone,
+                0.0,
+            )
+            policy.log.log_hit(request, record)

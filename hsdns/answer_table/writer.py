@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hsdns.answer_table.hit_log import HitLog
-from hsdns.answer_table.hits import HitGroups
+from hsdns.answer_table.hits import HitGroups, HitLog
 from hsdns.answer_table.negative_zones import NegativeZones
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice

@@ -8,11 +8,12 @@ Source: Kubernetes docs, "Organizing Cluster Access Using kubeconfig Files"; cli
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from hsdns.corefile.tree import did_you_mean
 
 Entry = dict[str, Any]
 
@@ -61,7 +62,7 @@ def read_context(path: str, name: str = "") -> Context:
             )
     if name not in contexts:
         raise KubeconfigError(
-            f'kubeconfig {path} has no context "{name}"{_did_you_mean(name, contexts)}{_listed(contexts)}'
+            f'kubeconfig {path} has no context "{name}"{did_you_mean(name, contexts)}{_listed(contexts)}'
         )
     context = contexts[name]
     clusters = _entries(content, "clusters", "cluster", path)
@@ -127,11 +128,6 @@ def _with_paths(entry: Entry, folder: Path) -> Entry:
     if isinstance(plugin, dict) and "/" in str(plugin.get("command")):
         found["exec"] = plugin | {"command": str(folder / str(plugin["command"]))}
     return found
-
-
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f'; did you mean "{close[0]}"?' if close else ""
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -39,11 +39,6 @@ class LineSplitter:
         self._buffer_partial(rest)
         return lines
 
-    @property
-    def has_partial_line(self) -> bool:
-        """Whether an incomplete line is buffered."""
-        return self._skipping or bool(self._rest)
-
     def _buffer_partial(self, data: bytes) -> None:
         if self._skipping:
             return

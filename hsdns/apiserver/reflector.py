@@ -236,10 +236,6 @@ class Reflector:
         self._reason = reason
         self._following, self._paged = "", True
 
-    def assume(self, key: Key) -> None:
-        """Count an object as delivered although the server did not send it; the next initial state corrects that."""
-        self.known.add(key)
-
     # Decoding of the responses.
 
     def _handle(self, event: Event, batch: list[objects.Event]) -> bool:

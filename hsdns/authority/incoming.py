@@ -17,10 +17,10 @@ from typing import Final
 import dns.exception
 import dns.message
 
-from hsdns.authority.address import endpoint_to_text
 from hsdns.authority.master_file import to_rr
 from hsdns.authority.zone import Zone, ZoneError, serial_of
 from hsdns.chain import Endpoint
+from hsdns.corefile.arguments import HostPort
 from hsdns.wire.encode import encode_query
 from hsdns.wire.framing import frame
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
@@ -43,7 +43,7 @@ async def primary_serial(origin: Name, primary: Endpoint) -> int:
                 if record.rrtype == RRType.SOA:
                     return serial_of(record)
             raise TransferError(f"it replied {rcode_to_text(rcode)} without a SOA record")
-    raise TransferError(f"{endpoint_to_text(primary)} sent no reply")
+    raise TransferError(f"{HostPort(*primary)} sent no reply")
 
 
 async def fetch_zone(origin: Name, primary: Endpoint) -> tuple[Zone, tuple[RR, ...]]:
@@ -75,7 +75,7 @@ async def _querying(
     primary: Endpoint, query: Query
 ) -> AsyncIterator[AsyncIterator[tuple[int, list[RR]]]]:
     """Connect and send the query; raise TransferError with the primary's address for any error."""
-    where = endpoint_to_text(primary)
+    where = HostPort(*primary)
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(TIMEOUT):

@@ -10,8 +10,8 @@ import asyncio
 import secrets
 from typing import Final
 
-from hsdns.authority.address import endpoint_to_text
 from hsdns.chain import Endpoint
+from hsdns.corefile.arguments import HostPort
 from hsdns.upstream.connection import UdpConnection
 from hsdns.upstream.faults import describe
 from hsdns.wire.decode_reply import BadReply, decode_reply
@@ -52,6 +52,4 @@ async def send_notify(zone: Name, target: Endpoint, source: str | None = None) -
         finally:
             if connection is not None:
                 connection.close()
-    return (
-        f"NOTIFY for zone {zone.to_text()} was not accepted by {endpoint_to_text(target)}: {reason}"
-    )
+    return f"NOTIFY for zone {zone.to_text()} was not accepted by {HostPort(*target)}: {reason}"

@@ -251,9 +251,8 @@ def _build(
         warn=warn,
     )
     if objects is not None and all(plugin.name != "kubernetes" for plugin in configuration.plugins):
-        raise CorefileError(
-            objects[0].position,
+        raise objects[0].error(
             f"-source needs a kubernetes block, and {corefile.path} has none; "
-            'add "kubernetes cluster.local" or leave -source out',
+            'add "kubernetes cluster.local" or leave -source out'
         )
     return configuration

@@ -12,7 +12,7 @@ Rule 3: a check of a large cluster takes seconds.  It runs in steps of STEP obje
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -90,13 +90,8 @@ def compare(store: Store, expected: Store) -> Iterator[Difference | None]:
 
     Yields None after every STEP keys, so that the caller can let other tasks run.
     """
-    for at, key in enumerate(_keys(store.services.values, expected.services.values)):
-        if not at % STEP:
-            yield None
-        for sentence in _service_differences(
-            store.services.values.get(key), expected.services.values.get(key)
-        ):
-            yield Difference(("Service", key), f"Service {_path(key)}: {sentence}")
+    services, expected_services = store.services, expected.services
+    yield from _value_differences("Service", services.values, expected_services.values)
     for name in _keys(store.namespaces, expected.namespaces):
         here, there = store.namespaces.get(name), expected.namespaces.get(name)
         if here != there:
@@ -106,36 +101,36 @@ def compare(store: Store, expected: Store) -> Iterator[Difference | None]:
     for at, address in enumerate(_keys(store.pods.by_address, expected.pods.by_address)):
         if not at % STEP:
             yield None
-        pods, real_pods = (
-            set(store.pods.by_address.get(address, ())),
-            set(expected.pods.by_address.get(address, ())),
-        )
+        pods = set(store.pods.by_address.get(address, ()))
+        real_pods = set(expected.pods.by_address.get(address, ()))
         for pod in sorted(pods ^ real_pods):
             what = "still leads to it" if pod in pods else "does not lead to it"
             yield Difference(
                 ("Pod", (pod[0], pod[1])),
                 f"Pod {_text(pod[0])}/{pod[1]}: {_address_text(address)} {what}",
             )
-    for at, key in enumerate(_keys(store.imports.values, expected.imports.values)):
-        if not at % STEP:
-            yield None
-        here_too, there_too = store.imports.values.get(key), expected.imports.values.get(key)
-        for sentence in _service_differences(here_too, there_too):
-            yield Difference(("ServiceImport", key), f"ServiceImport {_path(key)}: {sentence}")
-    yield from _index_differences(
-        "external IP", store.services.external_ips, expected.services.external_ips
-    )
-    yield from _index_differences(
-        "clusterIP", store.services.cluster_ips, expected.services.cluster_ips
-    )
-    yield from _index_differences(
-        "endpoint", store.services.endpoint_ips, expected.services.endpoint_ips
-    )
+    yield from _value_differences("ServiceImport", store.imports.values, expected.imports.values)
+    for what, here_too, there_too in (
+        ("external IP", services.external_ips, expected_services.external_ips),
+        ("clusterIP", services.cluster_ips, expected_services.cluster_ips),
+        ("endpoint", services.endpoint_ips, expected_services.endpoint_ips),
+    ):
+        yield from _index_differences(what, here_too, there_too)
 
 
 def empty_like(store: Store) -> Store:
     """An empty store with the same settings; invalid objects are not reported again."""
     return Store(store.settings, wall=lambda: 0.0, warn=lambda sentence: None)
+
+
+def _value_differences(
+    kind: str, here: Mapping[Key, ServiceValue], there: Mapping[Key, ServiceValue]
+) -> Iterator[Difference | None]:
+    for at, key in enumerate(_keys(here, there)):
+        if not at % STEP:
+            yield None
+        for sentence in _service_differences(here.get(key), there.get(key)):
+            yield Difference((kind, key), f"{kind} {_path(key)}: {sentence}")
 
 
 def _service_differences(here: ServiceValue | None, there: ServiceValue | None) -> Iterator[str]:
@@ -197,9 +192,7 @@ def _parts(value: ServiceValue) -> dict[str, tuple[str, int, Hashable]]:
 
 
 def _index_differences(
-    what: str,
-    here: ReverseIndex[Any],
-    there: ReverseIndex[Any],
+    what: str, here: ReverseIndex[Any], there: ReverseIndex[Any]
 ) -> Iterator[Difference | None]:
     for at, address in enumerate(sorted(_keys(here.addresses(), there.addresses()))):
         if not at % STEP:

@@ -80,6 +80,8 @@ def pack_service(service: Service, slices: tuple[PackedSlice, ...], reject: Reje
     ports = _ports(spec.ports or ())
     has_selector = bool(spec.selector)
     external = _external(service)
+    addresses: tuple[bytes, ...] = ()
+    target = None
     if spec.type == "ExternalName":
         target = pack_target(spec.external_name or "")
         if target is None:
@@ -88,17 +90,14 @@ def pack_service(service: Service, slices: tuple[PackedSlice, ...], reject: Reje
                 f"externalName {quoted(spec.external_name or '')} is not a domain name; the Service is skipped",
             )
             return ServiceValue(None, meta.resource_version, slices=slices)
-        return ServiceValue(
-            EXTERNAL_NAME, meta.resource_version, (), ports, target, slices, has_selector, external
-        )
-    texts = spec.cluster_ips or [spec.cluster_ip or ""]
-    if texts[0] == "None":
-        return ServiceValue(
-            HEADLESS, meta.resource_version, (), ports, None, slices, has_selector, external
-        )
-    addresses = _addresses(texts, "clusterIP", reject)
+        kind = EXTERNAL_NAME
+    elif (texts := spec.cluster_ips or [spec.cluster_ip or ""])[0] == "None":
+        kind = HEADLESS
+    else:
+        kind = CLUSTER_IP
+        addresses = _addresses(texts, "clusterIP", reject)
     return ServiceValue(
-        CLUSTER_IP, meta.resource_version, addresses, ports, None, slices, has_selector, external
+        kind, meta.resource_version, addresses, ports, target, slices, has_selector, external
     )
 
 

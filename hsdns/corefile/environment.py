@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hsdns.corefile.lexer import Lexeme
-from hsdns.corefile.tree import CorefileError, Token
+from hsdns.corefile.tree import Token
 
 # CoreDNS loops forever if a value refers to itself; these limits are far above any real use.
 _MAX_ROUNDS: Final = 1000
@@ -40,7 +40,6 @@ def _substitute(lexeme: Lexeme, text: str, start: str, end: str, environ: Mappin
         if len(text) + text.count(reference) * (len(value) - len(reference)) > _MAX_LENGTH:
             break
         text = text.replace(reference, value)
-    raise CorefileError(
-        lexeme.position,
-        f'cannot expand "{lexeme.text}": the value of an environment variable refers to itself',
+    raise lexeme.position.error(
+        f'cannot expand "{lexeme.text}": the value of an environment variable refers to itself'
     )

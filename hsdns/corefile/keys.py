@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final, NamedTuple
 
-from hsdns.corefile.tree import CorefileError, Token, did_you_mean
+from hsdns.corefile.tree import Token, did_you_mean
 from hsdns.wire.name import Name
 
 # Default port of each scheme; None: the port of the command line (-dns.port).
@@ -46,14 +46,21 @@ def parse_key(token: Token, default_port: int) -> list[Key]:
     """Parse `[scheme://]zone[:port]`; a CIDR zone may give several keys; raise CorefileError."""
     scheme, rest = _split_scheme(token.text)
     if scheme == "unix":
-        raise CorefileError(
-            token.position,
-            f'"{token.text}": a server cannot listen on a unix socket; schemes are {", ".join(SCHEMES)}',
+        raise token.error(
+            f'"{token.text}": a server cannot listen on a unix socket; schemes are {", ".join(SCHEMES)}'
         )
     zone_text, port = _split_port(token, rest)
     if port is None:
         port = SCHEMES[scheme] or default_port
     return [Key(scheme, zone, port, token) for zone in _expand(token, zone_text)]
+
+
+def read_name(token: Token) -> Name:
+    """Parse a domain name, and return it in lower case; raise CorefileError."""
+    try:
+        return Name.from_text(token.text).lowered()
+    except ValueError as error:
+        raise token.error(f'"{token.text}" is not a name: {error}') from None
 
 
 def zones_from_args(tokens: Sequence[Token]) -> tuple[Name, ...]:
@@ -98,24 +105,19 @@ def _split_scheme(text: str) -> tuple[str, str]:
 def _split_port(token: Token, text: str) -> tuple[str, int | None]:
     """Split off `:port`; a colon that is not followed by a number belongs to the zone."""
     if not text:
-        raise CorefileError(token.position, f'"{token.text}" names no zone; the root zone is "."')
+        raise token.error(f'"{token.text}" names no zone; the root zone is "."')
     zone_text, colon, digits = text.rpartition(":")
     if colon and not digits:
-        raise CorefileError(
-            token.position, f'"{token.text}" ends in a colon; add a port or leave the colon out'
-        )
+        raise token.error(f'"{token.text}" ends in a colon; add a port or leave the colon out')
     if not colon or not _PORT.fullmatch(digits):
         return text, None
     # int() is slow for very long numbers, and refuses them above its own limit.
     port = int(digits) if len(digits) <= 20 else -1
     if not 0 <= port <= 65535:
-        raise CorefileError(
-            token.position, f'"{digits}" in "{token.text}" is not a port; ports are 0 to 65535'
-        )
+        raise token.error(f'"{digits}" in "{token.text}" is not a port; ports are 0 to 65535')
     if not zone_text:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" names no zone; the root zone is ".", so write ".:{port}"',
+        raise token.error(
+            f'"{token.text}" names no zone; the root zone is ".", so write ".:{port}"'
         )
     return zone_text, port
 
@@ -123,18 +125,14 @@ def _split_port(token: Token, text: str) -> tuple[str, int | None]:
 def _expand(token: Token, text: str) -> list[Name]:
     shown = text if len(text) <= 60 else text[:57] + "..."
     if len(text.encode("utf-8", "surrogatepass")) > MAX_ZONE_TEXT:
-        raise CorefileError(
-            token.position, f'zone "{shown}" is longer than {MAX_ZONE_TEXT} characters; shorten it'
-        )
+        raise token.error(f'zone "{shown}" is longer than {MAX_ZONE_TEXT} characters; shorten it')
     reverse = _reverse_zones(token, text)
     if reverse is not None:
         return reverse
     try:
         return [Name.from_text(text).lowered()]
     except ValueError as error:
-        raise CorefileError(
-            token.position, f'"{shown}" is not a domain name: {_reason(error, text)}'
-        ) from None
+        raise token.error(f'"{shown}" is not a domain name: {_reason(error, text)}') from None
 
 
 def _reason(error: ValueError, text: str) -> str:
@@ -161,9 +159,8 @@ def _reverse_zones(token: Token, text: str) -> list[Name] | None:
     if bits > address.max_prefixlen or "%" in address_text:
         return None
     if isinstance(address, IPv6Address) and address_text[0] in ":0":
-        raise CorefileError(
-            token.position,
-            f'"{text}" is not a reverse zone; an IPv6 network may not begin with ":" or "0"',
+        raise token.error(
+            f'"{text}" is not a reverse zone; an IPv6 network may not begin with ":" or "0"'
         )
     step, origin = (8, "in-addr.arpa.") if isinstance(address, IPv4Address) else (4, "ip6.arpa.")
     digits = -(-bits // step)

@@ -61,9 +61,7 @@ def parse(
             text = open_file(path)
         except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            raise CorefileError(
-                Position(path, 1, 1), f"cannot read the Corefile: {reason}"
-            ) from error
+            raise Position(path, 1, 1).error(f"cannot read the Corefile: {reason}") from error
     warnings: list[str] = []
 
     def warn(position: Position, message: str) -> None:
@@ -135,14 +133,12 @@ class _Parser:
                 continue
             if token.text == "{":
                 if comma is not None:
-                    raise CorefileError(
-                        comma.position,
-                        f'a key must follow the comma of "{comma.text},"; remove the comma',
+                    raise comma.error(
+                        f'a key must follow the comma of "{comma.text},"; remove the comma'
                     )
                 if lexeme.text != "{":
-                    raise CorefileError(
-                        lexeme.position,
-                        f'"{lexeme.text}" expands to an opening brace; write "{{" in the Corefile',
+                    raise lexeme.position.error(
+                        f'"{lexeme.text}" expands to an opening brace; write "{{" in the Corefile'
                     )
                 return tuple(keys)
             stream.take()
@@ -153,18 +149,14 @@ class _Parser:
                 keys.append(token)
             continued = comma is not None
         if comma is not None:
-            raise CorefileError(
-                comma.position,
-                f'the file ends after the comma of "{comma.text},"; remove the comma',
-            )
+            raise comma.error(f'the file ends after the comma of "{comma.text},"; remove the comma')
         return tuple(keys)
 
     def _snippet(self, key: Token, opening: Lexeme) -> None:
         stream = self._stream
         if opening.text != "{":
-            raise CorefileError(
-                opening.position,
-                f'expected the "{{" of snippet "{key.text}", found "{opening.text}"',
+            raise opening.position.error(
+                f'expected the "{{" of snippet "{key.text}", found "{opening.text}"'
             )
         stream.take()
         depth, body = 1, list[Lexeme]()
@@ -212,22 +204,20 @@ class _Parser:
         lexeme = stream.take()
         name = stream.substitute(lexeme)
         if name.text not in self._known:
-            raise CorefileError(name.position, self._unknown(lexeme, name, braced, before))
+            raise name.error(self._unknown(lexeme, name, braced, before))
         args = list[Token]()
         while (lexeme_ := stream.peek()) is not None:
             if lexeme_.text == "{":
                 if lexeme_.starts_line:
-                    raise CorefileError(
-                        lexeme_.position,
-                        f'the "{{" of "{name.text}" must be at the end of the same line, not on the next',
+                    raise lexeme_.position.error(
+                        f'the "{{" of "{name.text}" must be at the end of the same line, not on the next'
                     )
                 return Directive(name, tuple(args), self._body(name, stream.take()))
             if lexeme_.starts_line:
                 break
             if lexeme_.text == "}":
-                raise CorefileError(
-                    lexeme_.position,
-                    'no "{" for this "}"; to close the server block, put it on a line of its own',
+                raise lexeme_.position.error(
+                    'no "{" for this "}"; to close the server block, put it on a line of its own'
                 )
             args.append(stream.substitute(stream.take()))
         return Directive(name, tuple(args), None)
@@ -242,9 +232,8 @@ class _Parser:
                 stream.expand_import()
                 continue
             if lexeme.text == "{":
-                raise CorefileError(
-                    lexeme.position,
-                    f'"{name.text}" has no braces within its braces; is a "}}" missing above?',
+                raise lexeme.position.error(
+                    f'"{name.text}" has no braces within its braces; is a "}}" missing above?'
                 )
             stream.take()
             if lexeme.text == "}":
@@ -255,9 +244,8 @@ class _Parser:
             words.append(lexeme)
         after = stream.peek()
         if after is not None and not after.starts_line:
-            raise CorefileError(
-                after.position,
-                f'expected the end of the line after the "}}" of "{name.text}", found "{after.text}"',
+            raise after.position.error(
+                f'expected the end of the line after the "}}" of "{name.text}", found "{after.text}"'
             )
         return tuple(Line(row[0], tuple(row[1:])) for row in rows)
 
@@ -303,7 +291,7 @@ class _Parser:
                 message += (
                     f', or put a space before the brace of "{glued.text}" at {glued.position}'
                 )
-        return CorefileError(opening.position, message)
+        return opening.position.error(message)
 
 
 def _is_snippet(key: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol, cast
 
-from hsdns.corefile.tree import CorefileError, Token
+from hsdns.corefile.tree import Token
 
 MAX_PATTERN_LEN: Final = 10_000  # characters; CoreDNS has the same limit in every plugin
 
@@ -56,7 +56,4 @@ def compile_pattern(text: str) -> Pattern:
 
 def read_pattern(token: Token) -> Pattern:
     """Compile a word as a pattern; raise CorefileError."""
-    try:
-        return compile_pattern(token.text)
-    except ValueError as error:
-        raise CorefileError(token.position, str(error)) from None
+    return token.parse(compile_pattern)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Line, Position, Token, did_you_mean
 
 T = TypeVar("T")
 Reader = Callable[[Line], T]
@@ -23,13 +23,13 @@ class Property(Generic[T]):
     """The definition of one property.
 
     `syntax` describes its arguments in the docs.  `repeat`: "once" makes a second occurrence an error, with "last" the
-    last one counts (as for most of CoreDNS), "collect" gives a list of all values.
+    last one counts (as for most of CoreDNS), "collect" gives a list of all values, "extend" one of all their elements.
     """
 
     read: Reader[T]
     default: T | None = None
     syntax: str = ""
-    repeat: Literal["once", "last", "collect"] = "last"
+    repeat: Literal["once", "last", "collect", "extend"] = "last"
 
 
 def read_properties(
@@ -40,7 +40,8 @@ def read_properties(
 ) -> dict[str, Any]:
     """Read the properties of a plugin's directives; the result has a value for every property of the table."""
     values: dict[str, Any] = {
-        name: [] if known.repeat == "collect" else known.default for name, known in table.items()
+        name: [] if known.repeat in ("collect", "extend") else known.default
+        for name, known in table.items()
     }
     seen: set[str] = set()
     for directive in directives:
@@ -50,22 +51,20 @@ def read_properties(
             known = table.get(word)
             if known is None:
                 if word in not_yet:
-                    raise CorefileError(
-                        line.name.position,
-                        f'property "{word}" of {plugin} exists in CoreDNS but not in hsdns yet; remove the line',
+                    raise line.error(
+                        f'property "{word}" of {plugin} exists in CoreDNS but not in hsdns yet; remove the line'
                     )
-                raise CorefileError(
-                    line.name.position,
-                    f'unknown property "{word}" of {plugin}{did_you_mean(word, table)}',
+                raise line.error(
+                    f'unknown property "{word}" of {plugin}{did_you_mean(word, table)}'
                 )
             if known.repeat == "once" and word in seen:
-                raise CorefileError(
-                    line.name.position, f'property "{word}" of {plugin} may be given only once'
-                )
+                raise line.error(f'property "{word}" of {plugin} may be given only once')
             seen.add(word)
             value = known.read(line)
             if known.repeat == "collect":
                 values[word].append(value)
+            elif known.repeat == "extend":
+                values[word] += value
             else:
                 values[word] = value
     return values
@@ -75,9 +74,8 @@ def only_once(directives: Sequence[Directive]) -> Directive:
     """Return a plugin's only directive in a server block; raise CorefileError if there are more."""
     if len(directives) > 1:
         second = directives[1].name
-        raise CorefileError(
-            second.position,
-            f'"{second.text}" may occur only once in a server block; merge it with the first',
+        raise second.error(
+            f'"{second.text}" may occur only once in a server block; merge it with the first'
         )
     return directives[0]
 
@@ -100,18 +98,14 @@ def no_arguments(directive: Directive) -> None:
     """Raise CorefileError if a directive has arguments."""
     if directive.args:
         extra = directive.args[0]
-        raise CorefileError(
-            extra.position, f'"{directive.name.text}" takes no argument, found "{extra.text}"'
-        )
+        raise extra.error(f'"{directive.name.text}" takes no argument, found "{extra.text}"')
 
 
 def no_body(directive: Directive) -> None:
     """Raise CorefileError if a directive has properties."""
     if directive.lines:
         extra = directive.lines[0].name
-        raise CorefileError(
-            extra.position, f'"{directive.name.text}" has no properties, found "{extra.text}"'
-        )
+        raise extra.error(f'"{directive.name.text}" has no properties, found "{extra.text}"')
 
 
 # Readers: each takes the whole line, so that errors can name the property and the position of the word.
@@ -165,11 +159,11 @@ def integer(low: int, high: int | None = None) -> Callable[[Token], int]:
 
     def read(token: Token) -> int:
         if not re.fullmatch(r"[+-]?[0-9]{1,18}", token.text):
-            raise CorefileError(token.position, f'"{token.text}" is not a whole number')
+            raise token.error(f'"{token.text}" is not a whole number')
         value = int(token.text)
         if value < low or (high is not None and value > high):
             wanted = f"{low} to {high}" if high is not None else f"{low} or more"
-            raise CorefileError(token.position, f"{value} is out of range, allowed is {wanted}")
+            raise token.error(f"{value} is out of range, allowed is {wanted}")
         return value
 
     return read
@@ -181,12 +175,10 @@ def number(low: float) -> Callable[[Token], float]:
     def read(token: Token) -> float:
         # float() would also accept "1_0", "nan" and non-ASCII digits.
         if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", token.text):
-            raise CorefileError(token.position, f'"{token.text}" is not a number')
+            raise token.error(f'"{token.text}" is not a number')
         value = float(token.text)
         if not low <= value < float("inf"):
-            raise CorefileError(
-                token.position, f"{token.text} is out of range, allowed is {low} or more"
-            )
+            raise token.error(f"{token.text} is out of range, allowed is {low} or more")
         return value
 
     return read
@@ -194,17 +186,7 @@ def number(low: float) -> Callable[[Token], float]:
 
 def choice(*words: str) -> Callable[[Token], str]:
     """Read one of the given words."""
-
-    def read(token: Token) -> str:
-        if token.text not in words:
-            known = ", ".join(words)
-            raise CorefileError(
-                token.position,
-                f'"{token.text}" is not one of: {known}{did_you_mean(token.text, words)}',
-            )
-        return token.text
-
-    return read
+    return lambda token: token.one_of(words)
 
 
 _UNITS = {
@@ -226,15 +208,12 @@ def duration(low: float = 0.0, high: float | None = None) -> Callable[[Token], f
     def read(token: Token) -> float:
         value = parse_duration(token.text)
         if value is None:
-            raise CorefileError(
-                token.position,
-                f'"{token.text}" is not a duration; write a number and a unit such as "5s"',
+            raise token.error(
+                f'"{token.text}" is not a duration; write a number and a unit such as "5s"'
             )
         if value < low or (high is not None and value > high):
             wanted = f"{low:g}s to {high:g}s" if high is not None else f"{low:g}s or more"
-            raise CorefileError(
-                token.position, f"{token.text} is out of range, allowed is {wanted}"
-            )
+            raise token.error(f"{token.text} is out of range, allowed is {wanted}")
         return value
 
     return read
@@ -290,7 +269,7 @@ def _count(line: Line, at_least: int, at_most: int | None) -> None:
             if at_most is not None and found > at_most
             else line.name.position
         )
-        raise CorefileError(where, f'property "{line.name.text}" takes {wanted}, found {found}')
+        raise where.error(f'property "{line.name.text}" takes {wanted}, found {found}')
 
 
 def _arguments(count: int) -> str:

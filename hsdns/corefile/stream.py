@@ -17,7 +17,7 @@ from typing import Final
 
 from hsdns.corefile.environment import substitute
 from hsdns.corefile.lexer import Lexeme, tokenize
-from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
+from hsdns.corefile.tree import Position, Token, did_you_mean
 
 MAX_SNIPPET_IMPORTS: Final = 10_000  # both as in caddyfile/parse.go
 MAX_FILE_IMPORTS: Final = 100_000
@@ -93,15 +93,11 @@ class Stream:
     def define_snippet(self, name: str, key: Token, body: list[Lexeme]) -> None:
         """Store a snippet; raise CorefileError if its name is taken or its body imports itself."""
         if name in self._snippets:
-            raise CorefileError(
-                key.position, f'snippet "({name})" is defined twice; rename or remove this one'
-            )
+            raise key.error(f'snippet "({name})" is defined twice; rename or remove this one')
         for word, target in pairwise(body):
             starts_line = word.starts_line or word is body[0]
             if word.text == "import" and starts_line and self.substitute(target).text == name:
-                raise CorefileError(
-                    target.position, f'snippet "({name})" imports itself; remove this line'
-                )
+                raise target.position.error(f'snippet "({name})" imports itself; remove this line')
         self._snippets[name] = body
 
     def expand_import(self) -> None:
@@ -110,21 +106,19 @@ class Stream:
         word = self.take()
         argument = self.peek()
         if argument is None or argument.starts_line:
-            raise CorefileError(
-                word.position, "import takes the name of a snippet, file or glob, found none"
+            raise word.position.error(
+                "import takes the name of a snippet, file or glob, found none"
             )
         importer = self._frame
         target = self.substitute(self.take())
         if not target.text:
-            raise CorefileError(
-                target.position,
-                "import takes the name of a snippet, file or glob, found an empty one",
+            raise target.error(
+                "import takes the name of a snippet, file or glob, found an empty one"
             )
         extra = self.peek()
         if extra is not None and not extra.starts_line:
-            raise CorefileError(
-                extra.position,
-                f'import takes one argument, also found "{extra.text}"; write one import per line',
+            raise extra.position.error(
+                f'import takes one argument, also found "{extra.text}"; write one import per line'
             )
         self.last = before  # the parser checks the last word before the end of the file
         if target.text in self._snippets:
@@ -135,9 +129,8 @@ class Stream:
     def _import_snippet(self, target: Token, importer: _Frame) -> None:
         self._snippet_imports += 1
         if self._snippet_imports > MAX_SNIPPET_IMPORTS:
-            raise CorefileError(
-                target.position,
-                f"more than {MAX_SNIPPET_IMPORTS} imports of snippets; do they import each other?",
+            raise target.error(
+                f"more than {MAX_SNIPPET_IMPORTS} imports of snippets; do they import each other?"
             )
         name = f"({target.text})"
         self._push(_Frame(name, name, self._snippets[target.text], importer), target)
@@ -145,9 +138,8 @@ class Stream:
     def _import_files(self, target: Token, importer: _Frame) -> None:
         self._file_imports += 1
         if self._file_imports > MAX_FILE_IMPORTS:
-            raise CorefileError(
-                target.position,
-                f"more than {MAX_FILE_IMPORTS} imports of files; do they import each other?",
+            raise target.error(
+                f"more than {MAX_FILE_IMPORTS} imports of files; do they import each other?"
             )
         pattern = os.path.join(os.path.dirname(target.position.file), target.text)
         frames = [
@@ -159,18 +151,15 @@ class Stream:
 
     def _match(self, pattern: str, target: Token) -> Sequence[str]:
         if pattern.count("*") > 1 or pattern.count("?") > 1 or "[" in pattern:
-            raise CorefileError(
-                target.position,
-                f'import pattern "{pattern}" may have one "*" and one "?", and no brackets',
+            raise target.error(
+                f'import pattern "{pattern}" may have one "*" and one "?", and no brackets'
             )
         if "*" not in pattern and "?" not in pattern:
             return [pattern]
         try:
             found = self._list_files(pattern)
         except (OSError, ValueError) as error:
-            raise CorefileError(
-                target.position, f'cannot list "{pattern}": {_reason(error)}'
-            ) from error
+            raise target.error(f'cannot list "{pattern}": {_reason(error)}') from error
         if not found:
             self._warn(
                 target.position,
@@ -184,17 +173,14 @@ class Stream:
         try:
             text = self._open_file(path)
         except FileNotFoundError:
-            raise CorefileError(target.position, self._not_found(target.text, path)) from None
+            raise target.error(self._not_found(target.text, path)) from None
         except IsADirectoryError:
             folder = path.rstrip("/")
-            raise CorefileError(
-                target.position,
-                f'cannot import "{folder}": it is a folder; import its files, such as "{folder}/*.conf"',
+            raise target.error(
+                f'cannot import "{folder}": it is a folder; import its files, such as "{folder}/*.conf"'
             ) from None
         except (OSError, ValueError) as error:
-            raise CorefileError(
-                target.position, f'cannot import "{path}": {_reason(error)}'
-            ) from error
+            raise target.error(f'cannot import "{path}": {_reason(error)}') from error
         lexemes = tokenize(text, path)
         self._files[path] = lexemes
         self._note_unclosed(lexemes)
@@ -211,9 +197,8 @@ class Stream:
         outer = frame.importer
         while outer is not None:
             if outer.identity == frame.identity:
-                raise CorefileError(
-                    target.position,
-                    f"{frame.name} imports itself{_import_path(frame)}; remove one of the imports",
+                raise target.error(
+                    f"{frame.name} imports itself{_import_path(frame)}; remove one of the imports"
                 )
             outer = outer.importer
         self._words += len(frame.lexemes)
@@ -223,9 +208,7 @@ class Stream:
 
     def _check_words(self, position: Position) -> None:
         if self._words > MAX_WORDS:
-            raise CorefileError(
-                position, f"the Corefile and its imports have more than {MAX_WORDS} words"
-            )
+            raise position.error(f"the Corefile and its imports have more than {MAX_WORDS} words")
 
     def _note_unclosed(self, lexemes: Sequence[Lexeme]) -> None:
         if lexemes and not lexemes[-1].closed:

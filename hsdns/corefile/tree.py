@@ -5,10 +5,12 @@ Path: made by parser.py, read by assemble.py and every plugin's setup.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 
 class Position(NamedTuple):
@@ -20,6 +22,10 @@ class Position(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
+
+    def error(self, message: str) -> CorefileError:
+        """Make the error about what is written here, for `raise`."""
+        return CorefileError(self, message)
 
 
 class CorefileError(Exception):
@@ -38,12 +44,35 @@ class Token(NamedTuple):
     position: Position
     quoted: bool = False
 
+    def error(self, message: str) -> CorefileError:
+        """Make the error about this word, for `raise`."""
+        return self.position.error(message)
+
+    def parse(self, read: Callable[[str], T]) -> T:
+        """Parse the word; raise CorefileError with the message where `read` raises ValueError."""
+        try:
+            return read(self.text)
+        except ValueError as error:
+            raise self.error(str(error)) from None
+
+    def one_of(self, known: Collection[str], *, ignore_case: bool = False) -> str:
+        """Return the word, in lower case with `ignore_case`; raise CorefileError where it is not among the known."""
+        word = self.text.lower() if ignore_case else self.text
+        if word not in known:
+            words = ", ".join(known)
+            raise self.error(f'"{self.text}" is not one of: {words}{did_you_mean(word, known)}')
+        return word
+
 
 class Line(NamedTuple):
     """One line of a directive's body: a property and its arguments."""
 
     name: Token
     args: tuple[Token, ...]
+
+    def error(self, message: str) -> CorefileError:
+        """Make the error about this property, for `raise`."""
+        return self.name.error(message)
 
 
 class Directive(NamedTuple):
@@ -57,6 +86,10 @@ class Directive(NamedTuple):
     def lines(self) -> tuple[Line, ...]:
         """The lines of the body, empty without one."""
         return self.body or ()
+
+    def error(self, message: str) -> CorefileError:
+        """Make the error about the directive as a whole, for `raise`."""
+        return self.name.error(message)
 
 
 class ServerBlock(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hsdns.corefile.tree import CorefileError, Line, Position, Token
+from hsdns.corefile.tree import Line, Position, Token
 from hsdns.expression.check import Names
 from hsdns.expression.evaluate import Program, compile_expression
 from hsdns.expression.fault import ExpressionError
@@ -17,14 +17,12 @@ from hsdns.expression.fault import ExpressionError
 def read_expression(line: Line, tokens: Sequence[Token], names: Names) -> Program:
     """Compile the expression in these words of a line; raise CorefileError."""
     if not tokens:
-        raise CorefileError(
-            line.name.position, f'property "{line.name.text}" needs an expression, found nothing'
-        )
+        raise line.error(f'property "{line.name.text}" needs an expression, found nothing')
     text = " ".join(token.text for token in tokens)
     try:
         return compile_expression(text, names)
     except ExpressionError as error:
-        raise CorefileError(_position(tokens, error.at), f"expression: {error.message}") from None
+        raise _position(tokens, error.at).error(f"expression: {error.message}") from None
 
 
 def _position(tokens: Sequence[Token], at: int) -> Position:

@@ -7,6 +7,7 @@ Rule 1: nesting is limited by MAX_DEPTH and MAX_OPERATORS, so that no text reach
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from hsdns.expression import tree
@@ -247,17 +248,11 @@ class _Parser:
     def _call(self, name: Lexeme, arguments: list[Node]) -> Node:
         """Parse a function's arguments; in a pipe the first one is passed in."""
         self.expect("bracket", "(")
-        given = len(arguments)
-        while not self._is("bracket", ")"):
-            if len(arguments) > given:
-                self.expect("operator", ",")
-                if self._is("bracket", ")"):
-                    break
+        for _ in self._elements(")"):
             if name.text in PREDICATES and len(arguments) == 1:
                 arguments.append(self._predicate())
             else:
                 arguments.append(self.expression())
-        self.expect("bracket", ")")
         if name.text in PREDICATES:
             at_least = 1 if PREDICATES[name.text] else 2
             at_most = 3 if name.text in _WITH_THIRD else 2
@@ -277,26 +272,22 @@ class _Parser:
         self._predicates -= 1
         return tree.Predicate(at, body)
 
-    def _array(self) -> Node:
-        items: list[Node] = []
-        at = self._advance().at
-        while not self._is("bracket", "]"):
-            if items:
+    def _elements(self, closing: str) -> Iterator[None]:
+        """Yield before each element up to a closing bracket; a comma may follow the last one."""
+        while not self._is("bracket", closing):
+            yield
+            if not self._is("bracket", closing):
                 self.expect("operator", ",")
-                if self._is("bracket", "]"):
-                    break
-            items.append(self.expression())
-        self.expect("bracket", "]")
-        return tree.Array(at, tuple(items))
+        self.expect("bracket", closing)
+
+    def _array(self) -> Node:
+        at = self._advance().at
+        return tree.Array(at, tuple(self.expression() for _ in self._elements("]")))
 
     def _map(self) -> Node:
         pairs: list[tuple[Node, Node]] = []
         at = self._advance().at
-        while not self._is("bracket", "}"):
-            if pairs:
-                self.expect("operator", ",")
-                if self._is("bracket", "}"):
-                    break
+        for _ in self._elements("}"):
             key: Node
             if self._is("number") or self._is("string") or self._is("name"):
                 key = tree.Literal(self._current.at, self._advance().text)
@@ -306,7 +297,6 @@ class _Parser:
                 raise self._unexpected("a key: a name, a string, a number or (EXPRESSION)")
             self.expect("operator", ":")
             pairs.append((key, self.expression()))
-        self.expect("bracket", "}")
         return tree.Map(at, tuple(pairs))
 
     def _postfix(self, node: Node) -> Node:

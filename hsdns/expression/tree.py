@@ -5,47 +5,41 @@ Path: made by parser.py, read by check.py and evaluate.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A part of an expression; `at` is its offset in characters, counted from 0."""
 
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Literal(Node):
+class Literal(Node, frozen=True):
     """A number, a string, true, false or nil."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class Identifier(Node):
+class Identifier(Node, frozen=True):
     """The name of a variable or function."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer(Node):
+class Pointer(Node, frozen=True):
     """`#`, the current element of a predicate; `#acc` and `#index` within reduce()."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unary(Node):
+class Unary(Node, frozen=True):
     """A prefix operator and its operand."""
 
     operator: str
     operand: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Binary(Node):
+class Binary(Node, frozen=True):
     """A binary operator and its operands."""
 
     operator: str
@@ -53,8 +47,7 @@ class Binary(Node):
     right: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Conditional(Node):
+class Conditional(Node, frozen=True):
     """`a ? b : c`, and `if a { b } else { c }`."""
 
     condition: Node
@@ -62,8 +55,7 @@ class Conditional(Node):
     otherwise: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Member(Node):
+class Member(Node, frozen=True):
     """`a.b`, `a[b]`; with `optional` (`a?.b`) nil if a is nil."""
 
     holder: Node
@@ -71,15 +63,13 @@ class Member(Node):
     optional: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Chain(Node):
+class Chain(Node, frozen=True):
     """All of `a?.b.c`, which is nil as soon as an optional member's operand is nil."""
 
     link: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Slice(Node):
+class Slice(Node, frozen=True):
     """`a[b:c]`."""
 
     holder: Node
@@ -87,23 +77,20 @@ class Slice(Node):
     end: Node | None
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Node):
+class Call(Node, frozen=True):
     """A function and its arguments."""
 
     name: str
     arguments: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Predicate(Node):
+class Predicate(Node, frozen=True):
     """The expression evaluated for each element of an array."""
 
     body: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Let(Node):
+class Let(Node, frozen=True):
     """`let name = value; body`."""
 
     name: str
@@ -111,22 +98,19 @@ class Let(Node):
     body: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence(Node):
+class Sequence(Node, frozen=True):
     """`a; b`, with the value of the last one."""
 
     parts: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Array(Node):
+class Array(Node, frozen=True):
     """`[a, b]`."""
 
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Map(Node):
+class Map(Node, frozen=True):
     """`{a: b}`."""
 
     pairs: tuple[tuple[Node, Node], ...]

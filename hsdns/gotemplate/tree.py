@@ -5,18 +5,16 @@ Path: made by parser.py, read by evaluate.py; the text of a whole template is a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A part of a template; `at` is its offset in characters, counted from 0."""
 
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Text(Node):
+class Text(Node, frozen=True):
     """Text outside of actions."""
 
     text: str
@@ -25,16 +23,14 @@ class Text(Node):
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Dot(Node):
+class Dot(Node, frozen=True):
     """`.`, the current value."""
 
     def __str__(self) -> str:
         return "."
 
 
-@dataclass(frozen=True, slots=True)
-class Constant(Node):
+class Constant(Node, frozen=True):
     """A string, number, true, false or nil, with its source."""
 
     value: str | int | float | bool | None
@@ -44,8 +40,7 @@ class Constant(Node):
         return self.written
 
 
-@dataclass(frozen=True, slots=True)
-class Field(Node):
+class Field(Node, frozen=True):
     """`.A.B`, fields of dot."""
 
     names: tuple[str, ...]
@@ -54,8 +49,7 @@ class Field(Node):
         return "".join(f".{name}" for name in self.names)
 
 
-@dataclass(frozen=True, slots=True)
-class Variable(Node):
+class Variable(Node, frozen=True):
     """`$a.B`."""
 
     name: str
@@ -65,8 +59,7 @@ class Variable(Node):
         return ".".join((self.name, *self.names))
 
 
-@dataclass(frozen=True, slots=True)
-class Chain(Node):
+class Chain(Node, frozen=True):
     """`(pipeline).A`."""
 
     holder: Pipeline
@@ -76,8 +69,7 @@ class Chain(Node):
         return f"({self.holder})" + "".join(f".{name}" for name in self.names)
 
 
-@dataclass(frozen=True, slots=True)
-class Function(Node):
+class Function(Node, frozen=True):
     """The name of a function."""
 
     name: str
@@ -86,8 +78,7 @@ class Function(Node):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Command(Node):
+class Command(Node, frozen=True):
     """A value or function, and its arguments."""
 
     operands: tuple[Node, ...]
@@ -99,8 +90,7 @@ class Command(Node):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline(Node):
+class Pipeline(Node, frozen=True):
     """`$a, $b := one | two`; `assigns` if it is `=`."""
 
     commands: tuple[Command, ...]
@@ -113,8 +103,7 @@ class Pipeline(Node):
         return declared + " | ".join(map(str, self.commands))
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes(Node):
+class Nodes(Node, frozen=True):
     """A sequence of nodes."""
 
     nodes: tuple[Node, ...]
@@ -123,8 +112,7 @@ class Nodes(Node):
         return "".join(map(str, self.nodes))
 
 
-@dataclass(frozen=True, slots=True)
-class Action(Node):
+class Action(Node, frozen=True):
     """`{{pipeline}}`."""
 
     pipeline: Pipeline
@@ -133,8 +121,7 @@ class Action(Node):
         return f"{{{{{self.pipeline}}}}}"
 
 
-@dataclass(frozen=True, slots=True)
-class Branch(Node):
+class Branch(Node, frozen=True):
     """`{{if}}`, `{{with}}` or `{{range}}`, with its `{{else}}`."""
 
     word: str
@@ -147,8 +134,7 @@ class Branch(Node):
         return f"{{{{{self.word} {self.pipeline}}}}}{self.body}{otherwise}{{{{end}}}}"
 
 
-@dataclass(frozen=True, slots=True)
-class Jump(Node):
+class Jump(Node, frozen=True):
     """`{{break}}` or `{{continue}}`."""
 
     word: str
@@ -157,8 +143,7 @@ class Jump(Node):
         return f"{{{{{self.word}}}}}"
 
 
-@dataclass(frozen=True, slots=True)
-class Include(Node):
+class Include(Node, frozen=True):
     """`{{template "name" pipeline}}`."""
 
     name: str

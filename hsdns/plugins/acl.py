@@ -75,11 +75,6 @@ class Rule(NamedTuple):
     zones: tuple[Name, ...]
     policies: tuple[Policy, ...]
 
-    def zone_of(self, qname: Name) -> Name | None:
-        """The longest of its zones that contains a name."""
-        found = [zone for zone in self.zones if qname.is_at_or_below(zone)]
-        return max(found, key=lambda zone: len(zone.lower), default=None)
-
 
 def read_policy(line: Line) -> Policy:
     """Parse `ACTION [type TYPE...] [net NETWORK...]`; `*` means any."""
@@ -89,14 +84,11 @@ def read_policy(line: Line) -> Policy:
         word = token.text.lower()
         if word in _SECTIONS:
             if at + 1 == len(line.args) or line.args[at + 1].text.lower() in _SECTIONS:
-                raise CorefileError(
-                    token.position, f'"{word}" needs at least one argument; * means any'
-                )
+                raise token.error(f'"{word}" needs at least one argument; * means any')
             section = token
         elif section is None:
-            raise CorefileError(
-                token.position,
-                f'expected "type" or "net" before "{token.text}"{did_you_mean(word, _SECTIONS)}',
+            raise token.error(
+                f'expected "type" or "net" before "{token.text}"{did_you_mean(word, _SECTIONS)}'
             )
         else:
             found.setdefault(section.text.lower(), []).append(token)
@@ -110,12 +102,7 @@ def read_policy(line: Line) -> Policy:
 
 
 def _type(token: Token) -> int | None:
-    if token.text == "*":
-        return None
-    try:
-        return type_from_text(token.text)
-    except ValueError as error:
-        raise CorefileError(token.position, str(error)) from None
+    return None if token.text == "*" else token.parse(type_from_text)
 
 
 def _network(token: Token) -> Network | None:
@@ -141,9 +128,8 @@ def _network(token: Token) -> Network | None:
 
 
 def _bad_network(token: Token) -> CorefileError:
-    return CorefileError(
-        token.position,
-        f'"{token.text}" is not a network; write for example 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *',
+    return token.error(
+        f'"{token.text}" is not a network; write for example 192.0.2.0/24, 192.0.2.1, 2001:db8::/32 or *'
     )
 
 
@@ -196,7 +182,7 @@ class Acl(Plugin):
         query = request.query
         address: IPv4Address | IPv6Address | None = None
         for rule in self._rules:
-            zone = rule.zone_of(query.qname)
+            zone = query.qname.longest_of(rule.zones)
             if zone is None:
                 continue
             if address is None:

@@ -8,13 +8,10 @@ Rule 2: cacheable: it only looks at the type, and its own replies are not stored
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from hsdns.chain import Next, Request
-from hsdns.corefile.properties import no_arguments, no_body, one_of
-from hsdns.corefile.tree import Directive
-from hsdns.plugin import Block, Plugin
+from hsdns.plugin import Plugin
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.rdata import txt
@@ -28,14 +25,6 @@ class Any(Plugin):
 
     name: ClassVar[str] = "any"
     cacheable = True
-
-    @classmethod
-    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Accept neither arguments nor options."""
-        directive = one_of(directives, block.warn)
-        no_arguments(directive)
-        no_body(directive)
-        return cls()
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer ANY queries, pass on the others."""

@@ -16,19 +16,16 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.authority.answering import answer, longest
 from hsdns.authority.file_zone import FileZone, describe
-from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.authority.template import OriginTemplate
 from hsdns.authority.zone import ZoneError
-from hsdns.chain import Handler, Next, Request
+from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, duration, one, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Line, Token
-from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.plugins.transfer import Transfer
-from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import Reply, unwritten
+from hsdns.corefile.tree import Directive, Line, Token
+from hsdns.plugin import Block, Runtime
+from hsdns.plugins.transfer import ZonePlugin
+from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 
 DEFAULT_RELOAD: Final = 60.0  # seconds
@@ -45,22 +42,20 @@ class Folder(NamedTuple):
 def read_folder(line: Line) -> Folder:
     """Parse `DIR [REGEXP ORIGIN_TEMPLATE]`."""
     if len(line.args) not in (1, 3):
-        raise CorefileError(
-            line.name.position,
+        raise line.error(
             '"directory" takes a directory, or a directory, a regular expression for file names and a zone name, '
-            f"found {len(line.args)} arguments",
+            f"found {len(line.args)} arguments"
         )
     try:
         return Folder(line.args[0], OriginTemplate(*(token.text for token in line.args[1:])))
     except ValueError as error:
-        raise CorefileError(line.args[1].position, str(error)) from None
+        raise line.args[1].error(str(error)) from None
 
 
-class Auto(Plugin):
+class Auto(ZonePlugin[FileZone]):
     """Answers from the zones of a directory."""
 
     name: ClassVar[str] = "auto"
-    cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "directory": Property(read_folder, syntax="DIR [REGEXP ORIGIN_TEMPLATE]"),
         "reload": Property(one(duration()), default=DEFAULT_RELOAD, syntax="DURATION"),
@@ -71,13 +66,11 @@ class Auto(Plugin):
         self, origins: tuple[Name, ...], path: str, template: OriginTemplate, seconds: float
     ) -> None:
         """Take the zones to answer for, the directory, and the seconds between two scans of it, 0 for none."""
-        self.zones: dict[Name, FileZone] = {}
+        super().__init__({})
         self._origins = origins
         self._path = path
         self._template = template
         self._seconds = seconds
-        self._is_last = False
-        self._transfer: Transfer | None = None
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -86,9 +79,7 @@ class Auto(Plugin):
         folder: Folder | None = options["directory"]
         where = directives[-1].name.position
         if folder is None:
-            raise CorefileError(
-                where, 'auto needs "directory" with the directory of the master files'
-            )
+            raise where.error('auto needs "directory" with the directory of the master files')
         path = block.path(folder.token.text)
         try:
             os.stat(path)
@@ -98,22 +89,15 @@ class Auto(Plugin):
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise CorefileError(
-                folder.token.position, f'cannot access directory "{path}": {reason}'
-            ) from error
+            raise folder.token.error(f'cannot access directory "{path}": {reason}') from error
         if options["upstream"]:
             block.warn(f'{where}: "upstream" has no effect, as in CoreDNS 1.14.7')
         origins = zones_from_args(directives[-1].args) or block.zones
         return cls(origins, path, folder.template, options["reload"])
 
-    def find_handlers(self, handlers: Sequence[Handler]) -> None:
-        """Find `transfer`, and whether another handler follows."""
-        self._is_last = handlers[-1] is self
-        self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
-
     async def start(self, runtime: Runtime) -> None:
         """Read the directory and start to watch it."""
-        self._runtime = runtime
+        await super().start(runtime)
         await self.scan()
         if self._seconds:
             runtime.spawn(self._watch(), "auto")
@@ -169,31 +153,11 @@ class Auto(Plugin):
                     found[origin] = path
         return found
 
-    def _notify(self, zone: Name) -> None:
-        if self._transfer is not None:
-            self._transfer.notify(zone)
-
-    def transfer(self, zone: Name) -> ZoneTransfer | None:
-        """All of a zone."""
-        found = self.zones.get(zone)
-        if found is None or found.current is None:
-            return None
-        return ZoneTransfer(found.current.soa, found.current.records())
-
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer from the longest zone that contains the name."""
-        query = request.query
-        if not any(query.qname.is_at_or_below(origin) for origin in self._origins):
+        """Answer names in the zones of the directive."""
+        if not any(request.query.qname.is_at_or_below(origin) for origin in self._origins):
             return await next(request)
-        origin = longest(query.qname, self.zones)
-        if origin is None:
-            return unwritten(Rcode.REFUSED) if self._is_last else await next(request)
-        zone = self.zones[origin].current
-        if query.qtype in (RRType.AXFR, RRType.IXFR):
-            return unwritten(Rcode.REFUSED)
-        assert zone is not None, "added after it had been read"
-        reply, _ = await answer(zone, request, self._runtime.resolve)
-        return reply
+        return await super().handle(request, next)
 
 
 def _read(origin: Name, path: str) -> FileZone | None:

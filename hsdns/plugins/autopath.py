@@ -18,7 +18,7 @@ from typing import ClassVar, Protocol, Self, runtime_checkable
 from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import no_body, only_once
-from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.corefile.tree import Directive, Token
 from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.upstream.resolv_conf import search_list
@@ -57,9 +57,8 @@ class Autopath(Plugin):
         directive = only_once(directives)
         no_body(directive)
         if not directive.args:
-            raise CorefileError(
-                directive.name.position,
-                "autopath needs @kubernetes, or a file such as /etc/resolv.conf with the search list of all clients",
+            raise directive.error(
+                "autopath needs @kubernetes, or a file such as /etc/resolv.conf with the search list of all clients"
             )
         *zones, origin = directive.args
         search = None if origin.text.startswith("@") else (*_read(origin), ROOT)
@@ -73,9 +72,8 @@ class Autopath(Plugin):
         for handler in handlers:
             if handler.name == wanted:
                 if not isinstance(handler, SearchPaths):
-                    raise CorefileError(
-                        self._origin.position,
-                        f"{wanted} has no search lists; write @kubernetes, or a file such as /etc/resolv.conf",
+                    raise self._origin.error(
+                        f"{wanted} has no search lists; write @kubernetes, or a file such as /etc/resolv.conf"
                     )
                 self._paths = handler
                 return
@@ -123,8 +121,8 @@ def _read(origin: Token) -> tuple[Name, ...]:
         with open(origin.text, encoding="utf-8", errors="replace") as file:
             return search_list(file.read())
     except OSError as error:
-        raise CorefileError(
-            origin.position, f'cannot read the search list in "{origin.text}": {error.strerror}'
+        raise origin.error(
+            f'cannot read the search list in "{origin.text}": {error.strerror}'
         ) from error
 
 

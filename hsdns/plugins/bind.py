@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar, NamedTuple, Self
 
 from hsdns.corefile.properties import Property, many, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Token, did_you_mean
 from hsdns.plugin import Block, Plugin
 
 Address = IPv4Address | IPv6Address
@@ -48,9 +48,8 @@ class Bind(Plugin):
         choices = []
         for directive in directives:
             if not directive.args:
-                raise CorefileError(
-                    directive.name.position,
-                    '"bind" names no address; give at least one IP address or interface',
+                raise directive.error(
+                    '"bind" names no address; give at least one IP address or interface'
                 )
             options = read_properties([directive], cls.PROPERTIES)
             choices.append(Choice(directive.args, options["except"]))
@@ -69,9 +68,8 @@ class Bind(Plugin):
                     found.setdefault(address, text)
         if not found:
             first = self._choices[0].words[0]
-            raise CorefileError(
-                first.position,
-                '"bind" leaves no address to listen on; name another one or shorten "except"',
+            raise first.error(
+                '"bind" leaves no address to listen on; name another one or shorten "except"'
             )
         return tuple(found.values())
 
@@ -87,10 +85,9 @@ def _addresses(words: Sequence[Token], interfaces: Interfaces) -> list[tuple[Add
             try:
                 found.append((ip_address(text), text))
             except ValueError:
-                raise CorefileError(
-                    word.position,
+                raise word.error(
                     f'"{word.text}" is neither an IP address nor an interface of this machine'
-                    f"{did_you_mean(word.text, interfaces)}",
+                    f"{did_you_mean(word.text, interfaces)}"
                 ) from None
     return found
 

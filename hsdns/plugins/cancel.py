@@ -17,7 +17,7 @@ from typing import ClassVar, Final, Self
 from hsdns.chain import Next, Request
 from hsdns.corefile.arguments import optional_argument
 from hsdns.corefile.properties import duration, duration_to_text, no_body, one_of
-from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
@@ -45,9 +45,7 @@ class Cancel(Plugin):
             return cls()
         seconds = duration()(token)
         if seconds == 0:
-            raise CorefileError(
-                token.position, f'"{token.text}" leaves no time to answer; give more than 0s'
-            )
+            raise token.error(f'"{token.text}" leaves no time to answer; give more than 0s')
         return cls(seconds)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, flag, one, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.corefile.tree import Directive, Token
 from hsdns.metrics import Counter, Registry
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, RRClass, RRType
@@ -32,13 +32,10 @@ def read_prefix(token: Token) -> IPv6Network:
             raise ValueError
         prefix = IPv6Network(token.text, strict=False)
     except ValueError:
-        raise CorefileError(
-            token.position, f'"{token.text}" is not an IPv6 prefix such as "{WELL_KNOWN}"'
-        ) from None
+        raise token.error(f'"{token.text}" is not an IPv6 prefix such as "{WELL_KNOWN}"') from None
     if prefix.prefixlen % 8 or not 32 <= prefix.prefixlen <= 96:
-        raise CorefileError(
-            token.position,
-            f"a prefix of {prefix.prefixlen} bits is not allowed; allowed are 32, 40, 48, 56, 64, 72, 80, 88 and 96",
+        raise token.error(
+            f"a prefix of {prefix.prefixlen} bits is not allowed; allowed are 32, 40, 48, 56, 64, 72, 80, 88 and 96"
         )
     return prefix
 
@@ -71,9 +68,8 @@ class Dns64(Plugin):
         prefix = WELL_KNOWN
         for directive in directives:
             if len(directive.args) > 1:
-                raise CorefileError(
-                    directive.args[1].position,
-                    f"dns64 takes at most one prefix, found {len(directive.args)} arguments",
+                raise directive.args[1].error(
+                    f"dns64 takes at most one prefix, found {len(directive.args)} arguments"
                 )
             if directive.args:
                 prefix = read_prefix(directive.args[0])

@@ -23,7 +23,7 @@ from hsdns.corefile.properties import (
     optional,
     read_properties,
 )
-from hsdns.corefile.tree import CorefileError, Directive, Line
+from hsdns.corefile.tree import Directive, Line
 from hsdns.plugin import Block, Plugin
 from hsdns.wire import rdata
 from hsdns.wire.iana import Rcode, RRType
@@ -58,9 +58,8 @@ class Delay(NamedTuple):
 def read_delay(line: Line) -> Delay:
     """Parse `delay [AMOUNT [DURATION]]`."""
     if len(line.args) > 2:
-        raise CorefileError(
-            line.args[2].position,
-            f'property "delay" takes [AMOUNT [DURATION]], found {len(line.args)} arguments',
+        raise line.args[2].error(
+            f'property "delay" takes [AMOUNT [DURATION]], found {len(line.args)} arguments'
         )
     if not line.args:
         return Delay(2)

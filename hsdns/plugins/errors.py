@@ -27,7 +27,7 @@ from hsdns.corefile.properties import (
     only_once,
     read_properties,
 )
-from hsdns.corefile.tree import CorefileError, Directive, Line, did_you_mean
+from hsdns.corefile.tree import Directive, Line
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.message import Reply
@@ -54,29 +54,20 @@ class Consolidation(NamedTuple):
 def read_consolidation(line: Line) -> Consolidation:
     """Parse `consolidate DURATION REGEXP [LEVEL] [show_first]`."""
     if not 2 <= len(line.args) <= 4:
-        raise CorefileError(
-            line.name.position,
-            f'property "consolidate" takes DURATION REGEXP [LEVEL] [show_first], found {len(line.args)} arguments',
+        raise line.error(
+            f'property "consolidate" takes DURATION REGEXP [LEVEL] [show_first], found {len(line.args)} arguments'
         )
     period = duration()(line.args[0])
     expression = line.args[1]
     pattern = read_pattern(expression)
     level, show_first = None, False
     for token in line.args[2:]:
-        if token.text == "show_first":
+        if token.one_of((*LEVELS, "show_first")) == "show_first":
             show_first = True
-        elif token.text not in LEVELS:
-            known = (*LEVELS, "show_first")
-            raise CorefileError(
-                token.position,
-                f'"{token.text}" is not one of: {", ".join(known)}{did_you_mean(token.text, known)}',
-            )
         elif level is not None:
-            raise CorefileError(
-                token.position, f'"{token.text}" is a second level; only one is allowed'
-            )
+            raise token.error(f'"{token.text}" is a second level; only one is allowed')
         elif show_first:
-            raise CorefileError(token.position, f'level "{token.text}" must precede "show_first"')
+            raise token.error(f'level "{token.text}" must precede "show_first"')
         else:
             level = LEVELS[token.text]
     return Consolidation(period, pattern, logging.ERROR if level is None else level, show_first)
@@ -106,9 +97,7 @@ class Errors(Plugin):
         """Parse `errors [stdout]`; `stdout` has no effect, there is no other output."""
         token = optional_argument(only_once(directives))
         if token is not None and token.text != "stdout":
-            raise CorefileError(
-                token.position, f'cannot log errors to "{token.text}"; remove it or write "stdout"'
-            )
+            raise token.error(f'cannot log errors to "{token.text}"; remove it or write "stdout"')
         options = read_properties(directives, cls.PROPERTIES)
         return cls(options["consolidate"], stacktrace=options["stacktrace"])
 

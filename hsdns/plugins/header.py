@@ -10,12 +10,12 @@ Cacheable: unless a rule is for RD, which the answer table copies from each quer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, no_arguments, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Line
 from hsdns.plugin import Block, Plugin
 from hsdns.wire.message import AA, RA, RD, Reply, is_notify
 
@@ -37,26 +37,15 @@ class Change(NamedTuple):
 def read_change(line: Line) -> Change:
     """Read `set|clear FLAG...`, in upper or lower case."""
     if len(line.args) < 2:
-        raise CorefileError(
-            line.name.position,
+        raise line.error(
             f'"{line.name.text}" of header takes "set" or "clear" followed by flags (aa, ra, rd), found '
-            f"{len(line.args)} arguments",
+            f"{len(line.args)} arguments"
         )
-    action = _one_of(line.args[0], _ACTIONS)
+    action = line.args[0].one_of(_ACTIONS, ignore_case=True)
     bits = 0
     for token in line.args[1:]:
-        bits |= _FLAGS[_one_of(token, _FLAGS)]
+        bits |= _FLAGS[token.one_of(_FLAGS, ignore_case=True)]
     return Change(bits, action == "set")
-
-
-def _one_of(token: Token, known: Iterable[str]) -> str:
-    word = token.text.lower()
-    if word not in known:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not one of: {", ".join(known)}{did_you_mean(word, known)}',
-        )
-    return word
 
 
 class Header(Plugin):
@@ -80,9 +69,8 @@ class Header(Plugin):
             no_arguments(directive)
         options = read_properties([_in_lower_case(each) for each in directives], cls.PROPERTIES)
         if not options["query"] and not options["response"]:
-            raise CorefileError(
-                directives[0].name.position,
-                'header has no rule; add one such as "response set ra", or remove it',
+            raise directives[0].name.error(
+                'header has no rule; add one such as "response set ra", or remove it'
             )
         return cls(options["query"], options["response"])
 

@@ -81,12 +81,11 @@ class Health(Plugin):
 
     async def check(self, target: HostPort) -> None:
         """Request /health over a socket, as the kubelet does; record the duration and whether it failed."""
-        host, port = target
-        url = f"http://{host if ':' not in host else f'[{host}]'}:{port}/health"
+        url = f"http://{target}/health"
         begin = self._runtime.clock()
         try:
             async with asyncio.timeout(CHECK_TIMEOUT):
-                await _get(host, port)
+                await _get(*target)
         except (OSError, TimeoutError, ValueError) as error:
             self._durations.observe(self._runtime.clock() - begin)
             self._failures.inc()

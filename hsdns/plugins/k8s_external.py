@@ -26,7 +26,7 @@ from hsdns.cluster.reverse import address_of
 from hsdns.cluster.schema import address_type
 from hsdns.cluster.transfer import has_records
 from hsdns.cluster.value import NO_PORT, Entry
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import read_name, zones_from_args
 from hsdns.corefile.properties import (
     Property,
     flag,
@@ -35,7 +35,7 @@ from hsdns.corefile.properties import (
     only_once,
     read_properties,
 )
-from hsdns.corefile.tree import CorefileError, Directive, Position, Token
+from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
@@ -50,12 +50,9 @@ _ADDRESSES: Final = (RRType.A, RRType.AAAA)
 
 def read_apex(token: Token) -> Name:
     """Parse the name below the zone that holds its name servers."""
-    try:
-        apex = Name.from_text(token.text).lowered()
-    except ValueError as error:
-        raise CorefileError(token.position, f'"{token.text}" is not a name: {error}') from None
+    apex = read_name(token)
     if not apex.labels:
-        raise CorefileError(token.position, "apex needs at least one label, for example dns")
+        raise token.error("apex needs at least one label, for example dns")
     return apex
 
 
@@ -93,9 +90,8 @@ class K8sExternal(Plugin):
         spare = MAX_NAME_LEN - len(_HOSTMASTER) - len(options["apex"].wire)
         for zone in zones:
             if len(zone.wire) > spare:
-                raise CorefileError(
-                    directive.name.position,
-                    f"zone {zone.to_text()} is too long for the names of its name servers; shorten it, or the apex",
+                raise directive.error(
+                    f"zone {zone.to_text()} is too long for the names of its name servers; shorten it, or the apex"
                 )
         return cls(zones, options, directive.name.position)
 
@@ -105,9 +101,8 @@ class K8sExternal(Plugin):
             if isinstance(handler, Kubernetes):
                 self.kubernetes = handler
                 return
-        raise CorefileError(
-            self._position,
-            "k8s_external needs a kubernetes plugin in the same server block; add it",
+        raise self._position.error(
+            "k8s_external needs a kubernetes plugin in the same server block; add it"
         )
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
@@ -119,11 +114,7 @@ class K8sExternal(Plugin):
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the store; pass on names outside the zones and those that fall through."""
         qname = request.query.qname
-        zone = max(
-            (zone for zone in self.zones if qname.is_at_or_below(zone)),
-            key=lambda zone: len(zone.lower),
-            default=None,
-        )
+        zone = qname.longest_of(self.zones)
         if zone is None:
             return await next(request)
         zone = zone.lowered()

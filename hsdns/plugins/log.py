@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
+from hsdns.corefile.keys import read_name
 from hsdns.corefile.properties import Property, choice, many, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.corefile.tree import Directive
 from hsdns.fastpath import LogRecord
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.encode import MAX_TCP_LEN, udp_limit
@@ -163,14 +164,7 @@ def _names_and_format(directive: Directive, block: Block) -> tuple[list[Name], s
             f'{args[0].position}: "{args[0].text}" is parsed as a name, not as a format;'
             ' to log all names in this format, write "log . FORMAT"'
         )
-    return [_name(token) for token in args] or [ROOT], form
-
-
-def _name(token: Token) -> Name:
-    try:
-        return Name.from_text(token.text).lowered()
-    except ValueError as error:
-        raise CorefileError(token.position, f'"{token.text}" is not a name: {error}') from None
+    return [read_name(token) for token in args] or [ROOT], form
 
 
 def compile_format(form: str) -> Callable[[Exchange], str]:

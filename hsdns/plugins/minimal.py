@@ -10,13 +10,10 @@ Cacheable: yes, because its changes depend on the reply alone, and negative repl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from hsdns.chain import Next, Request
-from hsdns.corefile.properties import no_arguments, no_body, one_of
-from hsdns.corefile.tree import Directive
-from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.plugin import Plugin, Runtime
 from hsdns.wire.message import Reply
 from hsdns.wire.outcome import Outcome, outcome
 
@@ -29,14 +26,6 @@ class Minimal(Plugin):
 
     def __init__(self) -> None:
         self._runtime: Runtime
-
-    @classmethod
-    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `minimal`, which has no options."""
-        directive = one_of(directives, block.warn)
-        no_arguments(directive)
-        no_body(directive)
-        return cls()
 
     async def start(self, runtime: Runtime) -> None:
         """Keep the runtime for its wall clock: a reply with expired signatures is not positive."""

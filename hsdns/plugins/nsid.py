@@ -17,7 +17,7 @@ from typing import ClassVar, Final, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import no_body, only_once
-from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin
 from hsdns.wire.iana import OptCode
 from hsdns.wire.message import Reply
@@ -41,9 +41,8 @@ class Nsid(Plugin):
         data = " ".join(token.text for token in directive.args) or os.uname().nodename
         octets = data.encode("utf-8", "surrogateescape")
         if len(octets) > MAX_DATA_LEN:
-            raise CorefileError(
-                directive.args[0].position,
-                f"the data of nsid has {len(octets)} octets; at most {MAX_DATA_LEN} are allowed",
+            raise directive.args[0].error(
+                f"the data of nsid has {len(octets)} octets; at most {MAX_DATA_LEN} are allowed"
             )
         return cls(octets)
 

@@ -16,7 +16,7 @@ from random import Random
 from typing import ClassVar, Final, Self
 
 from hsdns.corefile.properties import duration, no_body, one_of
-from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.corefile.tree import Directive
 from hsdns.metrics import Counter, Gauge, Registry
 from hsdns.plugin import Block, Plugin, Runtime
 
@@ -42,9 +42,8 @@ class Reload(Plugin):
         directive = one_of(directives, block.warn)
         no_body(directive)
         if len(directive.args) > 2:
-            raise CorefileError(
-                directive.args[2].position,
-                f'"reload" takes at most 2 arguments, INTERVAL and JITTER, found {len(directive.args)}',
+            raise directive.args[2].error(
+                f'"reload" takes at most 2 arguments, INTERVAL and JITTER, found {len(directive.args)}'
             )
         interval, jitter = DEFAULT_INTERVAL, DEFAULT_JITTER
         if directive.args:
@@ -53,9 +52,8 @@ class Reload(Plugin):
             token = directive.args[1]
             jitter = duration()(token)
             if 0 < jitter < MIN_JITTER:
-                raise CorefileError(
-                    token.position,
-                    f'jitter {token.text} is too short; give "0s" or at least {MIN_JITTER:g}s',
+                raise token.error(
+                    f'jitter {token.text} is too short; give "0s" or at least {MIN_JITTER:g}s'
                 )
         return cls(interval, jitter)
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import ClassVar, Self
 
 from hsdns.chain import Next, Request
-from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.rewriting.draft import Draft, InvalidName, ReplyRule, rewrite
 from hsdns.rewriting.option import RewriteOption, reverted
@@ -150,8 +150,7 @@ def _words(directive: Directive) -> list[Token]:
             words += [line.name, *line.args]
     elif directive.lines:
         extra = directive.lines[0].name
-        raise CorefileError(
-            extra.position,
-            f'a rule of rewrite is written on one line or in a body, not both; found "{extra.text}" in the body',
+        raise extra.error(
+            f'a rule of rewrite is written on one line or in a body, not both; found "{extra.text}" in the body'
         )
     return words

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from hsdns.corefile.properties import no_body
-from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin
 
 
@@ -29,9 +29,8 @@ class Root(Plugin):
         for directive in directives:
             no_body(directive)
             if len(directive.args) != 1:
-                raise CorefileError(
-                    directive.name.position,
-                    f'"root" takes one directory, found {len(directive.args)} arguments',
+                raise directive.error(
+                    f'"root" takes one directory, found {len(directive.args)} arguments'
                 )
         token = directives[-1].args[0]
         try:
@@ -42,7 +41,5 @@ class Root(Plugin):
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise CorefileError(
-                token.position, f'cannot access root directory "{token.text}": {reason}'
-            ) from error
+            raise token.error(f'cannot access root directory "{token.text}": {reason}') from error
         return cls(token.text)

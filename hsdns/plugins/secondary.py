@@ -15,20 +15,18 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 from hsdns.authority.address import is_from, read_endpoint
-from hsdns.authority.answering import answer, longest
 from hsdns.authority.catalog import CatalogError, Member, read_catalog
 from hsdns.authority.incoming import TransferError
-from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.authority.secondary_zone import SecondaryZone
-from hsdns.chain import Endpoint, Handler, Next, Request
+from hsdns.authority.zone import Zone
+from hsdns.chain import Endpoint
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Line
+from hsdns.corefile.tree import Directive, Line
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.hosts import read_fallthrough
-from hsdns.plugins.transfer import Transfer
-from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import RR, Reply, is_notify, unwritten
+from hsdns.plugins.transfer import ZonePlugin
+from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
 
 log = logging.getLogger("hsdns.plugin.secondary")
@@ -37,7 +35,7 @@ log = logging.getLogger("hsdns.plugin.secondary")
 def _read_primaries(line: Line) -> tuple[Endpoint, ...]:
     """Read `from ADDRESS...`."""
     if len(line.args) < 2 or line.args[0].text != "from":
-        raise CorefileError(line.name.position, 'secondary takes "transfer from ADDRESS..."')
+        raise line.error('secondary takes "transfer from ADDRESS..."')
     return tuple(map(read_endpoint, line.args[1:]))
 
 
@@ -57,13 +55,13 @@ class Dynamic(NamedTuple):
     task: Awaitable[Any]
 
 
-class Secondary(Plugin):
+class Secondary(ZonePlugin[SecondaryZone]):
     """Answers from transferred zones."""
 
     name: ClassVar[str] = "secondary"
-    cacheable = True
+    not_loaded = "has not been transferred yet"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "transfer": Property(_read_primaries, syntax="from ADDRESS...", repeat="collect"),
+        "transfer": Property(_read_primaries, syntax="from ADDRESS...", repeat="extend"),
         "catalog": Property(
             lambda line: zones_from_args(line.args), syntax="[ZONES...]", repeat="collect"
         ),
@@ -71,10 +69,8 @@ class Secondary(Plugin):
     }
 
     def __init__(self, wanted: Sequence[Wanted], through: tuple[Name, ...]) -> None:
+        super().__init__({}, through)
         self._wanted = tuple(wanted)
-        self._through = through
-        self._is_last = False
-        self._transfer: Transfer | None = None
         self._catalogs: dict[Name, tuple[Member, ...]] = {}
         self._dynamic: dict[Name, Dynamic] = {}
         self.zones = {
@@ -88,11 +84,10 @@ class Secondary(Plugin):
         wanted: dict[Name, Wanted] = {}
         for directive in directives:
             options = read_properties([directive], cls.PROPERTIES)
-            primaries = tuple(endpoint for line in options["transfer"] for endpoint in line)
+            primaries = tuple(options["transfer"])
             if not primaries:
-                raise CorefileError(
-                    directive.name.position,
-                    'secondary needs "transfer from" with the address of a primary',
+                raise directive.error(
+                    'secondary needs "transfer from" with the address of a primary'
                 )
             lists = options["catalog"]
             members = None
@@ -102,11 +97,6 @@ class Secondary(Plugin):
                 wanted[zone] = Wanted(zone, primaries, members)
         options = read_properties(directives, cls.PROPERTIES)
         return cls(tuple(wanted.values()), options["fallthrough"])
-
-    def find_handlers(self, handlers: Sequence[Handler]) -> None:
-        """Find `transfer`, and whether this is the last handler."""
-        self._is_last = handlers[-1] is self
-        self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
 
     def inherit(self, old: Plugin) -> bool:
         """Take over zones with the same primaries from the previous configuration.
@@ -123,7 +113,7 @@ class Secondary(Plugin):
 
     async def start(self, runtime: Runtime) -> None:
         """Start transferring the zones in the background."""
-        self._runtime = runtime
+        await super().start(runtime)
         for zone in self.zones.values():
             self._start_zone(zone)
 
@@ -132,42 +122,13 @@ class Secondary(Plugin):
         keeping = zone.run(runtime.clock, runtime.random, self._notify)
         return runtime.spawn(keeping, f"secondary {zone.origin.to_text()}")
 
-    def _notify(self, zone: Name) -> None:
-        if self._transfer is not None:
-            self._transfer.notify(zone)
-
-    def transfer(self, zone: Name) -> ZoneTransfer | None:
-        """Return all records of a zone; raise LookupError before its first transfer."""
-        found = self.zones.get(zone)
-        if found is None:
+    def _usable(self, zone: SecondaryZone, now: float) -> Zone | None:
+        if zone.is_expired(now):
+            log.error("plugin/file: Zone %s is expired", zone.origin.to_text())
             return None
-        if found.current is None:
-            raise LookupError(f"zone {zone.to_text()} has not been transferred yet")
-        return ZoneTransfer(found.current.soa, found.current.records())
+        return zone.current
 
-    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Answer from the longest zone that contains the name."""
-        query = request.query
-        origin = longest(query.qname, self.zones)
-        if origin is None:
-            return unwritten(Rcode.REFUSED) if self._is_last else await next(request)
-        found = self.zones[origin]
-        if query.qtype in (RRType.AXFR, RRType.IXFR):
-            return unwritten(Rcode.REFUSED)
-        if is_notify(query):
-            return self._handle_notify(found, request.client)
-        if found.is_expired(request.now):
-            log.error("plugin/file: Zone %s is expired", origin.to_text())
-            return unwritten(Rcode.SERVFAIL)
-        zone = found.current
-        if zone is None:
-            return unwritten(Rcode.SERVFAIL)
-        reply, is_unknown = await answer(zone, request, self._runtime.resolve)
-        if is_unknown and any(query.qname.is_at_or_below(each) for each in self._through):
-            return await next(request)
-        return reply
-
-    def _handle_notify(self, zone: SecondaryZone, client: Endpoint) -> Reply:
+    def _receive_notify(self, zone: SecondaryZone, client: Endpoint) -> Reply:
         shown = zone.origin.to_text()
         if not is_from(client, [primary.address for primary in zone.primaries]):
             log.info("plugin/file: Dropping notify from %s for %s", client.address, shown)

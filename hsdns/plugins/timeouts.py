@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Self
 
 from hsdns.corefile.properties import Property, integer, no_arguments, one, read_properties
 from hsdns.corefile.properties import duration as go_duration
-from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin
 
 SHORTEST: Final = 1.0  # seconds
@@ -31,9 +31,8 @@ def _duration(token: Token) -> float:
 def _queries(token: Token) -> int:
     count = integer(UNLIMITED)(token)
     if count == 0:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" would allow no query; give 1 or more, or {UNLIMITED} for no limit',
+        raise token.error(
+            f'"{token.text}" would allow no query; give 1 or more, or {UNLIMITED} for no limit'
         )
     return count
 
@@ -67,8 +66,7 @@ class Timeouts(Plugin):
         for directive in directives:
             no_arguments(directive)
             if not directive.lines:
-                raise CorefileError(
-                    directive.name.position,
-                    f'"timeouts" is empty; give at least one of {", ".join(cls.PROPERTIES)}',
+                raise directive.error(
+                    f'"timeouts" is empty; give at least one of {", ".join(cls.PROPERTIES)}'
                 )
         return cls(**read_properties(directives, cls.PROPERTIES))

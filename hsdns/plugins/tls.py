@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.corefile.properties import Property, one, read_properties, text
-from hsdns.corefile.tree import CorefileError, Directive, Position, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin, Runtime
 
 CLIENT_AUTH: Final = {
@@ -42,17 +42,11 @@ class Files(NamedTuple):
 
 def _client_auth(token: Token) -> ssl.VerifyMode:
     if token.text in UNVERIFIED:
-        raise CorefileError(
-            token.position,
+        raise token.error(
             f'"{token.text}" requests certificates without verifying them, which hsdns cannot do; '
-            'use "verify_if_given" or "require_and_verify"',
+            'use "verify_if_given" or "require_and_verify"'
         )
-    if token.text not in CLIENT_AUTH:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not one of: {", ".join(CLIENT_AUTH)}{did_you_mean(token.text, CLIENT_AUTH)}',
-        )
-    return CLIENT_AUTH[token.text]
+    return CLIENT_AUTH[token.one_of(CLIENT_AUTH)]
 
 
 class Tls(Plugin):
@@ -77,9 +71,8 @@ class Tls(Plugin):
         for directive in directives:
             _refuse_acme(directive)
             if not 2 <= len(directive.args) <= 3:
-                raise CorefileError(
-                    directive.name.position,
-                    f'"tls" takes 2 or 3 files, CERT KEY [CA], found {len(directive.args)}',
+                raise directive.error(
+                    f'"tls" takes 2 or 3 files, CERT KEY [CA], found {len(directive.args)}'
                 )
         directive = directives[-1]
         options = read_properties([directive], cls.PROPERTIES)
@@ -91,10 +84,9 @@ class Tls(Plugin):
     def agree_with(self, other: Self) -> None:
         """Raise CorefileError where another block of the same address has other files."""
         if self.files != other.files:
-            raise CorefileError(
-                self.position,
+            raise self.position.error(
                 f"another block of this address has other TLS files, at {other.position}; "
-                "an address has one certificate; use the same files or another port",
+                "an address has one certificate; use the same files or another port"
             )
 
     async def start(self, runtime: Runtime) -> None:
@@ -107,8 +99,8 @@ class Tls(Plugin):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
             self.context.keylog_filename = path
         except OSError as error:
-            raise CorefileError(
-                self.position, f'cannot write TLS keys to "{path}": {error.strerror}'
+            raise self.position.error(
+                f'cannot write TLS keys to "{path}": {error.strerror}'
             ) from error
         _log.warning('plugin/tls: Writing TLS Key Log to "%s"', path)
 
@@ -116,10 +108,9 @@ class Tls(Plugin):
 def _refuse_acme(directive: Directive) -> None:
     for line in directive.lines:
         if line.name.text in ACME and not directive.args:
-            raise CorefileError(
-                line.name.position,
+            raise line.error(
                 f'"{line.name.text}": hsdns does not obtain certificates by ACME; '
-                'use cert-manager or another tool to write them to files, and "tls CERT KEY"',
+                'use cert-manager or another tool to write them to files, and "tls CERT KEY"'
             )
 
 
@@ -149,4 +140,4 @@ def _load(position: Position, path: str, load: Callable[[], None]) -> None:
         load()
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
-        raise CorefileError(position, f'cannot use "{path}" for TLS: {reason}') from error
+        raise position.error(f'cannot use "{path}" for TLS: {reason}') from error

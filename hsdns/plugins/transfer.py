@@ -13,22 +13,27 @@ import logging
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
-from hsdns.authority.address import endpoint_to_text, is_from, read_endpoint
+from hsdns.authority.address import is_from, read_endpoint
+from hsdns.authority.answering import answer, longest
+from hsdns.authority.file_zone import FileZone
 from hsdns.authority.notify import send_notify
 from hsdns.authority.outgoing import ZoneTransfer, batches, client_serial
-from hsdns.authority.zone import serial_of
+from hsdns.authority.secondary_zone import SecondaryZone
+from hsdns.authority.zone import Zone, serial_of
 from hsdns.chain import Endpoint, Handler, Next, Request
+from hsdns.corefile.arguments import HostPort
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, many, one, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Token
+from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import RR, Reply, unwritten
+from hsdns.wire.message import RR, Reply, is_notify, unwritten
 from hsdns.wire.name import Name
 
 ANYBODY = Endpoint("*", 0)
+Z = TypeVar("Z", bound=FileZone | SecondaryZone)
 log = logging.getLogger("hsdns.plugin.transfer")
 
 
@@ -42,9 +47,8 @@ def _read_source(token: Token) -> str:
     try:
         return str(ip_address(token.text))
     except ValueError:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not an IP address; "source" is the address that NOTIFY is sent from',
+        raise token.error(
+            f'"{token.text}" is not an IP address; "source" is the address that NOTIFY is sent from'
         ) from None
 
 
@@ -74,7 +78,7 @@ class Transfer(Plugin):
     name: ClassVar[str] = "transfer"
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "to": Property(many(_read_secondary), syntax="ADDRESS...", repeat="collect"),
+        "to": Property(many(_read_secondary), syntax="ADDRESS...", repeat="extend"),
         "source": Property(one(_read_source), syntax="ADDRESS", repeat="once"),
     }
 
@@ -88,14 +92,12 @@ class Transfer(Plugin):
         found = []
         for directive in directives:
             options = read_properties([directive], cls.PROPERTIES)
-            to = tuple(endpoint for line in options["to"] for endpoint in line)
-            if not to:
-                raise CorefileError(
-                    directive.name.position,
-                    'transfer needs "to" with the addresses of secondaries, or "to *" for any client',
+            if not options["to"]:
+                raise directive.error(
+                    'transfer needs "to" with the addresses of secondaries, or "to *" for any client'
                 )
             zones = zones_from_args(directive.args) or block.zones
-            found.append(Secondaries(zones, to, options["source"]))
+            found.append(Secondaries(zones, tuple(options["to"]), options["source"]))
         return cls(found)
 
     def find_handlers(self, handlers: Sequence[Handler]) -> None:
@@ -115,7 +117,7 @@ class Transfer(Plugin):
             if secondary != ANYBODY:
                 self._runtime.spawn(
                     self._notify(zone, secondary, chosen.source),
-                    f"NOTIFY {zone.to_text()} to {endpoint_to_text(secondary)}",
+                    f"NOTIFY {zone.to_text()} to {HostPort(*secondary)}",
                 )
 
     async def _notify(self, zone: Name, secondary: Endpoint, source: str | None) -> None:
@@ -126,7 +128,7 @@ class Transfer(Plugin):
             log.debug(
                 "plugin/transfer: Sent notify for zone %s to %s",
                 zone.to_text(),
-                endpoint_to_text(secondary),
+                HostPort(*secondary),
             )
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
@@ -192,6 +194,69 @@ class Transfer(Plugin):
             request.client.address,
             serial_of(outgoing.soa),
         )
+
+
+class ZonePlugin(Plugin, Generic[Z]):
+    """A plugin that answers from zones of its own, by origin: `file`, `auto` and `secondary`."""
+
+    cacheable = True
+    not_loaded: ClassVar[str] = "has not been read yet"
+
+    def __init__(self, zones: dict[Name, Z], through: tuple[Name, ...] = ()) -> None:
+        """Take the zones, and the zones whose names without records fall through."""
+        self.zones = zones
+        self._through = through
+        self._is_last = False
+        self._transfer: Transfer | None = None
+
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find `transfer`, and whether another handler follows."""
+        self._is_last = handlers[-1] is self
+        self._transfer = next((each for each in handlers if isinstance(each, Transfer)), None)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Keep the runtime, which resolves the targets of aliases."""
+        self._runtime = runtime
+
+    def transfer(self, zone: Name) -> ZoneTransfer | None:
+        """Return all records of a zone; raise LookupError before they are loaded."""
+        found = self.zones.get(zone)
+        if found is None:
+            return None
+        if found.current is None:
+            raise LookupError(f"zone {zone.to_text()} {self.not_loaded}")
+        return ZoneTransfer(found.current.soa, found.current.records())
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Answer from the longest zone that contains the name."""
+        query = request.query
+        origin = longest(query.qname, self.zones)
+        if origin is None:
+            return unwritten(Rcode.REFUSED) if self._is_last else await next(request)
+        if query.qtype in (RRType.AXFR, RRType.IXFR):
+            return unwritten(Rcode.REFUSED)
+        found = self.zones[origin]
+        if is_notify(query) and (acknowledgement := self._receive_notify(found, request.client)):
+            return acknowledgement
+        zone = self._usable(found, request.now)
+        if zone is None:
+            return unwritten(Rcode.SERVFAIL)
+        reply, is_unknown = await answer(zone, request, self._runtime.resolve)
+        if is_unknown and any(query.qname.is_at_or_below(each) for each in self._through):
+            return await next(request)
+        return reply
+
+    def _notify(self, zone: Name) -> None:
+        if self._transfer is not None:
+            self._transfer.notify(zone)
+
+    def _receive_notify(self, zone: Z, client: Endpoint) -> Reply | None:
+        """Return the reply to a NOTIFY, None where it is answered like any query."""
+        return None
+
+    def _usable(self, zone: Z, now: float) -> Zone | None:
+        """Return the records to answer from, None for SERVFAIL."""
+        return zone.current
 
 
 def in_messages(batches: Iterator[tuple[RR, ...]]) -> Reply:

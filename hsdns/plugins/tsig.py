@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, many, one, only_once, read_properties, text
-from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Line, Position, Token
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, type_from_text, type_to_text
 from hsdns.wire.message import Reply
@@ -62,12 +62,12 @@ def _secret(name: str, key: str, position: Position) -> Secret:
     try:
         owner = Name.from_text(name).lowered()
     except ValueError as error:
-        raise CorefileError(position, f'"{name}" is not a key name: {error}') from None
+        raise position.error(f'"{name}" is not a key name: {error}') from None
     try:
         return Secret(owner, b64decode(key, validate=True), position)
     except binascii.Error:
-        raise CorefileError(
-            position, f'the secret of key "{name}" is not base64; make one with tsig-keygen'
+        raise position.error(
+            f'the secret of key "{name}" is not base64; make one with tsig-keygen'
         ) from None
 
 
@@ -83,35 +83,22 @@ def _read_required(known: Any) -> Any:
     return read
 
 
-def _read_type(token: Token) -> int:
-    try:
-        return type_from_text(token.text)
-    except ValueError as error:
-        raise CorefileError(token.position, str(error)) from None
-
-
-def _read_opcode(token: Token) -> int:
-    number = OPCODES.get(token.text)
-    if number is None:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not one of: {", ".join(OPCODES)}{did_you_mean(token.text, OPCODES)}',
-        )
-    return number
-
-
 class Tsig(Plugin):
     """Verifies queries and signs replies."""
 
     name: ClassVar[str] = "tsig"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "secret": Property(_read_secret, syntax="NAME KEY", repeat="collect"),
-        "secrets": Property(lambda line: _read_file(line), syntax="FILE", repeat="collect"),
+        "secrets": Property(lambda line: _read_file(line), syntax="FILE", repeat="extend"),
         "require": Property(
-            _read_required(_read_type), default=Required(), syntax="all|none|QTYPE..."
+            _read_required(lambda token: token.parse(type_from_text)),
+            default=Required(),
+            syntax="all|none|QTYPE...",
         ),
         "require_opcode": Property(
-            _read_required(_read_opcode), default=Required(), syntax="all|none|OPCODE..."
+            _read_required(lambda token: OPCODES[token.one_of(OPCODES)]),
+            default=Required(),
+            syntax="all|none|OPCODE...",
         ),
     }
 
@@ -133,12 +120,9 @@ class Tsig(Plugin):
         directive = only_once(directives)
         options = read_properties(directives, cls.PROPERTIES)
         secrets: dict[Name, bytes] = {}
-        from_files = [secret for file in options["secrets"] for secret in file]
-        for secret in (*options["secret"], *from_files):
+        for secret in (*options["secret"], *options["secrets"]):
             if secret.key in secrets:
-                raise CorefileError(
-                    secret.position, f'key "{secret.key.to_text()}" already has a secret'
-                )
+                raise secret.position.error(f'key "{secret.key.to_text()}" already has a secret')
             secrets[secret.key] = secret.secret
         if not secrets:
             block.warn(
@@ -186,9 +170,7 @@ def _read_file(line: Line) -> list[Secret]:
         with open(text(token), encoding="utf-8", errors="replace") as file:
             content = file.read()
     except OSError as error:
-        raise CorefileError(
-            token.position, f'cannot read secrets from "{token.text}": {error.strerror}'
-        ) from None
+        raise token.error(f'cannot read secrets from "{token.text}": {error.strerror}') from None
     words = [
         word.strip('"')
         for word in _WORDS.findall(content)
@@ -219,9 +201,8 @@ def _read_key(words: list[str], token: Token) -> Secret:
         if not secret:
             raise ValueError
     except (IndexError, ValueError):
-        raise CorefileError(
-            token.position,
-            f'syntax error in "{token.text}" near key "{key}"; expected: key "NAME" {{ secret "KEY"; }};',
+        raise token.error(
+            f'syntax error in "{token.text}" near key "{key}"; expected: key "NAME" {{ secret "KEY"; }};'
         ) from None
     if words and words[0] == ";":
         words.pop(0)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, only_once, read_properties
-from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.corefile.tree import Directive
 from hsdns.expression.corefile import read_expression
 from hsdns.expression.evaluate import Program
 from hsdns.expression.fault import ExpressionError
@@ -46,13 +46,10 @@ class View(Plugin):
         """Read `view NAME { expr EXPRESSION }`; without an expression it accepts all queries."""
         directive = only_once(directives)
         if len(directive.args) != 1:
-            raise CorefileError(
-                directive.name.position,
-                f"view takes a name, found {len(directive.args)} arguments",
-            )
+            raise directive.error(f"view takes a name, found {len(directive.args)} arguments")
         name = directive.args[0]
         if not name.text:
-            raise CorefileError(name.position, "the name of a view cannot be empty")
+            raise name.error("the name of a view cannot be empty")
         return cls(name.text, read_properties([directive], cls.PROPERTIES)["expr"])
 
     def filter_request(self, request: Request) -> Request | None:

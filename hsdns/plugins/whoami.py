@@ -7,13 +7,10 @@ Cacheable: no, because the reply depends on the client's address and port.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from hsdns.chain import Next, Request
-from hsdns.corefile.properties import no_arguments, no_body, one_of
-from hsdns.corefile.tree import Directive
-from hsdns.plugin import Block, Plugin
+from hsdns.plugin import Plugin
 from hsdns.wire import rdata
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
@@ -24,14 +21,6 @@ class Whoami(Plugin):
     """Answers with the client's address, and an SRV record with its port, in the additional section."""
 
     name: ClassVar[str] = "whoami"
-
-    @classmethod
-    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `whoami`, which has no options."""
-        directive = one_of(directives, block.warn)
-        no_arguments(directive)
-        no_body(directive)
-        return cls()
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer a query of any type and class; the answer section is empty."""

@@ -38,46 +38,25 @@ class Action(Enum):
     UNSET = "unset"
 
 
-class OptionRemoved:
-    """Removes an option that a rule has added."""
+class OptionReverted:
+    """Undoes what a rule did to an option: restores the data that it replaced, or removes what it added (None)."""
 
     is_about_message = True
 
-    def __init__(self, code: int) -> None:
-        self._code = code
-
-    def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Remove it from the reply's own OPT record."""
-        if draft.options is not None:
-            self.revert(draft.options)
-        return None
-
-    def revert(self, options: Options) -> None:
-        """Remove the first option with the code."""
-        at = _find(options, self._code)
-        if at is not None:
-            del options[at]
-
-
-class OptionRestored:
-    """Restores an option that a rule has replaced."""
-
-    is_about_message = True
-
-    def __init__(self, code: int, data: bytes) -> None:
+    def __init__(self, code: int, data: bytes | None) -> None:
         self._code, self._data = code, data
 
     def apply(self, draft: Draft, record: Record | None) -> Lookup | None:
-        """Restore it in the reply's own OPT record."""
+        """Undo it in the reply's own OPT record."""
         if draft.options is not None:
             self.revert(draft.options)
         return None
 
     def revert(self, options: Options) -> None:
-        """Restore the data of the first option with the code."""
+        """Change or remove the first option with the code."""
         at = _find(options, self._code)
         if at is not None:
-            options[at] = (self._code, self._data)
+            options[at : at + 1] = [] if self._data is None else [(self._code, self._data)]
 
 
 class RewriteOption:
@@ -116,12 +95,12 @@ class RewriteOption:
         if self.action is Action.UNSET:
             options = [option for option in options if option[0] != self.code]
         elif at is not None and self.action in (Action.SET, Action.REPLACE):
-            undo = OptionRestored(self.code, options[at][1])
+            undo = OptionReverted(self.code, options[at][1])
             options[at] = (self.code, data)
         elif self.action is Action.REPLACE or (at is not None and self._is_single):
             is_done = False
         else:
-            undo = OptionRemoved(self.code)
+            undo = OptionReverted(self.code, None)
             options.append((self.code, data))
         changed = query.replace(edns=replace(edns, options=tuple(options)))
         return Step(changed, (undo,) if undo is not None and self._reverts else (), is_done)
@@ -180,7 +159,7 @@ def reverted(edns: Edns, undo: tuple[ReplyRule, ...]) -> Edns:
     """Return the OPT record that the reply to a query echoes."""
     options: Options = list(edns.options)
     for rule in reversed(undo):
-        if isinstance(rule, OptionRemoved | OptionRestored):
+        if isinstance(rule, OptionReverted):
             rule.revert(options)
     return replace(edns, options=tuple(options))
 

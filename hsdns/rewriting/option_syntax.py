@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from hsdns.corefile.tree import CorefileError, Token, did_you_mean
+from hsdns.corefile.tree import Token, did_you_mean
 from hsdns.rewriting.option import (
     VARIABLES,
     Action,
@@ -33,34 +33,22 @@ _EDNS0_ARGUMENTS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 def read_option(words: Sequence[Token], stops: bool) -> RewriteOption:
     """Parse `KIND ACTION ...` (at least two words); raise CorefileError."""
     kind, verb, arguments = words[0], words[1], words[2:]
-    known = ("local", "nsid", "subnet")
-    if kind.text.lower() not in known:
-        raise CorefileError(
-            kind.position,
-            f'"{kind.text}" is not one of: {", ".join(known)}{did_you_mean(kind.text, known)}',
-        )
-    actions = {action.value: action for action in Action}
-    action = actions.get(verb.text.lower())
-    if action is None:
-        raise CorefileError(
-            verb.position,
-            f'"{verb.text}" is not one of: {", ".join(actions)}{did_you_mean(verb.text, actions)}',
-        )
+    name = kind.one_of(_EDNS0_ARGUMENTS, ignore_case=True)
+    action = Action(verb.one_of([each.value for each in Action], ignore_case=True))
     reverts = action is not Action.UNSET and bool(arguments) and arguments[-1].text == "revert"
     if reverts:
         arguments = arguments[:-1]
-    wanted = _EDNS0_ARGUMENTS[kind.text.lower()][action is Action.UNSET]
+    wanted = _EDNS0_ARGUMENTS[name][action is Action.UNSET]
     if len(arguments) != len(wanted):
-        raise CorefileError(
-            verb.position,
-            f'"{kind.text} {verb.text}" takes {" ".join(wanted) or "no argument"}, found {len(arguments)} arguments',
+        raise verb.error(
+            f'"{kind.text} {verb.text}" takes {" ".join(wanted) or "no argument"}, found {len(arguments)} arguments'
         )
     code, data, is_single = int(OptCode.NSID), constant(b""), False
-    if kind.text.lower() == "local":
+    if name == "local":
         code = _code(arguments[0])
         if len(arguments) > 1:
             data, is_single = _data(arguments[1])
-    elif kind.text.lower() == "subnet":
+    elif name == "subnet":
         code, is_single = int(OptCode.SUBNET), True
         if arguments:
             data = subnet(_bits(arguments[0], 32), _bits(arguments[1], 128))
@@ -69,7 +57,7 @@ def read_option(words: Sequence[Token], stops: bool) -> RewriteOption:
         code,
         data,
         is_single=is_single,
-        echoed=kind.text.lower() == "local",
+        echoed=name == "local",
         reverts=reverts,
         stops=stops,
     )
@@ -78,9 +66,8 @@ def read_option(words: Sequence[Token], stops: bool) -> RewriteOption:
 def _code(token: Token) -> int:
     value = _number(token.text)
     if value is None or value > 0xFFFF:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not an option code; write 0 to 65535 or 0x0 to 0xffff',
+        raise token.error(
+            f'"{token.text}" is not an option code; write 0 to 65535 or 0x0 to 0xffff'
         )
     return value
 
@@ -88,9 +75,7 @@ def _code(token: Token) -> int:
 def _bits(token: Token, most: int) -> int:
     value = _number(token.text)
     if value is None or value > most:
-        raise CorefileError(
-            token.position, f'"{token.text}" is not a prefix length; allowed is 0 to {most}'
-        )
+        raise token.error(f'"{token.text}" is not a prefix length; allowed is 0 to {most}')
     return value
 
 
@@ -113,16 +98,13 @@ def _data(token: Token) -> tuple[Data, bool]:
             return VARIABLES[word], True
         namespace, _, name = word.partition("/")
         if not namespace or not name:
-            raise CorefileError(
-                token.position,
+            raise token.error(
                 f'"{text}" is not a variable; variables are {", ".join(VARIABLES)} and metadata labels such as '
-                f"plugin/name{did_you_mean(word, VARIABLES)}",
+                f"plugin/name{did_you_mean(word, VARIABLES)}"
             )
         return metadata(word), True
     if text.startswith("0x"):
         if not re.fullmatch("([0-9A-Fa-f]{2})*", text[2:]):
-            raise CorefileError(
-                token.position, f'"{text}" is not hexadecimal; write two digits per octet'
-            )
+            raise token.error(f'"{text}" is not hexadecimal; write two digits per octet')
         return constant(bytes.fromhex(text[2:])), False
     return constant(text.encode("utf-8", "surrogateescape")), False

@@ -45,18 +45,15 @@ def read_rule(words: Sequence[Token], position: Position, warn: Warn) -> Rule:
     if left and left[0].text.lower() in ("continue", "stop"):
         stops = left.pop(0).text.lower() == "stop"
     if not left:
-        raise CorefileError(position, f"rewrite needs a field: {', '.join(FIELDS)}")
+        raise position.error(f"rewrite needs a field: {', '.join(FIELDS)}")
     field = left.pop(0)
     word = field.text.lower()
     if word == "answer":
-        raise CorefileError(
-            field.position, '"answer" must follow a name rule: name exact FROM TO answer auto'
-        )
+        raise field.error('"answer" must follow a name rule: name exact FROM TO answer auto')
     reader = _READERS.get(word)
     if reader is None:
-        raise CorefileError(
-            field.position,
-            f'"{field.text}" is not a field of rewrite; fields are {", ".join(FIELDS)}{did_you_mean(word, FIELDS)}',
+        raise field.error(
+            f'"{field.text}" is not a field of rewrite; fields are {", ".join(FIELDS)}{did_you_mean(word, FIELDS)}'
         )
     return reader(field, left, stops, warn)
 
@@ -89,28 +86,23 @@ def _read_answer(words: list[Token], warn: Warn) -> tuple[bool, tuple[ReplyRule,
     undo: list[ReplyRule] = []
     left = list(words)
     if left and left[0].text != "answer":
-        raise CorefileError(
-            left[0].position, f'only "answer" may follow FROM and TO, found "{left[0].text}"'
-        )
+        raise left[0].error(f'only "answer" may follow FROM and TO, found "{left[0].text}"')
     while left:
         word = left.pop(0)
         if word.text == "answer":
             if not left:
-                raise CorefileError(
-                    word.position, '"answer" needs "auto", "name FROM TO" or "value FROM TO"'
-                )
+                raise word.error('"answer" needs "auto", "name FROM TO" or "value FROM TO"')
             word = left.pop(0)
         if word.text == "auto":
             automatic = word
             continue
         if word.text not in ("name", "value"):
-            raise CorefileError(
-                word.position,
+            raise word.error(
                 f'"{word.text}" is not an answer rule; they are auto, name and value'
-                f"{did_you_mean(word.text, ('auto', 'name', 'value'))}",
+                f"{did_you_mean(word.text, ('auto', 'name', 'value'))}"
             )
         if len(left) < 2:
-            raise CorefileError(word.position, f'"answer {word.text}" takes FROM and TO')
+            raise word.error(f'"answer {word.text}" takes FROM and TO')
         old, new = left.pop(0), left.pop(0)
         pattern = read_pattern(old)
         _check_groups(pattern, new, warn)
@@ -118,9 +110,8 @@ def _read_answer(words: list[Token], warn: Warn) -> tuple[bool, tuple[ReplyRule,
         kind = OwnerRule if word.text == "name" else ValueRule
         undo.append(kind(Regex(pattern), absolute(new.text)))
     if automatic is not None and named:
-        raise CorefileError(
-            automatic.position,
-            '"answer auto" and "answer name" exclude each other; remove one of them',
+        raise automatic.error(
+            '"answer auto" and "answer name" exclude each other; remove one of them'
         )
     return automatic is not None, tuple(undo)
 
@@ -138,13 +129,7 @@ def _read_class(field: Token, words: list[Token], stops: bool, warn: Warn) -> Ru
 def _two_numbers(field: Token, words: list[Token], read: Callable[[str], int]) -> tuple[int, int]:
     if len(words) != 2:
         raise _wrong(field, "FROM TO", words)
-    numbers = []
-    for token in words:
-        try:
-            numbers.append(read(token.text))
-        except ValueError as error:
-            raise CorefileError(token.position, str(error)) from None
-    return numbers[0], numbers[1]
+    return words[0].parse(read), words[1].parse(read)
 
 
 def _read_ttl(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
@@ -158,15 +143,11 @@ def _read_ttl(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule
 def _ttl_range(token: Token) -> tuple[int, int]:
     found = re.fullmatch(r"([0-9]{0,10})(-?)([0-9]{0,10})", token.text)
     if found is None or not (found[1] or found[3]):
-        raise CorefileError(
-            token.position, f'"{token.text}" is not a TTL; write 30, 30-300, 30- or -300 (seconds)'
-        )
+        raise token.error(f'"{token.text}" is not a TTL; write 30, 30-300, 30- or -300 (seconds)')
     low = int(found[1] or 0)
     high = (int(found[3]) if found[3] else MAX_TTL) if found[2] else low
     if max(low, high) > MAX_NUMBER or low > high:
-        raise CorefileError(
-            token.position, f'"{token.text}" is not a range of TTLs; write the lower one first'
-        )
+        raise token.error(f'"{token.text}" is not a range of TTLs; write the lower one first')
     return low, high
 
 
@@ -197,10 +178,7 @@ def _rcode(token: Token) -> int:
     word = token.text.upper()
     if re.fullmatch("[0-9]{1,9}", word) and int(word) <= MAX_RCODE:
         return int(word)
-    try:
-        return 16 if word == "BADSIG" else rcode_from_text(word)
-    except ValueError as error:
-        raise CorefileError(token.position, str(error)) from None
+    return 16 if word == "BADSIG" else token.parse(rcode_from_text)
 
 
 def _read_edns0(field: Token, words: list[Token], stops: bool, warn: Warn) -> Rule:
@@ -240,9 +218,8 @@ _PLAIN: Final[dict[str, Callable[[str], Matcher]]] = {
 def _match_kind(token: Token) -> str:
     word = token.text.lower()
     if word not in MATCHES:
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not a kind of match; kinds are {", ".join(MATCHES)}{did_you_mean(word, MATCHES)}',
+        raise token.error(
+            f'"{token.text}" is not a kind of match; kinds are {", ".join(MATCHES)}{did_you_mean(word, MATCHES)}'
         )
     return word
 
@@ -252,9 +229,8 @@ def _check_groups(pattern: Pattern, to: Token, warn: Warn) -> None:
     used = {found for found in re.findall(r"\{([0-9]{1,3})\}", to.text) if found == str(int(found))}
     used = {found for found in used if int(found) <= 100}  # the limit of CoreDNS
     if len(used) > pattern.groups:
-        raise CorefileError(
-            to.position,
-            f'"{to.text}" uses {len(used)} groups, but "{pattern.pattern}" has {pattern.groups}',
+        raise to.error(
+            f'"{to.text}" uses {len(used)} groups, but "{pattern.pattern}" has {pattern.groups}'
         )
     _warn_of_groups(pattern, to, warn)
 
@@ -279,9 +255,7 @@ def absolute(text: str) -> str:
 
 
 def _wrong(field: Token, form: str, words: Sequence[Token]) -> CorefileError:
-    return CorefileError(
-        field.position, f'"{field.text}" of rewrite takes {form}, found {len(words)} arguments'
-    )
+    return field.error(f'"{field.text}" of rewrite takes {form}, found {len(words)} arguments')
 
 
 _READERS: Final[dict[str, Callable[[Token, list[Token], bool, Warn], Rule]]] = {

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Final
 
 from hsdns.cluster.source import NamedSource
-from hsdns.corefile.tree import CorefileError, Token, did_you_mean
+from hsdns.corefile.tree import Token, did_you_mean
 
 _CLASSES = {
     "manifests": ("hsdns.sources.manifests", "Manifests"),
@@ -40,5 +40,5 @@ def source_from(name: Token, args: Sequence[Token], base_dir: str) -> NamedSourc
     """Create the source with that name; raise CorefileError.  Relative paths start at `base_dir`."""
     if name.text not in SOURCES:
         remedy = did_you_mean(name.text, SOURCES) or f"; known are {', '.join(SOURCES)}"
-        raise CorefileError(name.position, f'unknown source "{name.text}"{remedy}')
+        raise name.error(f'unknown source "{name.text}"{remedy}')
     return SOURCES[name.text].setup(name, args, base_dir)

@@ -33,7 +33,7 @@ from hsdns.cluster.objects import (
     Upserted,
 )
 from hsdns.cluster.source import Deliver, Report, Surroundings
-from hsdns.corefile.tree import CorefileError, Token
+from hsdns.corefile.tree import Token
 from hsdns.sources.manifest_file import read_manifest_file
 from hsdns.sources.manifest_folder import (
     Fingerprint,
@@ -98,16 +98,12 @@ class Manifests:
     def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
         """Check the paths; raise CorefileError if one is empty or there is none."""
         if not args:
-            raise CorefileError(
-                name.position,
-                f'source "{name.text}" needs at least one file or folder; add its path',
+            raise name.error(
+                f'source "{name.text}" needs at least one file or folder; add its path'
             )
         for token in args:
             if not token.text:
-                raise CorefileError(
-                    token.position,
-                    f'source "{name.text}" has an empty path; write a file or folder',
-                )
+                raise token.error(f'source "{name.text}" has an empty path; write a file or folder')
         return cls([os.path.normpath(os.path.join(base_dir, token.text)) for token in args])
 
     def check(self) -> list[str]:

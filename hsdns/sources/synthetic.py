@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from hsdns.cluster.objects import Synced, Upserted
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.properties import integer, number
-from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
+from hsdns.corefile.tree import Position, Token, did_you_mean
 from hsdns.sources.synthetic_cluster import MAX_ENDPOINTS, MAX_SERVICES, Shape, SyntheticCluster
 
 _BATCH = 4096  # objects per delivery at the start, to limit memory
@@ -23,14 +23,14 @@ _TICK_SECONDS = 0.05  # maximum delay of a change
 def _share(token: Token) -> float:
     value = number(0.0)(token)
     if value > 1.0:
-        raise CorefileError(token.position, f"{token.text} is out of range, allowed is 0 to 1")
+        raise token.error(f"{token.text} is out of range, allowed is 0 to 1")
     return value
 
 
 def _rate(token: Token) -> float:
     value = number(0.0)(token)
     if value > 100_000:
-        raise CorefileError(token.position, f"{token.text} is out of range, allowed is 0 to 100000")
+        raise token.error(f"{token.text} is out of range, allowed is 0 to 100000")
     return value
 
 
@@ -83,27 +83,23 @@ class Synthetic:
             read = SETTINGS.get(word)
             if read is None:
                 remedy = did_you_mean(word, SETTINGS) or f"; known are {', '.join(SETTINGS)}"
-                raise CorefileError(
-                    token.position, f'unknown setting "{word}" of source "{name.text}"{remedy}'
-                )
+                raise token.error(f'unknown setting "{word}" of source "{name.text}"{remedy}')
             if not equals:
-                raise CorefileError(token.position, f'"{word}" has no value; write {word}=VALUE')
+                raise token.error(f'"{word}" has no value; write {word}=VALUE')
             if word in values:
-                raise CorefileError(token.position, f'"{word}" is given twice; remove one of them')
+                raise token.error(f'"{word}" is given twice; remove one of them')
             file, line, column = token.position
             values[word] = read(Token(value, Position(file, line, column + len(word) + 1)))
         changes: float = values.pop("changes", 0.0)
         shape = Shape(**values)
         total = shape.services * shape.endpoints
         if total > MAX_ENDPOINTS:
-            raise CorefileError(
-                name.position,
-                f"{total} endpoints are more than the {MAX_ENDPOINTS} available addresses; lower services or endpoints",
+            raise name.error(
+                f"{total} endpoints are more than the {MAX_ENDPOINTS} available addresses; lower services or endpoints"
             )
         if changes and not total:
-            raise CorefileError(
-                name.position,
-                "without services and endpoints there is nothing to change; remove changes",
+            raise name.error(
+                "without services and endpoints there is nothing to change; remove changes"
             )
         return cls(shape, changes)
 

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 
-from hsdns.corefile.tree import CorefileError
 from hsdns.upstream.connection import TCP, UDP, connect
 from hsdns.upstream.faults import describe
 from hsdns.upstream.target import HostTarget, Target
@@ -42,10 +41,9 @@ async def find_targets(
         try:
             addresses = await _lookup(target.host, resolvers)
         except OSError as error:
-            raise CorefileError(
-                target.position,
+            raise target.position.error(
                 f'cannot resolve "{target.host}": {error.strerror or error}; write an address, or use another '
-                "resolver",
+                "resolver"
             ) from None
         for address in addresses:
             found.setdefault(str(target.at(address)), target.at(address))

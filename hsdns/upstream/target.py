@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.corefile.arguments import HostPort, split_host_port, split_ip_port
+from hsdns.corefile.tree import Position, Token
 from hsdns.upstream.resolv_conf import nameservers
 
 PORTS: Final = {"dns": 53, "tls": 853, "https": 443}
 _SCHEME: Final = re.compile(r"([a-z0-9]+)://(.*)")
-_BRACKETED: Final = re.compile(r"\[([^\[\]]+)\](?::([0-9]+))?")
-_WITH_PORT: Final = re.compile(r"([^:]+):([0-9]+)")
 _LABEL: Final = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 # The last label is not a number, so that a mistyped address is not looked up as a name (RFC 3696 section 2).
 _HOST: Final = re.compile(rf"(?!([^.]+\.)*[0-9]+\.?$)({_LABEL}\.)*{_LABEL}\.?")
@@ -34,11 +33,7 @@ class Target(NamedTuple):
 
     def __str__(self) -> str:
         """Format it for metric labels and error messages: `10.0.0.2:53`, `[2001:db8::1]:53`."""
-        return (
-            f"[{self.address}]:{self.port}"
-            if ":" in self.address
-            else f"{self.address}:{self.port}"
-        )
+        return str(HostPort(self.address, self.port))
 
 
 class HostTarget(NamedTuple):
@@ -68,54 +63,45 @@ def read_upstreams(token: Token) -> Sequence[Target | HostTarget]:
     if with_scheme is not None:
         scheme, rest = with_scheme[1], with_scheme[2]
         if scheme not in PORTS:
-            raise CorefileError(
-                token.position,
-                f'"{token.text}": hsdns forwards over dns://, tls:// and https://, not {scheme}://; change the scheme',
+            raise token.error(
+                f'"{token.text}": hsdns forwards over dns://, tls:// and https://, not {scheme}://; change the scheme'
             )
         if scheme == "https" and "/" in rest:
-            raise CorefileError(
-                token.position,
-                f'"{token.text}": the path of an https:// upstream is always /dns-query; leave the path out',
+            raise token.error(
+                f'"{token.text}": the path of an https:// upstream is always /dns-query; leave the path out'
             )
-    host, port, server_name = _parts(scheme, rest)
-    if port is not None and 0 < port <= 65535:
-        try:
-            return [Target(scheme, str(ip_address(host)), port, server_name)]
-        except ValueError:
-            pass
+    rest, server_name = _without_server_name(scheme, rest)
+    address = split_ip_port(rest, PORTS[scheme])
+    if address is not None:
+        return [Target(scheme, *address, server_name)]
     if with_scheme is None:
         servers = _read_file(token)
         if servers is not None:
             return [_from_line(token, server) for server in servers]
-    if port is None or not 0 < port <= 65535 or len(host) > 253 or not _HOST.fullmatch(host):
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not an IP address, a file or a host name; write an address such as "10.0.0.2:53"',
+    named = split_host_port(rest, PORTS[scheme])
+    if named is None or not named.port or len(named.host) > 253 or not _HOST.fullmatch(named.host):
+        raise token.error(
+            f'"{token.text}" is not an IP address, a file or a host name; write an address such as "10.0.0.2:53"'
         )
-    return [HostTarget(scheme, host, port, server_name, token.position)]
+    return [HostTarget(scheme, *named, server_name, token.position)]
 
 
 def read_address(token: Token) -> Target:
     """Parse `IP` or `IP:PORT` of a plain DNS server; raise CorefileError."""
-    host, port, _ = _parts("dns", token.text)
-    try:
-        if port is not None and 0 < port <= 65535:
-            return Target("dns", str(ip_address(host)), port)
-    except ValueError:
-        pass
-    raise CorefileError(
-        token.position,
-        f'"{token.text}" is not an IP address; write one such as "10.0.0.2" or "10.0.0.2:53"',
-    )
+    found = split_ip_port(token.text, PORTS["dns"])
+    if found is None:
+        raise token.error(
+            f'"{token.text}" is not an IP address; write one such as "10.0.0.2" or "10.0.0.2:53"'
+        )
+    return Target("dns", *found)
 
 
 def _from_line(token: Token, server: str) -> Target:
     try:
         return Target("dns", str(ip_address(server)), PORTS["dns"])
     except ValueError:
-        raise CorefileError(
-            token.position,
-            f'nameserver "{server}" in {token.text} is not an IP address; correct the file',
+        raise token.error(
+            f'nameserver "{server}" in {token.text} is not an IP address; correct the file'
         ) from None
 
 
@@ -127,29 +113,20 @@ def _read_file(token: Token) -> list[str] | None:
     except (FileNotFoundError, ValueError):
         return None
     except OSError as error:
-        raise CorefileError(
-            token.position, f'cannot read "{token.text}" for its nameservers: {error.strerror}'
+        raise token.error(
+            f'cannot read "{token.text}" for its nameservers: {error.strerror}'
         ) from None
 
 
-def _parts(scheme: str, text: str) -> tuple[str, int | None, str | None]:
-    """Split into host, port and server name; the port is None if it has too many digits."""
-    server_name = None
-    if scheme != "dns" and "%" in text:
-        # In CoreDNS the zone of an IPv6 address (%NAME) is the name that the certificate must contain; the port may
-        # follow or precede it.
-        text, _, rest = text.rpartition("%")
-        server_name, colon, port_text = rest.partition(":")
-        if server_name.endswith("]"):
-            server_name, text = server_name[:-1], f"{text}]"
-        text += colon + port_text
-    port: str | None = None
-    host = text
-    bracketed, with_port = _BRACKETED.fullmatch(text), _WITH_PORT.fullmatch(text)
-    if bracketed is not None:
-        host, port = bracketed[1], bracketed[2]
-    elif with_port is not None:
-        host, port = with_port[1], with_port[2]
-    if port is None:
-        return host, PORTS[scheme], server_name
-    return host, int(port) if len(port) <= 5 else None, server_name
+def _without_server_name(scheme: str, text: str) -> tuple[str, str | None]:
+    """Split off the name that the certificate must contain, if there is one.
+
+    In CoreDNS the zone of an IPv6 address (%NAME) is that name; the port may follow or precede it.
+    """
+    if scheme == "dns" or "%" not in text:
+        return text, None
+    text, _, rest = text.rpartition("%")
+    name, colon, port = rest.partition(":")
+    if name.endswith("]"):
+        name, text = name[:-1], f"{text}]"
+    return text + colon + port, name

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from hsdns.corefile.tree import CorefileError, Line, Token
+from hsdns.corefile.tree import Line, Token
 
 HTTP2 = ("h2",)  # RFC 9113 section 3.2
 
@@ -27,9 +27,7 @@ def read_tls(line: Line) -> TlsFiles:
     """Parse `tls [CA]`, `tls CERT KEY` or `tls CERT KEY CA`; raise CorefileError."""
     args = line.args
     if len(args) > 3:
-        raise CorefileError(
-            args[3].position, f'property "tls" takes up to 3 files (CERT KEY CA), found {len(args)}'
-        )
+        raise args[3].error(f'property "tls" takes up to 3 files (CERT KEY CA), found {len(args)}')
     authority = args[-1] if len(args) in (1, 3) else None
     return TlsFiles(authority, *args[:2]) if len(args) >= 2 else TlsFiles(authority)
 
@@ -67,6 +65,4 @@ class _FileErrors:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (OSError, ssl.SSLError)):
             reason = error.strerror or str(error)
-            raise CorefileError(
-                self._token.position, f'cannot use "{self._token.text}" for TLS: {reason}'
-            ) from error
+            raise self._token.error(f'cannot use "{self._token.text}" for TLS: {reason}') from error

@@ -7,6 +7,7 @@ Rule 2: text is never a key: a label may contain a dot, so different names may h
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Self
 
 MAX_NAME_LEN: Final = 255  # RFC 1035 section 2.3.4
@@ -77,6 +78,14 @@ class Name:
         while at < cut:
             at += 1 + mine[at]
         return at == cut
+
+    def longest_of(self, zones: Iterable[Name]) -> Name | None:
+        """Return the longest of some zones that contains this name, None if none does."""
+        found = None
+        for zone in zones:
+            if self.is_at_or_below(zone) and (found is None or len(zone.lower) > len(found.lower)):
+                found = zone
+        return found
 
     def below(self, zone: Name) -> tuple[bytes, ...]:
         """Return the lower-case labels left of `zone`; the name must be at or below it."""

@@ -14,21 +14,12 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from hsdns.wire import rdata
-from hsdns.wire.iana import RRType, class_to_text, type_to_text
-from hsdns.wire.message import RR
+from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.name import MAX_NAME_LEN, Name
 
 _STRING: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|((?:[^\s"\\]|\\.)+))', re.DOTALL)
 _ESCAPE: Final = re.compile(rb"\\(?:([0-9]{3})|(.))", re.DOTALL)
 _NAME_TYPES: Final = frozenset({RRType.NS, RRType.CNAME, RRType.PTR})
-
-
-def rr_to_text(rr: RR) -> str:
-    """Format a record as `owner TTL CLASS TYPE rdata`, TTL in seconds."""
-    owner, rrclass = rr.owner.to_text(), class_to_text(rr.rrclass)
-    return (
-        f"{owner} {rr.ttl} {rrclass} {type_to_text(rr.rrtype)} {rdata_to_text(rr.rrtype, rr.rdata)}"
-    )
 
 
 def rdata_to_text(rrtype: int, wire: bytes) -> str:

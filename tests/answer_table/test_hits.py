@@ -1,12 +1,16 @@
-"""Hits count in the metrics as the same queries do in the chain."""
+"""Hits count in the metrics, and are logged, as the same queries are in the chain."""
 
 from __future__ import annotations
 
+import re
 import time
 from types import ModuleType
 
 import pytest
 
+from hsdns.server.datagram import client_endpoint
+from hsdns.wire.edns import Edns
+from hsdns.wire.message import CD, RD
 from tests.answer_table.corefiles import (
     CACHED,
     OBJECTS,
@@ -14,7 +18,8 @@ from tests.answer_table.corefiles import (
     SUB,
     block,
 )
-from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
+from tests.support.servers.memory_server import CLIENT, KUBERNETES, V6, MemoryServer, ask
+from tests.support.servers.table_over_udp import TableOverUdp
 
 
 @pytest.mark.parametrize(
@@ -102,3 +107,80 @@ def test_names_that_do_not_exist_count_under_the_blocks_zone(twin: ModuleType) -
     memory_server.writer.hits.count()
     responses = memory_server.runtime.metrics.counter("coredns_dns_responses_total", "").values
     assert responses == {("dns://:53", ".", "", "NXDOMAIN", "kubernetes"): 2}
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    "question", ["web.default.svc.cluster.local.", "nope.default.svc.cluster.local."]
+)
+def test_log_shows_the_lowered_size(
+    twin: ModuleType, caplog: pytest.LogCaptureFixture, question: str
+) -> None:
+    memory_server = MemoryServer(
+        block(f'bufsize 600\nlog . "{{>bufsize}} {{size}} {{rsize}}"\n{KUBERNETES}'), twin, OBJECTS
+    )
+    wires = [ask(question, edns=form) for form in (Edns(4096), Edns(550), Edns(300))]
+    with caplog.at_level("INFO", "hsdns.plugin.log"), TableOverUdp(twin) as datagrams:
+        for wire in wires:
+            memory_server.from_chain(wire)
+        assert [datagrams.ask(memory_server.writer.table, wire) is None for wire in wires] == [
+            False
+        ] * 3
+        writer = memory_server.writer
+        writer.hit_log.write(writer.table.take_log(9), client_endpoint)
+    lines = caplog.messages
+    assert [line.partition(" ")[0] for line in lines] == ["600", "550", "512"] * 2
+    assert lines[:3] == lines[3:]
+
+
+LOGS = [
+    pytest.param("log", id="common"),
+    pytest.param('log . "{combined} {class} {size}"', id="combined"),
+    pytest.param("log {\nclass denial\n}", id="class"),
+    pytest.param('bufsize 600\nlog cluster.local "{common}"', id="lowered"),
+    pytest.param("log\nheader {\nresponse set ra\n}", id="header"),
+]
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("lines", LOGS)
+def test_lines_of_the_log_with_and_without_table(
+    twin: ModuleType, caplog: pytest.LogCaptureFixture, lines: str
+) -> None:
+    """Over both doors, but for how long it took."""
+    corefile = block(f"{lines}\n{KUBERNETES}")
+    memory_server, plain = (
+        MemoryServer(corefile, twin, OBJECTS),
+        MemoryServer(corefile, None, OBJECTS),
+    )
+    wires = [
+        ask(f"{name}.svc.cluster.local. {qtype}", query_id=number, flags=flags, edns=form)
+        for number, form in enumerate(
+            (None, Edns(300), Edns(4096, do=True), Edns(1232, options=((10, b"12345678"),)))
+        )
+        for name in ("web.default", "WEB.default", "nope.default", "db.default", "other.none")
+        for qtype, flags in (("A", RD), ("AAAA", CD))
+    ]
+    for wire in wires:
+        memory_server.from_chain(wire)
+    writer, found = memory_server.writer, []
+    with caplog.at_level("INFO", "hsdns.plugin.log"), TableOverUdp(twin) as datagrams:
+        for is_v6 in (False, True):
+            for fast in (True, False):
+                caplog.clear()
+                for wire in wires:
+                    if not fast:
+                        plain.from_chain(wire, "tcp", client=V6 if is_v6 else CLIENT)
+                        plain.from_chain(wire, client=client_endpoint(datagrams.address))
+                        continue
+                    assert memory_server.from_table(wire, "tcp", v6=is_v6) is not None
+                    assert datagrams.ask(writer.table, wire) is not None
+                if fast:
+                    writer.hit_log.write(writer.table.take_log(1 << 20), client_endpoint)
+                found.append(
+                    [re.sub(r" [0-9.e-]+s( |$)", " DURATION ", line) for line in caplog.messages]
+                )
+    assert found[0] == found[1]
+    assert found[2] == found[3]
+    assert len(found[0]) == (56 if "denial" in lines else 2 * len(wires))
+    assert found[0] != found[2]

@@ -369,9 +369,9 @@ def test_the_read_timeout_is_shorter_during_the_initial_state() -> None:
     assert harness.reflector.next_request().read_timeout == WATCH_READ_TIMEOUT
 
 
-def test_what_is_assumed_ends_with_the_next_state() -> None:
+def test_what_the_state_lacks_ends_with_the_next_state() -> None:
     harness = Harness()
-    harness.reflector.assume(("n", "a"))
+    harness.reflector.known.add(("n", "a"))
     assert harness.stream(end_of_state(5)) == ["-a"]
 
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.authority.address import endpoint_to_text, is_from, read_endpoint
+from hsdns.authority.address import is_from, read_endpoint
 from hsdns.chain import Endpoint
+from hsdns.corefile.arguments import HostPort
 from hsdns.corefile.tree import CorefileError, Position, Token
 
 HERE = Position("Corefile", 2, 3)
@@ -21,7 +22,7 @@ HERE = Position("Corefile", 2, 3)
     ],
 )
 def test_read(text: str, expected: str) -> None:
-    assert endpoint_to_text(read_endpoint(Token(text, HERE))) == expected
+    assert str(HostPort(*read_endpoint(Token(text, HERE)))) == expected
 
 
 @pytest.mark.parametrize(

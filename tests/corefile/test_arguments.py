@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.corefile.arguments import HostPort, listen_address, optional_argument, split_host_port
+from hsdns.corefile.arguments import (
+    HostPort,
+    listen_address,
+    optional_argument,
+    split_host_port,
+    split_ip_port,
+)
 from hsdns.corefile.properties import duration_to_text, parse_duration
 from hsdns.corefile.tree import CorefileError, Position, Token
 from tests.support.plugins.setup import directives
@@ -28,6 +34,26 @@ from tests.support.plugins.setup import directives
 )
 def test_split_host_port(text: str, expected: HostPort | None) -> None:
     assert split_host_port(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "address"),
+    [
+        ("192.0.2.1", HostPort("192.0.2.1", 53), "192.0.2.1:53"),
+        ("2001:DB8::1", HostPort("2001:DB8::1", 53), "[2001:db8::1]:53"),
+        ("[::1]", HostPort("::1", 53), "[::1]:53"),
+        ("[::1]:1053", HostPort("::1", 1053), "[::1]:1053"),
+        ("a.example:1053", HostPort("a.example", 1053), None),
+        ("a.example", HostPort("a.example", 53), None),
+        ("192.0.2.1:0", HostPort("192.0.2.1", 0), None),
+        ("192.0.2.1:65536", None, None),
+        ("192.0.2.1:123456", HostPort("192.0.2.1:123456", 53), None),
+    ],
+)
+def test_default_port(text: str, expected: HostPort | None, address: str | None) -> None:
+    assert split_host_port(text, 53) == expected
+    found = split_ip_port(text, 53)
+    assert (found and str(found)) == address
 
 
 def test_listen_address_says_how_to_write_it() -> None:

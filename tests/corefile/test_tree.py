@@ -18,6 +18,30 @@ def test_an_error_begins_with_its_position() -> None:
     )
 
 
+def test_errors_about_what_is_written() -> None:
+    word, other = Token("x", PLACE), PLACE._replace(line=1)
+    line, directive = Line(word, (Token("y", other),)), Directive(word, (), None)
+    for found in (PLACE, word, line, directive):
+        assert str(found.error("no such thing")) == "conf/Corefile:12:5: no such thing"
+
+
+def test_parse() -> None:
+    assert Token("12", PLACE).parse(int) == 12
+    with pytest.raises(CorefileError, match=r"^conf/Corefile:12:5: invalid literal"):
+        Token("x", PLACE).parse(int)
+
+
+def test_one_of() -> None:
+    assert Token("set", PLACE).one_of(("set", "clear")) == "set"
+    assert Token("SET", PLACE).one_of(("set", "clear"), ignore_case=True) == "set"
+    with pytest.raises(
+        CorefileError, match=r':12:5: "SETT" is not one of: set, clear; did you mean "set"\?$'
+    ):
+        Token("SETT", PLACE).one_of(("set", "clear"), ignore_case=True)
+    with pytest.raises(CorefileError, match=r'"SET" is not one of: set, clear$'):
+        Token("SET", PLACE).one_of(("set", "clear"))
+
+
 def test_lines_of_a_directive() -> None:
     name = Token("log", PLACE)
     line = Line(Token("class", PLACE), ())

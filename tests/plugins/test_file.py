@@ -127,7 +127,7 @@ def test_a_file_that_comes_later(tmp_path: Path) -> None:
         with pytest.raises(LookupError, match=r"zone example\.org\. has not been read yet"):
             plugin.transfer(ORG)
         path.write_text(SOA.format(7))
-        assert await plugin.zones[ORG][0].reload()
+        assert await plugin.zones[ORG].reload()
         found = await plugin.handle(make_request("a.example.org."), next_with(BELOW))
         assert found.rcode == Rcode.NXDOMAIN
         await runtime.stop_tasks()
@@ -141,7 +141,8 @@ def test_options_hold_for_what_comes_after(db: Path) -> None:
         f"file {db} a\nfile {db} b {{\n reload 5s\n reload_by_mtime\n}}\nfile {db} c\nfile {db} d {{\n reload 0\n}}",
     )
     found = [
-        (zone.to_text(), seconds, file.by_mtime) for zone, (file, seconds) in plugin.zones.items()
+        (origin.to_text(), plugin.seconds[origin], zone.by_mtime)
+        for origin, zone in plugin.zones.items()
     ]
     assert found == [("a.", 60.0, False), ("b.", 5.0, True), ("c.", 5.0, True), ("d.", 0.0, True)]
 

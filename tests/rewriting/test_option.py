@@ -8,8 +8,7 @@ from hsdns.rewriting.draft import Draft, rewrite
 from hsdns.rewriting.option import (
     VARIABLES,
     Action,
-    OptionRemoved,
-    OptionRestored,
+    OptionReverted,
     RewriteOption,
     constant,
     metadata,
@@ -86,16 +85,16 @@ def test_only_reverted_options_are_restored() -> None:
 @pytest.mark.parametrize(
     ("rule", "before", "after"),
     [
-        (OptionRemoved(9), TWO, ((9, b"older"),)),
-        (OptionRemoved(8), TWO, TWO),
-        (OptionRestored(9, b"x"), TWO, ((9, b"x"), (9, b"older"))),
-        (OptionRestored(8, b"x"), TWO, TWO),
-        (OptionRemoved(9), None, None),
-        (OptionRestored(9, b"x"), None, None),
+        (OptionReverted(9, None), TWO, ((9, b"older"),)),
+        (OptionReverted(8, None), TWO, TWO),
+        (OptionReverted(9, b"x"), TWO, ((9, b"x"), (9, b"older"))),
+        (OptionReverted(8, b"x"), TWO, TWO),
+        (OptionReverted(9, None), None, None),
+        (OptionReverted(9, b"x"), None, None),
     ],
 )
 def test_options_of_an_upstream(
-    rule: OptionRemoved | OptionRestored, before: Options | None, after: Options | None
+    rule: OptionReverted, before: Options | None, after: Options | None
 ) -> None:
     draft = Draft(Reply(edns_options=before))
     assert list(rewrite(draft, [rule])) == []

@@ -101,6 +101,15 @@ def test_is_at_or_below_goes_by_labels(one: str, zone: str, expected: bool) -> N
     assert name(one).is_at_or_below(name(zone)) is expected
 
 
+def test_longest_of() -> None:
+    zones = [Name.from_text(text) for text in ("org.", "A.Example.org.", "example.org.", "b.")]
+    found = {
+        text: Name.from_text(text).longest_of(zones) for text in ("x.a.example.org.", "c.org.")
+    }
+    assert found == {"x.a.example.org.": zones[1], "c.org.": zones[0]}
+    assert Name.from_text("net.").longest_of(zones) is None
+
+
 def test_a_dot_in_a_label_is_no_border() -> None:
     """Text forms without escapes are equal here, which has let one name be answered for another."""
     assert name(r"a\.b.org.") != name("a.b.org.")

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.wire.edns import Edns
-from hsdns.wire.iana import RRType, type_from_text
+from hsdns.wire.iana import RRType, class_to_text, type_from_text, type_to_text
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
-from hsdns.wire.text import rdata_from_text, rdata_to_text, rr_to_text
+from hsdns.wire.text import rdata_from_text, rdata_to_text
 from tests import strategies
 
 OWN_TYPES = [1, 2, 5, 6, 12, 15, 16, 28, 33]
@@ -119,8 +119,10 @@ def test_what_is_refused(rrtype: str, text: str, says: str) -> None:
     ],
     ids=["a", "unknown-type", "dot-inside", "unknown-class"],
 )
-def test_rr_to_text(rr: RR, text: str) -> None:
-    assert rr_to_text(rr) == text
+def test_parts_of_a_record(rr: RR, text: str) -> None:
+    rrclass, rrtype = class_to_text(rr.rrclass), type_to_text(rr.rrtype)
+    rdata = rdata_to_text(rr.rrtype, rr.rdata)
+    assert f"{rr.owner.to_text()} {rr.ttl} {rrclass} {rrtype} {rdata}" == text
 
 
 @given(strategies.records())

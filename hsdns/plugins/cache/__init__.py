@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, only_once, read_properties
-from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.cache.counts import Counts
 from hsdns.plugins.cache.half import Half, Judgement, judge, ttls
@@ -87,9 +87,8 @@ class Cache(Plugin):
         options = read_properties(directives, cls.PROPERTIES)
         if options["serve_stale_policy"] and options["serve_stale"] is None:
             line = next(each for each in directive.lines if each.name.text == "serve_stale_policy")
-            raise CorefileError(
-                line.name.position,
-                "serve_stale_policy has no effect without serve_stale; add serve_stale",
+            raise line.error(
+                "serve_stale_policy has no effect without serve_stale; add serve_stale"
             )
         halves = []
         for name, maximum in ((SUCCESS, MAX_TTL), (DENIAL, MAX_DENIAL_TTL)):

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, choice, duration, flag, integer, one
-from hsdns.corefile.tree import CorefileError, Line, Token
+from hsdns.corefile.tree import Line, Token
 from hsdns.wire.name import ROOT, Name
 
 SUCCESS: Final = "success"
@@ -75,9 +75,8 @@ def _read_bounds(line: Line) -> Bounds:
     """Parse `CAPACITY [TTL] [MINTTL]`."""
     args = line.args
     if not 1 <= len(args) <= 3:
-        raise CorefileError(
-            line.name.position,
-            f'property "{line.name.text}" takes 1 to 3 arguments (capacity, ttl, least ttl), found {len(args)}',
+        raise line.error(
+            f'property "{line.name.text}" takes 1 to 3 arguments (capacity, ttl, least ttl), found {len(args)}'
         )
     return Bounds(
         integer(0)(args[0]),
@@ -89,9 +88,8 @@ def _read_bounds(line: Line) -> Bounds:
 def _read_disabled(line: Line) -> Disabled:
     """Parse `success|denial [ZONE...]`; without a zone all."""
     if not line.args:
-        raise CorefileError(
-            line.name.position,
-            'property "disable" takes "success" or "denial" and then zones, found nothing',
+        raise line.error(
+            'property "disable" takes "success" or "denial" and then zones, found nothing'
         )
     kind = choice(SUCCESS, DENIAL)(line.args[0])
     return Disabled(kind, zones_from_args(line.args[1:]) or (ROOT,))
@@ -101,9 +99,8 @@ def _read_prefetch(line: Line) -> Prefetch:
     """Parse `AMOUNT [DURATION [PERCENT%]]`."""
     args = line.args
     if not 1 <= len(args) <= 3:
-        raise CorefileError(
-            line.name.position,
-            f'property "prefetch" takes 1 to 3 arguments (amount, duration, percentage), found {len(args)}',
+        raise line.error(
+            f'property "prefetch" takes 1 to 3 arguments (amount, duration, percentage), found {len(args)}'
         )
     found = Prefetch(integer(0)(args[0]))
     if len(args) > 1:
@@ -113,7 +110,7 @@ def _read_prefetch(line: Line) -> Prefetch:
 
 def _read_percent(token: Token) -> int:
     if not re.fullmatch(r"[+-]?[0-9]{1,9}%", token.text) or not 10 <= int(token.text[:-1]) <= 90:
-        raise CorefileError(token.position, f'"{token.text}" is not a percentage from 10% to 90%')
+        raise token.error(f'"{token.text}" is not a percentage from 10% to 90%')
     return int(token.text[:-1])
 
 
@@ -132,18 +129,14 @@ def _read_stale(line: Line) -> Stale:
     if args:
         found = found._replace(recheck=duration(0.0, LONGEST_FAILURE)(args.pop(0)))
     if args:
-        raise CorefileError(
-            args[0].position, f'serve_stale has too many arguments: "{args[0].text}"'
-        )
+        raise args[0].error(f'serve_stale has too many arguments: "{args[0].text}"')
     return found
 
 
 def _read_stale_ttl(token: Token) -> int:
     seconds = duration(0.0, LONGEST_TTL)(token)
     if seconds != int(seconds):
-        raise CorefileError(
-            token.position, f'a TTL must be a whole number of seconds, found "{token.text}"'
-        )
+        raise token.error(f'a TTL must be a whole number of seconds, found "{token.text}"')
     return int(seconds)
 
 

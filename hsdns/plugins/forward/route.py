@@ -24,7 +24,7 @@ from hsdns.corefile.properties import (
     read_properties,
     text,
 )
-from hsdns.corefile.tree import CorefileError, Directive, Line, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Line, Token, did_you_mean
 from hsdns.plugin import Block
 from hsdns.upstream.exchange import EXPIRE, READ_TIMEOUT, Upstream, UpstreamSettings
 from hsdns.upstream.health import HealthCheck
@@ -85,10 +85,7 @@ class Route:
 def _read_health_check(line: Line) -> HealthCheck:
     """Parse `DURATION [no_rec] [domain NAME]`."""
     if not line.args:
-        raise CorefileError(
-            line.name.position,
-            'property "health_check" takes a duration such as "0.5s", found nothing',
-        )
+        raise line.error('property "health_check" takes a duration such as "0.5s", found nothing')
     check = HealthCheck(duration(0.001)(line.args[0]))
     words = list(line.args[1:])
     while words:
@@ -98,17 +95,13 @@ def _read_health_check(line: Line) -> HealthCheck:
         elif words:
             check = check._replace(domain=zones_from_args((words.pop(0),))[0])
         else:
-            raise CorefileError(
-                word.position, 'word "domain" of health_check takes a name, found nothing'
-            )
+            raise word.error('word "domain" of health_check takes a name, found nothing')
     return check
 
 
 def _zones(line: Line) -> tuple[Name, ...]:
     if not line.args:
-        raise CorefileError(
-            line.name.position, f'property "{line.name.text}" takes at least 1 zone, found nothing'
-        )
+        raise line.error(f'property "{line.name.text}" takes at least 1 zone, found nothing')
     return zones_from_args(line.args)
 
 
@@ -118,18 +111,16 @@ def _rcode(token: Token) -> int:
         return _MORE_RCODES.get(word) or rcode_from_text(word)
     except ValueError:
         known = ("SERVFAIL", "NXDOMAIN", "REFUSED", "NOTIMP", "FORMERR", "NOERROR")
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not a response code such as NXDOMAIN{did_you_mean(word, known)}',
+        raise token.error(
+            f'"{token.text}" is not a response code such as NXDOMAIN{did_you_mean(word, known)}'
         ) from None
 
 
 def _failover_rcode(token: Token) -> int:
     rcode = _rcode(token)
     if rcode == Rcode.NOERROR:
-        raise CorefileError(
-            token.position,
-            "NOERROR is a success and cannot be failed over; use next_on_nodata for empty replies",
+        raise token.error(
+            "NOERROR is a success and cannot be failed over; use next_on_nodata for empty replies"
         )
     return rcode
 
@@ -138,14 +129,14 @@ def _read_source(token: Token) -> str:
     try:
         return str(ip_address(token.text))
     except ValueError:
-        raise CorefileError(
-            token.position, f'"{token.text}" is not an IP address; write one without a port'
+        raise token.error(
+            f'"{token.text}" is not an IP address; write one without a port'
         ) from None
 
 
 _SECONDS: Final = duration()
 PROPERTIES: Final[dict[str, Property[Any]]] = {
-    "except": Property(_zones, syntax="ZONE...", repeat="collect"),
+    "except": Property(_zones, syntax="ZONE...", repeat="extend"),
     "force_tcp": Property(flag, default=False),
     "prefer_udp": Property(flag, default=False),
     "expire": Property(one(_SECONDS), default=EXPIRE, syntax="DURATION"),
@@ -160,8 +151,8 @@ PROPERTIES: Final[dict[str, Property[Any]]] = {
         _read_health_check, default=HealthCheck(), syntax="DURATION [no_rec] [domain NAME]"
     ),
     "failfast_all_unhealthy_upstreams": Property(flag, default=False),
-    "failover": Property(many(_failover_rcode), syntax="RCODE...", repeat="collect"),
-    "next": Property(many(_rcode), syntax="RCODE...", repeat="collect"),
+    "failover": Property(many(_failover_rcode), syntax="RCODE...", repeat="extend"),
+    "next": Property(many(_rcode), syntax="RCODE...", repeat="extend"),
     "next_on_nodata": Property(flag, default=False),
     "tls": Property(read_tls, default=TlsFiles(), syntax="[CA] | CERT KEY [CA]"),
     "tls_servername": Property(one(text), syntax="NAME"),
@@ -175,9 +166,8 @@ def read_route(directive: Directive, block: Block) -> Route:
     """Parse `forward FROM TO...` and its properties; raise CorefileError."""
     position = directive.name.position
     if len(directive.args) < 2:
-        raise CorefileError(
-            position,
-            '"forward" takes a zone and at least one upstream, such as "forward . 10.0.0.2"',
+        raise position.error(
+            '"forward" takes a zone and at least one upstream, such as "forward . 10.0.0.2"'
         )
     from_token, *to_tokens = directive.args
     zones = zones_from_args((from_token,))
@@ -188,10 +178,9 @@ def read_route(directive: Directive, block: Block) -> Route:
         )
     options = read_properties((directive,), PROPERTIES)
     if 0 < options["max_age"] < options["expire"]:
-        raise CorefileError(
-            position,
+        raise position.error(
             f"max_age {duration_to_text(options['max_age'])} is less than expire "
-            f"{duration_to_text(options['expire'])}; increase max_age or reduce expire",
+            f"{duration_to_text(options['expire'])}; increase max_age or reduce expire"
         )
     targets = _read_targets(to_tokens)
     source = options["source_address"]
@@ -199,10 +188,9 @@ def read_route(directive: Directive, block: Block) -> Route:
         if isinstance(target, HostTarget):
             continue
         if options["tls_servername"] is not None and target.server_name is not None:
-            raise CorefileError(
-                position,
+            raise position.error(
                 f'"tls_servername {options["tls_servername"]}" and "%{target.server_name}" both name the server of '
-                f"{target}; remove one of them",
+                f"{target}; remove one of them"
             )
         if source is not None and (":" in source) != (":" in target.address):
             block.warn(
@@ -218,7 +206,7 @@ def read_route(directive: Directive, block: Block) -> Route:
             for target in targets
         ),
         resolvers=options["resolver"],
-        excepted=tuple(zone for line in options["except"] for zone in line),
+        excepted=tuple(options["except"]),
         settings=UpstreamSettings(
             expire=options["expire"],
             max_age=options["max_age"],
@@ -234,8 +222,8 @@ def read_route(directive: Directive, block: Block) -> Route:
         max_attempts=options["max_connect_attempts"],
         max_concurrent=options["max_concurrent"],
         failfast=options["failfast_all_unhealthy_upstreams"],
-        failover=frozenset(rcode for line in options["failover"] for rcode in line),
-        next_rcodes=frozenset(rcode for line in options["next"] for rcode in line),
+        failover=frozenset(options["failover"]),
+        next_rcodes=frozenset(options["next"]),
         next_on_nodata=options["next_on_nodata"],
         policy_name=options["policy"],
         contexts=_contexts(options["tls"], block, {target.transport for target in targets}),
@@ -258,14 +246,12 @@ def _read_targets(tokens: list[Token]) -> list[Target | HostTarget]:
     read = [(token, read_upstreams(token)) for token in tokens]
     words = [token for token, found in read if found]
     if not words:
-        raise CorefileError(
-            tokens[0].position,
-            f'"{tokens[0].text}" contains no upstream; add a nameserver to the file, or write an address',
+        raise tokens[0].error(
+            f'"{tokens[0].text}" contains no upstream; add a nameserver to the file, or write an address'
         )
     if len(words) > MAX_TO:
-        raise CorefileError(
-            words[MAX_TO].position,
-            f"forward takes at most {MAX_TO} upstreams, found {len(words)}; remove some",
+        raise words[MAX_TO].error(
+            f"forward takes at most {MAX_TO} upstreams, found {len(words)}; remove some"
         )
     targets: dict[str, Target | HostTarget] = {}
     for _, found in read:

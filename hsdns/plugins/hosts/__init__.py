@@ -32,7 +32,7 @@ from hsdns.corefile.properties import (
     only_once,
     read_properties,
 )
-from hsdns.corefile.tree import CorefileError, Directive, Line, did_you_mean
+from hsdns.corefile.tree import Directive, Line, did_you_mean
 from hsdns.metrics import Gauge, Registry
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.hosts.table import HostsTable, parse_address, reverse_to_packed
@@ -96,9 +96,8 @@ class Hosts(Plugin):
         inline, properties = _split_body(directive, cls.PROPERTIES, block.warn)
         options = read_properties([properties], cls.PROPERTIES)
         if options["fallthrough_unsupported"] and not options["fallthrough"]:
-            raise CorefileError(
-                directive.name.position,
-                'property "fallthrough_unsupported" of hosts has no effect without "fallthrough"; add it',
+            raise directive.error(
+                'property "fallthrough_unsupported" of hosts has no effect without "fallthrough"; add it'
             )
         return cls(path, zones, inline, options)
 
@@ -227,9 +226,7 @@ def _check_file(directive: Directive, path: str, warn: Callable[[str], None]) ->
         warn(f"{token.position}: hosts file {path} does not exist yet; it is read when it does")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise CorefileError(
-            token.position, f'cannot access hosts file "{path}": {reason}'
-        ) from error
+        raise token.error(f'cannot access hosts file "{path}": {reason}') from error
     else:
         if stat.S_ISDIR(status.st_mode):
             warn(f"{token.position}: hosts file {path} is a directory; write the path of a file")

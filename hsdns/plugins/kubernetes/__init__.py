@@ -39,7 +39,7 @@ from hsdns.corefile.properties import (
     read_properties,
     text,
 )
-from hsdns.corefile.tree import CorefileError, Directive, Position
+from hsdns.corefile.tree import Directive, Position
 from hsdns.fastpath import ClusterNames
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.kubernetes.metadata import client_values, question_values
@@ -186,7 +186,7 @@ class Kubernetes(Plugin):
         source = self.source
         if isinstance(source, ApiServer) and source.is_in_cluster and not self.watch.is_running:
             for sentence in source.check():
-                raise CorefileError(self._position, NO_CLUSTER.format(sentence))
+                raise self._position.error(NO_CLUSTER.format(sentence))
         self._runtime = runtime
         if self._options["pods"] == "verified":
             self._search = read_search_list(RESOLV_CONF)
@@ -226,7 +226,7 @@ class Kubernetes(Plugin):
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the store; pass on names outside the zones and those that fall through."""
         query = request.query
-        zone = self._zone_of(query.qname)
+        zone = query.qname.longest_of(self.zones)
         if zone is None:
             return await next(request)
         shared = self.answers.lookup.is_multicluster(zone)
@@ -269,7 +269,7 @@ class Kubernetes(Plugin):
 
     def search_path(self, request: Request) -> tuple[Name, ...] | None:
         """The search list of the client's pod, for `autopath`; None if the pod or its namespace is not known."""
-        zone = self._zone_of(request.query.qname)
+        zone = request.query.qname.longest_of(self.zones)
         if zone is None or self._options["pods"] != "verified":
             return None
         pod = self.store.pods.of_client(request.client.address)
@@ -284,20 +284,12 @@ class Kubernetes(Plugin):
         found = {}
         if self._options["pods"] == "verified":
             found = client_values(self.store.pods, request.client.address)
-        zone = self._zone_of(request.query.qname)
+        zone = request.query.qname.longest_of(self.zones)
         if zone is not None:
             shared = self.answers.lookup.is_multicluster(zone)
             parsed = self.answers.lookup.parse(request.query.qname, zone)
             found |= question_values(parsed, zonal=self._options["zonal"], multicluster=shared)
         return found
-
-    def _zone_of(self, qname: Name) -> Name | None:
-        """The longest of the plugin's zones that contains a name."""
-        best = None
-        for zone in self.zones:
-            if qname.is_at_or_below(zone) and (best is None or len(zone.lower) > len(best.lower)):
-                best = zone
-        return best
 
     async def look_up(self, request: Request, qname: Name, qtype: int) -> Reply:
         """Resolve a name outside the zone through this server, with the EDNS options of the client."""

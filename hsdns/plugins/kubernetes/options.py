@@ -14,7 +14,7 @@ from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.source import Source
 from hsdns.corefile.keys import zones_from_args
-from hsdns.corefile.tree import CorefileError, Directive, Line, Token
+from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.plugin import Block
 from hsdns.sources import source_from
 from hsdns.sources.api_access import ApiAccess, ConnectionOptions
@@ -30,26 +30,21 @@ def check_together(
     """Raise CorefileError for options that contradict each other; warn of those without effect."""
     where = directive.name.position
     if all(is_reverse(zone) for zone in zones):
-        raise CorefileError(
-            where,
-            "kubernetes needs a forward zone for the names in PTR records; add for example cluster.local",
+        raise where.error(
+            "kubernetes needs a forward zone for the names in PTR records; add for example cluster.local"
         )
     if options["namespaces"] and options["namespace_labels"]:
-        raise CorefileError(
-            where, '"namespaces" and "namespace_labels" of kubernetes exclude each other'
-        )
+        raise where.error('"namespaces" and "namespace_labels" of kubernetes exclude each other')
     if options["zonal"] and options["noendpoints"]:
-        raise CorefileError(
-            line_of(directive, "zonal").position,
-            '"zonal" needs endpoints, but "noendpoints" disables them; remove one of the two',
+        raise line_of(directive, "zonal").error(
+            '"zonal" needs endpoints, but "noendpoints" disables them; remove one of the two'
         )
     for zone in options["multicluster"]:
         if zone not in zones:
             known = " ".join(each.to_text() for each in zones)
-            raise CorefileError(
-                line_of(directive, "multicluster").position,
+            raise line_of(directive, "multicluster").error(
                 f"zone {zone.to_text()} of multicluster is not one of the plugin's zones ({known}); "
-                "add it after the word kubernetes",
+                "add it after the word kubernetes"
             )
     for word in ("apiserver_qps", "apiserver_burst", "apiserver_max_inflight"):
         if options[word] is not None:
@@ -62,9 +57,7 @@ def named_source(line: Line | None, block: Block) -> Source | None:
     if words is None and line is not None:
         words, base_dir = line.args, block.corefile_dir
         if not words:
-            raise CorefileError(
-                line.name.position, '"source" needs the name of a source, for example "manifests"'
-            )
+            raise line.error('"source" needs the name of a source, for example "manifests"')
     if words is None:
         return None
     source = source_from(words[0], words[1:], base_dir)
@@ -79,7 +72,7 @@ def api_server(directive: Directive, options: dict[str, Any], block: Block) -> S
     try:
         access = ApiAccess(connection)
     except ValueError as error:
-        raise CorefileError(line_of(directive, "endpoint").position, str(error)) from None
+        raise line_of(directive, "endpoint").error(str(error)) from None
     if not access.is_in_cluster:  # the files of a pod are checked when it starts
         where = line_of(directive, "kubeconfig" if connection.kubeconfig else "endpoint").position
         for sentence in access.check():
@@ -106,30 +99,23 @@ def line_of(directive: Directive, property_name: str) -> Token:
 def read_selector(line: Line) -> Selector:
     """Parse a label selector."""
     if not line.args:
-        raise CorefileError(
-            line.name.position, f'"{line.name.text}" needs a label selector, for example "app=web"'
-        )
+        raise line.error(f'"{line.name.text}" needs a label selector, for example "app=web"')
     try:
         return Selector.from_text(" ".join(token.text for token in line.args))
     except ValueError as error:
-        raise CorefileError(line.args[0].position, str(error)) from None
+        raise line.args[0].error(str(error)) from None
 
 
 def read_ignore(line: Line) -> bool:
     """Parse `ignore empty_service`; without an argument it has no effect, as in CoreDNS."""
     for token in line.args:
         if token.text != IGNORABLE:
-            raise CorefileError(
-                token.position, f'"{token.text}" cannot be ignored; the only choice is {IGNORABLE}'
-            )
+            raise token.error(f'"{token.text}" cannot be ignored; the only choice is {IGNORABLE}')
     return bool(line.args)
 
 
 def read_zones(line: Line) -> tuple[Name, ...]:
     """Parse the zones of `multicluster`."""
     if not line.args:
-        raise CorefileError(
-            line.name.position,
-            f'property "{line.name.text}" takes at least 1 argument, found 0',
-        )
+        raise line.error(f'property "{line.name.text}" takes at least 1 argument, found 0')
     return zones_from_args(line.args)

@@ -28,7 +28,7 @@ from hsdns.corefile.properties import (
     one_of,
     read_properties,
 )
-from hsdns.corefile.tree import CorefileError, Directive, Token, did_you_mean
+from hsdns.corefile.tree import Directive, Token, did_you_mean
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.loadbalance.weights import Weights, WeightsFile
 from hsdns.wire.iana import Rcode, RRType
@@ -53,8 +53,8 @@ def read_network(token: Token) -> Network:
             raise ValueError(token.text)
         return ip_network(f"{ip_address(address)}/{length}", strict=False)
     except ValueError:
-        raise CorefileError(
-            token.position, f'"{token.text}" is not a network; write one such as 10.0.0.0/8'
+        raise token.error(
+            f'"{token.text}" is not a network; write one such as 10.0.0.0/8'
         ) from None
 
 
@@ -75,7 +75,7 @@ class Loadbalance(Plugin):
     rotates_addresses = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "reload": Property(one(duration()), default=30.0, syntax="DURATION"),
-        "prefer": Property(many(read_network), repeat="collect", syntax="CIDR..."),
+        "prefer": Property(many(read_network), repeat="extend", syntax="CIDR..."),
     }
 
     def __init__(self, networks: Sequence[Network] = (), file: WeightsFile | None = None) -> None:
@@ -93,13 +93,12 @@ class Loadbalance(Plugin):
         for line in (line for each in effective for line in each.lines):
             allowed = _POLICY_OF.get(line.name.text, policy)
             if allowed != policy:
-                raise CorefileError(
-                    line.name.position,
-                    f'property "{line.name.text}" of loadbalance belongs to policy "{allowed}", not to "{policy}"',
+                raise line.error(
+                    f'property "{line.name.text}" of loadbalance belongs to policy "{allowed}", not to "{policy}"'
                 )
         options = read_properties(effective, cls.PROPERTIES)
         if file is None:
-            return cls([network for line in options["prefer"] for network in line])
+            return cls(options["prefer"])
         return cls((), WeightsFile(block.path(file.text), options["reload"], file.position))
 
     async def start(self, runtime: Runtime) -> None:
@@ -204,21 +203,16 @@ def _policy(directive: Directive) -> tuple[str, Token | None]:
         return ROUND_ROBIN, None
     policy, *rest = directive.args
     if policy.text not in _POLICIES:
-        raise CorefileError(
-            policy.position,
+        raise policy.error(
             f'unknown policy "{policy.text}" of loadbalance'
-            + (did_you_mean(policy.text, _POLICIES) or f"; use {ROUND_ROBIN} or {WEIGHTED}"),
+            + (did_you_mean(policy.text, _POLICIES) or f"; use {ROUND_ROBIN} or {WEIGHTED}")
         )
     if policy.text == WEIGHTED:
         if not rest:
-            raise CorefileError(policy.position, 'policy "weighted" needs a weight file')
+            raise policy.error('policy "weighted" needs a weight file')
         if len(rest) > 1:
-            raise CorefileError(
-                rest[1].position, f'policy "weighted" takes one file, also found "{rest[1].text}"'
-            )
+            raise rest[1].error(f'policy "weighted" takes one file, also found "{rest[1].text}"')
         return WEIGHTED, rest[0]
     if rest:
-        raise CorefileError(
-            rest[0].position, f'policy "round_robin" takes no argument, found "{rest[0].text}"'
-        )
+        raise rest[0].error(f'policy "round_robin" takes no argument, found "{rest[0].text}"')
     return ROUND_ROBIN, None

@@ -22,7 +22,7 @@ from random import Random
 from typing import Final
 
 from hsdns.cluster.address import pack_address
-from hsdns.corefile.tree import CorefileError, Position
+from hsdns.corefile.tree import Position
 from hsdns.plugin import Runtime
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
@@ -88,14 +88,14 @@ class WeightsFile:
             self._use(self._read())
         except OSError as error:
             if not self._reload:
-                raise CorefileError(self._position, self._unreadable(error)) from error
+                raise self._position.error(self._unreadable(error)) from error
             log.warning(
                 "plugin/loadbalance: %s; trying again every %g seconds",
                 self._unreadable(error),
                 self._reload,
             )
         except BadWeights as error:
-            raise CorefileError(self._position, f"{self._path}:{error}") from error
+            raise self._position.error(f"{self._path}:{error}") from error
         if self._reload:
             runtime.spawn(self._watch(), "loadbalance")
 

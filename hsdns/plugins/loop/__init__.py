@@ -21,7 +21,7 @@ from typing import ClassVar, Final, Self
 from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.arguments import optional_argument
 from hsdns.corefile.properties import choice, no_body, only_once
-from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.loop.search import MAX_LABELS_LEN, LoopSearch, probe_name
@@ -63,9 +63,8 @@ class Loop(Plugin):
         no_body(directive)
         zone = block.zones[0]
         if len(zone.wire) + MAX_LABELS_LEN > MAX_NAME_LEN:
-            raise CorefileError(
-                directive.name.position,
-                f'zone "{zone.to_text()}" is too long for the names of loop\'s probes; remove loop from this block',
+            raise directive.error(
+                f'zone "{zone.to_text()}" is too long for the names of loop\'s probes; remove loop from this block'
             )
         server = block.servers[0]
         return cls(zone, _own_address(server), server=server, keep=word is not None)

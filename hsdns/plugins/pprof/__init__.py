@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, only_once, read_properties
-from hsdns.corefile.tree import CorefileError, Directive
+from hsdns.corefile.tree import Directive
 from hsdns.http_page import HttpPage
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.pprof.profile import folded, sample, stack_of, to_pprof
@@ -64,9 +64,8 @@ class Pprof(Plugin):
         token = optional_argument(directive)
         for line in directive.lines:
             if line.name.text == "block":
-                raise CorefileError(
-                    line.name.position,
-                    'property "block" of pprof is not supported: Python does not record which threads wait; remove it',
+                raise line.error(
+                    'property "block" of pprof is not supported: Python does not record which threads wait; remove it'
                 )
         read_properties(directives, cls.PROPERTIES)
         return cls(listen_address(token) if token else DEFAULT_ADDRESS)

@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns import __version__
-from hsdns.answer_table.capabilities import HitLabels
-from hsdns.answer_table.hit_counts import HitCounts
+from hsdns.answer_table.capabilities import HitCounts, HitLabels
 from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.arguments import listen_address, optional_argument
 from hsdns.corefile.properties import Property, flag, one, only_once, read_properties

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from hsdns.corefile.tree import CorefileError, Token
+from hsdns.corefile.tree import Token
 
 TlsContext = ssl.SSLContext
 CLIENT_AUTH: Final = {
@@ -41,7 +41,7 @@ def read_web_config(token: Token, path: str) -> TlsContext | None:
         reason = f"{error.filename or path}: {error.strerror or error}"
     except (_Error, yaml.YAMLError, ValueError) as error:
         reason = str(error).replace("\n", " ")
-    raise CorefileError(token.position, f'cannot use "{token.text}" for TLS: {reason}')
+    raise token.error(f'cannot use "{token.text}" for TLS: {reason}')
 
 
 def _context(content: object, folder: Path) -> TlsContext | None:

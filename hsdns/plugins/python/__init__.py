@@ -168,10 +168,7 @@ class _Wrapper:
     def from_directive(cls, directive: Directive, block: Block) -> Self:
         """Load the class and create the object; raise CorefileError."""
         if not directive.args:
-            raise CorefileError(
-                directive.name.position,
-                '"python" takes MODULE:CLASS [ARGS...], found nothing after it',
-            )
+            raise directive.error('"python" takes MODULE:CLASS [ARGS...], found nothing after it')
         token, *args = directive.args
         made = _class_of(token)
         lines = tuple(
@@ -184,14 +181,11 @@ class _Wrapper:
             raise
         except (Exception, SystemExit) as error:
             reason = str(error) if type(error) is ValueError else describe(error)
-            raise CorefileError(
-                token.position, f'"{token.text}" rejects its options: {reason}'
-            ) from error
+            raise token.error(f'"{token.text}" rejects its options: {reason}') from error
         seconds = cast("object", user.timeout)
         if not isinstance(seconds, int | float) or not seconds > 0:
-            raise CorefileError(
-                token.position,
-                f'"{token.text}" has timeout {seconds!r}; give a number of seconds above 0',
+            raise token.error(
+                f'"{token.text}" has timeout {seconds!r}; give a number of seconds above 0'
             )
         return cls(user, token.text, token.position)
 
@@ -204,8 +198,8 @@ class _Wrapper:
         except CorefileError:
             raise
         except (Exception, SystemExit) as error:
-            raise CorefileError(
-                self._position, f'"{self.shown}" failed to start: {describe(error)}'
+            raise self._position.error(
+                f'"{self.shown}" failed to start: {describe(error)}'
             ) from error
 
     async def stop(self) -> None:
@@ -316,32 +310,24 @@ def _class_of(token: Token) -> type[UserHandler]:
         or not class_name.isidentifier()
         or not all(part.isidentifier() for part in module_name.split("."))
     ):
-        raise CorefileError(
-            token.position, f'"{token.text}" is not MODULE:CLASS; write one such as preview:Preview'
-        )
+        raise token.error(f'"{token.text}" is not MODULE:CLASS; write one such as preview:Preview')
     try:
         module = load(module_name, Path(token.position.file).parent)
     except ImportError as error:
-        raise CorefileError(
-            token.position, f'cannot load the module of "{token.text}": {error}'
-        ) from error
+        raise token.error(f'cannot load the module of "{token.text}": {error}') from error
     found = vars(module).get(class_name)
     if found is None:
         known = [name for name, value in vars(module).items() if _is_handler(value)]
-        raise CorefileError(
-            token.position,
-            f"module {module_name} has no class {class_name}{did_you_mean(class_name, known)}",
+        raise token.error(
+            f"module {module_name} has no class {class_name}{did_you_mean(class_name, known)}"
         )
     if not _is_handler(found):
-        raise CorefileError(
-            token.position,
-            f'"{token.text}" is not a class derived from hsdns.plugins.python.UserHandler',
+        raise token.error(
+            f'"{token.text}" is not a class derived from hsdns.plugins.python.UserHandler'
         )
     made: type[UserHandler] = found
     if made.handle is UserHandler.handle:
-        raise CorefileError(
-            token.position, f'"{token.text}" has no method handle(request, next); write one'
-        )
+        raise token.error(f'"{token.text}" has no method handle(request, next); write one')
     return made
 
 

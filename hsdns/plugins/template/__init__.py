@@ -13,14 +13,14 @@ Cacheable: unless a rule has `var` or `expr`, only the question decides whether 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args
-from hsdns.corefile.pattern import Pattern, read_pattern
+from hsdns.corefile.pattern import read_pattern
 from hsdns.corefile.properties import Property, integer, many, one, read_properties
-from hsdns.corefile.tree import CorefileError, Directive, Line, Token
+from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.expression.builtins import BUILTINS, REFUSED
 from hsdns.expression.corefile import read_expression
 from hsdns.expression.lexer import WORDS
@@ -30,30 +30,17 @@ from hsdns.gotemplate.evaluate import Template as Text
 from hsdns.gotemplate.fault import TemplateError
 from hsdns.metrics import Counter, Registry
 from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.plugins.template.rule import GROUP, Hit, Miss, Rule, zone_of
+from hsdns.plugins.template.rule import GROUP, Hit, Miss, Rule
 from hsdns.wire.extended_error import with_extended_error
 from hsdns.wire.iana import Rcode, RRType, class_from_text, rcode_from_text, type_from_text
 from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.record_text import record_from_text
 
-T = TypeVar("T")
 SECTIONS: Final = ("answer", "additional", "authority")
 _RESERVED: Final = frozenset(
     {*NAMES, *GROUP, *BUILTINS, *PREDICATES, *REFUSED, *WORDS, "true", "false", "nil"}
 )
-
-
-def _number(read: Callable[[str], int]) -> Callable[[Token], int]:
-    """Return a reader of mnemonics that raises CorefileError."""
-
-    def reader(token: Token) -> int:
-        try:
-            return read(token.text)
-        except ValueError as error:
-            raise CorefileError(token.position, str(error)) from None
-
-    return reader
 
 
 def read_text(token: Token) -> Text:
@@ -61,17 +48,14 @@ def read_text(token: Token) -> Text:
     try:
         return Text.from_text(token.text)
     except TemplateError as error:
-        raise CorefileError(
-            token.position, f"template: {error.message} (at character {error.at + 1})"
-        ) from None
+        raise token.error(f"template: {error.message} (at character {error.at + 1})") from None
 
 
 def read_error(line: Line) -> tuple[int, str]:
     """Read `ederror CODE [TEXT]`."""
     if not 1 <= len(line.args) <= 2:
-        raise CorefileError(
-            line.name.position,
-            f'property "ederror" takes CODE [REASON], found {len(line.args)} arguments',
+        raise line.error(
+            f'property "ederror" takes CODE [REASON], found {len(line.args)} arguments'
         )
     code = integer(0, 65535)(line.args[0])
     return code, line.args[1].text if len(line.args) > 1 else ""
@@ -87,13 +71,15 @@ class Template(Plugin):
 
     name: ClassVar[str] = "template"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "match": Property(many(read_pattern), syntax="REGEXP...", repeat="collect"),
+        "match": Property(many(read_pattern), syntax="REGEXP...", repeat="extend"),
         "var": Property(_line, syntax="NAME EXPRESSION", repeat="collect"),
         "expr": Property(_line, syntax="EXPRESSION", repeat="collect"),
-        "answer": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
-        "additional": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
-        "authority": Property(many(read_text), syntax="TEMPLATE...", repeat="collect"),
-        "rcode": Property(one(_number(rcode_from_text)), default=Rcode.NOERROR, syntax="CODE"),
+        "answer": Property(many(read_text), syntax="TEMPLATE...", repeat="extend"),
+        "additional": Property(many(read_text), syntax="TEMPLATE...", repeat="extend"),
+        "authority": Property(many(read_text), syntax="TEMPLATE...", repeat="extend"),
+        "rcode": Property(
+            one(lambda token: token.parse(rcode_from_text)), default=Rcode.NOERROR, syntax="CODE"
+        ),
         "ederror": Property(read_error, syntax="CODE [REASON]"),
         "fallthrough": Property(
             lambda line: zones_from_args(line.args) or (ROOT,), default=(), syntax="[ZONES...]"
@@ -124,7 +110,7 @@ class Template(Plugin):
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Answer from the first rule that matches."""
-        if zone_of(request.query.qname, self._zones) is None:
+        if request.query.qname.longest_of(self._zones) is None:
             return await next(request)
         for rule in self._rules:
             found = rule.match(request)
@@ -194,26 +180,24 @@ def _wants_target(query: Query, record: RR) -> bool:
 def read_rule(directive: Directive, block: Block) -> Rule:
     """Read one directive; raise CorefileError."""
     if len(directive.args) < 2:
-        raise CorefileError(
-            directive.name.position,
-            f"template takes CLASS TYPE [ZONES...], found {len(directive.args)} arguments",
+        raise directive.error(
+            f"template takes CLASS TYPE [ZONES...], found {len(directive.args)} arguments"
         )
-    qclass = _number(class_from_text)(directive.args[0])
-    qtype = _number(type_from_text)(directive.args[1])
+    qclass = directive.args[0].parse(class_from_text)
+    qtype = directive.args[1].parse(type_from_text)
     options = read_properties([directive], Template.PROPERTIES)
     if options["upstream"] is not None:
         place = options["upstream"].name.position
         block.warn(f'{place}: "upstream" of template has no effect, as in CoreDNS 1.14.7')
     variables, conditions = _read_expressions(directive)
-    patterns: list[Pattern] = _flat(options["match"])
     return Rule(
         zones_from_args(directive.args[2:]) or block.zones,
         qclass,
         qtype,
-        tuple(patterns),
+        tuple(options["match"]),
         tuple(variables),
         tuple(conditions),
-        {section: tuple(_flat(options[section])) for section in SECTIONS},
+        {section: tuple(options[section]) for section in SECTIONS},
         options["rcode"],
         options["ederror"],
         options["fallthrough"],
@@ -230,25 +214,18 @@ def _read_expressions(directive: Directive) -> tuple[list[tuple[str, Any]], list
             conditions.append(read_expression(line, line.args, names))
         elif line.name.text == "var":
             if len(line.args) < 2:
-                raise CorefileError(
-                    line.name.position,
-                    f'property "var" takes NAME EXPRESSION, found {len(line.args)} arguments',
+                raise line.error(
+                    f'property "var" takes NAME EXPRESSION, found {len(line.args)} arguments'
                 )
             name = line.args[0]
             if not (name.text.isascii() and name.text.isidentifier()):
-                raise CorefileError(name.position, f'"{name.text}" is not a valid variable name')
+                raise name.error(f'"{name.text}" is not a valid variable name')
             if name.text in _RESERVED or name.text in names:
-                raise CorefileError(
-                    name.position, f'"{name.text}" is already defined; choose another name'
-                )
+                raise name.error(f'"{name.text}" is already defined; choose another name')
             program = read_expression(line, line.args[1:], names)
             names[name.text] = program.type
             variables.append((name.text, program))
     return variables, conditions
-
-
-def _flat(lines: Sequence[Sequence[T]]) -> list[T]:
-    return [each for line in lines for each in line]
 
 
 class Counters(NamedTuple):

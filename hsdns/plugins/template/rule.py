@@ -64,7 +64,7 @@ class Rule(NamedTuple):
     def match(self, request: Request) -> Hit | Miss:
         """Return the data of the templates if the rule matches a query, else what follows."""
         query = request.query
-        zone = zone_of(query.qname, self.zones)
+        zone = query.qname.longest_of(self.zones)
         if zone is None or not self._is_for(query):
             return Miss.NEXT
         found = self._find(query.qname.lowered().to_text())
@@ -87,7 +87,7 @@ class Rule(NamedTuple):
         )
 
     def _missed(self, query: Query) -> Miss:
-        passes = zone_of(query.qname, self.through) is not None
+        passes = query.qname.longest_of(self.through) is not None
         return Miss.NEXT if passes else Miss.SERVFAIL
 
     def _find(self, text: str) -> tuple[str, dict[str, str]] | None:
@@ -109,12 +109,6 @@ class Rule(NamedTuple):
         for name, program in self.variables:
             known[name] = values[name] = program.run(known)
         return all(program.holds(known) for program in self.conditions)
-
-
-def zone_of(qname: Name, zones: tuple[Name, ...]) -> Name | None:
-    """Return the longest of some zones that contains a name."""
-    found = [zone for zone in zones if qname.is_at_or_below(zone)]
-    return max(found, key=lambda zone: len(zone.lower), default=None)
 
 
 def _groups(pattern: Pattern, match: Match) -> dict[str, str]:

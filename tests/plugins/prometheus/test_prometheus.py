@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import __version__
-from hsdns.answer_table.capabilities import HitLabels
-from hsdns.answer_table.hit_counts import HitCounts
+from hsdns.answer_table.capabilities import HitCounts, HitLabels
 from hsdns.chain import Next, Request
 from hsdns.metrics import Registry
 from hsdns.plugin import Plugin

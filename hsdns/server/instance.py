@@ -212,7 +212,10 @@ class Instance:
         """End what a start has begun."""
         try:
             self._settle()  # new listeners may have answered from their tables
-            await self.listeners.release(self._is_forced)
+            try:
+                await self.listeners.release(self._is_forced)
+            except Exception:  # the reason why it does not start is another
+                log.exception("listeners of a start that failed did not close cleanly")
             self._settle()
             if predecessor is not None:  # its pages may have been exchanged already
                 await self._http.open(predecessor.runtime.pages)

@@ -25,7 +25,7 @@ from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.transfer import has_records, zone_records
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import (
     Property,
     choice,
@@ -92,9 +92,7 @@ class Kubernetes(Plugin):
         "ttl": Property(one(integer(0, 3600)), default=DEFAULT_TTL, syntax="SECONDS"),
         "noendpoints": Property(flag, default=False),
         "ignore": Property(read_ignore, default=False, syntax=IGNORABLE),
-        "fallthrough": Property(
-            lambda line: zones_from_args(line.args) or (ROOT,), default=(), syntax="[ZONE...]"
-        ),
+        "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONE...]"),
         "zonal": Property(flag, default=False),
         "multicluster": Property(read_zones, default=(), syntax="ZONE..."),
         "startup_timeout": Property(one(duration()), default=5.0, syntax="DURATION"),

@@ -23,7 +23,7 @@ The counters of cluster/freshness.py make the stored replies stale that depend o
 
 The path of the configuration:
 
-    Corefile -> corefile/lexer.py -> parser.py -> assemble.py -> server/configuration.py
+    Corefile -> corefile/lexer.py -> parser.py -> assemble.py -> server/instance.py
 """
 
 __version__ = "0.1.0"

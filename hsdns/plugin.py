@@ -24,12 +24,11 @@ from hsdns.chain import Request
 from hsdns.cluster.freshness import Counters
 from hsdns.corefile.properties import Property, no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive, Token
+from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.readiness import Readiness
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-
-HttpHandler = Callable[[str], tuple[int, str, bytes]]  # path?query -> status, content type, body
 
 
 class Running(Protocol):
@@ -62,7 +61,7 @@ class Runtime(Protocol):
     async def resolve(self, request: Request) -> Reply:
         """Answer a Request.nested() from the block that serves its name (CoreDNS upstream.Lookup)."""
 
-    def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
+    def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Answer GET requests for these paths on `host:port`; the socket outlives a reload that asks for it again."""
 
     def readiness(self) -> Readiness:

@@ -58,7 +58,7 @@ SLICES: Final = ("s1", "s2", "s3", "s4")
 PORT_NAMES: Final = ("http", "dns", "HTTP", "", None)
 PROTOCOLS: Final = ("TCP", "UDP", None)
 PORTS: Final = (80, 53, 8080, 65535)
-# Usual, IPv6 ending in "::", IPv4-mapped, not in the usual form, and two that are none.
+# Plain, IPv6 ending in "::", IPv4-mapped, not in canonical form, and two that are invalid.
 ADDRESSES: Final = (
     "10.0.0.1", "10.0.0.2", "10.0.0.30", "fd00::1", "fd00::", "::1:0:0:2", "2001:DB8::5", "::ffff:10.0.0.9",
     "fe80::1%eth0", "10.0.0",
@@ -228,9 +228,11 @@ def damaged(draw: st.DrawFn, wire: bytes) -> bytes:
 # Clusters
 
 
-def _mixed(usual: Sequence[T], odd: Sequence[T], share: int = 4) -> st.SearchStrategy[T]:
-    """Mostly one of the usual values, now and then an odd one."""
-    return st.sampled_from([*usual] * (share * max(len(odd), 1) // max(len(usual), 1) + 1) + [*odd])
+def _mixed(common: Sequence[T], odd: Sequence[T], share: int = 4) -> st.SearchStrategy[T]:
+    """Mostly one of the common values, sometimes an odd one."""
+    return st.sampled_from(
+        [*common] * (share * max(len(odd), 1) // max(len(common), 1) + 1) + [*odd]
+    )
 
 
 def _few(values: st.SearchStrategy[T], most: int) -> st.SearchStrategy[list[T] | None]:

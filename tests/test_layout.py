@@ -28,6 +28,8 @@ UNTESTED = {
     "hsdns/__main__.py": "calls cli.main, which is tested",
     "hsdns/apiserver/transport.py": "protocols only; client.py and the API server in memory are tested",
     "hsdns/cluster/source.py": "protocols only; the sources are tested",
+    "hsdns/http_page.py": "a tuple; server/http.py, which answers with it, is tested",
+    "hsdns/server/start_error.py": "names and an exception; lifecycle.py, which raises it, is tested",
     "hsdns/wire/iana.py": "numbers; the tests of the codec compare them with dnspython's",
 }
 # Tests that are about more than one module, each with what they are about.
@@ -39,12 +41,14 @@ WHOLE = {
     "tests/test_same_answers.py": "the answer table against the chain, in any state of a cluster",
     "tests/test_same_metrics.py": "what is counted with the answer table and without it",
     "tests/test_scenarios.py": "the server as a client sees it",
+    "tests/test_words.py": "the names of the package and docs/glossary.md",
     "tests/test_staleness.py": "what is answered after an event",
     "tests/test_staleness_kinds.py": "the same for topology zones, imports and external addresses",
     "tests/apiserver/test_contract.py": "the watch of an API server, in-test and real",
     "tests/apiserver/test_histories.py": "the reflector and the store, under any history of cluster and connection",
     "tests/loadtest/watch/test_reading.py": "what the benchmark reads: /proc, command lines, HTTP, changes",
-    "tests/loadtest/watch/test_report.py": "the benchmark's tables",
+    "tests/server/test_histories.py": "the life of the server, under any history of reloads, signals and clients",
+    "tests/server/test_under_load.py": "a whole server that reloads and ends while it is asked",
     "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",
     "tests/docs/test_examples.py": "the documentation",
     "tests/docs/test_pictures.py": "docs/pictures",
@@ -347,6 +351,40 @@ def test_docstring_of_plugin_names_every_capability() -> None:
     }
     assert doc is not None
     assert {name for name in declared if not re.search(rf"\b{name}\b", doc)} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=under_root)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text()
+    named = re.findall(r"`((?:hsdns|native|tests|loadtest|deploy|changes)/[\w/.-]+)`", text)
+    if page.name == "architecture.md":
+        named += [f"hsdns/{name}" for name in re.findall(r"`([a-z_]+/[\w/.]*)`", text)]
+    missing = [
+        name
+        for name in named
+        if "NAME" not in name and "..." not in name and not (ROOT / name).exists()
+    ]
+    assert not missing, missing
+
+
+def test_files_that_the_picture_names_exist() -> None:
+    names = re.findall(
+        r'class="name">([a-z_]+/[\w/.]*|\w+\.py)<', (DOCS / "architecture.svg").read_text()
+    )
+    assert len(names) > 10
+    missing = [name for name in names if not (PACKAGE / name).exists()]
+    assert not missing, missing
+
+
+def test_files_that_the_package_names_exist() -> None:
+    doc = ast.get_docstring(tree_of(PACKAGE / "__init__.py")) or ""
+    names = [
+        *re.findall(r"\b[a-z_]+/[a-z_]*(?:\.py)?", doc),
+        *(f"server/{name}" for name in re.findall(r"[, ](tcp\.py|workers\.py)", doc)),
+    ]
+    assert len(names) > 10
+    missing = {name for name in names if not (PACKAGE / name).exists()}
+    assert not missing, missing
 
 
 # --- metrics ---

@@ -319,8 +319,8 @@ def test_counters_outlive_tables(kind: str, tmp_path: Path) -> None:
                         )
                         assert await cluster_server.server.reload()
                     elif turn % 3 == 1:
-                        assert cluster_server.server._runtime is not None
-                        cluster_server.server._runtime.names_answered_first_changed()
+                        assert cluster_server.server.instance is not None
+                        cluster_server.server.instance.names_answered_first_changed()
                     for name in ("dns_requests", "dns_responses", "cache_requests"):
                         assert cluster_server.total(f"coredns_{name}_total") == asked
                 assert cluster_server.total("hsdns_table_lookups_total") >= asked

@@ -216,7 +216,7 @@ def _configuration_path(drawing: Drawing, top: int) -> None:
     drawing.arrow(CONFIGURATION, [(108, top + 64), (132, top + 64)])
     drawing.arrow(CONFIGURATION, [(272, top + 64), (296, top + 64)])
     drawing.arrow(CONFIGURATION, [(376, top + 85), (376, top + 112)])
-    drawing.group(CONFIGURATION, 24, top + 112, 432, 92, "server/configuration.py", "")
+    drawing.group(CONFIGURATION, 24, top + 112, 432, 92, "server/instance.py", "")
     states = (
         ("PREPARING", "start"),
         ("SERVING", "in use"),

@@ -37,10 +37,9 @@ class AnswerTableWriter:
         server: str,
         blocks: Mapping[Name, BlockPolicy],
         versions: Versions,
-        capacity: int = CAPACITY,
     ) -> None:
         self.server = server
-        self.table = AnswerTable(versions, capacity)
+        self.table = AnswerTable(versions, CAPACITY)
         self.is_needed = any(not policy.reason for policy in blocks.values())
         self.hits = HitGroups(server, self.table)
         self._blocks = BlockChoice.by_zone(blocks)

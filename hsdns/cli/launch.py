@@ -134,6 +134,7 @@ async def _serve(
 ) -> int:
     from hsdns.server.cpus import usable_cpus
     from hsdns.server.lifecycle import Server, StartError
+    from hsdns.server.signals import handle_signals
 
     log = logging.getLogger("hsdns.server")
 
@@ -141,7 +142,7 @@ async def _serve(
         return _build(corefile, port, warn=log.warning, objects=objects)
 
     server = Server(source.load, build, workers or usable_cpus())
-    server.handle_signals()
+    handle_signals(server)
     try:
         await server.start()
     except (CorefileError, StartError) as error:

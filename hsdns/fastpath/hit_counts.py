@@ -79,8 +79,8 @@ def row_of(kind: int) -> int:
     return (kind >> _GROUP_SHIFT & _32_BITS) << 1 | kind & TCP
 
 
-class HitCounts:
-    """The hit counts of one table; a lock keeps a scrape in another thread from seeing half a batch."""
+class HitCounter:
+    """Counts the hits of one table; a lock keeps a scrape in another thread from seeing half a batch."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -32,7 +32,7 @@ from hsdns.fastpath.hit_counts import (
     IPV6,
     LENGTH_SHIFT,
     TCP,
-    HitCounts,
+    HitCounter,
     Row,
 )
 from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
@@ -77,7 +77,7 @@ class AnswerTable:
     """The answers of one listener; `capacity` in octets."""
 
     def __init__(self, versions: Versions, capacity: int) -> None:
-        self.hit_counts = HitCounts()
+        self.hit_counts = HitCounter()
         self.log = LogRing()
         self.logs = False  # whether a hit may have to be logged
         self.hits = self.negative_hits = 0

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.corefile.arguments import HostPort, listen_address, split_host_port
 from hsdns.corefile.properties import Property, duration, duration_to_text, one, read_properties
 from hsdns.corefile.tree import Directive
+from hsdns.http_page import HttpPage
 from hsdns.metrics import SLIM_TIME_BUCKETS
 from hsdns.plugin import Block, Plugin, Runtime
 
@@ -61,7 +62,7 @@ class Health(Plugin):
         self._failures = runtime.metrics.counter(
             "coredns_health_request_failures_total", "The number of times the health check failed."
         )
-        runtime.serve_http(self.address, {"/health": self.answer})
+        runtime.serve_http(self.address, {"/health": HttpPage(self.answer)})
         host, port = split_host_port(self.address) or HostPort("", 0)
         if port:  # port 0: the kernel chooses the port, and only the listener knows it
             # Not "localhost": its lookup fails if /etc/hosts or the resolver is missing.

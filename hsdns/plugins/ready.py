@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.corefile.arguments import listen_address
 from hsdns.corefile.properties import Property, choice, one, only_once, read_properties
 from hsdns.corefile.tree import Directive
+from hsdns.http_page import HttpPage
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.readiness import Readiness
 
@@ -53,7 +54,7 @@ class Ready(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Serve /ready."""
         self._runtime = runtime
-        runtime.serve_http(self.address, {"/ready": self.answer})
+        runtime.serve_http(self.address, {"/ready": HttpPage(self.answer)})
 
     def answer(self, path: str) -> tuple[int, str, bytes]:
         """Answer a request for /ready: 200 `OK`, or 503 and the plugins that are not ready."""

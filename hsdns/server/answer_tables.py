@@ -1,26 +1,31 @@
-"""The answer tables of all listeners: made with the chains, exchanged with them, counted at every scrape.
+"""The answer tables of all listeners: counted at every scrape, logged every LOG_INTERVAL.
 
 Path: lifecycle.py, beside the sockets; plugins/prometheus.py has fold() called before it shows the metrics.
-Rule 1: a table that was exchanged is counted once more a little later, at the latest at the next scrape, since a
-        worker may have been amid a batch.
-Rule 2: the table of an address that a reload takes away answers on until that closes; so long it is counted and logged.
+Rule 1: a table counts while any listener has it.  After that it is counted twice: by the fold that finds it exchanged,
+        and by the next one, since a worker may have been in the middle of a batch.
+Rule 2: each count is added once and each line written once, however often fold() is called.
 """
 
 from __future__ import annotations
 
 import errno
 from asyncio import sleep
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.answer_table.writer import AnswerTableWriter
-from hsdns.assemble import ListenAddress
 from hsdns.fastpath import IMPLEMENTATION, Versions
-from hsdns.metrics import Registry
+from hsdns.metrics import Counter, Registry
 from hsdns.server.datagram import client_endpoint
-from hsdns.server.udp import UdpListener
+from hsdns.server.listener import Listener
+from hsdns.server.udp_listener import UdpListener
 from hsdns.wire.name import Name
+
+LOG_INTERVAL: Final = 0.05  # seconds between looks at what is to be logged
+IDLE_INTERVAL: Final = 2.0
+LOG_LINES: Final = 500  # at a time, some milliseconds of work: 10,000 lines a second
+MAX_LOG_LINES: Final = 65_536  # of a table that was exchanged
 
 
 def make_writer(
@@ -31,32 +36,28 @@ def make_writer(
     return writer if writer.is_needed else None
 
 
-LOG_INTERVAL: Final = 0.05  # seconds between looks at what is to be logged
-IDLE_INTERVAL: Final = 2.0
-LOG_LINES: Final = 500  # at a time, some milliseconds of work: 10,000 lines a second
-MAX_LOG_LINES: Final = 65_536  # what waits when a table ends
-
-
 class AnswerTables:
-    """All tables of the process, and what the UDP sockets have counted."""
+    """All tables of the process, and what the UDP sockets have counted.
 
-    def __init__(self, metrics: Registry) -> None:
-        self._keepers: list[AnswerTableWriter] = []
-        self._old: list[AnswerTableWriter] = []
-        self._leaving: list[AnswerTableWriter] = []
-        self._leaving_udp: list[UdpListener] = []
-        self._udp: Mapping[ListenAddress, UdpListener] = {}
-        self._seen: dict[tuple[str, object], dict[str, float]] = {}  # what was counted, and by whom
-        self._lost = metrics.counter(
+    `listeners` gives those of all configurations, the one that serves last: its tables are the ones that gauges show.
+    """
+
+    def __init__(self, metrics: Registry, listeners: Callable[[], Iterable[Listener]]) -> None:
+        self._listeners = listeners
+        # What was seen of each that is counted, by the counter's name; a dict, for its order.
+        self._tables: dict[AnswerTableWriter, _Seen] = {}
+        self._sockets: dict[UdpListener, _Seen] = {}
+        self._exchanged: list[AnswerTableWriter | UdpListener] = []  # counted once more
+        self._send_errors = metrics.counter(
             "hsdns_udp_send_errors_total",
             "Replies that the kernel did not take, by its reason.",
             ("errno",),
         )
-        self._dropped = metrics.counter(
+        self._queue_drops = metrics.counter(
             "hsdns_udp_queue_drops_total",
             "Queries dropped because too many waited for an answer that was not known.",
         )
-        self._unlogged = metrics.counter(
+        self._log_drops = metrics.counter(
             "hsdns_log_drops_total",
             "Lines of the query log that were left out because more came than could be written.",
         )
@@ -79,106 +80,69 @@ class AnswerTables:
         ).set(1, (IMPLEMENTATION,))
         metrics.before_collect(self.fold)
 
-    def use(
-        self,
-        keepers: Mapping[ListenAddress, AnswerTableWriter | None],
-        udp: Mapping[ListenAddress, UdpListener],
-        leaving: Sequence[AnswerTableWriter] = (),
-        leaving_udp: Sequence[UdpListener] = (),
-    ) -> None:
-        """Count these from now on, and until let_go() those of listeners that are `leaving`."""
-        self._write_logs(MAX_LOG_LINES)
-        self.fold()
-        self._leaving += leaving
-        self._leaving_udp += leaving_udp
-        self._old = [
-            keeper
-            for keeper in self._keepers
-            if keeper not in keepers.values() and keeper not in self._leaving
-        ]
-        self._keepers = [keeper for keeper in keepers.values() if keeper is not None]
-        self._udp = udp
-        self._forget()
-
-    def let_go(
-        self, left: Sequence[AnswerTableWriter], left_udp: Sequence[UdpListener] = ()
-    ) -> None:
-        """Count those of listeners that have closed once more; each was `leaving`."""
-        self._write_logs(MAX_LOG_LINES)
-        self.fold()
-        for keeper in left:
-            self._leaving.remove(keeper)
-        for listener in left_udp:
-            self._leaving_udp.remove(listener)
-        kept = (*self._keepers, *self._leaving)
-        self._old = [*self._old, *(keeper for keeper in left if keeper not in kept)]
-        self._forget()
-
-    def _forget(self) -> None:
-        """Forget what was seen of others than those that count, and show no tables until the next fold()."""
-        sources = {*self._all(), *self._listeners()}
-        self._seen = {key: seen for key, seen in self._seen.items() if key[1] in sources}
-        for gauge in (self._entries, self._octets):
-            gauge.values.clear()
-
-    def finish(self) -> None:
-        """Count and log what is left; the sockets are closed."""
+    def settle(self) -> None:
+        """Log and count what there is; called when listeners have exchanged their tables, or closed."""
         self._write_logs(MAX_LOG_LINES)
         self.fold()
 
     def fold(self) -> None:
         """Add to the metrics what has been counted beside them."""
-        for keeper in self._all():
-            keeper.hits.count()
-            self._fold_log(keeper)
-        if self._old:
-            old = set(self._old)
-            self._seen = {key: seen for key, seen in self._seen.items() if key[1] not in old}
-            self._old.clear()
-        for keeper in (*self._leaving, *self._keepers):
-            self._fold_statistics(keeper)
-        for listener in self._listeners():
-            dropped, errors = listener.statistics()
-            found = {"dropped": float(dropped)}
-            found |= {errno.errorcode.get(code, "UNKNOWN"): count for code, count in errors.items()}
-            for name, amount in self._new("udp", listener, found).items():
-                if name == "dropped":
-                    self._dropped.inc((), amount)
-                elif amount:
-                    self._lost.inc((name,), amount)
-
-    def _fold_log(self, keeper: AnswerTableWriter) -> None:
-        found = {"dropped": float(keeper.table.log_drops)}
-        for amount in self._new("log", keeper, found).values():
-            self._unlogged.inc((), amount)
+        listeners = list(self._listeners())
+        tables = [each.processor.writer for each in listeners]
+        live = {table: None for table in tables if table is not None}
+        sockets = {each.udp: None for each in listeners if each.udp is not None}
+        for table in live:
+            self._tables.setdefault(table, _Seen())
+        for listener in sockets:
+            self._sockets.setdefault(listener, _Seen())
+        for table, seen in self._tables.items():
+            self._fold_table(table, seen)
+        for listener, seen in self._sockets.items():
+            self._fold_socket(listener, seen)
+        self._show_sizes(live)
+        for each in self._exchanged:
+            if each not in live and each not in sockets:
+                self._forget(each)
+        self._exchanged = [table for table in self._tables if table not in live]
+        self._exchanged += [listener for listener in self._sockets if listener not in sockets]
 
     async def write_logs(self) -> None:
-        """Write the lines about what the tables have answered, and let go of old tables, until cancelled."""
+        """Write the lines about what the tables have answered, and forget exchanged tables, until cancelled."""
         while True:
             # A server that logs nothing is not woken for it.
-            logs = any(keeper.hit_log.is_wanted for keeper in (*self._leaving, *self._keepers))
-            aged = self._old
+            logs = any(
+                each.processor.writer.hit_log.is_wanted
+                for each in self._listeners()
+                if each.processor.writer
+            )
+            before = self._exchanged
             await sleep(LOG_INTERVAL if logs else IDLE_INTERVAL)
             self._write_logs(LOG_LINES)
-            if aged and aged is self._old:  # nobody scrapes, and a table is many octets
+            if (
+                before and before is self._exchanged
+            ):  # no scrape has come, and a table is many octets
                 self.fold()
 
+    def _forget(self, each: AnswerTableWriter | UdpListener) -> None:
+        if isinstance(each, UdpListener):
+            self._sockets.pop(each, None)
+        else:
+            self._write_log(each, MAX_LOG_LINES)
+            self._tables.pop(each, None)
+
     def _write_logs(self, most: int) -> None:
-        for keeper in self._all():
-            if keeper.hit_log.is_wanted:
-                keeper.hit_log.write(keeper.table.take_log(most), client_endpoint)
+        for table in self._tables:
+            self._write_log(table, most)
 
-    def _all(self) -> tuple[AnswerTableWriter, ...]:
-        return (*self._old, *self._leaving, *self._keepers)
+    @staticmethod
+    def _write_log(table: AnswerTableWriter, most: int) -> None:
+        if table.hit_log.is_wanted:
+            table.hit_log.write(table.table.take_log(most), client_endpoint)
 
-    def _listeners(self) -> tuple[UdpListener, ...]:
-        return (*self._leaving_udp, *self._udp.values())
-
-    def _fold_statistics(self, keeper: AnswerTableWriter) -> None:
-        found = keeper.table.statistics()
-        server = keeper.server
-        self._entries.set(found.entries, (server,))
-        self._octets.set(found.octets, (server,))
+    def _fold_table(self, writer: AnswerTableWriter, seen: _Seen) -> None:
+        writer.hits.count()
+        seen.add(self._log_drops, {(): writer.table.log_drops})
+        found, server = writer.table.statistics(), writer.server
         lookups = {
             "hit": found.hits,
             "region": found.negative_hits,
@@ -191,13 +155,34 @@ class AnswerTables:
             "stale": found.stale,
             "evicted": found.evicted,
         }
-        for counter, amounts in ((self._lookups, lookups), (self._changes, changes)):
-            for name, amount in self._new(counter.name, keeper, amounts).items():
-                if amount:
-                    counter.inc((server, name), amount)
+        seen.add(self._lookups, {(server, name): count for name, count in lookups.items()})
+        seen.add(self._changes, {(server, name): count for name, count in changes.items()})
 
-    def _new(self, what: str, source: object, amounts: Mapping[str, float]) -> dict[str, float]:
-        """What has been added since the last time."""
-        seen = self._seen.get((what, source), {})
-        self._seen[what, source] = dict(amounts)
-        return {name: amount - seen.get(name, 0) for name, amount in amounts.items()}
+    def _fold_socket(self, listener: UdpListener, seen: _Seen) -> None:
+        dropped, errors = listener.statistics()
+        names = {code: errno.errorcode.get(code, "UNKNOWN") for code in errors}
+        counts: dict[tuple[str, ...], float] = {}
+        for code, count in errors.items():
+            counts[(names[code],)] = counts.get((names[code],), 0) + count
+        seen.add(self._queue_drops, {(): dropped})
+        seen.add(self._send_errors, counts)
+
+    def _show_sizes(self, live: Iterable[AnswerTableWriter]) -> None:
+        entries: dict[tuple[str, ...], float] = {}
+        octets: dict[tuple[str, ...], float] = {}
+        for writer in live:
+            found = writer.table.statistics()
+            entries[(writer.server,)], octets[(writer.server,)] = found.entries, found.octets
+        self._entries.values, self._octets.values = entries, octets
+
+
+class _Seen(dict[tuple[str, tuple[str, ...]], float]):
+    """What has been added to the metrics for one table or socket, by metric and labels."""
+
+    def add(self, counter: Counter, amounts: Mapping[tuple[str, ...], float]) -> None:
+        """Add to a counter what has come since the last time."""
+        for labels, amount in amounts.items():
+            new = amount - self.get((counter.name, labels), 0)
+            self[counter.name, labels] = amount
+            if new:
+                counter.inc(labels, new)

@@ -1,6 +1,6 @@
-"""How many CPUs this process may use: as many workers are worth having.
+"""How many CPUs this process may use, which is the default number of workers.
 
-Path: cli/launch.py, where --workers does not say.
+Path: cli/launch.py asks where --workers is not given, settings.py for `multisocket` without a number.
 Source: Linux cgroup-v2 `cpu.max`, cgroup-v1 `cpu.cfs_quota_us`; sched_getaffinity(2).
 """
 

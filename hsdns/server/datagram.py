@@ -1,7 +1,7 @@
 """What the kernel says about a datagram besides its bytes: who sent it, and to which of our addresses.
 
 Path: udp.py and workers.py get both from the fast path as the kernel wrote them -> here -> Endpoint.  tcp.py and doh.py
-write as the kernel does whom the fast path answers there.
+write the client's address in the kernel's form, which the fast path reads.
 The octets are taken apart in hsdns/fastpath/control.py.
 """
 

@@ -4,7 +4,7 @@ Path: steps 1 and 7 for https:// keys (RFC 8484), in place of tcp.py's connectio
 Source: CoreDNS 1.14.7 core/dnsserver server_https.go.
 Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, metrics, log.
 Rule 2: time limits count from the last request, not from the last octet, so a client that trickles gains nothing.
-Rule 3: a request that the client takes back is in work until it is answered, so they are bounded by themselves: at
+Rule 3: a request that the client cancels is in work until it is answered, so these are bounded separately: at
         MAX_STREAMS reading pauses, at MAX_IN_WORK the connection ends (CVE-2023-44487).
 Rule 4: aiohttp is imported when the first client speaks HTTP/1.1: it takes 0.14 s.
 """
@@ -24,7 +24,7 @@ from hsdns.metrics import Counter
 from hsdns.server.datagram import socket_address
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
-from hsdns.server.tcp import TcpServer
+from hsdns.server.tcp_listener import TcpListener
 from hsdns.server.tls import TlsConnection
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import Query
@@ -37,7 +37,7 @@ MAX_IN_WORK: Final = 4 * MAX_STREAMS  # as in Go: what one read may bring beyond
 _TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
 
 
-class DohServer(TcpServer):
+class DohServer(TcpListener):
     """Accepts on one bound TCP socket of an https:// key."""
 
     def __init__(self, *args: Any, responses: Counter) -> None:
@@ -149,7 +149,7 @@ class DohConnection(asyncio.Protocol):
             self._http1.connection_lost(exc)
 
     def end(self) -> None:
-        """Answer no more, say so, and close when that is done."""
+        """Take no more requests, send the end, and close when that is done."""
         if self._http2 is not None:
             self._is_ending = True
             self._flush()
@@ -164,15 +164,15 @@ class DohConnection(asyncio.Protocol):
             self._transport.close()
 
     def expire(self, now: float) -> None:
-        """Close if the client has been silent, slow or deaf for too long."""
+        """Close if the client has sent nothing, sent too slowly or not read its replies for too long."""
         transport, limits = self._transport, self._server.settings.limits
         if transport is None:
             return
-        deaf_since = self._last_asked if self._blocked_since is None else self._blocked_since
+        unread_since = self._last_asked if self._blocked_since is None else self._blocked_since
         unsent = transport.get_write_buffer_size() or (
             self._http2 is not None and self._http2.has_unsent
         )
-        if unsent and now - deaf_since > limits.write:
+        if unsent and now - unread_since > limits.write:
             transport.abort()
         elif not self.pending and now - self._last_asked > (
             limits.idle if self._asked_before else limits.read

@@ -1,13 +1,13 @@
 """Answer /health, /ready and /metrics over HTTP.
 
-Path: beside the queries; plugins ask through `runtime.serve_http`, lifecycle.py opens and closes.
+Path: beside the queries; plugins ask through `runtime.serve_http`, instance.py opens, lifecycle.py closes.
 Rule 1: pages belong to a configuration (HttpPages), sockets to the process (HttpListeners).  A reload whose pages name
         the same address exchanges the pages under the open socket, so no probe of the kubelet finds it closed.
-Rule 2: a page is made on the event loop, so that /health proves that the loop turns; a handler with `slow = True` is
-        given a thread.
-Rule 3: a handler with a `tls` context is answered over HTTPS; a reload exchanges that too.
+Rule 2: a page is made on the event loop, so that /health proves that the loop turns; a page that is slow is
+        made in a thread.
+Rule 3: an address with a page that has a `tls` context is answered over HTTPS; a reload exchanges that too.
 Rule 4: connections are bounded over all sockets.  Where there are too many, the one that has been silent longest makes
-        room, so that whoever holds all of them keeps no probe out.
+        room, so that a client that holds all of them keeps no probe out.
 Rule 5: aiohttp is imported when the first socket is opened: it takes 0.14 s, and a Corefile may do without HTTP.
 Source: CoreDNS 1.14.7 plugin/health, plugin/ready, plugin/metrics: time limits of 5 s, SO_REUSEPORT, other paths 404.
 """
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hsdns.corefile.arguments import split_host_port
-from hsdns.plugin import HttpHandler
+from hsdns.http_page import HttpPage
 from hsdns.server.tls import TlsConnection
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ class HttpError(Exception):
 
 
 class HttpPages:
-    """What one configuration answers: address -> path -> handler."""
+    """What one configuration answers: address -> path -> page."""
 
     def __init__(self) -> None:
-        self.by_address: dict[str, dict[str, HttpHandler]] = {}
+        self.by_address: dict[str, dict[str, HttpPage]] = {}
 
-    def serve(self, address: str, paths: dict[str, HttpHandler]) -> None:
-        """Add pages (this is `Runtime.serve_http`); the last one to ask for a path of an address has it."""
+    def serve(self, address: str, paths: dict[str, HttpPage]) -> None:
+        """Add pages (this is `Runtime.serve_http`); the last plugin to ask for a path of an address has it."""
         self.by_address.setdefault(address, {}).update(paths)
 
 
@@ -58,7 +58,7 @@ class HttpPages:
 class _Listener:
     """An open socket, and the pages that are answered through it now."""
 
-    paths: dict[str, HttpHandler]
+    paths: dict[str, HttpPage]
     server: web.Server
     accepting: asyncio.Server
     bound: tuple[str, int]
@@ -66,8 +66,8 @@ class _Listener:
 
     def connect(self) -> asyncio.Protocol:
         """Make what speaks with one client."""
-        found = [getattr(handler, "tls", None) for handler in self.paths.values()]
-        context = next((each for each in found if each is not None), None)
+        contexts = (page.tls for page in self.paths.values())
+        context = next((each for each in contexts if each is not None), None)
         inside = self.server()
         return _Impatient(
             inside if context is None else TlsConnection(inside, context, is_http=True),
@@ -174,7 +174,7 @@ class HttpListeners:
     async def open(self, pages: HttpPages) -> None:
         """Answer with these pages from now on: open what is not open yet, exchange the pages of what is.
 
-        May be called again when pages were added.  Sockets that these pages do not name stay open until keep_only().
+        May be called again when pages were added.  Sockets that these pages do not name stay open until close_others().
         Raises HttpError, and then nothing has changed.
         """
         fresh: dict[str, _Listener] = {}
@@ -190,19 +190,17 @@ class HttpListeners:
         for address, paths in pages.by_address.items():
             self._open[address].paths = dict(paths)
 
-    async def keep_only(self, pages: HttpPages) -> None:
+    async def close_others(self, pages: HttpPages) -> None:
         """Close the sockets that these pages do not name."""
         for address in [address for address in self._open if address not in pages.by_address]:
             await _close(self._open.pop(address))
 
     async def close(self) -> None:
         """Close all sockets."""
-        await self.keep_only(HttpPages())
+        await self.close_others(HttpPages())
 
 
-async def _listen(
-    address: str, paths: dict[str, HttpHandler], connections: _Connections
-) -> _Listener:
+async def _listen(address: str, paths: dict[str, HttpPage], connections: _Connections) -> _Listener:
     from aiohttp import web  # noqa: PLC0415 - Rule 5
 
     path = min(paths, default="/")
@@ -275,23 +273,24 @@ def _bound(family: int, where: Any, *, dual_stack: bool = False) -> socket.socke
     return sock
 
 
-async def _answer(paths: dict[str, HttpHandler], request: web.BaseRequest) -> web.Response:
+async def _answer(paths: dict[str, HttpPage], request: web.BaseRequest) -> web.Response:
     from aiohttp import web  # noqa: PLC0415 - Rule 5
 
     folder = request.path.rpartition("/")[0]
-    handler = paths.get(request.path) or paths.get(f"{folder}/")  # "/debug/pprof/" has all below
-    if handler is None:
+    page = paths.get(request.path) or paths.get(f"{folder}/")  # "/debug/pprof/" has all below
+    if page is None:
         return web.Response(status=404, text="404 page not found\n")
     if request.method not in ("GET", "HEAD"):
         return web.Response(status=405, headers={"Allow": "GET, HEAD"}, text="method not allowed\n")
     try:
-        if getattr(handler, "slow", False):
-            handler.prepare()  # type: ignore[attr-defined] # a page that is slow has it
+        if page.is_slow:
+            page.prepare()
             loop = asyncio.get_running_loop()
-            status, content_type, body = await loop.run_in_executor(None, handler, request.path_qs)
+            made = await loop.run_in_executor(None, page.handler, request.path_qs)
         else:
-            status, content_type, body = handler(request.path_qs)
+            made = page.handler(request.path_qs)
     except Exception:
         _log.exception("http: the page %s could not be made", request.path)
         return web.Response(status=500, text="internal server error\n")
+    status, content_type, body = made
     return web.Response(status=status, body=body, headers={"Content-Type": content_type})

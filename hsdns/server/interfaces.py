@@ -1,6 +1,6 @@
 """This host's network interfaces and their addresses.
 
-Path: assemble (a `bind` that names an interface) and runtime (NS records) ask for them.
+Path: assemble.py asks for them where a `bind` names an interface, runtime.py for NS records.
 """
 
 from __future__ import annotations

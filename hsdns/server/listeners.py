@@ -1,320 +1,171 @@
-"""The query sockets of the process: opened, put behind a configuration, let go of.
+"""The listeners of one configuration: bound, started, taken over from the one before, drained.
 
-Path: lifecycle.py, beside http.py's HttpListeners; step 1 and 7 happen in what is made here.
-Rule 1: sockets outlive configurations: a reload exchanges what answers between two packets, and opens or closes only
-        what the Corefile has more or less than before.
-Rule 2: what is let go of answers on until nothing of it is in work, or DRAIN_TIMEOUT is over; then it takes what has
-        arrived meanwhile, and closes.
-Rule 3: HTTP/2 is imported when the first https:// key is served: it takes 20 ms and 2 MB, and few Corefiles have one.
+Path: instance.py, beside http.py's pages; steps 1 and 7 happen in what is started here.
+Rule 1: sockets outlive configurations: the successor takes over each listener whose address it serves too, between two
+        packets; what stays behind is drained.
+Rule 2: a listener belongs to one configuration at any time, so what that has left is what it has to drain.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from hsdns import eager
-from hsdns.assemble import Configuration, ListenAddress, ServedAddress
+from hsdns.assemble import ListenAddress, ServedAddress
 from hsdns.chain import Endpoint
-from hsdns.fastpath import IMPLEMENTATION
-from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
-from hsdns.server.settings import Settings, settings_of
-from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
-from hsdns.server.tcp import TcpServer
-from hsdns.server.udp import UdpListener, make_udp
-
-DRAIN_TIMEOUT: Final = (
-    5.0  # seconds for what is in work when the sockets close (CoreDNS: 5 s grace)
-)
-LINGER_TIMEOUT: Final = 1.0  # for clients to close connections, once they were told to
-POLL_INTERVAL: Final = 0.01
-
-
-class Listener:
-    """What answers at one address: UDP and TCP, or TCP alone."""
-
-    def __init__(self, udp: UdpListener | None, tcp: TcpServer) -> None:
-        self.udp = udp
-        self.tcp = tcp
-
-    @property
-    def local(self) -> Endpoint:
-        """The bound address."""
-        return Endpoint(*self.tcp.sock.getsockname()[:2])
-
-    @property
-    def processor(self) -> QueryProcessor:
-        """What answers."""
-        return self.tcp.processor
-
-    @property
-    def sockets(self) -> list[socket.socket]:
-        """All sockets of the address."""
-        return [*(self.udp.sockets if self.udp is not None else ()), self.tcp.sock]
-
-    @property
-    def pending(self) -> int:
-        """How many queries have no answer yet."""
-        return self.tcp.pending + (self.udp.pending if self.udp is not None else 0)
-
-    def exchange(self, processor: QueryProcessor) -> None:
-        """Answer with another processor from now on."""
-        self.tcp.processor = processor
-        if self.udp is not None:
-            self.udp.processor = processor
-
-    async def start(self) -> None:
-        """Begin to read."""
-        if self.udp is not None:
-            self.udp.start()
-        await self.tcp.start()
-
-    def stop_reading(self) -> None:
-        """Take what has already come over UDP, and no more; let the TCP connections end."""
-        if self.udp is not None:
-            self.udp.stop_reading()
-        self.tcp.end()
-
-    def close(self) -> None:
-        """Give the address back."""
-        if self.udp is not None:
-            self.udp.close()
-        self.tcp.close()
-
-
-Leaving = Listener | UdpListener
+from hsdns.server.listener import Listener, Patience
+from hsdns.server.opener import Opener
+from hsdns.server.settings import settings_of
+from hsdns.server.sockets import BoundSockets
+from hsdns.server.udp_listener import UdpListener
 
 
 class Listeners:
-    """All of them, by their place in the Corefile."""
+    """The listeners of one configuration, by their address in the Corefile."""
 
-    def __init__(
-        self, metrics: Registry, spawn: eager.Spawn, clock: Callable[[], float], workers: int
-    ) -> None:
-        self.workers = workers
-        self._open: dict[ListenAddress, Listener] = {}
-        self._leaving: list[Leaving] = []
-        self._is_clear = asyncio.Event()  # of what is leaving
-        self._is_clear.set()
-        self._spawn = spawn
-        self._clock = clock
-        self._rejected = metrics.counter(
-            "hsdns_tcp_rejected_total", "Connections closed at once because too many were open."
-        )
-        self._doh_responses = metrics.counter(
-            "coredns_dns_https_responses_total",
-            "Counter of DoH responses per server and http status code.",
-            ("server", "status"),
-        )
+    def __init__(self, opener: Opener, served: tuple[ServedAddress, ...]) -> None:
+        self.closed = asyncio.Event()  # when all have been drained
+        self._opener = opener
+        self._settings = {each.listen: settings_of(each) for each in served}
+        self._bound: dict[ListenAddress, BoundSockets] = {}
+        self._started: dict[ListenAddress, Listener] = {}  # not yet serving
+        self._serving: dict[ListenAddress, Listener] = {}
 
     def __getitem__(self, listen: ListenAddress) -> Listener:
-        return self._open[listen]
+        return self._serving[listen]
 
     def __iter__(self) -> Iterator[Listener]:
-        return iter(self._open.values())
+        return iter((*self._started.values(), *self._serving.values()))
+
+    def __len__(self) -> int:
+        return len(self._started) + len(self._serving)
 
     @property
     def addresses(self) -> dict[ListenAddress, Endpoint]:
         """The address behind each, with the port that the kernel chose where it was 0."""
-        return {listen: each.local for listen, each in self._open.items()}
+        return {listen: each.local for listen, each in self._serving.items()}
 
     @property
     def udp(self) -> dict[ListenAddress, UdpListener]:
         """What reads UDP at each address that has it."""
-        return {listen: each.udp for listen, each in self._open.items() if each.udp is not None}
+        return {listen: each.udp for listen, each in self._serving.items() if each.udp is not None}
 
-    async def open(
-        self, configuration: Configuration, opened: dict[ListenAddress, BoundSockets]
-    ) -> dict[str, Endpoint]:
-        """Bind what is not open yet, into `opened`; return the address of each server.  Raise ListenError.
-
-        What a reload before this one let go of is waited for: it may be the same address.
-        """
-        await self._is_clear.wait()
-        bound = {}
-        for listener in configuration.listeners:
-            listen = listener.listen
-            wanted = self._count_workers(settings_of(listener))
-            if listen not in self._open:
-                opened[listen] = open_all(listen, self._on_port(listen.port, opened), wanted)
-                bound[listen.server] = Endpoint(*opened[listen].tcp.getsockname()[:2])
+    def bind(self, predecessor: Listeners | None) -> dict[str, Endpoint]:
+        """Bind what the predecessor has not; return the address of each server.  Raise ListenError."""
+        known = predecessor._serving if predecessor is not None else {}
+        addresses = {}
+        for listen, settings in self._settings.items():
+            wanted = self._opener.count_workers(settings)
+            running = known.get(listen)
+            if running is None:
+                sockets = self._opener.open_all(listen, self._on_port(listen.port, known), wanted)
+                self._bound[listen] = sockets
+                addresses[listen.server] = sockets.local
                 continue
-            known = self._open[listen]
-            bound[listen.server] = known.local
-            if known.udp is not None and len(known.udp.sockets) != wanted:
-                place = listen._replace(port=known.local.port)
-                beside = self._on_port(place.port, opened)
-                opened[listen] = BoundSockets(open_more_udp(place, beside, wanted), known.tcp.sock)
-        return bound
+            addresses[listen.server] = running.local
+            if running.udp is not None and len(running.udp.sockets) != wanted:
+                place = listen._replace(port=running.local.port)
+                beside = self._on_port(place.port, known)
+                more = self._opener.open_more_udp(place, beside, wanted)
+                self._bound[listen] = BoundSockets(more, None)
+        return addresses
 
-    def give_back(self, opened: Mapping[ListenAddress, BoundSockets]) -> None:
-        """Close what was opened for a configuration that does not start."""
-        for listen, sockets in opened.items():
-            for sock in sockets.udp if listen in self._open else (*sockets.udp, sockets.tcp):
-                sock.close()
+    async def start(self, processors: Mapping[str, QueryProcessor]) -> None:
+        """Begin to read what was bound; raise why a part does not start, and leave the rest to release()."""
+        for listen, sockets in self._bound.items():
+            processor = processors[listen.server]
+            settings = self._settings[listen]
+            self._started[listen] = listener = self._opener.make(sockets, processor, settings)
+            await listener.start()
 
-    async def use(
-        self,
-        listeners: Iterable[ServedAddress],
-        processor_of: Callable[[str], QueryProcessor],
-        opened: Mapping[ListenAddress, BoundSockets],
-    ) -> list[Leaving]:
-        """Put processors behind the sockets, and begin to read new ones; return what is no longer wanted.
-
-        That answers on until let_go() has been called with it.  Where something new does not start, it ends, this
-        raises, and what was open answers as before.
-        """
-        wanted = {each.listen: settings_of(each) for each in listeners}
-        made = await self._start(wanted, processor_of, opened)
-        left: list[Leaving] = []
-        for listen, settings in wanted.items():  # nothing is awaited here, and nothing fails
-            processor, new = processor_of(listen.server), made.get(listen)
-            if isinstance(new, Listener):
-                self._open[listen] = new
-            known = self._open[listen]
-            known.tcp.settings = settings
-            known.exchange(processor)
-            if isinstance(new, UdpListener) and known.udp is not None:  # another number of workers
-                new.processor = processor
-                left.append(known.udp)
-                known.udp.leave_to(new)
-                known.udp = new
-        for listen in set(self._open) - set(wanted):
-            leaving = self._open.pop(listen)
+    def take_over(
+        self, predecessor: Listeners | None, processors: Mapping[str, QueryProcessor]
+    ) -> None:
+        """Serve at all addresses from the next packet on; the predecessor keeps what it has to drain."""
+        known = predecessor._serving if predecessor is not None else {}
+        for listen, settings in self._settings.items():
+            started = self._started.pop(listen, None)
+            running = known.pop(listen, None)
+            if running is None:
+                assert started is not None, "bound, since the predecessor has not got it"
+                self._serving[listen] = started
+                continue
+            if running.tcp is not None:
+                running.tcp.settings = settings
+            running.exchange(processors[listen.server])
+            if started is None or started.udp is None or running.udp is None:
+                self._serving[listen] = running
+            else:  # another number of workers
+                running.udp.drain_to(started.udp)
+                known[listen] = Listener(running.udp, None)
+                self._serving[listen] = Listener(started.udp, running.tcp)
+        self._bound.clear()
+        for listen, draining in known.items():
+            if listen in self._serving:
+                continue
             for (
-                heir
-            ) in self._open:  # the old socket may still receive what is now another's to answer
-                if (heir.port, heir.scheme) == (listen.port, listen.scheme):
-                    leaving.exchange(processor_of(heir.server))
-            left.append(leaving)
-        self._leaving += left
-        if left:
-            self._is_clear.clear()
-        return left
-
-    async def _start(
-        self,
-        wanted: Mapping[ListenAddress, Settings],
-        processor_of: Callable[[str], QueryProcessor],
-        opened: Mapping[ListenAddress, BoundSockets],
-    ) -> dict[ListenAddress, Leaving]:
-        """Begin to read what was opened; end all of it and raise where a part does not start."""
-        made: dict[ListenAddress, Leaving] = {}
-        try:
-            for listen, settings in wanted.items():
-                if listen not in opened:
-                    continue
-                processor = processor_of(listen.server)
-                if listen in self._open:
-                    made[listen] = udp = self._make_udp(opened[listen].udp, processor)
-                    udp.start()
-                else:
-                    made[listen] = new = self._make(opened[listen], processor, settings)
-                    await new.start()
-        except BaseException:
-            await self._end(list(made.values()), lambda: False)
-            raise
-        return made
+                other
+            ) in self._serving:  # on another host: the old socket receives some of its queries
+                if (other.port, other.scheme) == (listen.port, listen.scheme):
+                    draining.exchange(processors[other.server])
 
     def exchange(self, processors: Mapping[str, QueryProcessor]) -> None:
-        """Put other processors behind the sockets; what is just being opened gets its own with use()."""
-        for listen, each in self._open.items():
-            if listen.server in processors:
-                each.exchange(processors[listen.server])
+        """Put other processors behind the listeners."""
+        for listen, each in self._serving.items():
+            each.exchange(processors[listen.server])
 
-    async def let_go(
-        self, left: Sequence[Leaving], is_at_once: Callable[[], bool] = lambda: False
+    async def drain(self, is_over: Callable[[], bool]) -> None:
+        """Close each listener once its own queries are answered; `is_over` ends the waiting at once.
+
+        What a listener raises is raised when all have closed.
+        """
+        await self._close_when(lambda each: lambda: each.pending > 0, is_over)
+
+    async def shut_down(self, is_over: Callable[[], bool], draining: Sequence[Listeners]) -> None:
+        """Close all listeners once the queries of all are answered, and those that drain have closed; as drain()."""
+
+        def is_needed() -> bool:
+            return any(each.pending for each in self) or not all(
+                each.closed.is_set() for each in draining
+            )
+
+        await self._close_when(lambda each: is_needed, is_over)
+
+    async def _close_when(
+        self, is_needed: Callable[[Listener], Callable[[], bool]], is_over: Callable[[], bool]
     ) -> None:
-        """Close what use() returned, when what is in work there has been answered, or `is_at_once`."""
-        ends = [self._end([each], is_at_once) for each in left]
-        faults = await asyncio.gather(*ends, return_exceptions=True)
-        self._leaving = [each for each in self._leaving if each not in left]
-        if not self._leaving:
-            self._is_clear.set()
+        clock = self._opener.clock
+        drains = [each.drain(Patience(clock, is_over, is_needed(each))) for each in self]
+        try:
+            faults = await asyncio.gather(*drains, return_exceptions=True)
+        finally:
+            self._started.clear()
+            self._serving.clear()
+            self.closed.set()
         for fault in faults:
             if fault is not None:
                 raise fault
 
-    async def close(self, is_at_once: Callable[[], bool]) -> None:
-        """Close what is open, when what is in work has been answered; `is_at_once` ends the patience for it."""
-        await self._end(list(self._open.values()), is_at_once)
-        self._open.clear()
-
-    async def _end(self, leaving: Sequence[Leaving], is_at_once: Callable[[], bool]) -> None:
+    async def release(self, is_over: Callable[[], bool]) -> None:
+        """Close what was bound or started for a configuration that does not start."""
         try:
-            await self._finish(leaving, is_at_once)
+            await self.drain(is_over)
         finally:
-            for each in leaving:
-                each.close()
+            for sockets in self._bound.values():
+                sockets.close()
+            self._bound.clear()
 
-    async def _finish(self, leaving: Sequence[Leaving], is_at_once: Callable[[], bool]) -> None:
-        tcp = [each.tcp for each in leaving if isinstance(each, Listener)]
-        for server in tcp:
-            server.stop_accepting()
-
-        async def drain(deadline: float) -> None:
-            while any(each.pending for each in leaving) and not is_at_once():
-                if self._clock() >= deadline:
-                    break
-                await asyncio.sleep(POLL_INTERVAL)
-
-        await drain(self._clock() + DRAIN_TIMEOUT)
-        for each in leaving:
-            each.stop_reading()
-        deadline = self._clock() + LINGER_TIMEOUT
-        await drain(deadline)
-        while any(server.connections for server in tcp) and not is_at_once():
-            if self._clock() >= deadline:
-                break
-            await asyncio.sleep(POLL_INTERVAL)
-        for each in leaving:
-            if isinstance(each, UdpListener):
-                each.stop_reading()  # what has come to it meanwhile is for those that stay
-
-    def _make(
-        self, sockets: BoundSockets, processor: QueryProcessor, settings: Settings
-    ) -> Listener:
-        args = (sockets.tcp, processor, self._spawn, self._clock, self._rejected)
-        if processor.server.startswith("https://"):
-            from hsdns.server.doh import DohServer  # noqa: PLC0415 - Rule 3
-
-            tcp: TcpServer = DohServer(
-                *args, self._count_connections, settings, responses=self._doh_responses
-            )
-        else:
-            tcp = TcpServer(*args, self._count_connections, settings)
-        udp = self._make_udp(sockets.udp, processor) if sockets.udp else None
-        return Listener(udp, tcp)
-
-    def _make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
-        return make_udp(sockets, processor, self._spawn, self._clock)
-
-    def _count_workers(self, settings: Settings) -> int:
-        """How many UDP sockets an address is to have; the loop reads one alone."""
-        if IMPLEMENTATION != "rust":
-            return 1
-        return settings.workers or self.workers
-
-    def _count_connections(self) -> int:
-        leaving = [each for each in self._leaving if isinstance(each, Listener)]
-        return sum(len(each.tcp.connections) for each in (*self._open.values(), *leaving))
-
-    def _on_port(
-        self, port: int, opened: Mapping[ListenAddress, BoundSockets]
-    ) -> list[socket.socket]:
-        """Our own sockets on a port; on port 0 each has another."""
-        known = {listen: each.sockets for listen, each in self._open.items()}
-        fresh = {
-            listen: [*sockets.udp, sockets.tcp]
-            for listen, sockets in opened.items()
-            if listen not in known
-        }
+    def _on_port(self, port: int, known: Mapping[ListenAddress, Listener]) -> list[socket.socket]:
+        """The sockets that this process has on a port already; on port 0 each has another."""
+        running = [(listen, each.sockets) for listen, each in known.items()]
+        bound = [
+            (listen, each.sockets) for listen, each in self._bound.items() if listen not in known
+        ]
         return [
             sock
-            for listen, sockets in {**known, **fresh}.items()
+            for listen, sockets in (*running, *bound)
             if port and listen.port == port
             for sock in sockets
         ]

@@ -1,6 +1,6 @@
 """What running plugins get from the edges: tasks, clocks, chance, their own server's answers.
 
-Path: lifecycle.py makes one for each configuration; plugins know it as chain.Runtime.
+Path: lifecycle.py makes one for each instance; plugins know it as chain.Runtime.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import Counters
+from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
-from hsdns.plugin import HttpHandler
 from hsdns.query import QueryProcessor
 from hsdns.readiness import Readiness
 from hsdns.server.http import HttpPages
@@ -29,7 +29,7 @@ POLL_INTERVAL = 0.02  # seconds between looks at a condition that plugins wait f
 
 
 class Tasks:
-    """Tasks that someone must hold on to, and that end together."""
+    """Tasks that are held until they end, and that can be ended together."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -74,7 +74,9 @@ class ServerRuntime:
         fail: Callable[[str], None],
         names_answered_first_changed: Callable[[], None] = lambda: None,
         lasting: Tasks | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.clock = clock  # monotonic seconds; a function that keeps nothing of this configuration
         self.random = random.Random()
         self.metrics = metrics
         self.counters = counters
@@ -87,19 +89,12 @@ class ServerRuntime:
         self.configuration: Configuration | None = None
         self._reload_if_changed = reload_if_changed
         self._fail = fail
-        self._claims_changed = names_answered_first_changed
+        self._names_answered_first_changed = names_answered_first_changed
         self._lasting = lasting
-
-    # Static, so that what outlives a configuration and keeps a clock does not keep all of it.
-
-    @staticmethod
-    def clock() -> float:
-        """Monotonic seconds."""
-        return time.monotonic()
 
     @staticmethod
     def wall() -> float:
-        """Seconds since the epoch."""
+        """Seconds since the epoch; static, as clock() is, so that what outlives a configuration can keep it."""
         return time.time()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
@@ -115,8 +110,8 @@ class ServerRuntime:
         """Ask the listener that the request came in at, from its zones on."""
         return await self.processors[request.server].resolve(request)
 
-    def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
-        """Note pages for lifecycle.py to open."""
+    def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
+        """Add pages, which instance.py has opened."""
         self.pages.serve(address, paths)
 
     def readiness(self) -> Readiness:
@@ -156,7 +151,7 @@ class ServerRuntime:
 
     def names_answered_first_changed(self) -> None:
         """Have the answer tables made anew."""
-        self._claims_changed()
+        self._names_answered_first_changed()
 
     def fail(self, reason: str) -> None:
         """End the process with status 1."""

@@ -1,6 +1,6 @@
 """Addresses to bound sockets.
 
-Path: lifecycle.py opens them, udp.py and tcp.py read them; nothing else owns a query socket.
+Path: opener.py binds them, udp.py, workers.py and tcp.py read them; nothing else owns a query socket.
 Rule 1: a listener without `bind`, or bound to `0.0.0.0` or `::`, is one dual-stack socket, or IPv4 only where the host
         has no IPv6 (Go's net package does so, and therefore CoreDNS).
 Rule 2: a reply leaves from the address that was asked (RFC 2181 section 4.1): wildcard UDP sockets ask the kernel for
@@ -84,14 +84,27 @@ def open_both(
 
 
 class BoundSockets(NamedTuple):
-    """The sockets of one address: one for each UDP worker (none where the scheme is TCP's), and one for TCP."""
+    """The sockets of one address: one for each UDP worker, and one for TCP.
+
+    There are none for UDP where the scheme is TCP's, and none for TCP where only the number of workers changes.
+    """
 
     udp: list[socket.socket]
-    tcp: socket.socket
+    tcp: socket.socket | None
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """All of them."""
+        return [*self.udp, self.tcp] if self.tcp is not None else self.udp
+
+    @property
+    def local(self) -> Endpoint:
+        """The bound address, with the port that the kernel chose where it was 0."""
+        return Endpoint(*self.sockets[-1].getsockname()[:2])
 
     def close(self) -> None:
-        """Give the address back."""
-        for sock in (*self.udp, self.tcp):
+        """Release the address."""
+        for sock in self.sockets:
             sock.close()
 
 

@@ -1,162 +1,41 @@
-"""Connections: pump bytes through wire/framing.py, answer every message, in whatever order answers come.
+"""DNS over TCP (RFC 7766): pump bytes through wire/framing.py, answer every message, in whatever order answers come.
 
-Path: steps 1 and 7 for TCP (RFC 7766).
+Path: steps 1 and 7 for TCP, and for TLS inside of tls.py.
 Rule 1: queries on one connection are answered side by side; a slow one does not hold up the rest.
-Rule 2: everything is bounded: connections (by the file descriptors this process may have), queries in work of each,
-        silence, half messages, clients that do not read.
+Rule 2: all that a client can use is bounded: queries in work, silence, half messages, replies that it does not read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import resource
-import socket
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Final, Protocol, cast
+from collections.abc import Iterator
+from typing import Final, cast
 
 from hsdns import eager
 from hsdns.chain import Endpoint
-from hsdns.metrics import Counter
 from hsdns.plugins.timeouts import UNLIMITED
-from hsdns.query import QueryProcessor
 from hsdns.server.datagram import socket_address
-from hsdns.server.settings import DEFAULT_SETTINGS, Settings
-from hsdns.server.sockets import BACKLOG, endpoint_of
-from hsdns.server.tls import TlsConnection
+from hsdns.server.tcp_listener import TcpListener
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame
 
 log = logging.getLogger("hsdns.server")
 
-SWEEP_INTERVAL: Final = 1.0
 BATCH_LEN: Final = 64  # messages of one connection in a turn of the loop; then others get theirs
-MAX_KNOWN_LEN: Final = (
-    65_536  # octets of known replies in a turn: then it shows whether the client takes them
-)
-MAX_IN_WORK: Final = (
-    128  # queries of one connection; the rest of what was read waits, and reading pauses
-)
-RESERVED_DESCRIPTORS: Final = 128  # for sockets to upstreams, files and the API
+# Octets from the answer table in a turn of the loop; then it shows whether the client takes them.
+MAX_TABLE_OCTETS: Final = 65_536
+# Queries of one connection; the rest of what was read waits, and reading pauses.
+MAX_IN_WORK: Final = 128
 
 
-class Connection(Protocol):
-    """What a server knows of a client's connection."""
-
-    @property
-    def pending(self) -> int:
-        """How many queries have no answer yet."""
-
-    def expire(self, now: float) -> None:
-        """Close if the client has been silent, slow or deaf for too long."""
-
-    def end(self) -> None:
-        """Answer no more, say so, and close when the client does."""
-
-    def close(self) -> None:
-        """Close after what was written has gone out."""
-
-
-class TcpServer:
-    """Accepts on one bound TCP socket; `processor` and `settings` may be exchanged at any time."""
-
-    def __init__(
-        self,
-        sock: socket.socket,
-        processor: QueryProcessor,
-        spawn: eager.Spawn,
-        clock: Callable[[], float],
-        rejected: Counter,
-        open_in_all: Callable[[], int] | None = None,
-        settings: Settings = DEFAULT_SETTINGS,
-    ) -> None:
-        self.processor = processor
-        self.settings = settings
-        self.spawn = spawn
-        self.clock = clock
-        self.connections: set[Connection] = set()
-        self._sock = sock
-        self._rejected = rejected
-        # The limit is the process's, so the connections of all its listeners count.
-        self._open_in_all = open_in_all or (lambda: len(self.connections))
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._max_connections = max(16, soft - RESERVED_DESCRIPTORS)
-        self._server: asyncio.Server | None = None
-        self._sweeper: asyncio.TimerHandle | None = None
-        self._is_closed = False
-
-    async def start(self) -> None:
-        """Begin to accept."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._begin, sock=self._sock, backlog=BACKLOG)
-        self._sweeper = loop.call_later(SWEEP_INTERVAL, self._sweep)
-
-    def stop_accepting(self) -> None:
-        """Take no new connections; those that are open go on."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-
-    def end(self) -> None:
-        """Let the connections end; a client that is told so before its connection closes sees no reset."""
-        for connection in tuple(self.connections):
-            connection.end()
-
-    def close(self) -> None:
-        """End everything; clients that do not take what they were sent have their time, and no more."""
-        self.stop_accepting()
-        for connection in tuple(self.connections):
-            connection.close()
-        self._is_closed = True
-        if not self.connections and self._sweeper is not None:
-            self._sweeper.cancel()
-
-    @property
-    def sock(self) -> socket.socket:
-        """The listening socket, for its options; only this server accepts from it."""
-        return self._sock
-
-    @property
-    def pending(self) -> int:
-        """How many queries have no answer yet."""
-        return sum(connection.pending for connection in self.connections)
-
-    def admit(
-        self, connection: Connection, transport: asyncio.Transport
-    ) -> tuple[Endpoint, Endpoint] | None:
-        """Take a new connection in and say who is at its ends; abort it where there are too many, or nobody is.
-
-        One that was accepted right before the server closed comes after that, and nobody would end it any more.
-        """
-        client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
-        if client is not None and local is not None and not self._is_closed:
-            here = self.settings.max_connections
-            if self._open_in_all() < self._max_connections and not 0 < here <= len(
-                self.connections
-            ):
-                self.connections.add(connection)
-                return endpoint_of(client), endpoint_of(local)
-            self._rejected.inc()
-        transport.abort()
-        return None
+class TcpServer(TcpListener):
+    """Accepts on one bound TCP socket of a plain or tls:// key."""
 
     def make_connection(self) -> asyncio.Protocol:
         """Make what speaks with one client."""
         return TcpConnection(self)
-
-    def _begin(self) -> asyncio.Protocol:
-        connection = self.make_connection()
-        tls = self.settings.tls
-        return connection if tls is None else TlsConnection(connection, tls)
-
-    def _sweep(self) -> None:
-        now = self.clock()
-        for connection in tuple(self.connections):
-            connection.expire(now)
-        if self._is_closed and not self.connections:
-            return
-        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL, self._sweep)
 
 
 class TcpConnection(asyncio.Protocol):
@@ -169,7 +48,7 @@ class TcpConnection(asyncio.Protocol):
         self._waiting: deque[bytes] = deque()  # at most what came with one read
         self._more: deque[Iterator[bytes]] = deque()  # of replies whose first message is written
         self._writes_more = False
-        self._going_on = False
+        self._is_answering = False
         self._is_paused = False
         self._left_in_turn = BATCH_LEN
         self._has_next_turn = False
@@ -181,7 +60,7 @@ class TcpConnection(asyncio.Protocol):
         self._taken = 0  # messages
         self._blocked_since: float | None = None
         self._ended = False  # no more messages are taken
-        self._has_left = self._said_end = False
+        self._client_has_ended = self._said_end = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection in."""
@@ -207,7 +86,7 @@ class TcpConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Half-closed by the client: what is in work is still answered."""
-        self._ended = self._has_left = True
+        self._ended = self._client_has_ended = True
         self._partial_since = None  # the rest of it will not come
         return self.pending > 0
 
@@ -245,7 +124,7 @@ class TcpConnection(asyncio.Protocol):
         return self.in_work + len(self._waiting)
 
     def end(self) -> None:
-        """Answer no more, say so, and close when the client does."""
+        """Take no more queries, send the end, and close when the client does."""
         self._ended = True
         self._partial_since = None
         self._waiting.clear()
@@ -258,14 +137,14 @@ class TcpConnection(asyncio.Protocol):
             self._transport.close()
 
     def expire(self, now: float) -> None:
-        """Close if the client has been silent, slow or deaf for too long."""
+        """Close if the client has sent nothing, sent too slowly or not read its replies for too long."""
         transport = self._transport
         if transport is None:
             return
         limits = self._server.settings.limits
         # A transport that was closed waits without end for a client to take the rest, so it too is looked at.
-        deaf_since = self._last_used if self._blocked_since is None else self._blocked_since
-        if transport.get_write_buffer_size() and now - deaf_since > limits.write:
+        unread_since = self._last_used if self._blocked_since is None else self._blocked_since
+        if transport.get_write_buffer_size() and now - unread_since > limits.write:
             transport.abort()
         elif self._partial_since is not None and now - self._partial_since > limits.read:
             transport.close()  # a client that sends an octet a second is late too
@@ -276,14 +155,14 @@ class TcpConnection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Take up waiting messages as far as allowed, and read only while none waits."""
-        if self._going_on:  # called from within, by a reply that came at once
+        if self._is_answering:  # called from within, by a reply that came at once
             return
-        self._going_on = True
+        self._is_answering = True
         known: list[bytes] = []
         try:
-            self._take_up(known)
+            self._answer_waiting(known)
         finally:
-            self._going_on = False
+            self._is_answering = False
             transport = self._transport
             if known and transport is not None:
                 transport.write(b"".join(known))
@@ -302,8 +181,8 @@ class TcpConnection(asyncio.Protocol):
             else:
                 self._transport.resume_reading()
 
-    def _take_up(self, known: list[bytes]) -> None:
-        """Begin to answer what waits; what the table knows is added to `known`, in frames."""
+    def _answer_waiting(self, known: list[bytes]) -> None:
+        """Begin to answer the messages that wait; replies from the answer table are added to `known`, in frames."""
         server, waiting = self._server, self._waiting
         processor, now, octets = server.processor, server.clock(), 0
         lookup = processor.lookup
@@ -315,7 +194,7 @@ class TcpConnection(asyncio.Protocol):
                 if reply is not None:
                     known.append(frame(reply))
                     octets += len(reply)
-                    if octets > MAX_KNOWN_LEN:
+                    if octets > MAX_TABLE_OCTETS:
                         self._left_in_turn = 0
                     continue
             self.in_work += 1
@@ -361,8 +240,8 @@ class TcpConnection(asyncio.Protocol):
             self._go_on()
 
     def _finish(self, transport: asyncio.Transport) -> None:
-        """Close, or let the client close first: to close while something of its is unread would be a reset."""
-        if self._has_left:
+        """Close, or let the client close first: to close with queries unread would send a reset."""
+        if self._client_has_ended:
             transport.close()
         elif not self._said_end:
             self._said_end = True

@@ -3,8 +3,8 @@
 Path: step 1 and 7, between the socket and the protocol of tcp.py, doh.py or http.py.
 Rule 1: the protocol inside is told of its connection when the client has connected, before the handshake, so that its
         limits and time limits hold for clients that never finish one.
-Rule 2: who makes a connection says which context, so a reload exchanges certificates without touching the socket.
-Rule 3: a client that leaves without close_notify has left all the same: DNS messages have their length in front.
+Rule 2: the context is chosen for each connection, so a reload exchanges certificates without touching the socket.
+Rule 3: an end without close_notify is an end: DNS messages have their length in front.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TlsConnection(asyncio.Protocol):
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.ssl = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._is_http = is_http
-        self._is_shaken = False  # hands
+        self._is_shaken = False  # whether the handshake is over
         self._is_over = False
         self._transport: asyncio.Transport | None = None
 

@@ -22,7 +22,7 @@ from loadtest.apiserver.watch_stream import INITIAL_EVENTS_END, Watch
 
 __all__ = ["INITIAL_EVENTS_END", "FakeApi"]
 
-TOGETHER: Final = 256  # lines in one write at most: 700 KB of usual slices
+TOGETHER: Final = 256  # lines in one write at most: 700 KB of average slices
 
 
 class FakeApi:
@@ -63,10 +63,10 @@ class FakeApi:
             app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True
         )
         await self._runner.setup()
-        site = web.TCPSite(
+        listener = web.TCPSite(
             self._runner, self._host, self._port, ssl_context=self._tls, reuse_address=True
         )
-        await site.start()
+        await listener.start()
         self._port = self._runner.addresses[0][1]
         self.url = f"http{'s' if self._tls else ''}://{self._host}:{self._port}"
 

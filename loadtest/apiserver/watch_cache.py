@@ -112,8 +112,8 @@ class WatchCache:
         before = self.objects.get(key)
         metadata["resourceVersion"] = str(version)
         if "uid" not in metadata:
-            kept = before.manifest["metadata"]["uid"] if before is not None else None
-            metadata["uid"] = kept or f"{self.kind.plural}-{version}"
+            uid = before.manifest["metadata"]["uid"] if before is not None else None
+            metadata["uid"] = uid or f"{self.kind.plural}-{version}"
         self.put_encoded(key, msgspec.json.encode(after), version)
         return after
 

@@ -96,13 +96,13 @@ impl BatchCounts {
 
 /// The counts of a table: outcomes since the start, rows since they were last taken.
 #[derive(Default)]
-pub struct HitCounts {
+pub struct HitCounter {
     /// The outcomes of all queries.
     pub totals: Totals,
     rows: BTreeMap<(u32, bool), Box<Cells>>,
 }
 
-impl HitCounts {
+impl HitCounter {
     /// Add the counts of a batch, each of whose hits has this duration, and empty them.
     pub fn absorb(&mut self, counts: &mut BatchCounts, is_tcp: bool, nanoseconds: u64) {
         let batch = std::mem::take(&mut counts.totals);
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn batches_add_up_and_drain_once() {
         let mut counts = BatchCounts::default();
-        let mut counters = HitCounts::default();
+        let mut counters = HitCounter::default();
         let hit = Hit {
             group: 4,
             is_ipv6: false,

@@ -15,7 +15,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use crate::entry::{Entry, Terms};
-use crate::hit_counts::{BatchCounts, Cells, Hit, HitCounts, Totals};
+use crate::hit_counts::{BatchCounts, Cells, Hit, HitCounter, Totals};
 use crate::index::Index;
 use crate::key::{Query, Reader, u16_at};
 use crate::lock::{lock, read, write};
@@ -38,7 +38,7 @@ pub struct AnswerTable {
     capacity: usize,
     hasher: RandomState,
     inner: RwLock<Inner>,
-    hit_counts: Mutex<HitCounts>,
+    hit_counts: Mutex<HitCounter>,
     changes: Mutex<Changes>,
     log: Log,
 }

@@ -14,7 +14,7 @@ from hsdns.fastpath.hit_counts import (
     LENGTH_SHIFT,
     MAX_KINDS,
     TCP,
-    HitCounts,
+    HitCounter,
     kind_of,
 )
 from hsdns.metrics import TIME_BUCKETS
@@ -38,7 +38,7 @@ def test_places_of_cells() -> None:
 @pytest.mark.parametrize("at", range(len(TIME_BUCKETS)))
 @pytest.mark.parametrize("more", [0, 1], ids=["at the bound", "above"])
 def test_durations(at: int, more: int) -> None:
-    counts = HitCounts()
+    counts = HitCounter()
     nanoseconds = round(TIME_BUCKETS[at] * 1e9) + more
     counts.add([number(1, 2, 3, 0)] * 2, nanoseconds)
     [(_, _, cells)] = counts.take_counts()
@@ -47,7 +47,7 @@ def test_durations(at: int, more: int) -> None:
 
 
 def test_a_batch_of_many_kinds() -> None:
-    counts = HitCounts()
+    counts = HitCounter()
     kinds = [
         number(3, 500, 40, 1), number(3, 500, 40, 1) | IPV6 | CACHE_HIT, number(3, 90, 512, 0) | CACHE_MISS,
         number(3, 90, 512, 0) | TCP, number(4, 0xFFFFFFFF, 17, 0),
@@ -65,7 +65,7 @@ def test_a_batch_of_many_kinds() -> None:
 
 
 def test_many_kinds_are_folded_and_not_lost() -> None:
-    counts = HitCounts()
+    counts = HitCounter()
     for size in range(3 * MAX_KINDS):
         counts.add([number(1, size, 30, 0)], 10)
     [(_, _, cells)] = counts.take_counts()
@@ -74,7 +74,7 @@ def test_many_kinds_are_folded_and_not_lost() -> None:
 
 
 def test_a_scrape_beside_the_loop_loses_nothing() -> None:
-    counts, found = HitCounts(), []
+    counts, found = HitCounter(), []
     kinds = [number(group, 100, 30, 0) for group in range(8)]
 
     def scrape() -> None:

@@ -1,21 +1,24 @@
-"""What all tables of the process count, through scrapes, exchanges and the end of listeners."""
+"""What all tables of the process count, through scrapes, exchanges and the closing of listeners."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import gc
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from hsdns.answer_table.policy import BlockPolicy
-from hsdns.assemble import ListenAddress
+from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.objects import Upserted
 from hsdns.metrics import Registry
-from hsdns.server import answer_tables as keepers_module
+from hsdns.server import answer_tables as module
 from hsdns.server.answer_tables import AnswerTables, make_writer
+from hsdns.server.udp_listener import UdpListener
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import run
@@ -23,12 +26,11 @@ from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
 from tests.support.servers.udp_listeners import KINDS, serving_with, twin_of
 
-LISTEN = ListenAddress("127.0.0.1", 53)
 COREFILE = f".:53 {{\n{KUBERNETES}\n}}\n"
 WEB = ask("web.default.svc.cluster.local.")
 
 
-class Statistics:
+class Statistics(UdpListener):
     """A listener of which only the counters are wanted."""
 
     def __init__(self) -> None:
@@ -37,6 +39,22 @@ class Statistics:
 
     def statistics(self) -> tuple[int, dict[int, int]]:
         return self.dropped, dict(self.errors)
+
+
+class Listening:
+    """The listeners of a process, of which only tables and counters are wanted."""
+
+    def __init__(self, metrics: Registry) -> None:
+        self.tables = AnswerTables(metrics, lambda: self.listeners)
+        self.listeners: list[Any] = []
+
+    def use(self, *tables: AnswerTableWriter | None, udp: Sequence[UdpListener] = ()) -> None:
+        """Exchange all of them."""
+        processors = [SimpleNamespace(writer=table) for table in tables]
+        self.listeners = [SimpleNamespace(processor=each, udp=None) for each in processors]
+        nothing = SimpleNamespace(writer=None)
+        self.listeners += [SimpleNamespace(processor=nothing, udp=each) for each in udp]
+        self.tables.settle()
 
 
 def make_memory_server(kind: str) -> MemoryServer:
@@ -53,8 +71,8 @@ def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[st
 @pytest.mark.parametrize("kind", KINDS)
 def test_lookups_and_changes_are_counted(kind: str) -> None:
     metrics, memory_server = Registry(), make_memory_server(kind)
-    keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: memory_server.writer}, {})
+    listening = Listening(metrics)
+    listening.use(memory_server.writer)
     unusual = WEB[:2] + b"\x29\x00" + WEB[4:]
     for wire in (WEB, WEB, unusual):
         memory_server.from_table(wire)
@@ -79,7 +97,7 @@ def test_lookups_and_changes_are_counted(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_stale_and_refused_are_counted(kind: str) -> None:
     metrics, memory_server = Registry(), make_memory_server(kind)
-    AnswerTables(metrics).use({LISTEN: memory_server.writer}, {})
+    Listening(metrics).use(memory_server.writer)
     held: list[Any] = []
     note = memory_server.writer.enqueue
     memory_server.writer.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # stored later
@@ -101,11 +119,11 @@ def test_stale_and_refused_are_counted(kind: str) -> None:
 def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
     """A new table may stand where an old one stood in memory."""
     metrics = Registry()
-    keepers = AnswerTables(metrics)
+    listening = Listening(metrics)
     total = 0
     for turn in range(8):
         memory_server = make_memory_server(kind)
-        keepers.use({LISTEN: memory_server.writer}, {})
+        listening.use(memory_server.writer)
         memory_server.from_chain(WEB)
         for _ in range(40 - turn):
             assert memory_server.from_table(WEB) is not None
@@ -120,16 +138,17 @@ def test_counters_never_go_back_when_tables_are_exchanged(kind: str) -> None:
 def test_exchanged_table_is_counted_once_more(kind: str) -> None:
     """A worker may have been amid a batch."""
     metrics, old, new = Registry(), make_memory_server(kind), make_memory_server(kind)
-    keepers = AnswerTables(metrics)
+    listening = Listening(metrics)
     folded: list[str] = []
     for name, memory_server in (("old", old), ("new", new)):
         memory_server.writer.hits.count = lambda name=name: folded.append(name)  # type: ignore[method-assign, misc]  # noted instead
-    keepers.use({LISTEN: old.writer}, {})
-    keepers.use({LISTEN: new.writer}, {})
-    assert folded == ["old"]
+    listening.use(old.writer)
+    folded.clear()
+    listening.use(new.writer)
+    assert folded == ["old", "new"]
     for _ in range(2):
         metrics.fold()
-    assert folded == ["old", "old", "new", "new"]
+    assert folded == ["old", "new", "old", "new", "new"]
 
 
 @pytest.mark.sockets
@@ -143,18 +162,18 @@ def test_hits_are_logged_over_both_transports(
     wires = [ask("web.default.svc.cluster.local.", query_id=number) for number in range(5)]
 
     async def test() -> None:
-        async with ClusterServer(tmp_path, text, objects) as cluster_server:
+        async with ClusterServer(tmp_path, text, objects) as site:
             with UdpClient() as udp:
                 for wire in wires:
-                    await udp.ask(wire, cluster_server.address)
+                    await udp.ask(wire, site.address)
                 udp_port = udp.sock.getsockname()[1]
-            async with TcpClient(cluster_server.address) as tcp:
+            async with TcpClient(site.address) as tcp:
                 tcp_port = tcp.writer.get_extra_info("sockname")[1]
                 tcp.send(*wires)
                 for _ in wires:
                     await tcp.receive()
-            assert cluster_server.hits() == 9
-            assert cluster_server.value("hsdns_log_drops_total") == {(): 0}
+            assert site.hits() == 9
+            assert site.value("hsdns_log_drops_total") == {(): 0}
         lines = [line for line in caplog.messages if " IN " in line]
         assert [line.rpartition(" ")[0] for line in lines] == [
             f'127.0.0.1:{port} - {number} "A IN web.default.svc.cluster.local. {protocol} 47 false {size}"'
@@ -169,22 +188,22 @@ def test_hits_are_logged_over_both_transports(
 
 def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:
     metrics, old, new = Registry(), make_memory_server("loop"), make_memory_server("loop")
-    keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: old.writer}, {})
+    listening = Listening(metrics)
+    listening.use(old.writer)
     old.writer.table.log.dropped = 5
-    keepers.use({LISTEN: new.writer}, {})
+    listening.use(new.writer)
     old.writer.table.log.dropped = 6  # of a batch that a worker was amid
     for _ in range(3):
         metrics.fold()
     assert values(metrics, "hsdns_log_drops_total") == {(): 6}
-    assert all(source is not old.writer for _, source in keepers._seen)
+    assert list(listening.tables._tables) == [new.writer]
 
 
 def test_what_sockets_counted_is_added_up() -> None:
     metrics = Registry()
-    keepers = AnswerTables(metrics)
+    listening = Listening(metrics)
     one, other = Statistics(), Statistics()
-    keepers.use({}, {LISTEN: one, LISTEN._replace(port=54): other})  # type: ignore[dict-item]  # only counters are asked
+    listening.use(udp=[one, other])
     one.dropped, other.dropped = 3, 4
     one.errors = {errno.EPERM: 2, 99_999: 1}
     metrics.fold()
@@ -197,45 +216,41 @@ def test_what_sockets_counted_is_added_up() -> None:
 
 def test_listener_that_is_opened_anew_counts_from_nothing() -> None:
     metrics = Registry()
-    keepers = AnswerTables(metrics)
+    listening = Listening(metrics)
     for total in range(1, 20):
         listener = Statistics()
-        udp: Any = {LISTEN: listener}
-        keepers.use({}, udp)
+        listening.use(udp=[listener])
         listener.dropped = 1
         metrics.fold()
         assert values(metrics, "hsdns_udp_queue_drops_total") == {(): total}
-        del listener, udp
+        del listener
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_leaving_listener_is_asked_is_counted_until_it_closes(kind: str) -> None:
+def test_listener_that_closes_is_counted_once_more(kind: str) -> None:
     metrics, memory_server, listener = Registry(), make_memory_server(kind), Statistics()
-    keepers, udp = AnswerTables(metrics), {LISTEN: listener}
-    keepers.use({LISTEN: memory_server.writer}, udp)  # type: ignore[arg-type]  # only counters are asked
+    listening = Listening(metrics)
+    listening.use(memory_server.writer, udp=[listener])
     memory_server.from_chain(WEB)
-    keepers.use({}, {}, [memory_server.writer], [listener])  # type: ignore[list-item]  # as above
     for _ in range(2):
         assert memory_server.from_table(WEB) is not None
         listener.dropped += 3
         listener.errors = {errno.EPERM: listener.dropped}
-        metrics.fold()
-    assert memory_server.from_table(WEB) is not None
-    keepers.let_go([memory_server.writer], [listener])  # type: ignore[list-item]  # as above
+        listening.use()
     metrics.fold()
-    assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == 3
+    assert values(metrics, "hsdns_table_lookups_total")["dns://:53", "hit"] == 2
     assert values(metrics, "hsdns_table_entries", "gauge") == {}
     assert values(metrics, "hsdns_udp_queue_drops_total") == {(): 6}
     assert values(metrics, "hsdns_udp_send_errors_total") == {("EPERM",): 6}
-    assert keepers._seen == {}
+    assert (listening.tables._tables, listening.tables._sockets) == ({}, {})
 
 
 def test_gauges_of_a_listener_that_is_gone_are_gone() -> None:
     metrics, memory_server = Registry(), make_memory_server("loop")
-    keepers = AnswerTables(metrics)
-    keepers.use({LISTEN: memory_server.writer}, {})
+    listening = Listening(metrics)
+    listening.use(memory_server.writer)
     metrics.fold()
-    keepers.use({LISTEN: None}, {})
+    listening.use(None)
     metrics.fold()
     assert values(metrics, "hsdns_table_entries", "gauge") == {}
     assert values(metrics, "hsdns_table_bytes", "gauge") == {}
@@ -254,30 +269,29 @@ def test_make_writer(text: str, keeps: bool) -> None:
 
 @pytest.mark.parametrize("implementation", ["rust", "python"])
 def test_implementation_is_shown(implementation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keepers_module, "IMPLEMENTATION", implementation)
+    monkeypatch.setattr(module, "IMPLEMENTATION", implementation)
     metrics = Registry()
-    AnswerTables(metrics)
+    AnswerTables(metrics, list)
     assert values(metrics, "hsdns_fastpath_info", "gauge") == {(implementation,): 1}
 
 
-def test_old_tables_go_though_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exchanged_tables_go_though_nothing_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
     memory_server = make_memory_server("loop")
-    keepers = AnswerTables(Registry())
-    keepers.use({LISTEN: memory_server.writer}, {})
+    listening = Listening(Registry())
+    listening.use(memory_server.writer)
     turns = 0
 
     async def sleep(seconds: float) -> None:
         nonlocal turns
         turns += 1
         if turns == 1:
-            keepers.use({LISTEN: None}, {})  # a worker may still be amid a batch
+            listening.use(None)  # a worker may still be in the middle of a batch
         if turns == 2:
-            assert keepers._old == [memory_server.writer]
+            assert list(listening.tables._tables) == [memory_server.writer]
         if turns == 3:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(keepers_module, "sleep", sleep)
+    monkeypatch.setattr(module, "sleep", sleep)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(keepers.write_logs())
-    assert keepers._old == []
-    assert all(source is not memory_server.writer for _, source in keepers._seen)
+        asyncio.run(listening.tables.write_logs())
+    assert listening.tables._tables == {}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hsdns.plugin import HttpHandler
+from hsdns.http_page import HttpHandler, HttpPage
 from hsdns.server import http
 from hsdns.server.http import HttpError, HttpListeners, HttpPages
 from tests.support.coroutines import event_loops
@@ -28,13 +28,19 @@ class Answer(NamedTuple):
     body: bytes
 
 
-def page(body: str, status: int = 200) -> HttpHandler:
-    return lambda path: (status, "text/plain; charset=utf-8", body.encode())
+def page(body: str, status: int = 200) -> HttpPage:
+    return HttpPage(lambda path: (status, "text/plain; charset=utf-8", body.encode()))
 
 
-def pages(**by_path: HttpHandler) -> HttpPages:
+def pages(**by_path: HttpHandler | HttpPage) -> HttpPages:
     made = HttpPages()
-    made.serve(LOCAL, {f"/{path}": handler for path, handler in by_path.items()})
+    made.serve(
+        LOCAL,
+        {
+            f"/{path}": each if isinstance(each, HttpPage) else HttpPage(each)
+            for path, each in by_path.items()
+        },
+    )
     return made
 
 
@@ -118,21 +124,19 @@ def test_answers(
 def test_only_a_slow_page_is_made_in_a_thread() -> None:
     threads: dict[str, bool] = {}
 
-    class Page:
-        def __init__(self, *, slow: bool) -> None:
-            self.slow = slow
+    def prepare() -> None:
+        assert threading.current_thread() is threading.main_thread()
+        threads["prepared"] = True
 
-        def prepare(self) -> None:
-            assert threading.current_thread() is threading.main_thread()
-            threads["prepared"] = True
-
-        def __call__(self, path: str) -> tuple[int, str, bytes]:
-            threads[path] = threading.current_thread() is threading.main_thread()
-            return 200, "text/plain", b""
+    def answer(path: str) -> tuple[int, str, bytes]:
+        threads[path] = threading.current_thread() is threading.main_thread()
+        return 200, "text/plain", b""
 
     async def case() -> None:
         listeners = HttpListeners()
-        await listeners.open(pages(health=Page(slow=False), metrics=Page(slow=True)))
+        await listeners.open(
+            pages(health=answer, metrics=HttpPage(answer, is_slow=True, prepare=prepare))
+        )
         for path in ("/health", "/metrics"):
             assert (await ask(listeners.bound[LOCAL], path)).status == 200
         await listeners.close()
@@ -155,7 +159,7 @@ def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
             if number == 0:
                 new = pages(health=page("two"))
                 await listeners.open(new)
-                await listeners.keep_only(new)
+                await listeners.close_others(new)
         writer.close()
         await writer.wait_closed()
         assert bodies == [b"one", b"two"]
@@ -175,7 +179,7 @@ def test_keep_only_closes_the_rest() -> None:
         other.serve("localhost:0", {"/ready": page("OK")})
         await listeners.open(other)
         assert (await ask(where)).status == 200
-        await listeners.keep_only(other)
+        await listeners.close_others(other)
         with pytest.raises(ConnectionError):
             await ask(where)
         assert (await ask(listeners.bound["localhost:0"], "/ready")).status == 200
@@ -353,18 +357,13 @@ def test_who_is_being_answered_makes_no_room(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(http, "MAX_CONNECTIONS", 1)
     go_on = threading.Event()
 
-    class Page:
-        slow = True
-
-        def prepare(self) -> None: ...
-
-        def __call__(self, path: str) -> tuple[int, str, bytes]:
-            assert go_on.wait(10)
-            return 200, "text/plain", b"OK"
+    def answer(path: str) -> tuple[int, str, bytes]:
+        assert go_on.wait(10)
+        return 200, "text/plain", b"OK"
 
     async def case() -> None:
         listeners = HttpListeners()
-        await listeners.open(pages(health=Page()))
+        await listeners.open(pages(health=HttpPage(answer, is_slow=True)))
         first = asyncio.create_task(ask(listeners.bound[LOCAL]))
         await event_loops.until(lambda: bool(listeners._connections._asking), "a page being made")
         reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
@@ -392,16 +391,12 @@ def test_aiohttp_is_not_imported_before_it_is_used() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-class TlsPage:
-    """A page that is to be had over TLS alone."""
-
-    def __init__(self, name: str) -> None:
-        data = Path(__file__).parents[1] / "data" / "tls"
-        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.tls.load_cert_chain(data / f"{name}.pem", data / f"{name}.key")
-
-    def __call__(self, path: str) -> tuple[int, str, bytes]:
-        return 200, "text/plain", path.encode()
+def tls_page(name: str) -> HttpPage:
+    """A page that is answered over TLS alone."""
+    data = Path(__file__).parents[1] / "data" / "tls"
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(data / f"{name}.pem", data / f"{name}.key")
+    return HttpPage(lambda path: (200, "text/plain", path.encode()), tls=tls)
 
 
 def trusting(authority: str) -> ssl.SSLContext:
@@ -425,7 +420,7 @@ def test_page_over_tls() -> None:
 
     async def case() -> None:
         listeners = HttpListeners()
-        await listeners.open(pages(metrics=TlsPage("server")))
+        await listeners.open(pages(metrics=tls_page("server")))
         where = listeners.bound[LOCAL]
         found = await ask_tls(where, "ca")
         assert (found.status, found.body) == (200, b"/metrics?a=b")
@@ -434,7 +429,7 @@ def test_page_over_tls() -> None:
             400,
             b"Client sent an HTTP request to an HTTPS server.\n",
         )
-        await listeners.open(pages(metrics=TlsPage("other-server")))
+        await listeners.open(pages(metrics=tls_page("other-server")))
         assert (await ask_tls(where, "other-ca")).status == 200
         with pytest.raises(ssl.SSLCertVerificationError):
             await ask_tls(where, "ca")
@@ -453,7 +448,9 @@ def test_page_over_tls() -> None:
 def test_page_that_ends_in_a_slash_has_all_below(path: str, status: int) -> None:
     async def case() -> None:
         listeners, made = HttpListeners(), HttpPages()
-        made.serve(LOCAL, {"/debug/pprof/": lambda asked: (200, "text/plain", asked.encode())})
+        made.serve(
+            LOCAL, {"/debug/pprof/": HttpPage(lambda asked: (200, "text/plain", asked.encode()))}
+        )
         await listeners.open(made)
         found = await ask(listeners.bound[LOCAL], path)
         await listeners.close()

@@ -1,10 +1,11 @@
-"""The sockets of the process: what a change of the Corefile opens, keeps and lets go of."""
+"""The listeners of a configuration: what a change of the Corefile binds, takes over and drains."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,10 +18,13 @@ from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.query import QueryProcessor
-from hsdns.server import listeners as module
-from hsdns.server.listeners import Leaving, Listeners
-from hsdns.server.runtime import ServerRuntime, Tasks
-from hsdns.server.sockets import BoundSockets, ListenError
+from hsdns.server import listener as listener_module
+from hsdns.server.listener import Listener
+from hsdns.server.listeners import Listeners
+from hsdns.server.opener import Opener
+from hsdns.server.runtime import Tasks
+from hsdns.server.sockets import ListenError
+from hsdns.server.tcp_listener import TcpListener
 from hsdns.wire.message import Reply
 from loadtest.ports import free_port
 from tests.support.clients.messages import query
@@ -39,7 +43,9 @@ class ReloadableListeners:
 
     def __init__(self, workers: int = 1) -> None:
         self.tasks = Tasks()
-        self.listeners = Listeners(Registry(), self.tasks.spawn, ServerRuntime.clock, workers)
+        self.opener = Opener(Registry(), self.tasks.spawn, time.monotonic, workers, list)
+        self.listeners = Listeners(self.opener, ())
+        self.made: list[Listeners] = []
         self.port = free_port()
         self.answers = 0
 
@@ -53,8 +59,8 @@ class ReloadableListeners:
         )
         return assemble(corefile, interfaces=dict, warn=pytest.fail)
 
-    async def change(self, text: str, answer: Answer | None = None) -> list[Leaving]:
-        """Change over; return what is left."""
+    async def change(self, text: str, answer: Answer | None = None) -> Listeners:
+        """Serve another Corefile; return the listeners of the one before, which has to drain them."""
         self.answers += 1
         rcode = self.answers
 
@@ -62,13 +68,17 @@ class ReloadableListeners:
             return Reply(rcode=rcode)
 
         configuration = self.configuration(text)
-        opened: dict[ListenAddress, BoundSockets] = {}
-        bound = await self.listeners.open(configuration, opened)
+        before, new = self.listeners, Listeners(self.opener, configuration.listeners)
+        self.made.append(new)
+        bound = new.bind(before)
         assert set(bound) == {listener.listen.server for listener in configuration.listeners}
         made: dict[str, QueryProcessor] = {
             server: processor(answer or count, server) for server in bound
         }
-        return await self.listeners.use(configuration.listeners, made.__getitem__, opened)
+        await new.start(made)
+        new.take_over(before, made)
+        self.listeners = new
+        return before
 
     async def ask(self, way: str = "udp", host: str = "127.0.0.1") -> int:
         """The rcode that is answered."""
@@ -81,16 +91,27 @@ class ReloadableListeners:
             return (await tcp.receive())[3] & 15
 
 
+def never() -> bool:
+    return False
+
+
+def tcp_of(listener: Listener) -> TcpListener:
+    assert listener.tcp is not None
+    return listener.tcp
+
+
+def is_accepting(listener: Listener) -> bool:
+    return tcp_of(listener)._server is not None
+
+
 @asynccontextmanager
 async def serving(workers: int = 1) -> AsyncIterator[ReloadableListeners]:
     reloadable = ReloadableListeners(workers)
     try:
         yield reloadable
     finally:
-        await reloadable.listeners.let_go(
-            list(reloadable.listeners._leaving)
-        )  # of a test that failed
-        await reloadable.listeners.close(lambda: False)
+        for each in reloadable.made:
+            await each.drain(never)
         await reloadable.tasks.cancel()
         with socket.create_server(("127.0.0.1", reloadable.port)):
             pass  # it was given back
@@ -101,21 +122,21 @@ OTHER = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_open_exchange_let_go(kind: str) -> None:
+def test_start_take_over_drain(kind: str) -> None:
     async def test() -> None:
         async with serving() as reloadable:
-            assert await reloadable.change(BOUND) == []
+            await reloadable.change(BOUND)
             before = reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets
             assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [1, 1]
-            assert await reloadable.change(BOUND + OTHER) == []
+            assert len(await reloadable.change(BOUND + OTHER)) == 0
             assert (
                 reloadable.listeners[ListenAddress("127.0.0.1", reloadable.port)].sockets == before
             )
             assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
             assert len(reloadable.listeners.addresses) == len(reloadable.listeners.udp) == 2
-            left = await reloadable.change(OTHER)
+            old = await reloadable.change(OTHER)
             assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
-            await reloadable.listeners.let_go(left)
+            await old.drain(never)
             with pytest.raises(ConnectionRefusedError):
                 await reloadable.ask("tcp")
 
@@ -124,7 +145,7 @@ def test_open_exchange_let_go(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_let_go_answers_what_is_in_work(kind: str) -> None:
+def test_drained_listener_answers_what_is_in_work(kind: str) -> None:
     async def test() -> None:
         go_on = asyncio.Event()
 
@@ -137,18 +158,16 @@ def test_what_is_let_go_answers_what_is_in_work(kind: str) -> None:
             asking = [asyncio.create_task(reloadable.ask(way)) for way in ("udp", "tcp")]
             (listener,) = reloadable.listeners
             await until(lambda: listener.pending == 2, "queries in work")
-            left = await reloadable.change(OTHER)
-            closing = asyncio.create_task(reloadable.listeners.let_go(left))
-            # Who wants the address again waits for it.
-            changing = asyncio.create_task(reloadable.change(BOUND))
-            await until(lambda: listener.tcp._server is None, "no new connections")
-            assert not changing.done()
+            old = await reloadable.change(OTHER)
+            draining = asyncio.create_task(old.drain(never))
+            await until(lambda: not is_accepting(listener), "no new connections")
+            assert not old.closed.is_set()
             go_on.set()
             assert [await each for each in asking] == [9, 9]
-            await closing
-            left = await changing
+            await draining
+            assert old.closed.is_set()
+            await reloadable.change(BOUND)
             assert await reloadable.ask() == 3
-            await reloadable.listeners.let_go(left)
 
     with serving_with(kind):
         run(test())
@@ -183,9 +202,9 @@ def test_old_socket_answers_for_the_new_one(kind: str) -> None:
     async def test() -> None:
         async with serving() as reloadable:
             await reloadable.change(BOUND)
-            left = await reloadable.change(".:PORT {\nwhoami\n}\n")
+            old = await reloadable.change(".:PORT {\nwhoami\n}\n")
             assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
-            await reloadable.listeners.let_go(left)
+            await old.drain(never)
             assert [await reloadable.ask("udp"), await reloadable.ask("tcp")] == [2, 2]
 
     with serving_with(kind):
@@ -202,19 +221,18 @@ def test_connections_end_without_a_reset() -> None:
                 client.send(query().to_wire())
                 await client.receive()
                 (listener,) = reloadable.listeners
-                listener.tcp.end()
+                tcp_of(listener).end()
                 client.send(query().to_wire())
                 async with asyncio.timeout(5):
-                    assert (
-                        await client.reader.read() == b""
-                    )  # an end of file, no ConnectionResetError
+                    # An end of file, no ConnectionResetError.
+                    assert await client.reader.read() == b""
 
     run(test())
 
 
 def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DRAIN_TIMEOUT", 0.0)
-    monkeypatch.setattr(module, "LINGER_TIMEOUT", 0.0)
+    monkeypatch.setattr(listener_module, "DRAIN_TIMEOUT", 0.0)
+    monkeypatch.setattr(listener_module, "LINGER_TIMEOUT", 0.0)
 
     async def test() -> None:
         async def wait(request: object) -> Reply:
@@ -227,7 +245,7 @@ def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
                 client.send(query().to_wire())
                 (listener,) = reloadable.listeners
                 await until(lambda: listener.pending == 1, "a query in work")
-                await reloadable.listeners.close(lambda: False)
+                await reloadable.listeners.shut_down(never, [])
                 assert await client.has_ended()
 
     run(test())
@@ -241,15 +259,15 @@ def test_tls_and_https_are_tcp_alone() -> None:
             await reloadable.change(text)
             assert reloadable.listeners.udp == {}
             over_tls, https = reloadable.listeners
-            before = over_tls.tcp.settings
+            before = tcp_of(over_tls).settings
             assert before.tls is not None
-            assert https.tcp.settings.max_connections == 200
+            assert tcp_of(https).settings.max_connections == 200
             assert len(over_tls.sockets) == 1
             with socket.socket(type=socket.SOCK_DGRAM) as free:
                 free.bind(("127.0.0.1", reloadable.port))
             # A reload without the certificate: the same sockets, plain text from the next connection on.
             await reloadable.change(text.replace(tls, "timeouts {\nread 9s\n}"))
-            after = over_tls.tcp.settings
+            after = tcp_of(over_tls).settings
             assert (after.tls, after.limits.read) == (None, 9)
             assert await reloadable.ask("tcp") == 2
 
@@ -260,13 +278,13 @@ def test_what_cannot_be_opened() -> None:
     async def test() -> None:
         async with serving() as reloadable:
             await reloadable.change(BOUND)
-            opened: dict[ListenAddress, BoundSockets] = {}
             wrong = reloadable.configuration(OTHER + ".:PORT {\nbind 192.0.2.99\nwhoami\n}\n")
+            new = Listeners(reloadable.opener, wrong.listeners)
             with pytest.raises(ListenError, match="this host has no such address"):
-                await reloadable.listeners.open(wrong, opened)
-            (found,) = opened.values()
-            reloadable.listeners.give_back(opened)
-            assert [sock.fileno() for sock in (*found.udp, found.tcp)] == [-1, -1]
+                new.bind(reloadable.listeners)
+            (found,) = new._bound.values()
+            await new.release(never)
+            assert [sock.fileno() for sock in found.sockets] == [-1, -1]
             assert await reloadable.ask() == 1
 
     run(test())
@@ -287,11 +305,11 @@ def test_reload_changes_the_number_of_workers(first: int, second: int) -> None:
             await reloadable.change(BOUND)
             (udp,) = reloadable.listeners.udp.values()
             assert len(udp.sockets) == first
-            left = await reloadable.change(BOUND.replace("whoami", f"multisocket {second}\nwhoami"))
-            assert left == [udp]
+            old = await reloadable.change(BOUND.replace("whoami", f"multisocket {second}\nwhoami"))
+            assert [each.parts for each in old] == [[udp]]
             for _ in range(20):
                 assert await reloadable.ask() == 2
-            await reloadable.listeners.let_go(left)
+            await old.drain(never)
             (udp,) = reloadable.listeners.udp.values()
             assert len(udp.sockets) == second
             assert [shared(sock) for sock in udp.sockets] == [second > 1] * second
@@ -310,7 +328,6 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with serving() as reloadable:
             await reloadable.change(BOUND)
-            opened: dict[ListenAddress, BoundSockets] = {}
             real = socket.socket
             made: list[Any] = []
 
@@ -322,10 +339,11 @@ def test_workers_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
 
             more = reloadable.configuration(BOUND.replace("whoami", "multisocket 4\nwhoami"))
             monkeypatch.setattr("hsdns.server.sockets.socket.socket", scarce)
+            new = Listeners(reloadable.opener, more.listeners)
             with pytest.raises(ListenError, match="Too many open files"):
-                await reloadable.listeners.open(more, opened)
+                new.bind(reloadable.listeners)
             monkeypatch.undo()
-            reloadable.listeners.give_back(opened)
+            await new.release(never)
             assert await reloadable.ask() == 1
             (udp,) = reloadable.listeners.udp.values()
             assert not shared(udp.sock)

@@ -13,6 +13,7 @@ from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.parser import parse
+from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins import ORDER
@@ -209,10 +210,8 @@ def test_resolve_asks_the_listener_of_the_request() -> None:
     assert run(test()) == [0, 3]
 
 
-def test_pages_are_noted() -> None:
-    def page(path: str) -> tuple[int, str, bytes]:
-        return 200, "text/plain", b""
-
+def test_pages_are_added() -> None:
+    page = HttpPage(lambda path: (200, "text/plain", b""))
     runtime = make_runtime()
     runtime.serve_http(":8080", {"/health": page})
     runtime.serve_http(":8080", {"/ready": page})
@@ -310,5 +309,5 @@ def test_what_a_task_does_to_end_is_not_cut_short(loop: str) -> None:
 
 def test_clocks_keep_no_configuration() -> None:
     runtime = make_runtime()
-    assert not hasattr(runtime.clock, "__self__")
+    assert getattr(runtime.clock, "__self__", None) is not runtime
     assert not hasattr(runtime.wall, "__self__")

@@ -232,9 +232,9 @@ def test_one_socket_for_each_worker(workers: int) -> None:
     opened = open_all(ListenAddress("127.0.0.1", 0), (), workers)
     try:
         assert len(opened.udp) == workers
-        (address,) = {sock.getsockname() for sock in (*opened.udp, opened.tcp)}
+        (address,) = {sock.getsockname() for sock in opened.sockets}
         assert shares(opened.udp) == [int(workers > 1)] * workers
-        assert shares([opened.tcp]) == [0]
+        assert shares(opened.sockets[workers:]) == [0]
         found = counts(opened)
         assert sum(found) == 64
         assert all(found)
@@ -249,14 +249,13 @@ def test_one_socket_for_each_worker(workers: int) -> None:
 def test_workers_keep_their_shares_beside_another_listener(second: str) -> None:
     """The kernel spreads over sockets with SO_REUSEPORT alone, so opening others must not take it away."""
     first = open_all(ListenAddress("127.0.0.1", 0), (), 2)
-    port = first.tcp.getsockname()[1]
-    other = open_all(ListenAddress(second, port), (*first.udp, first.tcp), 2)
-    single = open_all(
-        ListenAddress("127.0.0.3", port), (*first.udp, first.tcp, *other.udp, other.tcp)
-    )
+    port = first.local.port
+    other = open_all(ListenAddress(second, port), first.sockets, 2)
+    single = open_all(ListenAddress("127.0.0.3", port), (*first.sockets, *other.sockets))
     try:
         assert shares((*first.udp, *other.udp)) == [1] * 4
-        assert shares((first.tcp, other.tcp, *single.udp, single.tcp)) == [0] * 4
+        tcp = [each.sockets[-1] for each in (first, other)]
+        assert shares((*tcp, *single.sockets)) == [0] * 4
         assert all(counts(first))
     finally:
         for opened in (first, other, single):

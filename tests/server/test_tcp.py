@@ -14,7 +14,7 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint, Request
 from hsdns.metrics import Counter
-from hsdns.server import tcp
+from hsdns.server import tcp_listener
 from hsdns.server.datagram import client_endpoint
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
@@ -582,7 +582,7 @@ def test_closed_connection_does_not_wait_for_a_deaf_client(loop: str, half_close
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_sweeper_looks_at_every_connection(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp, "SWEEP_INTERVAL", 0.001)
+    monkeypatch.setattr(tcp_listener, "SWEEP_INTERVAL", 0.001)
 
     async def test() -> None:
         async with serving() as it, TcpClient(it.address) as one, TcpClient(it.address) as two:
@@ -599,7 +599,7 @@ def test_deaf_client_of_a_server_that_has_closed_is_left(
     loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reload took the address away; the connection must not stay for good."""
-    monkeypatch.setattr(tcp, "SWEEP_INTERVAL", 0.001)
+    monkeypatch.setattr(tcp_listener, "SWEEP_INTERVAL", 0.001)
 
     async def test() -> None:
         async with serving(large) as it, Deaf(it.address) as sock:
@@ -839,7 +839,7 @@ def test_a_client_that_has_asked_its_last_gets_all_of_it(loop: str) -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_nothing_is_made_for_a_client_that_has_left(loop: str) -> None:
+def test_nothing_is_made_for_a_client_that_client_has_ended(loop: str) -> None:
     async def test() -> None:
         long = Long(10_000, 10_000)
         async with serving(long) as it:
@@ -922,7 +922,7 @@ def test_end_waits_for_the_client(loop: str) -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_end_of_a_connection_whose_client_has_left(loop: str) -> None:
+def test_end_of_a_connection_whose_client_client_has_ended(loop: str) -> None:
     async def test() -> None:
         holding = HoldingHandler()
         async with serving(holding) as it, TcpClient(it.address) as client:
@@ -931,7 +931,7 @@ def test_end_of_a_connection_whose_client_has_left(loop: str) -> None:
             client.writer.write_eof()
             connection = await it.connection()
             assert isinstance(connection, TcpConnection)
-            await until(lambda: connection._has_left, "the client's end")
+            await until(lambda: connection._client_has_ended, "the client's end")
             it.server.end()
             await until(lambda: not it.server.connections, "the connection closed")
             assert await client.has_ended()

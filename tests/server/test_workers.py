@@ -19,7 +19,7 @@ from hsdns.chain import Request
 from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_all, open_udp
-from hsdns.server.udp import BATCH_LEN
+from hsdns.server.udp_listener import BATCH_LEN
 from hsdns.wire.message import Reply
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
@@ -74,7 +74,7 @@ def serving(workers: ModuleType, answering: QueryProcessor, count: int = 1) -> I
     finally:
         if server.sock.fileno() >= 0:
             server.close()
-        opened.tcp.close()
+        opened.close()
         assert thread_names() == []
 
 

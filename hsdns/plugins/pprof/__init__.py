@@ -20,6 +20,7 @@ from urllib.parse import parse_qs
 from hsdns.corefile.arguments import listen_address
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import Directive
+from hsdns.http_page import HttpPage
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.pprof.profile import folded, sample, stack_of, to_pprof
 
@@ -72,7 +73,8 @@ class Pprof(Plugin):
     async def start(self, runtime: Runtime) -> None:
         """Serve the pages."""
         self._runtime = runtime
-        page = ProfilePage(self)
+        profiles = ProfilePage(self)
+        page = HttpPage(profiles, is_slow=True, prepare=profiles.prepare)
         runtime.serve_http(self.address, {PATH: page, f"{PATH}/": page})
 
     async def stop(self) -> None:
@@ -128,8 +130,6 @@ class Pprof(Plugin):
 
 class ProfilePage:
     """The page /debug/pprof/ and all below it."""
-
-    slow: ClassVar[bool] = True  # server/http.py calls it in a thread
 
     def __init__(self, pprof: Pprof) -> None:
         self._pprof = pprof

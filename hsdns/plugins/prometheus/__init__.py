@@ -20,6 +20,7 @@ from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.arguments import listen_address
 from hsdns.corefile.properties import Property, flag, one, only_once, read_properties
 from hsdns.corefile.tree import Directive, Token
+from hsdns.http_page import HttpPage
 from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS, Counter, Labels, Registry
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.prometheus.runtime import show_runtime
@@ -219,7 +220,10 @@ class Prometheus(Plugin):
         )
         if self.runtime_metrics:
             show_runtime(runtime.metrics)
-        runtime.serve_http(self.address, {"/metrics": MetricsPage(runtime.metrics, self.tls)})
+        page = MetricsPage(runtime.metrics)
+        # It takes milliseconds; counting is done on the loop, so what is counted elsewhere is added up there.
+        shown = HttpPage(page, is_slow=True, prepare=runtime.metrics.fold, tls=self.tls)
+        runtime.serve_http(self.address, {"/metrics": shown})
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Pass the query on, and count it with its reply."""
@@ -235,15 +239,8 @@ class Prometheus(Plugin):
 class MetricsPage:
     """The page /metrics."""
 
-    slow: ClassVar[bool] = True  # takes milliseconds, so server/http.py calls it in a thread
-
-    def __init__(self, metrics: Registry, tls: TlsContext | None = None) -> None:
+    def __init__(self, metrics: Registry) -> None:
         self._metrics = metrics
-        self.tls = tls  # used by server/http.py
-
-    def prepare(self) -> None:
-        """Collect the counts kept elsewhere, in the event loop's thread, which updates them."""
-        self._metrics.fold()
 
     def __call__(self, path: str) -> tuple[int, str, bytes]:
         """Return all metrics of the process, those of the kernel last."""

@@ -452,4 +452,4 @@ def test_new_lines_are_used_in_the_step_that_tells_of_them(
         finish(runtime.spawned["hosts"])
     assert seen == [(True, 0)]
     assert len(ask(plugin, "new.example.org.").answer) == 1
-    assert runtime.claim_changes == 1
+    assert runtime.names_answered_first_changes == 1

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from hsdns.plugin import HttpHandler
+from hsdns.http_page import HttpPage
 from hsdns.plugins import pprof
-from hsdns.plugins.pprof import INDEX, Pprof, ProfilePage
+from hsdns.plugins.pprof import INDEX, Pprof
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up, setup_error
@@ -42,7 +42,7 @@ def test_setup_errors(text: str, error: str) -> None:
     assert setup_error(Pprof, text) == error
 
 
-def started() -> tuple[Pprof, HttpHandler]:
+def started() -> tuple[Pprof, HttpPage]:
     plugin, runtime = Pprof("127.0.0.1:0"), FakeRuntime()
     finish(plugin.start(runtime))
     pages = runtime.http["127.0.0.1:0"]
@@ -81,8 +81,7 @@ def test_stacks_of_tasks_and_threads() -> None:
 
     async def test() -> str:
         _, page = started()
-        assert isinstance(page, ProfilePage)
-        assert page.slow
+        assert page.is_slow
         task = asyncio.create_task(wait(), name="waiting")
         await asyncio.sleep(0)
         page.prepare()

@@ -199,7 +199,7 @@ class Reference:
         if qtype == SRV:
             return [self._srv(owner, entries)]
         if qtype == CNAME and entries:
-            # Only the first entry counts, and which slice comes first is nobody's promise.
+            # Only the first entry counts, and the order of slices is not defined.
             return [
                 _only(Record(owner, CNAME, ttl, _wire(_labels_from_text(entry.host))))
                 if _ip(entry.host) is None
@@ -412,7 +412,7 @@ class Reference:
             for service in self.services
             if text in _cluster_ips(service) and self._has_pointers(service.metadata.namespace)
         ]
-        if names:  # one of them, and which is nobody's promise
+        if names:  # one of them; which is not defined
             return [_only(Record(owner, PTR, ttl, _wire(name))) for name in names]
         records = set()
         for found in self.slices:
@@ -586,7 +586,7 @@ def _is_reverse(labels: tuple[bytes, ...]) -> bool:
 
 
 def _address_of(labels: tuple[bytes, ...]) -> str | None:
-    """The address that a complete reverse name spells, in the usual form; IPv4-mapped ones as IPv4."""
+    """The address that a complete reverse name spells, in canonical form; IPv4-mapped ones as IPv4."""
     digits = [_decode(label) for label in reversed(labels[:-2])]
     if labels[-2:] == (b"in-addr", b"arpa") and len(digits) == 4:
         found = _ip(".".join(digits))

@@ -9,8 +9,9 @@ from typing import Any
 
 from hsdns.chain import Request
 from hsdns.cluster.freshness import Counters, NoCounters
+from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
-from hsdns.plugin import HttpHandler, Running, Runtime
+from hsdns.plugin import Running, Runtime
 from hsdns.readiness import Readiness
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
@@ -31,8 +32,8 @@ class FakeRuntime:
     """chain.Runtime with a scripted clock, seeded chance and a record of what was asked of it.
 
     `time` is what clock() answers and `wall_time` what wall() does; `http` maps addresses to their paths; `failures`
-    are the reasons passed to fail(); `resolver` answers resolve().  spawn() makes a task where a loop runs (kept in
-    `tasks`), else it keeps the coroutine in `spawned` for the test to step or close.
+    are the reasons passed to fail(); `resolver` answers resolve().  spawn() makes a task where a loop runs (listed in
+    `tasks`), else it puts the coroutine into `spawned` for the test to step or close.
     """
 
     def __init__(self, seed: int = 1) -> None:
@@ -42,10 +43,10 @@ class FakeRuntime:
         self.stopping = False
         self.time = 0.0
         self.wall_time = 1_700_000_000.0
-        self.http: dict[str, dict[str, HttpHandler]] = {}
+        self.http: dict[str, dict[str, HttpPage]] = {}
         self.failures: list[str] = []
         self.reloads = 0
-        self.claim_changes = 0
+        self.names_answered_first_changes = 0
         self.unready: list[str] = []
         self.relapsed: list[str] = []
         self.remarks: list[str] = []
@@ -79,13 +80,13 @@ class FakeRuntime:
 
     def names_answered_first_changed(self) -> None:
         """Count the call."""
-        self.claim_changes += 1
+        self.names_answered_first_changes += 1
 
     async def resolve(self, request: Request) -> Reply:
         """Answer by the scripted resolver."""
         return self.resolver(request)
 
-    def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
+    def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Record the pages."""
         self.http.setdefault(address, {}).update(paths)
 

@@ -19,7 +19,11 @@ from tests.support.coroutines.event_loops import DEADLINE
 from tests.support.servers.memory_server import ask
 from tests.support.servers.scripted_source import ScriptedSource
 
-WAYS = ("udp", "tcp", "unusual")  # the last one is UDP with a query that bypasses the answer table
+WAYS = (
+    "udp",
+    "tcp",
+    "udp-chain",
+)  # the last one is a query that is not plain and so bypasses the answer table
 
 
 class ClusterServer:
@@ -114,7 +118,7 @@ class BlockingClient:
         """The reply to `QNAME [QTYPE]`; raise TimeoutError."""
         self._number = (self._number + 1) % 65536
         wire = ask(question, query_id=self._number, **options)
-        if self._way == "unusual":
+        if self._way == "udp-chain":
             wire = wire[:2] + bytes((wire[2] | 0x04,)) + wire[3:]  # AA has no meaning in a query
         if self._way != "tcp":
             self._sock.send(wire)

@@ -16,8 +16,8 @@ from hsdns.answer_table import writer
 from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint
 from hsdns.fastpath import Versions
+from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
-from hsdns.plugin import HttpHandler
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.server.processors import make_processors
 from hsdns.server.runtime import ServerRuntime
@@ -32,7 +32,9 @@ class ScriptedRuntime(ServerRuntime):
     def __init__(self, configuration: Configuration, twin: ModuleType | None = None) -> None:
         self.now = 1000.0
         versions: Any = Versions() if twin is None else twin.Versions()
-        super().__init__(Registry(), versions, reload_if_changed=_reload, fail=_fail)
+        super().__init__(
+            Registry(), versions, reload_if_changed=_reload, fail=_fail, clock=lambda: self.now
+        )
         self.random = Random(1)
         self.configuration = configuration
         self.counts = QueryCounts(self.metrics)
@@ -52,15 +54,11 @@ class ScriptedRuntime(ServerRuntime):
                 processor.writer = None
         self.processors = made
 
-    def clock(self) -> float:  # type: ignore[override]  # static there, for what outlives a configuration
-        """Monotonic seconds, as scripted."""
-        return self.now
-
-    def wall(self) -> float:  # type: ignore[override]  # as clock()
+    def wall(self) -> float:  # type: ignore[override]  # static there, for what outlives a configuration
         """Seconds since the epoch, as scripted."""
         return 1_700_000_000.0 + self.now
 
-    def serve_http(self, address: str, paths: dict[str, HttpHandler]) -> None:
+    def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Serve no pages."""
 
     def local_address(self, server: str) -> Endpoint:

@@ -17,8 +17,9 @@ from hsdns import eager
 from hsdns.answer_table import writer
 from hsdns.plugins.kubernetes import watch
 from hsdns.query import QueryProcessor
-from hsdns.server import answer_tables, lifecycle, listeners, udp
-from hsdns.server.udp import UdpListener, UdpServer
+from hsdns.server import answer_tables, lifecycle, opener, udp
+from hsdns.server.udp import UdpServer
+from hsdns.server.udp_listener import UdpListener
 
 PYTHON: Final = "hsdns.fastpath._python"
 NATIVE: Final = "hsdns.fastpath._native"
@@ -67,6 +68,6 @@ def serving_with(kind: str) -> Iterator[None]:
             (lifecycle, "Versions"), (writer, "AnswerTable"), (watch, "ClusterNames"), (udp, "Batch"),
         ):  # fmt: skip
             patches.enter_context(patch.object(where, name, getattr(twin, name)))
-        for where in (listeners, answer_tables, udp):
+        for where in (opener, answer_tables):
             patches.enter_context(patch.object(where, "IMPLEMENTATION", implementation))
         yield

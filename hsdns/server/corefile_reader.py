@@ -1,0 +1,37 @@
+"""Read the Corefile at the start and at each reload.
+
+Path: lifecycle.py asks it; cli/launch.py says how a Corefile is parsed.
+Rule 1: a file that cannot be read, or be put to use, is tried once, not every 30 seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from hsdns.corefile.tree import Corefile, CorefileError
+
+log = logging.getLogger("hsdns.server")
+
+
+class CorefileReader:
+    """Remembers which Corefile was read last; `load` parses it anew and raises CorefileError."""
+
+    def __init__(self, load: Callable[[], Corefile]) -> None:
+        self._load = load
+        self._last: str | None = None  # its digest, or why it could not be read
+
+    def read(self, *, only_if_changed: bool = False) -> Corefile | None:
+        """Parse it; return None where only a change is wanted and it is what was read last.  Raise CorefileError."""
+        last = self._last
+        try:
+            corefile = self._load()
+        except CorefileError as error:
+            self._last = str(error)
+            if only_if_changed and self._last == last:
+                return None
+            if last is not None:
+                log.info("Reloading")
+            raise
+        self._last = corefile.digest
+        return None if only_if_changed and self._last == last else corefile

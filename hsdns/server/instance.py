@@ -1,0 +1,240 @@
+"""One configuration that runs: its plugins, pages, listeners, answer tables and tasks, from the first to the last.
+
+Path: lifecycle.py makes one at the start and one for each reload; what plugins see of it is runtime.py.
+Rule 1: nothing is half started: a start that fails stops each plugin that was started, and closes what was opened.
+Rule 2: sockets outlive an instance: its successor takes them over between two packets, once all that is new has
+        started; until then the old instance goes on untouched.
+Rule 3: an instance that drains answers what it has begun: at the listeners that its successor did not take over, and in
+        handlers that a query still waits in.  Then it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Final
+
+from hsdns.assemble import Configuration
+from hsdns.plugin import Plugin, inherit_plugins
+from hsdns.plugins import ORDER
+from hsdns.plugins.health import Health
+from hsdns.query import QueryProcessor
+from hsdns.server.http import HttpListeners
+from hsdns.server.listener import DRAIN_TIMEOUT
+from hsdns.server.listeners import Listeners
+from hsdns.server.opener import Opener
+from hsdns.server.runtime import ServerRuntime
+from hsdns.server.transitions import StateMachine, Transition
+
+log = logging.getLogger("hsdns.server")
+
+
+class State(Enum):
+    """Where an instance is in its life."""
+
+    PREPARING = auto()  # plugins start; it can be cancelled
+    COMMITTED = auto()  # its new listeners start; it can not be cancelled any more, but fail
+    SERVING = auto()
+    DRAINING = auto()
+    STOPPING = auto()
+    STOPPED = auto()
+
+
+class Event(Enum):
+    """What happens to an instance."""
+
+    PREPARED = auto()
+    FAILED = auto()
+    STARTED = auto()
+    NAMES_CHANGED = auto()  # what a handler answers first is another set of names
+    SUCCEEDED = auto()
+    SHUT_DOWN = auto()
+    DRAINED = auto()
+    STOPPED = auto()
+
+
+TRANSITIONS: Final = (
+    Transition(State.PREPARING, Event.PREPARED, State.COMMITTED, "its new listeners begin to read"),
+    Transition(State.PREPARING, Event.FAILED, State.STOPPING, "bound sockets close, started plugins stop"),
+    Transition(State.COMMITTED, Event.FAILED, State.STOPPING, "new listeners drain, started plugins stop"),
+    Transition(State.COMMITTED, Event.STARTED, State.SERVING, "it takes over its predecessor's listeners"),
+    Transition(State.SERVING, Event.SUCCEEDED, State.DRAINING, "listeners that were not taken over drain"),
+    Transition(State.SERVING, Event.SHUT_DOWN, State.DRAINING, "all its listeners drain, together"),
+    Transition(State.DRAINING, Event.DRAINED, State.STOPPING, "its plugins stop, its tasks are cancelled"),
+    Transition(State.STOPPING, Event.STOPPED, State.STOPPED, "its processors and tables are forgotten"),
+    Transition(State.PREPARING, Event.NAMES_CHANGED, State.PREPARING, "nothing: it has no tables yet"),
+    Transition(State.COMMITTED, Event.NAMES_CHANGED, State.COMMITTED, "processors are made anew once it serves"),
+    Transition(State.SERVING, Event.NAMES_CHANGED, State.SERVING, "processors are made anew, and exchanged"),
+    Transition(State.DRAINING, Event.NAMES_CHANGED, State.DRAINING, "nothing: its tables go with its listeners"),
+    Transition(State.STOPPING, Event.NAMES_CHANGED, State.STOPPING, "nothing: it has no listeners any more"),
+    Transition(State.STOPPED, Event.NAMES_CHANGED, State.STOPPED, "nothing: it has no listeners any more"),
+)  # fmt: skip
+
+
+class Instance:
+    """One configuration.
+
+    `make_processors` makes what answers at each server; `is_forced` tells whether the process ends without patience;
+    `settle` is called when listeners have exchanged their answer tables, or have closed.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        runtime: ServerRuntime,
+        opener: Opener,
+        http: HttpListeners,
+        make_processors: Callable[[Configuration, ServerRuntime], dict[str, QueryProcessor]],
+        is_forced: Callable[[], bool],
+        settle: Callable[[], None],
+    ) -> None:
+        runtime.configuration = configuration
+        self.configuration = configuration
+        self.runtime = runtime
+        self.listeners = Listeners(opener, configuration.listeners)
+        self._http = http
+        self._make_processors = make_processors
+        self._is_forced = is_forced
+        self._settle = settle
+        self._life = StateMachine(TRANSITIONS, State.PREPARING)
+        self._task: asyncio.Task[object] | None = None  # what starts it
+        self._started: list[Plugin] = []
+        self._have_names_changed = False
+
+    @property
+    def state(self) -> State:
+        """Where it is in its life."""
+        return self._life.state
+
+    @property
+    def lameduck(self) -> float:
+        """How long it answers after a signal to end, in seconds."""
+        plugins = self.configuration.plugins
+        return max((each.lameduck for each in plugins if isinstance(each, Health)), default=0.0)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing to drain."""
+        return not len(self.listeners) and not len(self.runtime.queries)
+
+    async def start(self, predecessor: Instance | None, draining: Sequence[Instance]) -> None:
+        """Start all of it, then serve; raise what did not start, with nothing left and the predecessor untouched.
+
+        The predecessor drains from then on.  Those that drain already close their listeners before any is bound.
+        """
+        self._task = asyncio.current_task()
+        try:
+            await self._prepare(predecessor, draining)
+            self._life.fire(Event.PREPARED)
+            await self.listeners.start(self.runtime.processors)
+        except BaseException:
+            self._life.fire(Event.FAILED)
+            await self._release(predecessor)
+            raise
+        self._life.fire(Event.STARTED)
+        if predecessor is not None:
+            predecessor._life.fire(Event.SUCCEEDED)
+        self.listeners.take_over(
+            predecessor.listeners if predecessor is not None else None, self.runtime.processors
+        )
+        self._settle()
+        if self._have_names_changed:
+            try:
+                self.names_answered_first_changed()
+            except Exception:  # it serves already, so this is no start that fails
+                log.exception("answer tables are not made anew for names that have changed")
+
+    def cancel_start(self) -> None:
+        """Have a start that is still being prepared fail; one that is further on goes on."""
+        if self.state is State.PREPARING and self._task is not None:
+            self._task.cancel()
+            self._task = None  # a second time would cut short how the plugin that is starting ends
+
+    def names_answered_first_changed(self) -> None:
+        """Ask the handlers again which names they answer first, and make the tables by that."""
+        state = self._life.fire(Event.NAMES_CHANGED)
+        self._have_names_changed = state is State.COMMITTED
+        if state is State.SERVING:
+            self.runtime.processors = self._make_processors(self.configuration, self.runtime)
+            self.listeners.exchange(self.runtime.processors)
+            self._settle()
+
+    async def drain(self) -> None:
+        """Close the listeners that the successor has not taken over when their queries are answered, then stop."""
+        runtime = self.runtime
+        try:
+            await self.listeners.drain(self._is_forced)
+        finally:
+            self._settle()
+            await runtime.wait_until(  # at listeners that the successor has taken over
+                lambda: not len(runtime.queries) or self._is_forced(), DRAIN_TIMEOUT
+            )
+            self._life.fire(Event.DRAINED)
+            await self._stop(self.configuration.plugins)
+
+    async def shut_down(self, draining: Sequence[Instance]) -> None:
+        """Close all listeners together when their queries are answered, then stop: there is no successor.
+
+        Those that drain already are waited for: their listeners may have this one answer.
+        """
+        self._life.fire(Event.SHUT_DOWN)
+        try:
+            await self.listeners.shut_down(self._is_forced, [each.listeners for each in draining])
+        finally:
+            self._settle()
+            for each in draining:
+                await each.listeners.closed.wait()
+            self._life.fire(Event.DRAINED)
+            await self._stop(self.configuration.plugins)
+
+    async def _prepare(self, predecessor: Instance | None, draining: Sequence[Instance]) -> None:
+        if predecessor is not None:
+            inherit_plugins(predecessor.configuration.plugins, self.configuration.plugins)
+            for each in draining:
+                await each.listeners.closed.wait()
+            self.runtime.bound = self.listeners.bind(predecessor.listeners)
+        for name in ORDER:
+            for plugin in self.configuration.plugins:
+                if plugin.name == name:
+                    self._started.append(plugin)
+                    await plugin.start(self.runtime)
+            if predecessor is None:  # probes are answered while kubernetes waits for the cluster
+                await self._http.open(self.runtime.pages)
+        if predecessor is None:
+            self.runtime.bound = self.listeners.bind(None)
+        await self._http.open(self.runtime.pages)
+        # Now that the handlers know which names they answer first.
+        self.runtime.processors = self._make_processors(self.configuration, self.runtime)
+
+    async def _release(self, predecessor: Instance | None) -> None:
+        """End what a start has begun."""
+        try:
+            self._settle()  # new listeners may have answered from their tables
+            await self.listeners.release(self._is_forced)
+            self._settle()
+            if predecessor is not None:  # its pages may have been exchanged already
+                await self._http.open(predecessor.runtime.pages)
+                await self._http.close_others(predecessor.runtime.pages)
+        finally:
+            await self._stop(self._started)
+
+    async def _stop(self, plugins: list[Plugin]) -> None:
+        """Stop plugins, each whatever the others do, and end the tasks."""
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task is not None else 0
+        for plugin in plugins:
+            try:
+                await plugin.stop()
+            except Exception:
+                log.exception("plugin/%s did not stop cleanly", plugin.name)
+            except asyncio.CancelledError:
+                if task is not None and task.cancelling() > cancelled:
+                    raise
+                # Nobody has cancelled this task: what a stop() has cancelled and waits for ends so.
+        await self.runtime.tasks.cancel()
+        await self.runtime.queries.cancel()
+        # The tables go now: what was frozen after the start (cli/launch.py) is in circles that no collection looks at.
+        self.runtime.processors = {}
+        self._life.fire(Event.STOPPED)

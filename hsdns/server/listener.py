@@ -1,0 +1,115 @@
+"""What answers at one address: UDP and TCP.
+
+Path: opener.py makes both parts, listeners.py starts and drains them; steps 1 and 7 happen in the parts.
+Rule 1: a listener that drains answers on until nothing of it is in work, or DRAIN_TIMEOUT is over; then it takes what
+        has arrived meanwhile, and closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from hsdns.chain import Endpoint
+from hsdns.query import QueryProcessor
+from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.udp_listener import UdpListener
+
+DRAIN_TIMEOUT: Final = 5.0  # seconds for queries in work when the sockets close, as in CoreDNS
+LINGER_TIMEOUT: Final = 1.0  # seconds for clients to close connections once they were told to
+POLL_INTERVAL: Final = 0.01  # seconds
+
+
+class Patience(NamedTuple):
+    """How long a listener that drains waits: while `is_needed`, unless `is_over`, and at most its time limits."""
+
+    clock: Callable[[], float]
+    is_over: Callable[[], bool]
+    is_needed: Callable[[], bool]
+
+    async def wait_while(self, condition: Callable[[], bool], deadline: float) -> None:
+        """Wait until a condition no longer holds, or the deadline has passed."""
+        while condition() and not self.is_over():
+            if self.clock() >= deadline:
+                break
+            await asyncio.sleep(POLL_INTERVAL)
+
+
+class Listener(NamedTuple):
+    """The two parts: tls:// and https:// have no UDP, and UDP workers whose number changed drain without TCP."""
+
+    udp: UdpListener | None
+    tcp: TcpListener | None
+
+    @property
+    def parts(self) -> list[UdpListener | TcpListener]:
+        """Those that it has; one at least."""
+        return [each for each in (self.udp, self.tcp) if each is not None]
+
+    @property
+    def local(self) -> Endpoint:
+        """The bound address."""
+        return Endpoint(*self.sockets[-1].getsockname()[:2])
+
+    @property
+    def processor(self) -> QueryProcessor:
+        """What answers."""
+        return self.parts[-1].processor
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """All sockets of the address."""
+        udp = self.udp.sockets if self.udp is not None else []
+        return [*udp, self.tcp.sock] if self.tcp is not None else udp
+
+    @property
+    def pending(self) -> int:
+        """How many queries have no answer yet."""
+        return sum(part.pending for part in self.parts)
+
+    @property
+    def connections(self) -> int:
+        """How many TCP connections are open."""
+        return len(self.tcp.connections) if self.tcp is not None else 0
+
+    def exchange(self, processor: QueryProcessor) -> None:
+        """Answer with another processor from the next query on."""
+        for part in self.parts:
+            part.processor = processor
+
+    async def start(self) -> None:
+        """Begin to read."""
+        if self.udp is not None:
+            self.udp.start()
+        if self.tcp is not None:
+            await self.tcp.start()
+
+    async def drain(self, patience: Patience) -> None:
+        """Answer what is in work, then close; it closes too where that raises."""
+        clock, wait_while = patience.clock, patience.wait_while
+        try:
+            if self.tcp is not None:
+                self.tcp.stop_accepting()
+            await wait_while(patience.is_needed, clock() + DRAIN_TIMEOUT)
+            self.stop_reading()
+            deadline = clock() + LINGER_TIMEOUT
+            await wait_while(patience.is_needed, deadline)
+            await wait_while(lambda: bool(self.connections), deadline)
+            if self.tcp is None and self.udp is not None:
+                self.udp.stop_reading()  # its successor answers what has arrived meanwhile
+        finally:
+            self.close()
+
+    def stop_reading(self) -> None:
+        """Take what has already arrived over UDP, and no more; let the TCP connections end."""
+        if self.udp is not None:
+            self.udp.stop_reading()
+        if self.tcp is not None:
+            self.tcp.end()
+
+    def close(self) -> None:
+        """Close the sockets; what is still being answered is lost."""
+        for part in self.parts:
+            part.close()

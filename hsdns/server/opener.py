@@ -1,0 +1,102 @@
+"""Addresses to sockets, and sockets to what reads them: in which way, and how many.
+
+Path: lifecycle.py makes one for the process, listeners.py asks it; tests hand in one without sockets.
+Rule 1: HTTP/2 is imported when the first https:// key is served: it takes 20 ms and 2 MB, and few Corefiles have one.
+Rule 2: UDP is read in threads where the compiled fast path is loaded, else on the loop.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from hsdns import eager
+from hsdns.assemble import ListenAddress
+from hsdns.fastpath import IMPLEMENTATION
+from hsdns.metrics import Registry
+from hsdns.query import QueryProcessor
+from hsdns.server.listener import Listener
+from hsdns.server.settings import Settings
+from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
+from hsdns.server.tcp import TcpServer
+from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.udp import UdpServer
+from hsdns.server.udp_listener import UdpListener
+
+
+class Opener:
+    """Opens the query sockets of the process.
+
+    `workers` threads answer at each UDP address of which the Corefile does not say a number; `listeners` gives all of
+    the process, whose connections count together.
+    """
+
+    def __init__(
+        self,
+        metrics: Registry,
+        spawn: eager.Spawn,
+        clock: Callable[[], float],
+        workers: int,
+        listeners: Callable[[], Iterable[Listener]],
+    ) -> None:
+        self.clock = clock
+        self._spawn = spawn
+        self._workers = workers
+        self._listeners = listeners
+        self._rejected = metrics.counter(
+            "hsdns_tcp_rejected_total", "Connections closed at once because too many were open."
+        )
+        self._doh_responses = metrics.counter(
+            "coredns_dns_https_responses_total",
+            "Counter of DoH responses per server and http status code.",
+            ("server", "status"),
+        )
+
+    def count_workers(self, settings: Settings) -> int:
+        """How many UDP sockets an address is to have; the loop reads one alone."""
+        if IMPLEMENTATION != "rust":
+            return 1
+        return settings.workers or self._workers
+
+    def count_connections(self) -> int:
+        """How many TCP connections the process has open."""
+        return sum(listener.connections for listener in self._listeners())
+
+    def open_all(
+        self, listen: ListenAddress, beside: Collection[socket.socket], workers: int
+    ) -> BoundSockets:
+        """Bind an address; raise ListenError."""
+        return open_all(listen, beside, workers)
+
+    def open_more_udp(
+        self, listen: ListenAddress, beside: Collection[socket.socket], count: int
+    ) -> list[socket.socket]:
+        """Bind an address once more, for UDP; raise ListenError."""
+        return open_more_udp(listen, beside, count)
+
+    def make(
+        self, sockets: BoundSockets, processor: QueryProcessor, settings: Settings
+    ) -> Listener:
+        """Make what reads bound sockets; it is not started."""
+        udp = self.make_udp(sockets.udp, processor) if sockets.udp else None
+        tcp = self.make_tcp(sockets.tcp, processor, settings) if sockets.tcp is not None else None
+        return Listener(udp, tcp)
+
+    def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
+        """Make what reads UDP."""
+        if IMPLEMENTATION == "rust":
+            from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
+
+            return UdpWorkers(sockets, processor, self._spawn, self.clock)
+        return UdpServer(sockets[0], processor, self._spawn, self.clock)
+
+    def make_tcp(
+        self, sock: socket.socket, processor: QueryProcessor, settings: Settings
+    ) -> TcpListener:
+        """Make what accepts TCP connections."""
+        args = (sock, processor, self._spawn, self.clock, self._rejected, self.count_connections)
+        if processor.server.startswith("https://"):
+            from hsdns.server.doh import DohServer  # noqa: PLC0415 - Rule 1
+
+            return DohServer(*args, settings, responses=self._doh_responses)
+        return TcpServer(*args, settings)

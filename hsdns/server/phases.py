@@ -1,0 +1,70 @@
+"""The phases of the process, and what leads from one to another.
+
+Path: lifecycle.py runs by this table; signals.py and the plugins are what makes events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+from typing import Final
+
+from hsdns.server.transitions import Transition
+
+
+class Phase(Enum):
+    """Where the process is in its life."""
+
+    NEW = auto()
+    STARTING = auto()
+    SERVING = auto()
+    RELOADING = auto()
+    LAMEDUCK = auto()  # a signal to end has come; a reload may still go on
+    CLOSING = auto()
+    QUITTING = auto()  # as CLOSING, without patience
+    CLOSED = auto()
+
+
+class Event(Enum):
+    """What happens to the process."""
+
+    START = auto()
+    STARTED = auto()
+    RELOAD = auto()
+    RELOAD_ENDED = auto()  # whether or not it has failed
+    SHUT_DOWN = auto()  # SIGTERM, SIGINT
+    CLOSE = auto()  # the lameduck period is over, a plugin has failed, or the start has
+    QUIT = auto()  # SIGQUIT, or SIGINT once more
+    CLOSED = auto()
+
+
+def _from_each(
+    phases: Iterable[Phase], event: Event, following: Phase | None, action: str
+) -> Iterator[Transition[Phase, Event]]:
+    """Rows of several phases; without `following` each stays."""
+    return (Transition(phase, event, following or phase, action) for phase in phases)
+
+
+_BEFORE: Final = (Phase.NEW, Phase.STARTING)
+_RUNNING: Final = (Phase.SERVING, Phase.RELOADING)
+_ENDING: Final = (Phase.CLOSING, Phase.QUITTING)
+_ENDED: Final = (Phase.CLOSED,)
+STOPPING: Final = frozenset((Phase.LAMEDUCK, *_ENDING, *_ENDED))
+
+TRANSITIONS: Final = (
+    Transition(Phase.NEW, Event.START, Phase.STARTING, "the first instance starts"),
+    Transition(Phase.STARTING, Event.STARTED, Phase.SERVING, "its listeners are read"),
+    Transition(Phase.SERVING, Event.RELOAD, Phase.RELOADING, "the Corefile is read, its instance starts"),
+    Transition(Phase.RELOADING, Event.RELOAD_ENDED, Phase.SERVING, "the old instance drains, or goes on"),
+    Transition(Phase.LAMEDUCK, Event.RELOAD_ENDED, Phase.LAMEDUCK, "as in RELOADING"),
+    *_from_each(_ENDING, Event.STARTED, None, "the instance is closed: its start could not be cancelled any more"),
+    *_from_each(_ENDING, Event.RELOAD_ENDED, None, "the instance that serves now is closed"),
+    *_from_each(_BEFORE, Event.SHUT_DOWN, Phase.CLOSING, "nothing is served: the start is cancelled"),
+    *_from_each(_RUNNING, Event.SHUT_DOWN, Phase.LAMEDUCK, "/ready says no, the lameduck period begins"),
+    *_from_each((Phase.LAMEDUCK, *_ENDING, *_ENDED), Event.SHUT_DOWN, None, "nothing: it is stopping"),
+    *_from_each((*_BEFORE, *_RUNNING, Phase.LAMEDUCK), Event.CLOSE, Phase.CLOSING, "a start is cancelled, all drains"),
+    *_from_each((*_ENDING, *_ENDED), Event.CLOSE, None, "nothing: it is closing"),
+    *_from_each(set(Phase) - {Phase.CLOSED}, Event.QUIT, Phase.QUITTING, "as CLOSE, and nothing is waited for"),
+    *_from_each(_ENDED, Event.QUIT, None, "nothing"),
+    *_from_each(_ENDING, Event.CLOSED, Phase.CLOSED, "run() returns the status"),
+)  # fmt: skip

@@ -1,0 +1,144 @@
+"""What accepts TCP connections at one address, whatever is spoken on them.
+
+Path: step 1 for TCP; tcp.py and doh.py make what speaks with one client.
+Rule 1: connections are bounded by the file descriptors that this process may have; time limits are looked at once a
+        second (SWEEP_INTERVAL).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from hsdns import eager
+from hsdns.chain import Endpoint
+from hsdns.metrics import Counter
+from hsdns.query import QueryProcessor
+from hsdns.server.settings import DEFAULT_SETTINGS, Settings
+from hsdns.server.sockets import BACKLOG, endpoint_of
+from hsdns.server.tls import TlsConnection
+
+SWEEP_INTERVAL: Final = 1.0  # seconds
+RESERVED_DESCRIPTORS: Final = 128  # for sockets to upstreams, files and the API
+
+
+class Connection(Protocol):
+    """A client's connection, as its listener sees it."""
+
+    @property
+    def pending(self) -> int:
+        """How many queries have no answer yet."""
+
+    def expire(self, now: float) -> None:
+        """Close if the client has sent nothing, sent too slowly or not read its replies for too long."""
+
+    def end(self) -> None:
+        """Take no more queries, send the end, and close when the client does."""
+
+    def close(self) -> None:
+        """Close after what was written has gone out."""
+
+
+class TcpListener:
+    """Accepts on one bound TCP socket; `processor` and `settings` may be exchanged at any time.
+
+    `count_connections` tells how many are open at all listeners, since the limit is the process's.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        processor: QueryProcessor,
+        spawn: eager.Spawn,
+        clock: Callable[[], float],
+        rejected: Counter,
+        count_connections: Callable[[], int] | None = None,
+        settings: Settings = DEFAULT_SETTINGS,
+    ) -> None:
+        self.processor = processor
+        self.settings = settings
+        self.spawn = spawn
+        self.clock = clock
+        self.connections: set[Connection] = set()
+        self._sock = sock
+        self._rejected = rejected
+        self._count_connections = count_connections or (lambda: len(self.connections))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._max_connections = max(16, soft - RESERVED_DESCRIPTORS)
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def start(self) -> None:
+        """Begin to accept."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._begin, sock=self._sock, backlog=BACKLOG)
+        self._sweeper = loop.call_later(SWEEP_INTERVAL, self._sweep)
+
+    def stop_accepting(self) -> None:
+        """Take no new connections; those that are open go on."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def end(self) -> None:
+        """End the connections; a client that is sent the end before its connection closes sees no reset."""
+        for connection in tuple(self.connections):
+            connection.end()
+
+    def close(self) -> None:
+        """Close all; a client that does not read what it was sent has its time limit, and no more."""
+        self.stop_accepting()
+        for connection in tuple(self.connections):
+            connection.close()
+        self._is_closed = True
+        if not self.connections and self._sweeper is not None:
+            self._sweeper.cancel()
+
+    @property
+    def sock(self) -> socket.socket:
+        """The listening socket, for its options; only this listener accepts from it."""
+        return self._sock
+
+    @property
+    def pending(self) -> int:
+        """How many queries have no answer yet."""
+        return sum(connection.pending for connection in self.connections)
+
+    def admit(
+        self, connection: Connection, transport: asyncio.Transport
+    ) -> tuple[Endpoint, Endpoint] | None:
+        """Register a new connection and return its endpoints; abort it where there are too many, or it has ended.
+
+        A connection that was accepted right before the listener closed is aborted too: it would never be ended.
+        """
+        client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
+        if client is not None and local is not None and not self._is_closed:
+            most = self.settings.max_connections
+            is_full = 0 < most <= len(self.connections)
+            if self._count_connections() < self._max_connections and not is_full:
+                self.connections.add(connection)
+                return endpoint_of(client), endpoint_of(local)
+            self._rejected.inc()
+        transport.abort()
+        return None
+
+    def make_connection(self) -> asyncio.Protocol:
+        """Make what speaks with one client."""
+        raise NotImplementedError
+
+    def _begin(self) -> asyncio.Protocol:
+        connection = self.make_connection()
+        tls = self.settings.tls
+        return connection if tls is None else TlsConnection(connection, tls)
+
+    def _sweep(self) -> None:
+        now = self.clock()
+        for connection in tuple(self.connections):
+            connection.expire(now)
+        if self._is_closed and not self.connections:
+            return
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL, self._sweep)

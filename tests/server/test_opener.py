@@ -1,0 +1,48 @@
+"""What reads which sockets, and how many."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from hsdns.assemble import ListenAddress
+from hsdns.metrics import Registry
+from hsdns.server.opener import Opener
+from hsdns.server.runtime import Tasks
+from hsdns.server.settings import Settings
+from tests.support.coroutines.event_loops import run
+from tests.support.servers.function_processor import asked_address, processor
+from tests.support.servers.udp_listeners import KINDS, serving_with
+
+
+def make_opener(workers: int = 1) -> Opener:
+    return Opener(Registry(), Tasks().spawn, time.monotonic, workers, list)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_number_of_workers(kind: str) -> None:
+    with serving_with(kind):
+        opener = make_opener(workers=4)
+        found = [opener.count_workers(Settings(workers=number)) for number in (None, 3)]
+    assert found == ([1, 1] if kind == "loop" else [4, 3])
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("scheme", "kinds"),
+    [("dns", ["UdpServer", "TcpServer"]), ("tls", ["TcpServer"]), ("https", ["DohServer"])],
+)
+def test_scheme_decides_what_reads(scheme: str, kinds: list[str]) -> None:
+    async def test() -> None:
+        opener, listen = make_opener(), ListenAddress("127.0.0.1", 0, scheme)
+        answers: Any = processor(asked_address, listen.server)
+        sockets = opener.open_all(listen, (), 1)
+        listener = opener.make(sockets, answers, Settings())
+        assert [type(part).__name__ for part in listener.parts] == kinds
+        listener.close()
+        sockets.close()
+
+    with serving_with("loop"):
+        run(test())

@@ -1,0 +1,94 @@
+"""What accepts TCP connections: how many, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from typing import Any
+
+import pytest
+
+from hsdns.assemble import ListenAddress
+from hsdns.metrics import Counter
+from hsdns.server.runtime import Tasks
+from hsdns.server.settings import Settings
+from hsdns.server.sockets import open_tcp
+from hsdns.server.tcp_listener import TcpListener
+from tests.support.servers.function_processor import asked_address, processor
+
+
+class Transport:
+    """A new connection's."""
+
+    def __init__(self, *ends: tuple[str, int] | None) -> None:
+        self.ends = dict(zip(("peername", "sockname"), ends, strict=True))
+        self.is_aborted = False
+
+    def get_extra_info(self, name: str) -> object:
+        return self.ends[name]
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+def admitted(
+    count: int = 0, ends: tuple[Any, Any] = (("192.0.2.1", 5), ("192.0.2.53", 53)), **given: Any
+) -> tuple[Any, Transport, float]:
+    """Let a connection come; return what admit() says, its transport, and how many were rejected."""
+    sock, rejected = open_tcp(ListenAddress("127.0.0.1", 0)), Counter("", "")
+    listener = TcpListener(
+        sock, processor(asked_address), Tasks().spawn, lambda: 0.0, rejected, lambda: count
+    )
+    listener.settings = Settings(max_connections=given.get("most", 0))
+    connection: Any = object()
+    listener.connections |= given.get("others", set())
+    transport: Any = Transport(*ends)
+    if given.get("closed"):
+        listener.close()
+    found = listener.admit(connection, transport)
+    assert (connection in listener.connections) is (found is not None) is not transport.is_aborted
+    sock.close()
+    return found, transport, rejected.values[()]
+
+
+@pytest.fixture(autouse=True)
+def _descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (128 + 20, 4096))
+
+
+@pytest.mark.parametrize(("count", "is_admitted"), [(0, True), (19, True), (20, False)])
+def test_connections_of_the_process_are_bounded(count: int, is_admitted: bool) -> None:
+    found, _, rejected = admitted(count)
+    assert found == ((("192.0.2.1", 5), ("192.0.2.53", 53)) if is_admitted else None)
+    assert rejected == (0 if is_admitted else 1)
+
+
+@pytest.mark.parametrize(("most", "is_admitted"), [(0, True), (1, False), (2, True)])
+def test_connections_of_a_listener_are_bounded(most: int, is_admitted: bool) -> None:
+    found, _, _ = admitted(most=most, others={object()})
+    assert (found is not None) is is_admitted
+
+
+@pytest.mark.parametrize("ends", [(None, ("192.0.2.53", 53)), (("192.0.2.1", 5), None)])
+def test_connection_that_has_ended_already_is_not_counted(ends: tuple[Any, Any]) -> None:
+    found, _, rejected = admitted(ends=ends)
+    assert (found, rejected) == (None, 0)
+
+
+def test_connection_that_comes_after_the_end_is_aborted() -> None:
+    async def test() -> None:
+        class Closed(Transport):
+            pass
+
+        sock = open_tcp(ListenAddress("127.0.0.1", 0))
+        listener = TcpListener(
+            sock, processor(asked_address), Tasks().spawn, lambda: 0.0, Counter("", "")
+        )
+        listener.close()
+        transport: Any = Closed(("192.0.2.1", 5), ("192.0.2.53", 53))
+        connection: Any = object()
+        assert listener.admit(connection, transport) is None
+        assert transport.is_aborted
+        sock.close()
+
+    asyncio.run(test())

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import Next, Request
 from hsdns.cluster.answer import ClusterAnswers
-from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import Store, StoreSettings
@@ -296,7 +296,7 @@ class Kubernetes(Plugin):
 
     def _make_answers(self, local_addresses: Sequence[str]) -> ClusterAnswers:
         options = self._options
-        return ClusterAnswers(
+        lookup = NameLookup(
             self.store,
             primary_zone=next((zone for zone in self.zones if not is_reverse(zone)), self.zones[0]),
             ttl=options["ttl"],
@@ -305,8 +305,8 @@ class Kubernetes(Plugin):
             ignore_empty=options["ignore"],
             zonal=options["zonal"],
             multicluster=options["multicluster"],
-            local_addresses=local_addresses,
         )
+        return ClusterAnswers(lookup, local_addresses)
 
 
 def _has_serial(query: Query, reply: Reply) -> bool:

@@ -162,7 +162,7 @@ class Reflector:
             self._expire(found)
         else:
             self.forbidden = status == 403
-            self._fail(_refusal(found))
+            self.fail(_refusal(found))
 
     def open(self, now: float) -> None:
         """Begin a response with status 200."""
@@ -191,7 +191,7 @@ class Reflector:
                     wanted = False
                     break
         except MalformedEvent as error:
-            self._fail(
+            self.fail(
                 f"the response is not a watch of {self.scope.resource.plural}: {error}",
                 invalid=True,
             )
@@ -210,16 +210,16 @@ class Reflector:
             return
         if self._purpose is Purpose.LIST:
             if error:
-                self._fail(error)
+                self.fail(error)
             else:
                 self._handle_page()
         elif self._reason:
             self._broke_off = True
-            self._fail(error or "the stream ended before the initial state was complete")
+            self.fail(error or "the stream ended before the initial state was complete")
         elif error:
-            self._fail(error)
+            self.fail(error)
         elif not self._is_alive and now - self._opened < VERY_SHORT:
-            self._fail("very short watch: it ended within a second without events", invalid=True)
+            self.fail("very short watch: it ended within a second without events", invalid=True)
 
     def pause(self, now: float) -> float:
         """Return the seconds to wait before the next request; 0 after success."""
@@ -227,9 +227,13 @@ class Reflector:
             return 0.0
         return max(self._backoff.pause(now), self._retry_after)
 
-    def fail(self, error: str) -> None:
-        """Process a request without a response."""
-        self._fail(error)
+    def fail(self, sentence: str, *, invalid: bool = False) -> None:
+        """Process a request without a response, or with one that is `invalid`."""
+        self.failure = sentence
+        self._invalid_responses += invalid
+        if self._invalid_responses >= MAX_ERRORS and not self._reason:
+            self._reason = "errors"  # the server may be unable to serve this one version
+            self._invalid_responses = 0
 
     def relist(self, reason: str) -> None:
         """Request the whole state again; the known state stays until then."""
@@ -285,7 +289,7 @@ class Reflector:
         try:
             page = decode_page(bytes(self._body), self.scope.resource)
         except MalformedEvent as error:
-            self._fail(
+            self.fail(
                 f"the response is not a list of {self.scope.resource.plural}: {error}", invalid=True
             )
             return
@@ -332,7 +336,7 @@ class Reflector:
             return
         if status.details is not None and status.details.retry_after_seconds:
             self._retry_after = float(status.details.retry_after_seconds)
-        self._fail(_refusal(status), invalid=True)
+        self.fail(_refusal(status), invalid=True)
 
     def _expire(self, status: Status) -> None:
         """Begin anew, because the history or the rest of the list is gone; a list of pages is then read at once."""
@@ -340,16 +344,9 @@ class Reflector:
         self._following = ""
         if self._reason:
             # Even the first page was refused; retry after a pause.
-            self._fail(_refusal(status))
+            self.fail(_refusal(status))
         else:
             self._reason = "expired"
-
-    def _fail(self, sentence: str, *, invalid: bool = False) -> None:
-        self.failure = sentence
-        self._invalid_responses += invalid
-        if self._invalid_responses >= MAX_ERRORS and not self._reason:
-            self._reason = "errors"  # the server may be unable to serve this one version
-            self._invalid_responses = 0
 
     def _watch_options(self) -> dict[str, str]:
         return {

@@ -17,7 +17,6 @@ from hsdns.cluster.freshness import ANYTHING, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.nameserver import Nameserver
 from hsdns.cluster.reverse import address_of
-from hsdns.cluster.store import Store
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, nodata, unwritten
 from hsdns.wire.name import Name
@@ -53,36 +52,11 @@ class _CnameChase:
 
 
 class ClusterAnswers:
-    """Answers from one store, with the options of a kubernetes block (see NameLookup).
+    """Answers with the names that a lookup finds; `local_addresses` are those of this server, for NS records."""
 
-    `ttl` in seconds; `local_addresses` are those of this server, for NS records.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        *,
-        primary_zone: Name,
-        ttl: int,
-        namespaces: frozenset[bytes] = frozenset(),
-        pods: str = "disabled",
-        ignore_empty: bool = False,
-        zonal: bool = False,
-        multicluster: tuple[Name, ...] = (),
-        local_addresses: Sequence[str] = (),
-    ) -> None:
-        self.ttl = ttl
-        self.lookup = NameLookup(
-            store,
-            primary_zone=primary_zone,
-            ttl=ttl,
-            namespaces=namespaces,
-            pods=pods,
-            ignore_empty=ignore_empty,
-            zonal=zonal,
-            multicluster=multicluster,
-        )
-        self.nameserver = Nameserver(store, ttl, local_addresses)
+    def __init__(self, lookup: NameLookup, local_addresses: Sequence[str] = ()) -> None:
+        self.lookup, self.ttl = lookup, lookup.ttl
+        self.nameserver = Nameserver(lookup.store, lookup.ttl, local_addresses)
 
     def soa(self, zone: Name) -> RR:
         """The SOA record of a zone; its TTL is capped, its MINIMUM field is not."""

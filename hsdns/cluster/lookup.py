@@ -43,15 +43,15 @@ class NameLookup:
         *,
         primary_zone: Name,
         ttl: int,
-        namespaces: frozenset[bytes],
-        pods: str,
-        ignore_empty: bool,
-        zonal: bool,
-        multicluster: tuple[Name, ...],
+        namespaces: frozenset[bytes] = frozenset(),
+        pods: str = "disabled",
+        ignore_empty: bool = False,
+        zonal: bool = False,
+        multicluster: tuple[Name, ...] = (),
     ) -> None:
         self.store = store
         self._primary_zone = primary_zone
-        self._ttl = ttl
+        self.ttl = ttl
         self._namespaces = namespaces
         self._pods = pods
         self._ignore_empty = ignore_empty
@@ -108,7 +108,7 @@ class NameLookup:
             self._ignore_empty and value.kind == CLUSTER_IP and not value.has_endpoints
         ):
             raise NoSuchName
-        node = schema.find(value, parsed, qname, self._ttl)
+        node = schema.find(value, parsed, qname, self.ttl)
         if node is None:
             raise NoSuchName
         return node, parsed

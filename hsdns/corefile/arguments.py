@@ -55,8 +55,11 @@ def split_ip_port(text: str, default: int) -> HostPort | None:
         return None
 
 
-def listen_address(token: Token) -> str:
-    """Check that a word is an address to listen on and return it; raise CorefileError."""
+def listen_address(directive: Directive, default: str) -> str:
+    """Return the directive's only argument, an address to listen on, or the default; raise CorefileError."""
+    token = optional_argument(directive)
+    if token is None:
+        return default
     if split_host_port(token.text) is None:
         raise token.error(
             f'"{token.text}" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"'

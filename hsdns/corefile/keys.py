@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final, NamedTuple
 
-from hsdns.corefile.tree import Token, did_you_mean
-from hsdns.wire.name import Name
+from hsdns.corefile.tree import Line, Token, did_you_mean
+from hsdns.wire.name import ROOT, Name
 
 # Default port of each scheme; None: the port of the command line (-dns.port).
 SCHEMES: Final[dict[str, int | None]] = {
@@ -53,6 +53,11 @@ def parse_key(token: Token, default_port: int) -> list[Key]:
     if port is None:
         port = SCHEMES[scheme] or default_port
     return [Key(scheme, zone, port, token) for zone in _expand(token, zone_text)]
+
+
+def read_fallthrough(line: Line) -> tuple[Name, ...]:
+    """Parse the zones whose unknown names are passed on, of `fallthrough [ZONES...]`; without a zone all."""
+    return zones_from_args(line.args) or (ROOT,)
 
 
 def read_name(token: Token) -> Name:

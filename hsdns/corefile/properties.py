@@ -169,16 +169,17 @@ def integer(low: int, high: int | None = None) -> Callable[[Token], int]:
     return read
 
 
-def number(low: float) -> Callable[[Token], float]:
-    """Read a decimal number, at least `low`."""
+def number(low: int, high: int | None = None) -> Callable[[Token], float]:
+    """Read a decimal number from `low` to `high`, both included."""
 
     def read(token: Token) -> float:
         # float() would also accept "1_0", "nan" and non-ASCII digits.
         if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", token.text):
             raise token.error(f'"{token.text}" is not a number')
         value = float(token.text)
-        if not low <= value < float("inf"):
-            raise token.error(f"{token.text} is out of range, allowed is {low} or more")
+        if not low <= value < float("inf") or (high is not None and value > high):
+            wanted = f"{low} to {high}" if high is not None else f"{low} or more"
+            raise token.error(f"{token.text} is out of range, allowed is {wanted}")
         return value
 
     return read

@@ -37,11 +37,8 @@ _ADDRESSES: Final = {
 }
 LARGE: Final = 30  # records of a large reply
 # The content of a zone transfer: an SOA record, and two name servers with their addresses.
-_SOA: Final = (
-    Name.from_text("sns.dns.icann.org.").wire
-    + Name.from_text("noc.dns.icann.org.").wire
-    + b"".join(number.to_bytes(4, "big") for number in (2018050825, 7200, 3600, 1209600, 3600))
-)
+_NS, _MAILBOX = Name.from_text("sns.dns.icann.org."), Name.from_text("noc.dns.icann.org.")
+_SOA: Final = rdata.soa(_NS, _MAILBOX, 2018050825, 7200, 3600, 1209600, 3600)
 _SERVERS: Final = (
     (b"\1b", rdata.address("2001:500::54")),
     (b"\1a", rdata.address("2001:bd8::53")),

@@ -18,11 +18,10 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.authority.file_zone import FileZone, describe
 from hsdns.authority.zone import ZoneError
 from hsdns.chain import Endpoint
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import Property, duration, flag, one, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Runtime
-from hsdns.plugins.hosts import read_fallthrough
 from hsdns.plugins.transfer import ZonePlugin
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name

@@ -15,7 +15,7 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.corefile.arguments import HostPort, listen_address, optional_argument, split_host_port
+from hsdns.corefile.arguments import HostPort, listen_address, split_host_port
 from hsdns.corefile.properties import Property, duration, duration_to_text, one, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.http_page import HttpPage
@@ -47,9 +47,7 @@ class Health(Plugin):
         """Read `health [ADDRESS]`; of several in a block, the last address and the last `lameduck` take effect."""
         address = DEFAULT_ADDRESS
         for directive in directives:
-            token = optional_argument(directive)
-            if token is not None:
-                address = listen_address(token)
+            address = listen_address(directive, address)
         options = read_properties(directives, cls.PROPERTIES)
         return cls(address, options["lameduck"])
 

@@ -26,7 +26,7 @@ from hsdns.cluster.reverse import address_of
 from hsdns.cluster.schema import address_type
 from hsdns.cluster.transfer import has_records
 from hsdns.cluster.value import NO_PORT, Entry
-from hsdns.corefile.keys import read_name, zones_from_args
+from hsdns.corefile.keys import read_fallthrough, read_name, zones_from_args
 from hsdns.corefile.properties import (
     Property,
     flag,
@@ -40,7 +40,7 @@ from hsdns.plugin import Block, Plugin
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply, nodata, nxdomain
-from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
+from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import soa
 
 _NS1: Final = b"\3ns1"
@@ -65,9 +65,7 @@ class K8sExternal(Plugin):
         "apex": Property(one(read_apex), default=Name(b"\3dns\0"), syntax="NAME"),
         "ttl": Property(one(integer(0, 3600)), default=5, syntax="SECONDS"),
         "headless": Property(flag, default=False),
-        "fallthrough": Property(
-            lambda line: zones_from_args(line.args) or (ROOT,), default=(), syntax="[ZONE...]"
-        ),
+        "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONE...]"),
     }
 
     def __init__(

@@ -116,8 +116,7 @@ def _address(qname: Name, qtype: int) -> Reply | None:
 
 
 def _soa(owner: Name) -> RR:
-    numbers = b"".join(number.to_bytes(4, "big") for number in (1, 0, 0, 0, TTL))
-    return RR(owner, RRType.SOA, TTL, LOCALHOST.wire + _MAILBOX.wire + numbers)
+    return RR(owner, RRType.SOA, TTL, rdata.soa(LOCALHOST, _MAILBOX, 1, 0, 0, 0, TTL))
 
 
 def requests(metrics: Registry) -> Counter:

@@ -85,7 +85,7 @@ class Log(Plugin):
     name: ClassVar[str] = "log"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "class": Property(
-            many(choice(*_CLASSES)), syntax="all|success|denial|error...", repeat="collect"
+            many(choice(*_CLASSES)), syntax="all|success|denial|error...", repeat="extend"
         ),
     }
 
@@ -99,8 +99,7 @@ class Log(Plugin):
         rules = []
         for directive in directives:
             classes = read_properties([directive], cls.PROPERTIES)["class"]
-            words = {word for line in classes for word in line} or {"all"}
-            outcomes = frozenset().union(*(_CLASSES[word] for word in words))
+            outcomes = frozenset().union(*(_CLASSES[word] for word in classes or ["all"]))
             names, form = _names_and_format(directive, block)
             line = compile_format(form)
             # What was asked over which address is not told by the answer table, and nothing about the client.

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.corefile.arguments import listen_address, optional_argument
+from hsdns.corefile.arguments import listen_address
 from hsdns.corefile.properties import Property, choice, one, only_once, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.http_page import HttpPage
@@ -47,13 +47,9 @@ class Ready(Plugin):
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read `ready [ADDRESS]`."""
-        directive = only_once(directives)
-        token = optional_argument(directive)
+        address = listen_address(only_once(directives), DEFAULT_ADDRESS)
         options = read_properties(directives, cls.PROPERTIES)
-        return cls(
-            listen_address(token) if token else DEFAULT_ADDRESS,
-            continuously=options["monitor"] == "continuously",
-        )
+        return cls(address, continuously=options["monitor"] == "continuously")
 
     async def start(self, runtime: Runtime) -> None:
         """Serve /ready."""

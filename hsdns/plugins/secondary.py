@@ -20,11 +20,10 @@ from hsdns.authority.incoming import TransferError
 from hsdns.authority.secondary_zone import SecondaryZone
 from hsdns.authority.zone import Zone
 from hsdns.chain import Endpoint
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import Property, read_properties
 from hsdns.corefile.tree import Directive, Line
 from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.plugins.hosts import read_fallthrough
 from hsdns.plugins.transfer import ZonePlugin
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name

@@ -59,6 +59,10 @@ def read_manifest_file(content: bytes, path: str) -> ManifestFile:
     return ManifestFile(documents, problems)
 
 
+_NO_OBJECT = "this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata"
+_NO_LIST = "items of {} is not a list; write one object per item"
+
+
 class _ManifestError(Exception):
     """An error message and its line."""
 
@@ -253,10 +257,7 @@ def _yaml_objects(node: Any, value: Any, of: _Head | None = None) -> Iterator[_I
     if value is None or (isinstance(value, list) and of is None):
         return
     if not isinstance(value, dict):
-        raise _ManifestError(
-            line,
-            "this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata",
-        )
+        raise _ManifestError(line, _NO_OBJECT)
     kind, api_version = value.get("kind"), value.get("apiVersion")
     if of is not None:
         kind, api_version = kind or of.kind, api_version or of.api_version
@@ -266,7 +267,7 @@ def _yaml_objects(node: Any, value: Any, of: _Head | None = None) -> Iterator[_I
         return
     items = value.get("items") or []
     if not isinstance(items, list):
-        raise _ManifestError(line, f"items of {head.kind} is not a list; write one object per item")
+        raise _ManifestError(line, _NO_LIST.format(head.kind))
     nodes = next((each for key, each in node.value if key.value == "items"), None)
     inner = _inner_head(head)
     for each, item in zip(nodes.value if nodes else [], items, strict=False):
@@ -350,10 +351,7 @@ def _json_objects(raw: msgspec.Raw, lines: _Lines, of: _Head | None) -> Iterator
     except msgspec.ValidationError:
         if of is None and text.lstrip()[:1] == b"[":
             return
-        raise _ManifestError(
-            line,
-            "this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata",
-        ) from None
+        raise _ManifestError(line, _NO_OBJECT) from None
     except msgspec.DecodeError as fault:
         byte = re.search(r"\(byte (\d+)\)", str(fault))
         end = int(byte[1]) if byte else len(text)
@@ -373,9 +371,7 @@ def _json_objects(raw: msgspec.Raw, lines: _Lines, of: _Head | None) -> Iterator
     try:
         items = msgspec.json.decode(found.items, type=list[msgspec.Raw] | None) or []
     except msgspec.ValidationError:
-        raise _ManifestError(
-            line, f"items of {head.kind} is not a list; write one object per item"
-        ) from None
+        raise _ManifestError(line, _NO_LIST.format(head.kind)) from None
     inner = _inner_head(head)
     for item in items:
         yield from _json_objects(item, lines, inner)

@@ -20,26 +20,12 @@ _BATCH = 4096  # objects per delivery at the start, to limit memory
 _TICK_SECONDS = 0.05  # maximum delay of a change
 
 
-def _share(token: Token) -> float:
-    value = number(0.0)(token)
-    if value > 1.0:
-        raise token.error(f"{token.text} is out of range, allowed is 0 to 1")
-    return value
-
-
-def _rate(token: Token) -> float:
-    value = number(0.0)(token)
-    if value > 100_000:
-        raise token.error(f"{token.text} is out of range, allowed is 0 to 100000")
-    return value
-
-
 SETTINGS: Final[dict[str, Callable[[Token], Any]]] = {
     "services": integer(0, MAX_SERVICES),
     "endpoints": integer(0, 10_000),
-    "headless": _share,
-    "dual_stack": _share,
-    "changes": _rate,
+    "headless": number(0, 1),
+    "dual_stack": number(0, 1),
+    "changes": number(0, 100_000),
     "seed": integer(0),
 }
 

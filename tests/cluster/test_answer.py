@@ -6,7 +6,7 @@ import pytest
 
 from hsdns.cluster.answer import MAX_CHAIN, MAX_FOLLOWED, ClusterAnswers
 from hsdns.cluster.freshness import Dependencies
-from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
@@ -30,7 +30,7 @@ def chain_of(length: int) -> ClusterAnswers:
     for number in range(length):
         target = f"c{number + 1}" if number + 1 < length else "web"
         store.apply(upserts(service(f"ns/c{number}", external=f"{target}.ns.svc.cluster.local")))
-    return ClusterAnswers(store, primary_zone=ZONE, ttl=5)
+    return ClusterAnswers(NameLookup(store, primary_zone=ZONE, ttl=5))
 
 
 @pytest.mark.parametrize(

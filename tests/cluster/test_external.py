@@ -2,10 +2,9 @@
 
 import pytest
 
-from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.external import ExternalNames, parse, target_name
 from hsdns.cluster.freshness import Dependencies, NoCounters, namespace_counter, service_counter
-from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.objects import Service, ServiceSpec
 from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.store import Store, StoreSettings
@@ -44,8 +43,7 @@ def outside(*, headless: bool = False) -> ExternalNames:
             endpoint_slice("ns/lost-1", "lost", "172.0.0.2"),
         )
     )
-    answers = ClusterAnswers(store, primary_zone=ZONE, ttl=5)
-    return ExternalNames(answers.lookup, headless=headless)
+    return ExternalNames(NameLookup(store, primary_zone=ZONE, ttl=5), headless=headless)
 
 
 @pytest.mark.parametrize(

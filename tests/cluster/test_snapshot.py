@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.controllers.simulation import simulate
-from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.objects import Object, Synced
 from hsdns.cluster.snapshot import BadSnapshot, Header, check, objects, pieces
 from hsdns.cluster.store import Store, StoreSettings
@@ -112,7 +112,7 @@ async def _nowhere(qname: Name, qtype: int) -> Reply:
 
 def answer(store: Store, qname: str, qtype: int) -> object:
     """The records at a name, or that there is no such name."""
-    answers = ClusterAnswers(store, primary_zone=ZONE, ttl=5, pods="verified")
+    answers = ClusterAnswers(NameLookup(store, primary_zone=ZONE, ttl=5, pods="verified"))
     name = Name.from_text(qname)
     zone = Name(name.wire[-len(ZONE.wire) :])
     try:

@@ -10,7 +10,7 @@ from hsdns.corefile.arguments import (
     split_ip_port,
 )
 from hsdns.corefile.properties import duration_to_text, parse_duration
-from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.corefile.tree import CorefileError
 from tests.support.plugins.setup import directives
 
 
@@ -58,9 +58,9 @@ def test_default_port(text: str, expected: HostPort | None, address: str | None)
 
 def test_listen_address_says_how_to_write_it() -> None:
     with pytest.raises(CorefileError) as caught:
-        listen_address(Token("8080", Position("Corefile", 3, 12)))
+        listen_address(directives("ready 8080")[0], ":8181")
     assert str(caught.value) == (
-        'Corefile:3:12: "8080" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"'
+        'Corefile:2:7: "8080" is not an address and port; write it as ":8080", "127.0.0.1:8080" or "[::1]:8080"'
     )
 
 

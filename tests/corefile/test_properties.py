@@ -117,6 +117,9 @@ def test_wrong_properties(body: str, message: str) -> None:
         pytest.param(
             number(1), "0.5", "0.5 is out of range, allowed is 1 or more", id="decimal too small"
         ),
+        pytest.param(
+            number(0, 1), "1.5", "1.5 is out of range, allowed is 0 to 1", id="decimal too large"
+        ),
         pytest.param(choice("all", "error"), "all", "all", id="choice"),
         pytest.param(
             choice("all", "error"),

@@ -83,7 +83,7 @@ def test_setup(line: str, shape: Shape, changes: float) -> None:
         ),
         pytest.param(
             "synthetic dual_stack=-1",
-            "Corefile:3:22: -1 is out of range, allowed is 0.0 or more",
+            "Corefile:3:22: -1 is out of range, allowed is 0 to 1",
             id="share below zero",
         ),
         pytest.param(

@@ -195,20 +195,20 @@ class Cache(Plugin):
         entry = self.success.store.find(key)
         return entry if entry is None or entry.is_positive else entry.last_good
 
-    async def _serve(self, request: Request, key: Key, entry: Entry, next: Next) -> Reply:  # noqa: A002 - as handle()
+    async def _serve(self, request: Request, key: Key, entry: Entry, following: Next) -> Reply:
         """Answer with an entry, and refresh it if it is popular or stale."""
         now, stale = request.now, self.stale
         ttl = entry.ttl(now)
         if ttl > 0:
             if self._is_popular(entry, now):
-                self._refresh_in_background(request, key, entry, next)
+                self._refresh_in_background(request, key, entry, following)
         else:
             if stale.verify:
-                verified = await self._verify(request, key, entry, next)
+                verified = await self._verify(request, key, entry, following)
                 if verified is not None:
                     return verified
             else:
-                self._refresh_in_background(request, key, entry, next)
+                self._refresh_in_background(request, key, entry, following)
             self._counts.count_stale(request)
         if entry.wildcard and request.metadata is not None:
             request.metadata[WILDCARD] = lambda: entry.wildcard
@@ -229,7 +229,9 @@ class Cache(Plugin):
             and entry.ttl(now) <= math.ceil(entry.full_ttl * percent / 100)
         )
 
-    def _refresh_in_background(self, request: Request, key: Key, entry: Entry, next: Next) -> None:  # noqa: A002 - as handle()
+    def _refresh_in_background(
+        self, request: Request, key: Key, entry: Entry, following: Next
+    ) -> None:
         """Refresh an entry in a task of its own, unless a refresh is running or has just failed."""
         runtime, is_stale = self._runtime, entry.ttl(request.now) <= 0
         recheck = self.stale.recheck if is_stale else 0.0
@@ -243,18 +245,16 @@ class Cache(Plugin):
         async def refresh() -> None:
             refreshed = False
             try:
-                refreshed = await self._refresh(background, key, entry, next, is_stale) is not None
+                refreshed = (
+                    await self._refresh(background, key, entry, following, is_stale) is not None
+                )
             finally:
                 entry.end_refresh(runtime.clock(), recheck, refreshed=refreshed or not is_stale)
 
         runtime.spawn(refresh(), f"cache: refresh of {request.query.qname.to_text()}")
 
     async def _verify(
-        self,
-        request: Request,
-        key: Key,
-        entry: Entry,
-        next: Next,  # noqa: A002 - as handle()
+        self, request: Request, key: Key, entry: Entry, following: Next
     ) -> Reply | None:
         """Refresh a stale entry before it is served; None if there is no better reply in time."""
         clock, recheck, seconds = self._runtime.clock, self.stale.recheck, self.stale.timeout
@@ -264,7 +264,7 @@ class Cache(Plugin):
         async def verify() -> Reply | None:
             verified = None
             try:
-                verified = await self._refresh(request, key, entry, next, True)
+                verified = await self._refresh(request, key, entry, following, True)
             finally:
                 if recheck:
                     entry.end_refresh(clock(), recheck, refreshed=verified is not None)
@@ -282,15 +282,10 @@ class Cache(Plugin):
         return await wait_for(verify(), seconds, self._runtime.spawn, name)
 
     async def _refresh(
-        self,
-        request: Request,
-        key: Key,
-        entry: Entry,
-        next: Next,  # noqa: A002 - as handle()
-        is_stale: bool,
+        self, request: Request, key: Key, entry: Entry, following: Next, is_stale: bool
     ) -> tuple[Reply, Entry | None] | None:
         """Pass on and store the reply; return both, None if the reply does not replace the entry."""
-        reply = await next(_below(request))
+        reply = await following(_below(request))
         if not reply.written or reply.dropped:
             return None
         judgement = judge(request.query, reply, self._runtime.wall)

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.cluster.freshness import plugin_counter
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import (
     Property,
     duration,
@@ -32,22 +32,17 @@ from hsdns.corefile.properties import (
     only_once,
     read_properties,
 )
-from hsdns.corefile.tree import Directive, Line, did_you_mean
+from hsdns.corefile.tree import Directive, did_you_mean
 from hsdns.metrics import Gauge, Registry
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.hosts.table import HostsTable, parse_address, reverse_to_packed
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
-from hsdns.wire.name import ROOT, Name
+from hsdns.wire.name import Name
 
 DEFAULT_PATH: Final = "/etc/hosts"
 _COUNTER: Final = plugin_counter(b"hosts")
 _log = logging.getLogger("hsdns.plugin.hosts")
-
-
-def read_fallthrough(line: Line) -> tuple[Name, ...]:
-    """Parse the zones whose unknown names are passed on; without a zone all."""
-    return zones_from_args(line.args) if line.args else (ROOT,)
 
 
 class Version(NamedTuple):

@@ -20,12 +20,12 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import Next, Request
 from hsdns.cluster.answer import ClusterAnswers
-from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.transfer import has_records, zone_records
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import (
     Property,
     choice,
@@ -92,9 +92,7 @@ class Kubernetes(Plugin):
         "ttl": Property(one(integer(0, 3600)), default=DEFAULT_TTL, syntax="SECONDS"),
         "noendpoints": Property(flag, default=False),
         "ignore": Property(read_ignore, default=False, syntax=IGNORABLE),
-        "fallthrough": Property(
-            lambda line: zones_from_args(line.args) or (ROOT,), default=(), syntax="[ZONE...]"
-        ),
+        "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONE...]"),
         "zonal": Property(flag, default=False),
         "multicluster": Property(read_zones, default=(), syntax="ZONE..."),
         "startup_timeout": Property(one(duration()), default=5.0, syntax="DURATION"),
@@ -298,7 +296,7 @@ class Kubernetes(Plugin):
 
     def _make_answers(self, local_addresses: Sequence[str]) -> ClusterAnswers:
         options = self._options
-        return ClusterAnswers(
+        lookup = NameLookup(
             self.store,
             primary_zone=next((zone for zone in self.zones if not is_reverse(zone)), self.zones[0]),
             ttl=options["ttl"],
@@ -307,8 +305,8 @@ class Kubernetes(Plugin):
             ignore_empty=options["ignore"],
             zonal=options["zonal"],
             multicluster=options["multicluster"],
-            local_addresses=local_addresses,
         )
+        return ClusterAnswers(lookup, local_addresses)
 
 
 def _has_serial(query: Query, reply: Reply) -> bool:

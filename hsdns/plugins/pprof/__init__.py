@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import parse_qs
 
-from hsdns.corefile.arguments import listen_address, optional_argument
+from hsdns.corefile.arguments import listen_address
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.http_page import HttpPage
@@ -61,14 +61,14 @@ class Pprof(Plugin):
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read `pprof [ADDRESS]`."""
         directive = only_once(directives)
-        token = optional_argument(directive)
+        address = listen_address(directive, DEFAULT_ADDRESS)
         for line in directive.lines:
             if line.name.text == "block":
                 raise line.error(
                     'property "block" of pprof is not supported: Python does not record which threads wait; remove it'
                 )
         read_properties(directives, cls.PROPERTIES)
-        return cls(listen_address(token) if token else DEFAULT_ADDRESS)
+        return cls(address)
 
     async def start(self, runtime: Runtime) -> None:
         """Serve the pages."""

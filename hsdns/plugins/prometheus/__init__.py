@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 from hsdns import __version__
 from hsdns.answer_table.capabilities import HitCounts, HitLabels
 from hsdns.chain import Handler, Next, Request
-from hsdns.corefile.arguments import listen_address, optional_argument
+from hsdns.corefile.arguments import listen_address
 from hsdns.corefile.properties import Property, flag, one, only_once, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.http_page import HttpPage
@@ -192,11 +192,11 @@ class Prometheus(Plugin):
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read `prometheus [ADDRESS]`."""
-        token = optional_argument(only_once(directives))
+        address = listen_address(only_once(directives), DEFAULT_ADDRESS)
         options = read_properties(directives, cls.PROPERTIES)
         config: Token | None = options["tls"]
         return cls(
-            listen_address(token) if token else DEFAULT_ADDRESS,
+            address,
             runtime_metrics=options["runtime_metrics"],
             tls=read_web_config(config, config.text) if config is not None else None,
         )

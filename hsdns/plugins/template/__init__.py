@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.pattern import read_pattern
 from hsdns.corefile.properties import Property, integer, many, one, read_properties
 from hsdns.corefile.tree import Directive, Line, Token
@@ -34,7 +34,7 @@ from hsdns.plugins.template.rule import GROUP, Hit, Miss, Rule
 from hsdns.wire.extended_error import with_extended_error
 from hsdns.wire.iana import Rcode, RRType, class_from_text, rcode_from_text, type_from_text
 from hsdns.wire.message import RR, Query, Reply, unwritten
-from hsdns.wire.name import ROOT, Name
+from hsdns.wire.name import Name
 from hsdns.wire.record_text import record_from_text
 
 SECTIONS: Final = ("answer", "additional", "authority")
@@ -81,9 +81,7 @@ class Template(Plugin):
             one(lambda token: token.parse(rcode_from_text)), default=Rcode.NOERROR, syntax="CODE"
         ),
         "ederror": Property(read_error, syntax="CODE [REASON]"),
-        "fallthrough": Property(
-            lambda line: zones_from_args(line.args) or (ROOT,), default=(), syntax="[ZONES...]"
-        ),
+        "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONES...]"),
         "upstream": Property(_line, syntax="[ADDRESS...]"),
     }
 

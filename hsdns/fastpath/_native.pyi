@@ -1,8 +1,9 @@
 """The compiled twin of the fast path (native/, Rust): the same as `_python`, and worker threads.
 
 Path: step 2.  `pip install .` builds it if cargo is available; hsdns/fastpath/__init__.py chooses the twin.
-Rule 1: names, parameters and results are those of `_python`, beside Worker, MissQueue and WorkerStatistics.
-Rule 2: everything may be called from any thread.
+Rule 1: names, parameters and results are those of `_python`, whose docstrings describe them (tests/fastpath compares
+        the signatures); Worker, MissQueue and WorkerStatistics are only here.
+Rule 2: everything may be called from any thread, but Batch.serve() raises RuntimeError while another thread is in it.
 Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or Worker uses it.
 """
 
@@ -24,20 +25,11 @@ __all__ = [
 ]
 
 class Miss(NamedTuple):
-    """A query that is left to the chain, with socket address and control data as the kernel gave them."""
-
     query: bytes
     address: bytes
     control: bytes
 
 class LogRecord(NamedTuple):
-    """A hit of a logging block: the query as received, the client's socket address as the kernel gave it.
-
-    `flags` are the second 16 bits of the reply's header as sent.  `size` is the reply's length without compression and
-    OPT, `answers` its records in the answer section, both before any were cut.  `seconds` is the duration of its batch,
-    over TCP of its look-up.
-    """
-
     query: bytes
     address: bytes
     flags: int
@@ -47,11 +39,6 @@ class LogRecord(NamedTuple):
     is_tcp: bool
 
 class AnswerTableStatistics(NamedTuple):
-    """What a table holds and what it has done so far.
-
-    `misses` are plain queries that neither an entry nor a negative zone answered, `not_plain` those not looked up.
-    """
-
     entries: int
     octets: int
     hits: int
@@ -64,8 +51,6 @@ class AnswerTableStatistics(NamedTuple):
     not_plain: int
 
 class BatchStatistics(NamedTuple):
-    """Datagrams of one socket; `send_errors` counts by errno."""
-
     received: int
     sent: int
     batches: int
@@ -83,53 +68,28 @@ class WorkerStatistics(NamedTuple):
 
 @final
 class Versions:
-    """65,536 counters that only grow; an index is taken modulo that."""
-
     SIZE: ClassVar[int]
 
     def __new__(cls) -> Versions: ...
-    def bump(self, index: int) -> None:
-        """Make stale what depends on a counter."""
-
-    def read(self, index: int) -> int:
-        """Return the value of a counter."""
+    def bump(self, index: int) -> None: ...
+    def read(self, index: int) -> int: ...
 
 @final
 class ClusterNames:
-    """The namespaces and Services of a cluster, and the SOA serial of its zones.
-
-    Absence means NXDOMAIN only while `open` is set, that is once everything was listed.  Labels are in lower case.
-    """
-
     open: bool
     serial: int
 
     def __new__(cls) -> ClusterNames: ...
-    def add_namespace(self, label: bytes) -> None:
-        """Add a namespace."""
-
-    def remove_namespace(self, label: bytes) -> None:
-        """Remove a namespace; its Services stay until they are removed themselves."""
-
-    def add_service(self, namespace: bytes, name: bytes) -> None:
-        """Add a Service."""
-
-    def remove_service(self, namespace: bytes, name: bytes) -> None:
-        """Remove a Service."""
-
-    def has_namespace(self, label: bytes) -> bool:
-        """Tell whether there is such a namespace."""
-
-    def has_service(self, namespace: bytes, name: bytes) -> bool:
-        """Tell whether there is such a Service."""
-
-    def __len__(self) -> int:
-        """How many Services there are."""
+    def add_namespace(self, label: bytes) -> None: ...
+    def remove_namespace(self, label: bytes) -> None: ...
+    def add_service(self, namespace: bytes, name: bytes) -> None: ...
+    def remove_service(self, namespace: bytes, name: bytes) -> None: ...
+    def has_namespace(self, label: bytes) -> bool: ...
+    def has_service(self, namespace: bytes, name: bytes) -> bool: ...
+    def __len__(self) -> int: ...
 
 @final
 class AnswerTable:
-    """The answers of one listener; `capacity` in octets."""
-
     def __new__(cls, versions: Versions, capacity: int) -> AnswerTable: ...
     def store(
         self,
@@ -144,20 +104,7 @@ class AnswerTable:
         mark_ttl: int,
         log: bool = False,
         max_payload: int = 65535,
-    ) -> bool:
-        """Store the reply to a query; False if it cannot be stored.
-
-        `dependencies` are the counters that were read before the reply was computed, as (index, value); `group` is the
-        number under which take_counts() counts hits.  `size` is the reply's length without compression and without OPT.
-        `rotate`: its addresses rotate.  `names` has the serial of its SOA records.  `mark_ttl` says how `cache` counts
-        hits: an entry is marked when it is stored, and a hit counts as a hit of `cache` within so many seconds of a
-        mark, else as a miss that marks the entry again; 0: each hit is a miss of `cache`; -1: `cache` counts nothing.
-        `log`: hits are put into the log ring.  `max_payload`: larger payload sizes of queries are lowered to it, in the
-        reply's OPT and as limit of its length over UDP; 512 to 65,507, or 65,535 for no limit.
-
-        Raise OverflowError for numbers that do not fit, ValueError for another `max_payload`.
-        """
-
+    ) -> bool: ...
     def add_negative_zone(
         self,
         zone: bytes,
@@ -167,60 +114,22 @@ class AnswerTable:
         mark_ttl: int,
         log: bool = False,
         max_payload: int = 65535,
-    ) -> int:
-        """Answer absent names below a zone, once set_template() was called; return the negative zone's number.
-
-        `zone` and `exclusions` are lower-case wire names; `groups` maps each type that is answered to its group.
-        `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log`, `max_payload` as in store().
-        """
-
-    def set_template(self, negative_zone: int, query: bytes, reply: bytes, size: int) -> bool:
-        """Make a template of an NXDOMAIN reply of the chain to a name in a negative zone; False if it cannot be one.
-
-        Raise IndexError if there is no such negative zone.
-        """
-
-    def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
-        """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds.
-
-        `client` is the client's socket address.
-        """
-
-    def clear(self) -> None:
-        """Drop all entries; negative zones and their templates stay."""
-
-    def take_counts(self) -> list[tuple[int, bool, list[int]]]:
-        """What was counted since the last call: (group, whether over TCP, cells); hit_counts.py names the 55 cells."""
-
-    def take_log(self, most: int) -> list[LogRecord]:
-        """Take the oldest records out of the log ring, at most so many; it holds 65,536 and 16 MiB of queries."""
-
+    ) -> int: ...
+    def set_template(self, negative_zone: int, query: bytes, reply: bytes, size: int) -> bool: ...
+    def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None: ...
+    def clear(self) -> None: ...
+    def take_counts(self) -> list[tuple[int, bool, list[int]]]: ...
+    def take_log(self, most: int) -> list[LogRecord]: ...
     @property
-    def log_drops(self) -> int:
-        """How many hits were not logged because the log ring was full."""
-
-    def statistics(self) -> AnswerTableStatistics:
-        """What the table holds and what it has done so far."""
+    def log_drops(self) -> int: ...
+    def statistics(self) -> AnswerTableStatistics: ...
 
 @final
 class Batch:
-    """One bound UDP socket, served by the thread that calls.
-
-    `wildcard`: the socket is bound to all addresses and receives IP_PKTINFO or IPV6_PKTINFO.
-    """
-
     def __new__(cls, fd: int, wildcard: bool) -> Batch: ...
-    def serve(self, table: AnswerTable | None) -> list[Miss]:
-        """Receive up to 64 datagrams without waiting, answer the hits of the table, return the misses.
-
-        Raise OSError if the socket is closed, RuntimeError while another thread is in this call.
-        """
-
-    def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:
-        """Send replies to misses: (reply, address, control data) each, the last two as received with the query."""
-
-    def statistics(self) -> BatchStatistics:
-        """What was received and sent so far."""
+    def serve(self, table: AnswerTable | None) -> list[Miss]: ...
+    def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None: ...
+    def statistics(self) -> BatchStatistics: ...
 
 @final
 class MissQueue:

@@ -192,7 +192,7 @@ class AnswerTable:
         """Answer absent names below a zone, once set_template() was called; return the negative zone's number.
 
         `zone` and `exclusions` are lower-case wire names; `groups` maps each type that is answered to its group.
-        `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log` and `max_payload` are as there.
+        `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log` and `max_payload` as in store().
         """
         if mark_ttl not in (0, -1):
             raise ValueError(f"mark_ttl of a negative zone is 0 or -1, not {mark_ttl}")

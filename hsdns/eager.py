@@ -18,7 +18,7 @@ def start(coro: Coroutine[Any, Any, T], deliver: Callable[[T | None], None], spa
     """Run `coro`; give its result to `deliver`, at once if it never waits, else from a task made by `spawn`.
 
     An error that the coroutine raises before it waits is raised here.  A later one is raised in the task, and `deliver`
-    gets None, so that the caller's count of queries in work is right also when a reload cancels the task.
+    gets None, so that the caller's count of queries in progress is right also when a reload cancels the task.
     """
     try:
         waiting_for = coro.send(None)

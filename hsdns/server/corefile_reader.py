@@ -15,7 +15,7 @@ log = logging.getLogger("hsdns.server")
 
 
 class CorefileReader:
-    """Remembers which Corefile was read last; `load` parses it anew and raises CorefileError."""
+    """Remembers which Corefile was read last; `load` parses it again and raises CorefileError."""
 
     def __init__(self, load: Callable[[], Corefile]) -> None:
         self._load = load

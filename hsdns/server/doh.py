@@ -4,7 +4,7 @@ Path: steps 1 and 7 for https:// keys (RFC 8484), in place of tcp.py's connectio
 Source: CoreDNS 1.14.7 core/dnsserver server_https.go.
 Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, metrics, log.
 Rule 2: time limits count from the last request, not from the last octet, so a client that trickles gains nothing.
-Rule 3: a request that the client cancels is in work until it is answered, so these are bounded separately: at
+Rule 3: a request that the client cancels is in progress until it is answered, so these are bounded separately: at
         MAX_STREAMS reading pauses, at MAX_IN_WORK the connection ends (CVE-2023-44487).
 Rule 4: aiohttp is imported when the first client speaks HTTP/1.1: it takes 0.14 s.
 """
@@ -129,7 +129,7 @@ class DohConnection(asyncio.Protocol):
             self._read_or_pause()
 
     def _read_or_pause(self) -> None:
-        """Read HTTP/2 while replies are taken, and not too much is in work."""
+        """Read HTTP/2 while replies are taken, and not too much is in progress."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return

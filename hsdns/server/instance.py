@@ -32,7 +32,7 @@ log = logging.getLogger("hsdns.server")
 
 
 class State(Enum):
-    """Where an instance is in its life."""
+    """The state of an instance."""
 
     PREPARING = auto()  # plugins start; it can be cancelled
     COMMITTED = auto()  # its new listeners start; it can not be cancelled any more, but fail
@@ -65,8 +65,8 @@ TRANSITIONS: Final = (
     Transition(State.DRAINING, Event.DRAINED, State.STOPPING, "its plugins stop, its tasks are cancelled"),
     Transition(State.STOPPING, Event.STOPPED, State.STOPPED, "its processors and tables are forgotten"),
     Transition(State.PREPARING, Event.NAMES_CHANGED, State.PREPARING, "nothing: it has no tables yet"),
-    Transition(State.COMMITTED, Event.NAMES_CHANGED, State.COMMITTED, "processors are made anew once it serves"),
-    Transition(State.SERVING, Event.NAMES_CHANGED, State.SERVING, "processors are made anew, and exchanged"),
+    Transition(State.COMMITTED, Event.NAMES_CHANGED, State.COMMITTED, "processors are rebuilt once it serves"),
+    Transition(State.SERVING, Event.NAMES_CHANGED, State.SERVING, "processors are rebuilt, and exchanged"),
     Transition(State.DRAINING, Event.NAMES_CHANGED, State.DRAINING, "nothing: its tables go with its listeners"),
     Transition(State.STOPPING, Event.NAMES_CHANGED, State.STOPPING, "nothing: it has no listeners any more"),
     Transition(State.STOPPED, Event.NAMES_CHANGED, State.STOPPED, "nothing: it has no listeners any more"),
@@ -76,7 +76,7 @@ TRANSITIONS: Final = (
 class Instance:
     """One configuration.
 
-    `make_processors` makes what answers at each server; `is_forced` tells whether the process ends without patience;
+    `make_processors` makes what answers at each server; `is_forced` tells whether the process ends without waiting;
     `settle` is called when listeners have exchanged their answer tables, or have closed.
     """
 
@@ -105,7 +105,7 @@ class Instance:
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """Its state."""
         return self._life.state
 
     @property
@@ -144,7 +144,7 @@ class Instance:
             try:
                 self.names_answered_first_changed()
             except Exception:  # it serves already, so this is no start that fails
-                log.exception("answer tables are not made anew for names that have changed")
+                log.exception("cannot rebuild the answer tables for changed names")
 
     def cancel_start(self) -> None:
         """Have a start that is still being prepared fail; one that is further on goes on."""

@@ -46,7 +46,7 @@ RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 class Server:
     """One process's DNS server.
 
-    `load` parses the Corefile anew and raises CorefileError; `build` makes a Configuration of what it gives.  `workers`
+    `load` parses the Corefile again and raises CorefileError; `build` makes a Configuration of what it gives.  `workers`
     threads answer at each UDP address, where the compiled fast path is loaded.  The other arguments are edges that
     tests exchange: `clock` gives monotonic seconds, `opener` and `http` open sockets, `processors` makes what answers.
     """
@@ -83,7 +83,7 @@ class Server:
 
     @property
     def phase(self) -> Phase:
-        """Where the process is in its life."""
+        """The phase of the process."""
         return self._life.state
 
     @property
@@ -198,7 +198,7 @@ class Server:
         self._end(Event.QUIT, status)
 
     async def close(self) -> None:
-        """Close the sockets, give what is in work a moment, stop the plugins."""
+        """Close the sockets, give what is in progress a moment, stop the plugins."""
         self._life.fire(Event.CLOSE)
         self._cancel_start()
         async with (

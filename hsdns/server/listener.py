@@ -1,7 +1,7 @@
 """What answers at one address: UDP and TCP.
 
 Path: opener.py makes both parts, listeners.py starts and drains them; steps 1 and 7 happen in the parts.
-Rule 1: a listener that drains answers on until nothing of it is in work, or DRAIN_TIMEOUT is over; then it takes what
+Rule 1: a listener that drains answers on until nothing of it is in progress, or DRAIN_TIMEOUT is over; then it takes what
         has arrived meanwhile, and closes.
 """
 
@@ -17,21 +17,21 @@ from hsdns.query import QueryProcessor
 from hsdns.server.tcp_listener import TcpListener
 from hsdns.server.udp_listener import UdpListener
 
-DRAIN_TIMEOUT: Final = 5.0  # seconds for queries in work when the sockets close, as in CoreDNS
+DRAIN_TIMEOUT: Final = 5.0  # seconds for queries in progress when the sockets close, as in CoreDNS
 LINGER_TIMEOUT: Final = 1.0  # seconds for clients to close connections once they were told to
 POLL_INTERVAL: Final = 0.01  # seconds
 
 
-class Patience(NamedTuple):
-    """How long a listener that drains waits: while `is_needed`, unless `is_over`, and at most its time limits."""
+class DrainConditions(NamedTuple):
+    """How long a listener that drains waits: while `is_needed`, unless `is_forced`, and at most its time limits."""
 
     clock: Callable[[], float]
-    is_over: Callable[[], bool]
+    is_forced: Callable[[], bool]
     is_needed: Callable[[], bool]
 
     async def wait_while(self, condition: Callable[[], bool], deadline: float) -> None:
         """Wait until a condition no longer holds, or the deadline has passed."""
-        while condition() and not self.is_over():
+        while condition() and not self.is_forced():
             if self.clock() >= deadline:
                 break
             await asyncio.sleep(POLL_INTERVAL)
@@ -86,16 +86,16 @@ class Listener(NamedTuple):
         if self.tcp is not None:
             await self.tcp.start()
 
-    async def drain(self, patience: Patience) -> None:
-        """Answer what is in work, then close; it closes too where that raises."""
-        clock, wait_while = patience.clock, patience.wait_while
+    async def drain(self, conditions: DrainConditions) -> None:
+        """Answer what is in progress, then close; it closes too where that raises."""
+        clock, wait_while = conditions.clock, conditions.wait_while
         try:
             if self.tcp is not None:
                 self.tcp.stop_accepting()
-            await wait_while(patience.is_needed, clock() + DRAIN_TIMEOUT)
+            await wait_while(conditions.is_needed, clock() + DRAIN_TIMEOUT)
             self.stop_reading()
             deadline = clock() + LINGER_TIMEOUT
-            await wait_while(patience.is_needed, deadline)
+            await wait_while(conditions.is_needed, deadline)
             await wait_while(lambda: bool(self.connections), deadline)
             if self.tcp is None and self.udp is not None:
                 self.udp.stop_reading()  # its successor answers what has arrived meanwhile

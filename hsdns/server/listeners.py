@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hsdns.assemble import ListenAddress, ServedAddress
 from hsdns.chain import Endpoint
 from hsdns.query import QueryProcessor
-from hsdns.server.listener import Listener, Patience
+from hsdns.server.listener import DrainConditions, Listener
 from hsdns.server.opener import Opener
 from hsdns.server.settings import settings_of
 from hsdns.server.sockets import BoundSockets
@@ -116,14 +116,14 @@ class Listeners:
         for listen, each in self._serving.items():
             each.exchange(processors[listen.server])
 
-    async def drain(self, is_over: Callable[[], bool]) -> None:
-        """Close each listener once its own queries are answered; `is_over` ends the waiting at once.
+    async def drain(self, is_forced: Callable[[], bool]) -> None:
+        """Close each listener once its own queries are answered; `is_forced` ends the waiting at once.
 
         What a listener raises is raised when all have closed.
         """
-        await self._close_when(lambda each: lambda: each.pending > 0, is_over)
+        await self._close_when(lambda each: lambda: each.pending > 0, is_forced)
 
-    async def shut_down(self, is_over: Callable[[], bool], draining: Sequence[Listeners]) -> None:
+    async def shut_down(self, is_forced: Callable[[], bool], draining: Sequence[Listeners]) -> None:
         """Close all listeners once the queries of all are answered, and those that drain have closed; as drain()."""
 
         def is_needed() -> bool:
@@ -131,13 +131,13 @@ class Listeners:
                 each.closed.is_set() for each in draining
             )
 
-        await self._close_when(lambda each: is_needed, is_over)
+        await self._close_when(lambda each: is_needed, is_forced)
 
     async def _close_when(
-        self, is_needed: Callable[[Listener], Callable[[], bool]], is_over: Callable[[], bool]
+        self, is_needed: Callable[[Listener], Callable[[], bool]], is_forced: Callable[[], bool]
     ) -> None:
         clock = self._opener.clock
-        drains = [each.drain(Patience(clock, is_over, is_needed(each))) for each in self]
+        drains = [each.drain(DrainConditions(clock, is_forced, is_needed(each))) for each in self]
         try:
             faults = await asyncio.gather(*drains, return_exceptions=True)
         finally:
@@ -148,10 +148,10 @@ class Listeners:
             if fault is not None:
                 raise fault
 
-    async def release(self, is_over: Callable[[], bool]) -> None:
+    async def release(self, is_forced: Callable[[], bool]) -> None:
         """Close what was bound or started for a configuration that does not start."""
         try:
-            await self.drain(is_over)
+            await self.drain(is_forced)
         finally:
             for sockets in self._bound.values():
                 sockets.close()

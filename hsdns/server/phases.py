@@ -13,7 +13,7 @@ from hsdns.server.transitions import Transition
 
 
 class Phase(Enum):
-    """Where the process is in its life."""
+    """The phase of the process."""
 
     NEW = auto()
     STARTING = auto()
@@ -21,7 +21,7 @@ class Phase(Enum):
     RELOADING = auto()
     LAMEDUCK = auto()  # a signal to end has come; a reload may still go on
     CLOSING = auto()
-    QUITTING = auto()  # as CLOSING, without patience
+    QUITTING = auto()  # as CLOSING, without waiting
     CLOSED = auto()
 
 

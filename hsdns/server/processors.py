@@ -1,6 +1,6 @@
 """Makes the query processors of a configuration: chains, block choice and answer table of each listener.
 
-Path: lifecycle.py makes them when a configuration starts, and anew when the names that handlers answer first change.
+Path: lifecycle.py makes them when a configuration starts, and again when the names that handlers answer first change.
 """
 
 from __future__ import annotations

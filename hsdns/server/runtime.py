@@ -150,7 +150,7 @@ class ServerRuntime:
         await self._reload_if_changed()
 
     def names_answered_first_changed(self) -> None:
-        """Have the answer tables made anew."""
+        """Rebuild the answer tables."""
         self._names_answered_first_changed()
 
     def fail(self, reason: str) -> None:

@@ -2,7 +2,7 @@
 
 Path: steps 1 and 7 for TCP, and for TLS inside of tls.py.
 Rule 1: queries on one connection are answered side by side; a slow one does not hold up the rest.
-Rule 2: all that a client can use is bounded: queries in work, silence, half messages, replies that it does not read.
+Rule 2: all that a client can use is bounded: queries in progress, silence, half messages, replies that it leaves unread.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TcpConnection(asyncio.Protocol):
             self._go_on()
 
     def eof_received(self) -> bool:
-        """Half-closed by the client: what is in work is still answered."""
+        """Half-closed by the client: what is in progress is still answered."""
         self._ended = self._client_has_ended = True
         self._partial_since = None  # the rest of it will not come
         return self.pending > 0

@@ -66,7 +66,7 @@ class TlsConnection(asyncio.Protocol):
             self._fail(error)
 
     def eof_received(self) -> bool:
-        """Half-closed without close_notify: what is in work is still answered."""
+        """Half-closed without close_notify: what is in progress is still answered."""
         return False if self._is_over else bool(self._inside.eof_received())
 
     def pause_writing(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.server.listener import DRAIN_TIMEOUT, LINGER_TIMEOUT, Listener, Patience
+from hsdns.server.listener import DRAIN_TIMEOUT, LINGER_TIMEOUT, DrainConditions, Listener
 from tests.server.stand_ins import ScriptedLoop
 
 
@@ -20,26 +20,26 @@ class Part:
         return lambda: self.log.append(f"{self.name} {called}")
 
 
-def drained(listener: Listener, is_needed: bool, is_over: bool = False) -> float:
+def drained(listener: Listener, is_needed: bool, is_forced: bool = False) -> float:
     """Drain it; return how long that took."""
     loop = ScriptedLoop(lambda: None)
     try:
-        patience = Patience(loop.time, lambda: is_over, lambda: is_needed)
-        loop.run_until_complete(listener.drain(patience))
+        conditions = DrainConditions(loop.time, lambda: is_forced, lambda: is_needed)
+        loop.run_until_complete(listener.drain(conditions))
         return loop.now
     finally:
         loop.close()
 
 
 @pytest.mark.parametrize(
-    ("is_needed", "is_over", "seconds"),
+    ("is_needed", "is_forced", "seconds"),
     [(False, False, 0.0), (True, True, 0.0), (True, False, DRAIN_TIMEOUT + LINGER_TIMEOUT)],
 )
-def test_time_limits(is_needed: bool, is_over: bool, seconds: float) -> None:
+def test_time_limits(is_needed: bool, is_forced: bool, seconds: float) -> None:
     log: list[str] = []
     udp: Any = Part(log, "udp")
     tcp: Any = Part(log, "tcp")
-    assert drained(Listener(udp, tcp), is_needed, is_over) == pytest.approx(seconds, abs=0.05)
+    assert drained(Listener(udp, tcp), is_needed, is_forced) == pytest.approx(seconds, abs=0.05)
     assert log == ["tcp stop_accepting", "udp stop_reading", "tcp end", "udp close", "tcp close"]
 
 
@@ -65,5 +65,7 @@ def test_it_closes_whatever_goes_wrong() -> None:
 
     tcp.end = fail
     with pytest.raises(RuntimeError, match="broken"):
-        asyncio.run(Listener(None, tcp).drain(Patience(lambda: 0.0, lambda: True, lambda: False)))
+        asyncio.run(
+            Listener(None, tcp).drain(DrainConditions(lambda: 0.0, lambda: True, lambda: False))
+        )
     assert log == ["tcp stop_accepting", "tcp close"]

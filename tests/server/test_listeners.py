@@ -230,7 +230,7 @@ def test_connections_end_without_a_reset() -> None:
     run(test())
 
 
-def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draining_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "DRAIN_TIMEOUT", 0.0)
     monkeypatch.setattr(listener_module, "LINGER_TIMEOUT", 0.0)
 

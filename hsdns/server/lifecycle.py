@@ -46,7 +46,7 @@ RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 class Server:
     """One process's DNS server.
 
-    `load` parses the Corefile again and raises CorefileError; `build` makes a Configuration of what it gives.  `workers`
+    `load` parses the Corefile and raises CorefileError; `build` makes a Configuration of what it gives.  `workers`
     threads answer at each UDP address, where the compiled fast path is loaded.  The other arguments are edges that
     tests exchange: `clock` gives monotonic seconds, `opener` and `http` open sockets, `processors` makes what answers.
     """

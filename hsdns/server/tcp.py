@@ -2,7 +2,7 @@
 
 Path: steps 1 and 7 for TCP, and for TLS inside of tls.py.
 Rule 1: queries on one connection are answered side by side; a slow one does not hold up the rest.
-Rule 2: all that a client can use is bounded: queries in progress, silence, half messages, replies that it leaves unread.
+Rule 2: all that a client can use is bounded: queries in progress, silence, half messages, unread replies.
 """
 
 from __future__ import annotations

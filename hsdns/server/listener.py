@@ -1,8 +1,8 @@
 """What answers at one address: UDP and TCP.
 
 Path: opener.py makes both parts, listeners.py starts and drains them; steps 1 and 7 happen in the parts.
-Rule 1: a listener that drains answers on until no query is in progress, or DRAIN_TIMEOUT is over; then it takes what has
-        arrived meanwhile, and closes.
+Rule 1: a listener that drains answers on until no query is in progress or DRAIN_TIMEOUT is over; then it takes what
+        has arrived meanwhile, and closes.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ serve: $(VENV)/compiled  ## Serve the demo cluster on 127.0.0.1:1053 (HSDNS_ARGS
 	@exec $(BIN)/hsdns serve $(HSDNS_ARGS)
 
 test: $(VENV)/test $(VENV)/compiled  ## Run the whole test suite (PYTEST_ARGS for other arguments)
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto --maxprocesses 4 $(PYTEST_ARGS)
 
 check: format-check lint types contracts docs docs-examples  ## Check format, lint, types, imports and docs
 

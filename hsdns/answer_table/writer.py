@@ -77,9 +77,8 @@ class AnswerTableWriter:
             return
         assert policy.source is not None, "or the policy has a reason"
         size = reply_size(query, reply)
-        if (
-            out[2] << 8 & TC
-        ):  # truncated for this client; the table has all of it, and truncates for each
+        # Truncated for this client; the table has all of it, and truncates for each.
+        if out[2] << 8 & TC:
             if size > MAX_TCP_LEN:
                 return
             out = encode(query, reply, MAX_TCP_LEN)

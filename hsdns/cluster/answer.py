@@ -166,9 +166,8 @@ class ClusterAnswers:
         chase.left -= 1
         if target.is_at_or_below(qname) or len(before) > MAX_CHAIN or chase.left < 0:
             return (), False
-        if any(
-            known.rdata == cname.rdata for known in before
-        ):  # already followed, under whatever name
+        # Already followed, under whatever name.
+        if any(known.rdata == cname.rdata for known in before):
             return (), False
         if target.is_at_or_below(zone):
             try:

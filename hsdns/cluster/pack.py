@@ -30,6 +30,7 @@ from hsdns.cluster.value import (
     EXTERNAL_NAME,
     HEADLESS,
     NO_PORT,
+    NO_PORTS,
     Key,
     PackedSlice,
     Port,
@@ -40,8 +41,6 @@ from hsdns.wire.name import MAX_LABEL_LEN, Name
 Reject = Callable[[Reason, str], None]
 # Labels and lists of ports repeat all over a cluster (web-0, http/TCP); this many different ones are shared.
 MOST_SHARED: Final = 16384
-# For an object without ports: a port that matches questions without port labels.
-_NO_PORTS: Final = (Port(b"", b"", NO_PORT),)
 
 
 def pack_key(meta: ObjectMeta, name: str | None = None) -> Key | None:
@@ -276,5 +275,5 @@ def _shared_ports(
             )
             for name, protocol, number in ports
         )
-        or _NO_PORTS
+        or NO_PORTS
     )

@@ -19,6 +19,7 @@ from hsdns.cluster.value import (
     EXTERNAL_NAME,
     HEADLESS,
     NO_PORT,
+    NO_PORTS,
     Key,
     PackedSlice,
     Port,
@@ -28,7 +29,6 @@ from hsdns.wire.name import Name
 
 SliceLabels = dict[tuple[bytes, str], dict[str, str]]  # by namespace and name of the slice
 
-_NO_PORTS: Final = (Port(b"", b"", NO_PORT),)
 # A value only knows whether there is a selector; what it selects is in the slices.
 _SELECTOR: Final = {"hsdns": "not-kept"}
 
@@ -101,7 +101,7 @@ def unpack_service(
         if addresses:
             spec |= {"clusterIP": addresses[0], "clusterIPs": addresses}
     if spec:
-        if value.ports != _NO_PORTS:
+        if value.ports != NO_PORTS:
             spec["ports"] = [_port(port) for port in value.ports]
         if value.has_selector:
             spec["selector"] = _SELECTOR
@@ -149,7 +149,7 @@ def _unpack_slices(
             "addressType": _address_type(of_slice),
             "endpoints": [endpoint for part in of_slice for endpoint in _endpoints(part)],
         }
-        if of_slice[0].ports != _NO_PORTS:
+        if of_slice[0].ports != NO_PORTS:
             found["ports"] = [_port(port) for port in of_slice[0].ports]
         yield found
 

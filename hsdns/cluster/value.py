@@ -33,6 +33,10 @@ class Port(NamedTuple):
     number: int
 
 
+# Of an object without ports: a port that matches questions without port labels.
+NO_PORTS: Final = (Port(b"", b"", NO_PORT),)
+
+
 class PackedSlice(NamedTuple):
     """The ready endpoints of one EndpointSlice whose addresses have the same width.
 

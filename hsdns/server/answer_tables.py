@@ -118,9 +118,8 @@ class AnswerTables:
             before = self._exchanged
             await sleep(LOG_INTERVAL if logs else IDLE_INTERVAL)
             self._write_logs(LOG_LINES)
-            if (
-                before and before is self._exchanged
-            ):  # no scrape has come, and a table is many octets
+            # No scrape has come, and a table is many octets.
+            if before and before is self._exchanged:
                 self.fold()
 
     def _forget(self, each: AnswerTableWriter | UdpListener) -> None:

@@ -201,9 +201,8 @@ class Server:
         """Close the sockets, give what is in progress a moment, stop the plugins."""
         self._life.fire(Event.CLOSE)
         self._cancel_start()
-        async with (
-            self._changing
-        ):  # a reload that could not be cancelled drains the old instance first
+        # A reload that could not be cancelled drains the old instance first.
+        async with self._changing:
             if self.phase is Phase.CLOSED:
                 return
             serving, draining = self.instance, [*self.instances]

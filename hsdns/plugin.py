@@ -24,6 +24,7 @@ from hsdns.chain import Request
 from hsdns.cluster.freshness import Counters
 from hsdns.corefile.properties import Property, no_arguments, no_body, one_of
 from hsdns.corefile.tree import Directive, Token
+from hsdns.eager import Waiting
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.readiness import Readiness
@@ -45,6 +46,10 @@ class Runtime(Protocol):
     metrics: Registry
     counters: Counters  # of the answer tables' dependencies
     stopping: bool  # from SIGTERM on
+
+    @property
+    def queries(self) -> Waiting:
+        """What the configuration's queries wait in."""
 
     def clock(self) -> float:
         """Monotonic seconds."""

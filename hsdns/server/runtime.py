@@ -6,6 +6,7 @@ Path: lifecycle.py makes one for each instance; plugins know it as chain.Runtime
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -15,6 +16,7 @@ from typing import Any
 from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import Counters
+from hsdns.eager import Wait
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
@@ -62,6 +64,26 @@ class Tasks:
             log.error("%s ended with an error", task.get_name(), exc_info=error)
 
 
+class Queries(Tasks):
+    """What queries of a configuration wait in: tasks, and waits without a task (eager.Waiting)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: set[Wait[Any]] = set()
+
+    def __len__(self) -> int:
+        return super().__len__() + len(self.waits)
+
+    async def cancel(self) -> None:
+        """End all of them and wait until they have ended."""
+        for wait in tuple(self.waits):
+            with contextlib.suppress(
+                asyncio.CancelledError
+            ):  # it comes back, as it does from a task
+                wait.fail(asyncio.CancelledError())
+        await super().cancel()
+
+
 class ServerRuntime:
     """The chain.Runtime of one configuration."""
 
@@ -82,7 +104,7 @@ class ServerRuntime:
         self.counters = counters
         self.stopping = False
         self.tasks = Tasks()
-        self.queries = Tasks()  # what handlers of this configuration wait in
+        self.queries = Queries()  # what handlers of this configuration wait in
         self.processors: dict[str, QueryProcessor] = {}
         self.pages = HttpPages()
         self.bound: dict[str, Endpoint] = {}

@@ -2,11 +2,12 @@
 
 Path: step 7 for UDP, and the way from a miss of the answer table to query.py; udp.py and workers.py do the rest.
 Rule 1: a fault costs the query that caused it, never the others of its batch.
-Rule 2: the replies of a batch are sent together; a reply that comes later is sent at once.
+Rule 2: the replies of a batch are sent together; those that come later are at the end of the turn of the loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import socket
@@ -52,6 +53,7 @@ class UdpListener:
         self._senders: Sequence[Sender] = ()  # one for each socket
         self._out: list[list[tuple[bytes, bytes, bytes]]] = [[] for _ in self.sockets]
         self._is_collecting = False
+        self._late = 0  # replies to send at the end of the turn
         self._is_closed = False  # the socket's number may be another one's then
 
     @property
@@ -126,17 +128,24 @@ class UdpListener:
             log.exception("a query over UDP is lost to an error outside of the handlers")
 
     def _deliver(self, index: int, address: bytes, control: bytes, reply: bytes | None) -> None:
-        self.pending -= 1
-        if reply is not None and not self._is_closed:
-            self._out[index].append((reply, address, control))
-            if not self._is_collecting:
-                self._send()
+        if reply is None or self._is_closed:
+            self.pending -= 1
+            return
+        self._out[index].append((reply, address, control))
+        if self._is_collecting:
+            self.pending -= 1
+            return
+        if not self._late:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._late += 1  # pending until it is sent, or the socket may be closed before
 
     def _send(self) -> None:
+        self.pending -= self._late
+        self._late = 0
         for sender, out in zip(self._senders, self._out, strict=True):
-            if out:
+            if out and not self._is_closed:
                 sender.send(out)
-                out.clear()
+            out.clear()
         self._processor.flush()
 
 

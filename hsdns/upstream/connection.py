@@ -121,15 +121,8 @@ async def connect(
     """Connect to an upstream; raise OSError.  tcp-tls needs `tls`; `source` is the local address, or None."""
     loop = asyncio.get_running_loop()
     local = local_address(target, source)
-    if protocol == UDP and local is not None:
-        _, udp = await loop.create_datagram_endpoint(
-            UdpConnection, sock=_datagram_socket(target, local)
-        )
-        return udp
     if protocol == UDP:
-        _, udp = await loop.create_datagram_endpoint(
-            UdpConnection, remote_addr=(target.address, target.port)
-        )
+        _, udp = await loop.create_datagram_endpoint(UdpConnection, sock=connect_udp(target, local))
         return udp
     if protocol == TCP:
         _, tcp = await loop.create_connection(
@@ -161,13 +154,14 @@ def server_hostname(target: Target) -> str:
     return target.server_name or target.address.partition("%")[0]
 
 
-def _datagram_socket(target: Target, local: tuple[str, int]) -> socket.socket:
-    """Make a bound and connected socket here, because uvloop leaks it if bind fails."""
+def connect_udp(target: Target, local: tuple[str, int] | None) -> socket.socket:
+    """Make a connected socket that does not block, bound to `local` if not None; raise OSError."""
     family = socket.AF_INET6 if ":" in target.address else socket.AF_INET
     made = socket.socket(family, socket.SOCK_DGRAM)
     try:
         made.setblocking(False)
-        made.bind(local)
+        if local is not None:
+            made.bind(local)
         made.connect((target.address, target.port))
     except OSError:
         made.close()

@@ -1,6 +1,7 @@
 """Exchange of a query and its reply with one upstream.
 
-Path: plugins/forward.py calls Upstream.ask() for each attempt; connection.py sends, wire/decode_reply.py decodes.
+Path: plugins/forward.py calls Upstream.ask() for each attempt; multiplexer.py sends over UDP, connection.py and
+https.py over streams; wire/decode_reply.py decodes.
 Source: CoreDNS 1.14.7 plugin/pkg/proxy connect.go.
 Rule 1: every query has an unpredictable ID (RFC 5452 section 9.2) and a source port chosen by the kernel.
 Rule 2: if the upstream has closed an idle TCP connection, the query is sent over the next one.
@@ -16,15 +17,19 @@ import asyncio
 import secrets
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.corefile.properties import duration_to_text
+from hsdns.eager import Waiting
 from hsdns.metrics import TIME_BUCKETS, Registry
 from hsdns.upstream.connection import HTTPS, TCP, TLS, UDP, Connection, connect
-from hsdns.upstream.faults import describe
+from hsdns.upstream.faults import Displaced, describe
 from hsdns.upstream.health import PROBE_TIMEOUT, Health, HealthCheck
+from hsdns.upstream.multiplexer import MAX_PORTS, Multiplexer
 from hsdns.upstream.pool import Pool
 from hsdns.upstream.target import Target
+from hsdns.upstream.udp_socket import UdpSocket
 from hsdns.wire.decode_reply import BadReply, WrongQuestion, decode_header, decode_reply
 from hsdns.wire.encode import encode_query, udp_limit
 from hsdns.wire.iana import RRType, rcode_to_text
@@ -42,6 +47,10 @@ PROXY_NAME: Final = "forward"
 
 class UpstreamError(Exception):
     """An upstream did not reply or not correctly; the message begins with its address."""
+
+
+class UpstreamOverload(UpstreamError):
+    """An upstream has too many queries to answer for this one; asking it again only adds to them."""
 
 
 class UpstreamSettings(NamedTuple):
@@ -69,6 +78,7 @@ class Upstream:
         *,
         clock: Callable[[], float],
         metrics: Registry,
+        waiting: Waiting,
         settings: UpstreamSettings = UpstreamSettings(),  # noqa: B008 - immutable
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -80,6 +90,17 @@ class Upstream:
         )
         self.https: HttpsPool | None = None
         self.health = Health(settings.check.interval, self._probe)
+        self.udp = Multiplexer(
+            partial(UdpSocket, target, settings.source),
+            clock,
+            waiting.waits,
+            expire=settings.expire,
+            max_age=settings.max_age,
+            max_ports=min(settings.max_idle or MAX_PORTS, MAX_PORTS),
+        )
+        self._count_udp = partial(self._count, UDP)
+        self._last = b"", Reply()  # the last datagram and what it says
+        self._spawn = waiting.spawn
         self._name = str(target)
         self._clock = clock
         self._tls = tls
@@ -125,15 +146,22 @@ class Upstream:
         `limit` is the client's maximum of octets, by default that of the query.
         """
         proto = self._proto(protocol)
-        limit = udp_limit(query) if limit is None else limit
-        message = encode_query(query, secrets.randbits(16))
         started = self._clock()
         seconds = min(self.settings.read_timeout, budget)
         try:
-            async with asyncio.timeout(seconds):
-                reply = await self._exchange(proto, message, query, limit)
+            if proto == UDP:
+                wire = await self.udp.ask(query, seconds, self._count_udp)
+                reply = self._read_datagram(
+                    wire, query, udp_limit(query) if limit is None else limit
+                )
+            elif asyncio.current_task() is None:
+                reply = await self._spawn(self._exchange(proto, query, seconds))
+            else:
+                reply = await self._exchange(proto, query, seconds)
         except WrongQuestion:
             raise
+        except Displaced as error:
+            raise UpstreamOverload(f"{self} {error}") from None
         except TimeoutError:
             raise self._failure(
                 f"did not reply over {proto} within {seconds:g}s", "i/o timeout"
@@ -151,6 +179,7 @@ class Upstream:
 
     def close(self) -> None:
         """Close all idle connections; those in use are closed after their reply."""
+        self.udp.close()
         self.pool.close()
         if self.https is not None:
             self.https.close()
@@ -170,27 +199,46 @@ class Upstream:
             sentence += f", {self._consecutive_failures} failures in a row, the first {ago} ago"
         return UpstreamError(f"{sentence}: {words}" if words else sentence)
 
-    async def _exchange(self, proto: str, message: bytes, query: Query, limit: int) -> Reply:
-        """Send a query and decode its reply; close the connection after an error."""
-        labels = (PROXY_NAME, self._name, proto)
+    def _count(self, proto: str, was_open: bool) -> None:
+        """Count a connection that was used, open before or opened for it."""
+        (self._reused if was_open else self._opened).inc((PROXY_NAME, self._name, proto))
 
-        def count(was_open: bool) -> None:
-            (self._reused if was_open else self._opened).inc(labels)
+    def _read_datagram(self, wire: bytes, query: Query, limit: int) -> Reply:
+        """Decode a reply over UDP, once for all that share it."""
+        if len(wire) > limit:
+            return decode_header(wire)
+        if self._last[0] is not wire:
+            try:
+                self._last = wire, decode_reply(wire, query)
+            except BadReply as error:
+                if error.is_truncated:
+                    return decode_header(wire)
+                raise
+        return self._last[1]
 
-        if self.https is not None:
-            return decode_reply(await self.https.ask(message, count), query)
+    async def _exchange(self, proto: str, query: Query, seconds: float) -> Reply:
+        """Send a query over a stream within `seconds` and decode its reply, in a task."""
+        message = encode_query(query, secrets.randbits(16))
+        count = partial(self._count, proto)
+        async with asyncio.timeout(seconds):
+            if self.https is not None:
+                return decode_reply(await self.https.ask(message, count), query)
+            return await self._ask_stream(proto, message, query)
+
+    async def _ask_stream(self, proto: str, message: bytes, query: Query) -> Reply:
+        """Send a query over a connection of its own meanwhile, and close that after an error."""
         while True:
             connection = self.pool.take(proto)
             reused = connection is not None
-            count(reused)
+            self._count(proto, reused)
             if connection is None:
                 connection = await connect(proto, self.target, self._tls, self.settings.source)
                 connection.opened = self._clock()
             try:
-                reply = self._read(await connection.ask(message), query, proto, limit)
+                reply = decode_reply(await connection.ask(message), query)
             except ConnectionError:
                 connection.close()
-                if not (reused and proto != UDP):
+                if not reused:
                     raise
             except BaseException:
                 connection.close()
@@ -198,17 +246,6 @@ class Upstream:
             else:
                 self.pool.give(proto, connection)
                 return reply
-
-    @staticmethod
-    def _read(wire: bytes, query: Query, proto: str, limit: int) -> Reply:
-        if proto == UDP and len(wire) > limit:
-            return decode_header(wire)
-        try:
-            return decode_reply(wire, query)
-        except BadReply as error:
-            if proto == UDP and error.is_truncated:
-                return decode_header(wire)
-            raise
 
     def _open_https(self) -> asyncio.Future[HttpsConnection]:
         """Open a connection in its own task, which all waiting queries share."""

@@ -17,6 +17,10 @@ class ProtocolViolation(OSError):
     """The upstream did not follow the protocol; the message continues a sentence that begins with its address."""
 
 
+class Displaced(OSError):
+    """Newer queries to the upstream took the place of this one; the message continues as above."""
+
+
 def describe(error: BaseException) -> str:
     """Return the end of an error message that begins with the upstream's address."""
     if isinstance(error, ConnectionRefusedError):
@@ -27,7 +31,7 @@ def describe(error: BaseException) -> str:
         return f"failed the TLS handshake: {error.strerror or error}"
     if isinstance(error, socket.gaierror):
         return f"cannot be reached: {error.strerror}"
-    if isinstance(error, (ConnectionClosed, ProtocolViolation)):
+    if isinstance(error, (ConnectionClosed, ProtocolViolation, Displaced)):
         return str(error)
     if isinstance(error, OSError):
         return f"cannot be reached: {error.strerror or error}"

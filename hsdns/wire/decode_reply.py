@@ -86,6 +86,21 @@ def decode_reply(wire: bytes, query: Query) -> Reply:
         raise BadReply("reply ends in the middle of a record", is_truncated=True) from None
 
 
+def answers_question(wire: bytes, question: bytes) -> bool:
+    """Whether a message, of at least HEADER_LEN octets, is a reply to this question section, or one to no question.
+
+    Names compare in any case (RFC 5452 section 9.1), types and classes octet for octet.
+    """
+    if not wire[2] & QR >> 8 or wire[4]:
+        return False
+    if wire[5] != 1:
+        return not wire[5]
+    found = wire[HEADER_LEN : HEADER_LEN + len(question)]
+    return found == question or (
+        found[-4:] == question[-4:] and found[:-4].lower() == question[:-4].lower()
+    )
+
+
 def decode_header(wire: bytes) -> Reply:
     """Decode only the header, and set TC, so that the client retries over TCP."""
     flags = wire[2] << 8 | wire[3]

@@ -39,7 +39,12 @@ def upstream_of(runtime: FakeRuntime, port: int, **options: Any) -> Upstream:
     tls = options.pop("tls", None)
     settings = UpstreamSettings(**{"read_timeout": LONG, **options})
     return Upstream(
-        target, clock=runtime.clock, metrics=runtime.metrics, settings=settings, tls=tls
+        target,
+        clock=runtime.clock,
+        metrics=runtime.metrics,
+        waiting=runtime.queries,
+        settings=settings,
+        tls=tls,
     )
 
 
@@ -127,11 +132,28 @@ def as_query(wire: bytes) -> list[bytes]:
     return [wire]
 
 
-@pytest.mark.parametrize("protocol", ["udp", "tcp"])
-@pytest.mark.parametrize("script", [wrong_question, as_query], ids=["question", "query"])
+def header_only(wire: bytes) -> list[bytes]:
+    """Reply as servers do that cannot read the question."""
+    return [wire[:2] + b"\x80\x01" + bytes(8)]
+
+
+@pytest.mark.parametrize(
+    ("script", "protocol"),
+    [(wrong_question, "tcp"), (as_query, "tcp"), (header_only, "tcp"), (header_only, "udp")],
+    ids=["question", "query", "no-question", "no-question-udp"],
+)
 def test_wrong_replies(script: Answer, protocol: str) -> None:
     with pytest.raises(WrongQuestion):
         asyncio.run(ask(script, protocol=protocol))
+
+
+@pytest.mark.parametrize("script", [wrong_question, as_query], ids=["question", "query"])
+def test_other_questions_over_udp_are_ignored(script: Answer) -> None:
+    def wrong_first(wire: bytes) -> list[bytes]:
+        return [*script(wire) * 100, *FOUND(wire)]
+
+    reply, _ = asyncio.run(ask(wrong_first))
+    assert section(reply.answer) == [A]
 
 
 def long_reply(wire: bytes) -> list[bytes]:
@@ -162,13 +184,19 @@ def test_a_long_udp_reply_that_the_client_takes() -> None:
     ("script", "protocol", "sentence"),
     [
         pytest.param(
-            silence, "udp", "{} did not reply over udp within 0.05s: i/o timeout", id="udp-silence"
+            silence_until_timeout(SHORT),
+            "udp",
+            "{} did not reply over udp within 0.05s: i/o timeout",
+            id="udp-silence",
         ),
         pytest.param(
-            silence, "tcp", "{} did not reply over tcp within 0.05s: i/o timeout", id="tcp-silence"
+            silence_until_timeout(SHORT),
+            "tcp",
+            "{} did not reply over tcp within 0.05s: i/o timeout",
+            id="tcp-silence",
         ),
         pytest.param(
-            lambda wire: [b"x" + FOUND(wire)[0][1:]],
+            lambda wire: [*silence_until_timeout(SHORT)(wire), bytes((wire[0] ^ 1,)) + FOUND(wire)[0][1:]],
             "udp",
             "{} did not reply over udp within 0.05s: i/o timeout",
             id="only-other-ids",
@@ -181,7 +209,10 @@ def test_a_long_udp_reply_that_the_client_takes() -> None:
         ),
     ],
 )
-def test_errors(script: Answer, protocol: str, sentence: str) -> None:
+def test_errors(
+    script: Answer, protocol: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script_timeouts(monkeypatch)
     timeout = SHORT if "0.05s" in sentence else LONG
 
     async def run() -> None:
@@ -190,16 +221,21 @@ def test_errors(script: Answer, protocol: str, sentence: str) -> None:
             with pytest.raises(UpstreamError) as caught:
                 await upstream.ask(QUERY, protocol, LONG)
             assert str(caught.value) == sentence.format(f"127.0.0.1:{server.port}")
-            assert len(upstream.pool) == 0
+            assert len(upstream.pool) == len(upstream.udp) == 0
+            upstream.close()
 
     asyncio.run(run())
 
 
-def test_the_budget_counts_if_it_is_smaller() -> None:
+def test_the_budget_counts_if_it_is_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    script_timeouts(monkeypatch)
+
     async def run() -> None:
-        async with serve() as server:
+        async with serve(silence_until_timeout(SHORT)) as server:
+            upstream = upstream_of(FakeRuntime(), server.port)
             with pytest.raises(UpstreamError, match=r"within 0\.05s"):
-                await upstream_of(FakeRuntime(), server.port).ask(QUERY, "udp", SHORT)
+                await upstream.ask(QUERY, "udp", SHORT)
+            upstream.close()
 
     asyncio.run(run())
 

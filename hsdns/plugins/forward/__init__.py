@@ -24,7 +24,7 @@ from hsdns.corefile.tree import Directive
 from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.forward.route import PROPERTIES, Route, read_route
-from hsdns.upstream.exchange import Upstream, UpstreamError
+from hsdns.upstream.exchange import Upstream, UpstreamError, UpstreamOverload
 from hsdns.upstream.lookup import find_targets
 from hsdns.upstream.policy import Policy
 from hsdns.wire.decode_reply import WrongQuestion
@@ -42,7 +42,6 @@ class Forward(Plugin):
     """Forwards queries, with one route for each `forward` of the block."""
 
     name: ClassVar[str] = "forward"
-    waits: ClassVar[bool] = True
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = PROPERTIES
 
@@ -75,6 +74,7 @@ class Forward(Plugin):
                     target,
                     clock=runtime.clock,
                     metrics=runtime.metrics,
+                    waiting=runtime.queries,
                     settings=route.settings,
                     tls=route.contexts.get(target.transport),
                 )
@@ -132,7 +132,7 @@ class Forward(Plugin):
                 place = down = 0
                 rounds += 1
                 if rounds > 1 and route.max_attempts == 0:
-                    await sleep(ROUND_PAUSE)
+                    await self._runtime.queries.spawn(sleep(ROUND_PAUSE))
             upstream = order[place]
             place += 1
             if upstream.health.is_down(route.max_fails):
@@ -148,6 +148,8 @@ class Forward(Plugin):
                 request.metadata["forward/upstream"] = partial(str, upstream)
             try:
                 reply = await self._ask_upstream(route, upstream, request, deadline)
+            except UpstreamOverload as overload:
+                return unwritten(Rcode.SERVFAIL, str(overload))
             except UpstreamError as failure:
                 error = str(failure)
             else:

@@ -8,6 +8,7 @@ from pathlib import Path
 import dns.flags
 import pytest
 
+from hsdns.chain import WaitsInTask
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.forward import Forward
 from hsdns.upstream.health import PROBE_TIMEOUT
@@ -186,14 +187,14 @@ def test_policies(policy: str, asked: list[int]) -> None:
     asyncio.run(run())
 
 
-def test_a_wrong_reply_is_formerr() -> None:
+def test_a_wrong_reply_over_tcp_is_formerr() -> None:
     async def run() -> None:
         def wrong(wire: bytes) -> list[bytes]:
             return [FOUND(wire)[0].replace(b"\3www", b"\3ftp", 1)]
 
         async with Forwarder("forward . {0} {1}", (wrong, wrong), (wrong, wrong)) as found:
-            assert await found.ask() == Reply(rcode=Rcode.FORMERR)
-            assert sum(found.asked()) == 1
+            assert await found.ask("tcp") == Reply(rcode=Rcode.FORMERR)
+            assert sum(found.asked("tcp")) == 1
             assert found.runtime.tasks == {}
 
     asyncio.run(run())
@@ -366,8 +367,8 @@ def test_over_tls(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_it_waits_in_a_task_of_its_own() -> None:
-    assert Forward.waits
+def test_it_needs_no_task() -> None:
+    assert not isinstance(Forward(()), WaitsInTask)
     assert Forward.cacheable
 
 
@@ -447,8 +448,8 @@ def test_a_wrong_reply_is_not_handed_on() -> None:
 
         text = TWO.format("next FORMERR", ".", "")
         async with Forwarder(text, *served(wrong, FOUND)) as found:
-            assert await found.ask() == Reply(rcode=Rcode.FORMERR)
-            assert found.asked() == [1, 0]
+            assert await found.ask("tcp") == Reply(rcode=Rcode.FORMERR)
+            assert found.asked("tcp") == [1, 0]
 
     asyncio.run(run())
 

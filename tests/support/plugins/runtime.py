@@ -9,6 +9,7 @@ from typing import Any
 
 from hsdns.chain import Request
 from hsdns.cluster.freshness import Counters, NoCounters
+from hsdns.eager import Wait, Waiting
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.plugin import Running, Runtime
@@ -28,6 +29,17 @@ class Spawned:
         self.coro.close()
 
 
+class FakeQueries:
+    """eager.Waiting: waits, and tasks that the loop of the test runs."""
+
+    def __init__(self) -> None:
+        self.waits: set[Wait[Any]] = set()
+
+    def spawn(self, coro: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
+        """Make a task."""
+        return asyncio.ensure_future(coro)
+
+
 class FakeRuntime:
     """chain.Runtime with a scripted clock, seeded chance and a record of what was asked of it.
 
@@ -40,6 +52,7 @@ class FakeRuntime:
         self.random = Random(seed)
         self.metrics = Registry()
         self.counters: Counters = NoCounters()
+        self.queries: Waiting = FakeQueries()
         self.stopping = False
         self.time = 0.0
         self.wall_time = 1_700_000_000.0

@@ -29,8 +29,8 @@ class ScriptedMultiplexer(Multiplexer):
         _multiplexers.append(self)
 
     def pass_time(self, seconds: float) -> None:
-        """Let so much time pass, and a tick more, since a time-out may be a tick late."""
-        self.passed += seconds + TICK
+        """Let so much time pass, and more than a tick, since a time-out may be a tick late."""
+        self.passed += seconds + 2 * TICK
         self.expire()
 
 

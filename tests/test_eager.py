@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.eager import start
+from hsdns.eager import Wait, start
 
 
 def refuse(coro: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
@@ -196,3 +196,71 @@ def test_many_at_once_do_not_mix() -> None:
             wait.set_result(str(number))
 
     assert run(scenario).delivered == [str(number) for number in reversed(range(20))]
+
+
+# --- waits, which need no task ---
+
+
+async def through_waits(waits: list[Wait[str]]) -> str:
+    return " ".join([await wait for wait in waits])
+
+
+async def catches_wait(wait: Wait[str]) -> str:
+    try:
+        return await wait
+    except LookupError as error:
+        return f"caught {error}"
+
+
+async def waits_then_future(wait: Wait[str], future: asyncio.Future[str]) -> str:
+    return await wait + await future
+
+
+def test_a_wait_is_over_in_the_callback_that_ends_it() -> None:
+    found: list[str | None] = []
+    waits: list[Wait[str]] = [Wait() for _ in range(3)]
+    waits[1].succeed("b")
+    start(through_waits(waits), found.append, refuse)
+    assert found == []
+    waits[0].succeed("a")
+    assert found == []
+    waits[2].succeed("c")
+    assert found == ["a b c"]
+
+
+def test_the_first_end_of_a_wait_counts() -> None:
+    found: list[str | None] = []
+    wait: Wait[str] = Wait()
+    start(catches_wait(wait), found.append, refuse)
+    wait.fail(LookupError("this"))
+    wait.succeed("late")
+    wait.fail(LookupError("late"))
+    assert found == ["caught this"]
+
+
+@pytest.mark.parametrize("is_logged", [True, False], ids=["error", "cancelled"])
+def test_an_error_after_a_wait_costs_its_query_alone(
+    is_logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    found: list[str | None] = []
+    wait: Wait[str] = Wait()
+    start(through_waits([wait]), found.append, refuse)
+    if is_logged:
+        wait.fail(LookupError("this"))
+    else:
+        with pytest.raises(asyncio.CancelledError):
+            wait.fail(asyncio.CancelledError())
+    assert found == [None]
+    assert ("a query is lost" in caplog.text) == is_logged
+
+
+def test_a_future_after_a_wait_gets_a_task() -> None:
+    async def scenario(driver: Driver) -> None:
+        wait: Wait[str] = Wait()
+        later = future()
+        driver.start(waits_then_future(wait, later))
+        wait.succeed("a")
+        assert (driver.delivered, len(driver.tasks)) == ([], 1)
+        later.set_result("b")
+
+    assert run(scenario).delivered == ["ab"]

@@ -29,7 +29,7 @@ from hsdns.upstream.health import PROBE_TIMEOUT, Health, HealthCheck
 from hsdns.upstream.multiplexer import MAX_PORTS, Multiplexer
 from hsdns.upstream.pool import Pool
 from hsdns.upstream.target import Target
-from hsdns.upstream.udp_socket import UdpSocket
+from hsdns.upstream.udp_socket import UdpSockets
 from hsdns.wire.decode_reply import BadReply, WrongQuestion, decode_header, decode_reply
 from hsdns.wire.encode import encode_query, udp_limit
 from hsdns.wire.iana import RRType, rcode_to_text
@@ -91,7 +91,7 @@ class Upstream:
         self.https: HttpsPool | None = None
         self.health = Health(settings.check.interval, self._probe)
         self.udp = Multiplexer(
-            partial(UdpSocket, target, settings.source),
+            UdpSockets(target, settings.source).open,
             clock,
             waiting.waits,
             expire=settings.expire,

@@ -1,14 +1,17 @@
-"""A connected UDP socket whose datagrams a multiplexer sends and receives.
+"""Connected UDP sockets whose datagrams a multiplexer sends and receives.
 
-Path: upstream/multiplexer.py opens some for each upstream.
+Path: upstream/multiplexer.py opens some for its upstream.
 Rule 1: the kernel chooses the source port at random, and drops datagrams from other addresses than the upstream's.
-Rule 2: no more than BATCH_LEN datagrams are received in a turn of the loop, so that others have theirs.
+Rule 2: the loop watches one selector for all sockets of an upstream: it costs less than watching each, and uvloop stops
+        watching a socket for good when the kernel reports an error of a datagram (ICMP), which is to be passed on.
+Rule 3: no more than BATCH_LEN datagrams of a socket are received in a turn of the loop, so that others have theirs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import selectors
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -21,46 +24,76 @@ _MAX_LEN: Final = 65535  # octets
 _RECEIVE_BUFFER_SIZE: Final = 1024 * 1024  # octets; the default, 212,992, holds 256 small replies
 
 
+class UdpSockets:
+    """The sockets to one upstream, from the local address `source`, or any."""
+
+    def __init__(self, target: Target, source: str | None) -> None:
+        self._target = target
+        self._source = source
+        self._selector: selectors.BaseSelector | None = None  # while any is open
+
+    def open(self, receive: Callable[[bytes], None], fail: Callable[[OSError], None]) -> UdpSocket:
+        """Open a socket; raise OSError.
+
+        `receive` gets each datagram, `fail` the errors that the kernel reports of those sent.
+        """
+        sock = connect_udp(self._target, local_address(self._target, self._source))
+        try:
+            with contextlib.suppress(OSError):  # the kernel cuts it to net.core.rmem_max
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_SIZE)
+            if self._selector is None:
+                self._selector = selectors.DefaultSelector()
+                asyncio.get_running_loop().add_reader(self._selector.fileno(), self._read)
+            opened = UdpSocket(sock, receive, fail, self._close)
+            self._selector.register(sock, selectors.EVENT_READ, opened)
+        except BaseException:
+            sock.close()
+            raise
+        return opened
+
+    def _read(self) -> None:
+        if self._selector is not None:
+            for key, _ in self._selector.select(0):
+                key.data.read()
+
+    def _close(self, sock: socket.socket) -> None:
+        if sock.fileno() >= 0 and self._selector is not None:
+            self._selector.unregister(sock)
+            sock.close()
+            if not self._selector.get_map():
+                asyncio.get_running_loop().remove_reader(self._selector.fileno())
+                self._selector.close()
+                self._selector = None
+
+
 class UdpSocket:
-    """A socket that is read until it is closed."""
+    """An open socket; UdpSockets makes it."""
 
     def __init__(
         self,
-        target: Target,
-        source: str | None,
+        sock: socket.socket,
         receive: Callable[[bytes], None],
         fail: Callable[[OSError], None],
+        close: Callable[[socket.socket], None],
     ) -> None:
-        """Connect to an upstream from the local address `source`, or any; raise OSError.
-
-        `receive` gets each datagram, `fail` the errors that the kernel reports of those sent (ICMP).
-        """
+        self.send: Callable[[bytes], object] = sock.send
+        self._sock = sock
         self._receive = receive
         self._fail = fail
-        self._sock = connect_udp(target, local_address(target, source))
-        with contextlib.suppress(OSError):  # the kernel cuts it to net.core.rmem_max
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_SIZE)
-        self.send: Callable[[bytes], object] = self._sock.send
-        asyncio.get_running_loop().add_reader(self._sock, self._read)
-
-    @property
-    def port(self) -> int:
-        """The source port."""
-        found: int = self._sock.getsockname()[1]
-        return found
+        self._close = close
 
     def close(self) -> None:
         """Close it."""
-        if self._sock.fileno() >= 0:
-            asyncio.get_running_loop().remove_reader(self._sock)
-            self._sock.close()
+        self._close(self._sock)
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        """Receive what has arrived."""
+        sock = self._sock
         for _ in range(BATCH_LEN):
-            if self._sock.fileno() < 0:  # a reply was the last that it was open for
+            if sock.fileno() < 0:  # it was open for the last reply, or another socket's
                 return
             try:
-                datagram = self._sock.recv(_MAX_LEN)
+                datagram = sock.recv(_MAX_LEN)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from hsdns.wire.edns import read_options
-from hsdns.wire.iana import RRClass, RRType
+from hsdns.wire.iana import RRType
 from hsdns.wire.message import AA, AD, QR, RA, RR, TC, Query, Reply
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, Name
 
@@ -170,8 +170,8 @@ class _Reader:
         rrclass = wire[at + 2] << 8 | wire[at + 3]
         ttl = int.from_bytes(wire[at + 4 : at + 8], "big")
         rdata = self._rdata(rrtype, start, end) if start < end else b""
-        # Empty RDATA is valid only in dynamic updates.
-        if not rdata and (rrtype in _LENGTHS or rrtype in _NAMES) and rrclass != RRClass.ANY:
+        # Empty RDATA is valid only in dynamic updates; what reads or writes such a record expects its data.
+        if not rdata and (rrtype in _LENGTHS or rrtype in _NAMES):
             raise BadReply(f"reply has a record of type {rrtype} without data")
         return RR(Name(owner), rrtype, ttl, rdata, rrclass), end
 

@@ -13,12 +13,13 @@ from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.parser import parse
+from hsdns.eager import Wait, start
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins import ORDER
 from hsdns.server import runtime as module
-from hsdns.server.runtime import ServerRuntime, Tasks
+from hsdns.server.runtime import Queries, ServerRuntime, Tasks
 from hsdns.wire.message import Reply
 from tests.support.coroutines.event_loops import DEADLINE, LOOPS, run, until
 from tests.support.plugins.requests import make_request
@@ -311,3 +312,29 @@ def test_clocks_keep_no_configuration() -> None:
     runtime = make_runtime()
     assert getattr(runtime.clock, "__self__", None) is not runtime
     assert not hasattr(runtime.wall, "__self__")
+
+
+def test_queries_that_wait_without_a_task_are_counted_and_cancelled() -> None:
+    delivered: list[object] = []
+
+    async def wait_for(wait: Wait[str], queries: Queries) -> str:
+        queries.waits.add(wait)
+        try:
+            return await wait
+        finally:
+            queries.waits.discard(wait)
+
+    async def test() -> None:
+        queries = Queries()
+        waits: list[Wait[str]] = [Wait(), Wait()]
+        for wait in waits:
+            start(wait_for(wait, queries), delivered.append, queries.spawn)
+        queries.spawn(asyncio.sleep(60))
+        assert len(queries) == 3
+        waits[1].succeed("reply")
+        assert len(queries) == 2
+        await queries.cancel()
+        assert len(queries) == 0
+
+    asyncio.run(test())
+    assert delivered == ["reply", None]

@@ -196,7 +196,10 @@ def test_a_long_udp_reply_that_the_client_takes() -> None:
             id="tcp-silence",
         ),
         pytest.param(
-            lambda wire: [*silence_until_timeout(SHORT)(wire), bytes((wire[0] ^ 1,)) + FOUND(wire)[0][1:]],
+            lambda wire: [
+                *silence_until_timeout(SHORT)(wire),
+                bytes((wire[0] ^ 1,)) + FOUND(wire)[0][1:],
+            ],
             "udp",
             "{} did not reply over udp within 0.05s: i/o timeout",
             id="only-other-ids",

@@ -120,8 +120,10 @@ def test_counts_above_the_number_of_records() -> None:
     assert decode_reply(wire, QUERY) == Reply()
 
 
-def record(rrtype: int, rdata: bytes, owner: bytes = b"\xc0\x0c") -> bytes:
-    fixed = rrtype.to_bytes(2, "big") + b"\0\1\0\0\0\x1e" + len(rdata).to_bytes(2, "big")
+def record(
+    rrtype: int, rdata: bytes, owner: bytes = b"\xc0\x0c", rrclass: bytes = b"\0\1"
+) -> bytes:
+    fixed = rrtype.to_bytes(2, "big") + rrclass + b"\0\0\0\x1e" + len(rdata).to_bytes(2, "big")
     return b"\x12\x34\x81\x80\0\1\0\1\0\0\0\0" + QUESTION + owner + fixed + rdata
 
 
@@ -164,6 +166,8 @@ def record(rrtype: int, rdata: bytes, owner: bytes = b"\xc0\x0c") -> bytes:
         pytest.param(record(1, b"\1\2\3\4")[:-6], BadReply, True, id="cut-fixed-part"),
         pytest.param(record(1, b"\1\2\3"), BadReply, False, id="address-of-3-octets"),
         pytest.param(record(1, b""), BadReply, False, id="address-of-no-octets"),
+        pytest.param(record(1, b"", rrclass=b"\0\xff"), BadReply, False, id="class-any-address"),
+        pytest.param(record(2, b"", rrclass=b"\0\xff"), BadReply, False, id="class-any-name"),
         pytest.param(record(2, b"\1a\0\0"), BadReply, False, id="octet-after-name"),
         pytest.param(record(15, b"\0\1"), BadReply, False, id="mx-without-name"),
         pytest.param(record(6, b"\0\0" + bytes(19)), BadReply, False, id="soa-too-short"),

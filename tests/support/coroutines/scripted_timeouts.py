@@ -23,7 +23,9 @@ _multiplexers: list[ScriptedMultiplexer] = []
 class ScriptedMultiplexer(Multiplexer):
     """A multiplexer whose clock a test moves on."""
 
-    def __init__(self, open_socket: Any, clock: Callable[[], float], *args: Any, **more: Any) -> None:
+    def __init__(
+        self, open_socket: Any, clock: Callable[[], float], *args: Any, **more: Any
+    ) -> None:
         super().__init__(open_socket, lambda: clock() + self.passed, *args, **more)
         self.passed = 0.0
         _multiplexers.append(self)

@@ -1,0 +1,416 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from hsdns.eager import Wait, start
+from hsdns.upstream import multiplexer
+from hsdns.upstream.entropy import Entropy
+from hsdns.upstream.faults import Displaced
+from hsdns.upstream.multiplexer import MAX_PORTS, TICK, Multiplexer
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import Query
+from hsdns.wire.name import Name
+
+WWW = Query.ask(Name.from_text("www.example.org."), RRType.A)
+
+
+def query(number: int) -> Query:
+    return Query.ask(Name.from_text(f"n{number}.example.org."), RRType.A)
+
+
+def reply(message: bytes) -> bytes:
+    return message[:2] + b"\x81\x80" + message[4:]
+
+
+class Socket:
+    """A socket in memory; `errors` are raised by the next calls of send()."""
+
+    def __init__(self, receive: Callable[[bytes], None], fail: Callable[[OSError], None]) -> None:
+        self.receive, self.fail = receive, fail
+        self.sent: list[bytes] = []
+        self.errors: list[OSError] = []
+        self.is_closed = False
+
+    def send(self, message: bytes) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.sent.append(message)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Setup:
+    """A multiplexer over sockets in memory; what is asked runs without a task."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 100.0
+        self.sockets: list[Socket] = []
+        self.waits: set[Wait[Any]] = set()
+        self.counts: list[bool] = []
+        self.results: dict[int, bytes | BaseException | None] = {}
+        self.under_test = Multiplexer(
+            self._open, lambda: self.now, self.waits, **{"expire": 10.0, **options}
+        )
+
+    def _open(self, receive: Callable[[bytes], None], fail: Callable[[OSError], None]) -> Socket:
+        self.sockets.append(Socket(receive, fail))
+        return self.sockets[-1]
+
+    def ask(self, asked: Query = WWW, seconds: float = 2.0) -> int:
+        """Ask; return the number of the result."""
+        number = len(self.results)
+        self.results[number] = None
+
+        async def asking() -> bytes | BaseException:
+            try:
+                return await self.under_test.ask(asked, seconds, self.counts.append)
+            except Exception as error:
+                return error
+
+        start(asking(), lambda result: self.results.update({number: result}), spawn)
+        return number
+
+    @property
+    def sent(self) -> list[bytes]:
+        return [message for socket in self.sockets for message in socket.sent]
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.under_test.expire()
+
+    @property
+    def open(self) -> int:
+        return sum(not socket.is_closed for socket in self.sockets)
+
+
+def spawn(coro: Coroutine[Any, Any, Any]) -> Any:
+    coro.close()
+    raise AssertionError("a query needs no task")
+
+
+def in_loop(scenario: Callable[[], object]) -> None:
+    """Run a scenario in a callback of a loop, as queries are, then what it has left for the next turn."""
+
+    async def run() -> None:
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def call() -> None:
+            try:
+                scenario()
+            except BaseException as error:
+                over.set_exception(error)
+            else:
+                over.set_result(None)
+
+        asyncio.get_running_loop().call_soon(call)
+        await over
+
+    asyncio.run(run())
+
+
+def test_replies_resume_their_askers_in_any_order() -> None:
+    def scenario() -> None:
+        setup = Setup()
+        numbers = [setup.ask(query(k)) for k in range(200)]
+        assert len(setup.under_test) == len(setup.waits) == 200
+        assert (len(setup.sockets), setup.counts.count(False)) == (MAX_PORTS, MAX_PORTS)
+        expected = {}
+        for socket in setup.sockets:
+            for message in reversed(socket.sent):
+                socket.receive(reply(message))
+                expected[message[12:]] = reply(message)
+        assert [setup.results[k] for k in numbers] == [
+            expected[query(k).question_wire] for k in range(200)
+        ]
+        assert len(setup.under_test) == len(setup.waits) == 0
+        setup.under_test.close()
+        assert setup.open == 0
+
+    in_loop(scenario)
+
+
+def test_ids_are_unpredictable_and_differ_from_all_outstanding_ones() -> None:
+    def scenario() -> None:
+        octets = bytes((7, 1, 7, 1, 7, 1, 7, 2))  # the ID 0x0701 comes three times
+        setup = Setup(entropy=Entropy(lambda count: octets), max_ports=1)
+        for k in range(2):
+            setup.ask(query(k))
+        assert [message[:2] for message in setup.sent] == [b"\7\1", b"\7\2"]
+        setup.under_test.close()
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        pytest.param(lambda wire: wire[:11], id="too-short"),
+        pytest.param(lambda wire: wire, id="a-query"),
+        pytest.param(lambda wire: bytes((wire[0] ^ 1,)) + reply(wire)[1:], id="other-id"),
+        pytest.param(lambda wire: reply(wire).replace(b"\3www", b"\3ftp"), id="other-name"),
+        pytest.param(lambda wire: reply(wire)[:-3] + b"\x41\0\1", id="other-type"),
+        pytest.param(lambda wire: reply(wire)[:-1] + b"\3", id="other-class"),
+        pytest.param(lambda wire: reply(wire)[:5] + b"\2" + reply(wire)[6:], id="two-questions"),
+    ],
+)
+def test_other_messages_are_ignored_until_the_timeout(forged: Callable[[bytes], bytes]) -> None:
+    def scenario() -> None:
+        setup = Setup()
+        first, second = setup.ask(), setup.ask(query(1))
+        one, two = setup.sockets
+        for _ in range(100):
+            one.receive(forged(one.sent[0]))
+        one.receive(reply(two.sent[0]))  # right, but at another port
+        assert setup.results == {first: None, second: None}
+        one.receive(reply(one.sent[0]).replace(b"www", b"wWw"))
+        two.receive(b"")
+        setup.pass_time(2.0 + TICK)
+        assert isinstance(setup.results[first], bytes)
+        assert isinstance(setup.results[second], TimeoutError)
+        setup.under_test.close()
+
+    in_loop(scenario)
+
+
+def test_identical_questions_share_a_query() -> None:
+    others = [
+        WWW.replace(flags=0x0110),
+        WWW.replace(edns=Edns(1232)),
+        WWW.replace(edns=Edns(1232, do=True)),
+        Query.ask(Name.from_text("www.example.org."), RRType.AAAA),
+        Query.ask(Name.from_text("Www.example.org."), RRType.A),
+    ]
+
+    def scenario() -> None:
+        setup = Setup()
+        same = [setup.ask(WWW.replace(id=k)) for k in range(50)]
+        assert len(setup.sent) == 1
+        for each in others:
+            setup.ask(each)
+        assert len(setup.sent) == 1 + len(others)
+        assert len(setup.counts) == 50 + len(others)
+        setup.sockets[0].receive(reply(setup.sockets[0].sent[0]))
+        assert {setup.results[k] for k in same} == {reply(setup.sockets[0].sent[0])}
+        assert len(setup.under_test) == len(others)
+        setup.under_test.close()
+
+    in_loop(scenario)
+
+
+def test_each_asker_has_its_own_timeout_and_a_lost_query_is_sent_again() -> None:
+    def scenario() -> None:
+        setup = Setup(max_ports=1)
+        first = setup.ask(seconds=2.0)
+        setup.pass_time(1.0)
+        hasty, late = setup.ask(seconds=0.5), setup.ask(seconds=2.0)
+        setup.pass_time(0.6)
+        assert isinstance(setup.results[hasty], TimeoutError)
+        assert (setup.results[first], len(setup.sent)) == (None, 1)
+        setup.pass_time(0.5)
+        assert isinstance(setup.results[first], TimeoutError)
+        assert (setup.results[late], len(setup.sent)) == (None, 2)
+        again = setup.ask()
+        assert len(setup.sent) == 2
+        assert setup.sent[0][:2] != setup.sent[1][:2]
+        setup.sockets[0].receive(reply(setup.sent[0]))  # too late
+        assert setup.results[late] is None
+        setup.sockets[0].receive(reply(setup.sent[1]))
+        assert setup.results[late] == setup.results[again] == reply(setup.sent[1])
+        setup.under_test.close()
+
+    in_loop(scenario)
+
+
+def test_ports_change_after_a_number_of_queries_and_close_after_their_last_reply(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(multiplexer, "MAX_SENT", 3)
+
+    def scenario() -> None:
+        setup = Setup(max_ports=1)
+        for k in range(7):
+            setup.ask(query(k))
+        assert [len(socket.sent) for socket in setup.sockets] == [3, 3, 1]
+        first = setup.sockets[0]
+        for message in first.sent[:2]:
+            first.receive(reply(message))
+        assert not first.is_closed
+        first.receive(reply(first.sent[2]))
+        assert first.is_closed
+        setup.under_test.close()
+        assert setup.open == 2
+        setup.pass_time(2.0 + TICK)
+        assert setup.open == 0
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds", "sockets"),
+    [
+        pytest.param({}, 9.0, 1, id="reused"),
+        pytest.param({}, 11.0, 2, id="idle"),
+        pytest.param({"expire": 100.0}, 29.0, 1, id="young"),
+        pytest.param({"expire": 100.0}, 31.0, 2, id="old"),
+        pytest.param({"expire": 5.0, "max_age": 8.0}, 9.0, 2, id="older-than-max_age"),
+    ],
+)
+def test_ports_change_with_time(options: dict[str, Any], seconds: float, sockets: int) -> None:
+    def scenario() -> None:
+        setup = Setup(**options)
+        for _ in range(2):
+            setup.ask()
+            setup.sockets[-1].receive(reply(setup.sockets[-1].sent[-1]))
+            setup.now += seconds
+        assert (len(setup.sockets), setup.open) == (sockets, 1)
+        setup.now += 100.0
+        setup.under_test.expire()
+        assert setup.open == 0
+
+    in_loop(scenario)
+
+
+def test_a_silent_upstream_uses_few_sockets() -> None:
+    def scenario() -> None:
+        setup, most = Setup(), 0
+        for k in range(8000):  # 800 names a second, for ten seconds
+            setup.ask(query(k))
+            setup.pass_time(1 / 800)
+            most = max(most, setup.open)
+        assert len(setup.under_test) <= 1650
+        assert most <= 2 * MAX_PORTS
+        setup.pass_time(2.0 + TICK)
+        assert all(isinstance(result, TimeoutError) for result in setup.results.values())
+        setup.under_test.close()
+        assert setup.open == 0
+
+    in_loop(scenario)
+
+
+def test_one_more_than_may_wait_displaces_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiplexer, "MAX_WAITING", 3)
+    setup = Setup(max_ports=1)
+
+    def scenario() -> None:
+        for k in (0, 0, 1, 2, 3):
+            setup.ask(query(k))
+        assert setup.results == dict.fromkeys(range(5))  # their askers go on in the next turn
+        assert len(setup.under_test) == 3
+        (socket,) = setup.sockets
+        for message in socket.sent:
+            socket.receive(reply(message))
+
+    in_loop(scenario)
+    assert [type(result) for result in setup.results.values()] == [
+        Displaced, Displaced, bytes, bytes, bytes,
+    ]  # fmt: skip
+
+
+def test_a_refusal_fails_the_queries_of_its_port_alone() -> None:
+    def scenario() -> None:
+        setup = Setup(max_ports=2)
+        for k in range(8):
+            setup.ask(query(k))
+        setup.sockets[0].fail(ConnectionRefusedError())
+        refused = [k for k, result in setup.results.items() if result is not None]
+        assert len(refused) == len(setup.sockets[0].sent)
+        assert len(setup.under_test) == len(setup.sockets[1].sent)
+        setup.under_test.close()
+
+    in_loop(scenario)
+
+
+def test_an_error_of_earlier_datagrams_is_not_that_of_the_next() -> None:
+    setup = Setup(max_ports=1)
+
+    def scenario() -> None:
+        first = setup.ask(query(1))
+        setup.sockets[0].errors = [ConnectionRefusedError()]
+        second = setup.ask(query(2))
+        assert setup.results == {first: None, second: None}
+        assert len(setup.sent) == 2
+
+    in_loop(scenario)
+    assert [type(result) for result in setup.results.values()] == [
+        ConnectionRefusedError, type(None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("errors", "result"),
+    [
+        pytest.param([OSError(errno.ENETUNREACH, "")] * 2, OSError, id="unreachable"),
+        pytest.param([BlockingIOError()], TimeoutError, id="no-room-is-a-loss"),
+        pytest.param([OSError(), BlockingIOError()], TimeoutError, id="no-room-after-an-error"),
+    ],
+)
+def test_what_cannot_be_sent(errors: list[OSError], result: type[Exception]) -> None:
+    def scenario() -> None:
+        setup = Setup(max_ports=1)
+        setup.ask(query(1))
+        setup.sockets[0].errors = list(errors)
+        number = setup.ask(query(2))
+        setup.pass_time(2.0 + TICK)
+        assert type(setup.results[number]) is result
+        assert len(setup.waits) == 0
+        setup.under_test.close()
+
+    in_loop(scenario)
+
+
+def test_a_socket_that_cannot_be_opened_fails_one_query() -> None:
+    def scenario() -> None:
+        def refuse(*_: object) -> Socket:
+            raise OSError(errno.EMFILE, "too many")
+
+        setup = Setup()
+        setup.under_test._open = refuse
+        setup.ask()
+        assert isinstance(setup.results[0], OSError)
+        assert len(setup.under_test) == len(setup.waits) == 0
+
+    in_loop(scenario)
+
+
+def test_a_cancelled_asker_leaves() -> None:
+    setup = Setup()
+
+    def scenario() -> None:
+        setup.ask()
+        setup.ask()
+        for wait in tuple(setup.waits):
+            with pytest.raises(asyncio.CancelledError):
+                wait.fail(asyncio.CancelledError())
+        assert len(setup.under_test) == len(setup.waits) == 0
+        setup.under_test.close()
+        assert setup.open == 0
+
+    in_loop(scenario)
+
+
+def test_tasks_ask_through_futures() -> None:
+    async def run() -> None:
+        setup = Setup()
+        asked = [asyncio.create_task(setup.under_test.ask(query(k), 2.0)) for k in range(4)]
+        await asyncio.sleep(0)
+        asked[0].cancel()
+        await asyncio.sleep(0)
+        assert len(setup.under_test) == 3
+        for socket in setup.sockets[:2]:
+            for message in socket.sent:
+                socket.receive(reply(message))
+        setup.pass_time(2.0 + TICK)
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(results[0], asyncio.CancelledError)
+        assert {type(each) for each in results[1:]} == {bytes, TimeoutError}
+        setup.under_test.close()
+        assert (setup.open, len(setup.waits)) == (0, 0)
+
+    asyncio.run(run())

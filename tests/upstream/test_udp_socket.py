@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from hsdns.upstream.target import Target
+from hsdns.upstream.udp_socket import BATCH_LEN, UdpSockets
+from loadtest.ports import open_both
+from tests.support.coroutines import event_loops
+from tests.support.coroutines.event_loops import LOOPS, until
+from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, serve
+
+
+@pytest.fixture(params=sorted(LOOPS), autouse=True)
+def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Play each test on both event loops."""
+    monkeypatch.setattr(asyncio, "run", partial(event_loops.run, loop=request.param))
+
+
+def test_datagrams_come_and_go_in_batches() -> None:
+    async def run() -> None:
+        received: list[bytes] = []
+        async with serve(lambda wire: [wire, wire]) as server:
+            target = Target("dns", "127.0.0.1", server.port)
+            sock = UdpSockets(target, OTHER_LOOPBACK).open(received.append, pytest.fail)
+            for k in range(BATCH_LEN):
+                sock.send(b"%d" % k)
+            await until(lambda: len(received) == 2 * BATCH_LEN, "the datagrams")
+            assert received == [b"%d" % (k // 2) for k in range(2 * BATCH_LEN)]
+            sock.close()
+            sock.close()
+
+    asyncio.run(run())
+
+
+def test_a_datagram_may_be_the_last_that_it_was_open_for() -> None:
+    async def run() -> None:
+        received: list[bytes] = []
+
+        def receive(datagram: bytes) -> None:
+            received.append(datagram)
+            sock.close()
+
+        async with serve(lambda wire: [wire] * 3) as server:
+            target = Target("dns", "127.0.0.1", server.port)
+            sock = UdpSockets(target, None).open(receive, pytest.fail)
+            sock.send(b"once")
+            await until(lambda: bool(received), "the first datagram")
+            await asyncio.sleep(0)
+            assert received == [b"once"]
+
+    asyncio.run(run())
+
+
+def test_errors_of_datagrams_are_reported_each_time() -> None:
+    async def run() -> None:
+        errors: list[OSError] = []
+        unused, other = open_both("127.0.0.1", 0)
+        target = Target("dns", *unused.getsockname())
+        unused.close()
+        other.close()
+        sock = UdpSockets(target, None).open(pytest.fail, errors.append)
+        for count in (1, 2):
+            sock.send(b"to no listener")
+            await until(lambda count=count: len(errors) == count, "the error")  # type: ignore[misc]  # mypy has no type for it
+        assert {type(error) for error in errors} == {ConnectionRefusedError}
+        sock.close()
+
+    asyncio.run(run())
+
+
+def test_a_socket_that_cannot_be_opened_leaves_nothing_open() -> None:
+    async def run() -> None:
+        sockets = UdpSockets(Target("dns", "127.0.0.1", 53), "192.0.2.99")
+        with pytest.raises(OSError, match=r"(?i)cannot assign requested"):
+            sockets.open(pytest.fail, pytest.fail)
+
+    asyncio.run(run())

@@ -42,7 +42,9 @@ T = TypeVar("T")
 class Datagrams(Protocol):
     """A connected socket."""
 
-    send: Callable[[bytes], object]  # raises OSError
+    @property
+    def send(self) -> Callable[[bytes], object]:
+        """Send a datagram; it raises OSError."""
 
     def close(self) -> None:
         """Close it."""

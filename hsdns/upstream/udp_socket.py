@@ -30,7 +30,7 @@ class UdpSockets:
     def __init__(self, target: Target, source: str | None) -> None:
         self._target = target
         self._source = source
-        self._selector: selectors.BaseSelector | None = None  # while any is open
+        self._selector: selectors.DefaultSelector | None = None  # while any is open
 
     def open(self, receive: Callable[[bytes], None], fail: Callable[[OSError], None]) -> UdpSocket:
         """Open a socket; raise OSError.
@@ -43,7 +43,7 @@ class UdpSockets:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_SIZE)
             if self._selector is None:
                 self._selector = selectors.DefaultSelector()
-                asyncio.get_running_loop().add_reader(self._selector.fileno(), self._read)
+                asyncio.get_running_loop().add_reader(self._selector, self._read)
             opened = UdpSocket(sock, receive, fail, self._close)
             self._selector.register(sock, selectors.EVENT_READ, opened)
         except BaseException:
@@ -61,7 +61,7 @@ class UdpSockets:
             self._selector.unregister(sock)
             sock.close()
             if not self._selector.get_map():
-                asyncio.get_running_loop().remove_reader(self._selector.fileno())
+                asyncio.get_running_loop().remove_reader(self._selector)
                 self._selector.close()
                 self._selector = None
 

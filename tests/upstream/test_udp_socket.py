@@ -13,6 +13,10 @@ from tests.support.coroutines.event_loops import LOOPS, until
 from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, serve
 
 
+def unexpected(what: bytes | OSError) -> None:
+    raise AssertionError(f"unexpected: {what!r}")
+
+
 @pytest.fixture(params=sorted(LOOPS), autouse=True)
 def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Play each test on both event loops."""
@@ -24,7 +28,7 @@ def test_datagrams_come_and_go_in_batches() -> None:
         received: list[bytes] = []
         async with serve(lambda wire: [wire, wire]) as server:
             target = Target("dns", "127.0.0.1", server.port)
-            sock = UdpSockets(target, OTHER_LOOPBACK).open(received.append, pytest.fail)
+            sock = UdpSockets(target, OTHER_LOOPBACK).open(received.append, unexpected)
             for k in range(BATCH_LEN):
                 sock.send(b"%d" % k)
             await until(lambda: len(received) == 2 * BATCH_LEN, "the datagrams")
@@ -45,7 +49,7 @@ def test_a_datagram_may_be_the_last_that_it_was_open_for() -> None:
 
         async with serve(lambda wire: [wire] * 3) as server:
             target = Target("dns", "127.0.0.1", server.port)
-            sock = UdpSockets(target, None).open(receive, pytest.fail)
+            sock = UdpSockets(target, None).open(receive, unexpected)
             sock.send(b"once")
             await until(lambda: bool(received), "the first datagram")
             await asyncio.sleep(0)
@@ -61,7 +65,7 @@ def test_errors_of_datagrams_are_reported_each_time() -> None:
         target = Target("dns", *unused.getsockname())
         unused.close()
         other.close()
-        sock = UdpSockets(target, None).open(pytest.fail, errors.append)
+        sock = UdpSockets(target, None).open(unexpected, errors.append)
         for count in (1, 2):
             sock.send(b"to no listener")
             await until(lambda count=count: len(errors) == count, "the error")  # type: ignore[misc]  # mypy has no type for it
@@ -75,6 +79,6 @@ def test_a_socket_that_cannot_be_opened_leaves_nothing_open() -> None:
     async def run() -> None:
         sockets = UdpSockets(Target("dns", "127.0.0.1", 53), "192.0.2.99")
         with pytest.raises(OSError, match=r"(?i)cannot assign requested"):
-            sockets.open(pytest.fail, pytest.fail)
+            sockets.open(unexpected, unexpected)
 
     asyncio.run(run())

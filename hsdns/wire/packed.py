@@ -8,15 +8,13 @@ Rule 2: both directions work on columns, because a reply of 64 KB has thousands 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
 from itertools import repeat
 from operator import attrgetter
-from typing import Any, Final, cast
+from typing import Final
 
 import msgspec
 
-from hsdns.wire.message import RR, Reply
+from hsdns.wire.message import RR, Reply, make_record
 from hsdns.wire.name import Name
 
 # The number of each record's owner, the types, the RDATA and the classes.
@@ -26,7 +24,6 @@ _Packed = tuple[tuple[bytes, ...], _Section, _Section, _Section]
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(_Packed).decode
 _wire: Final = attrgetter("wire")
-_record: Final = cast("Callable[[Iterable[Any]], RR]", partial(tuple.__new__, RR))
 _NOTHING: Final[_Section] = ((), (), (), ())
 
 
@@ -67,11 +64,11 @@ def _unpack(section: _Section, owners: list[Name], ttl: int) -> tuple[RR, ...]:
     numbers, types, rdata, classes = section
     names = map(owners.__getitem__, numbers)
     # The TTL repeats without end; the other columns have the same length.
-    return tuple(map(_record, zip(names, types, repeat(ttl), rdata, classes, strict=False)))
+    return tuple(map(make_record, zip(names, types, repeat(ttl), rdata, classes, strict=False)))
 
 
 def _with_ttl(records: tuple[RR, ...], ttl: int) -> tuple[RR, ...]:
     if not records:
         return ()
     names, types, _, rdata, classes = zip(*records, strict=True)
-    return tuple(map(_record, zip(names, types, repeat(ttl), rdata, classes, strict=False)))
+    return tuple(map(make_record, zip(names, types, repeat(ttl), rdata, classes, strict=False)))

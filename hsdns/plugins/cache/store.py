@@ -38,7 +38,8 @@ class Entry:
     """A reply, or None as the marker of a `fresh` one, and its TTL; times in seconds.
 
     `frame` is the reply without its records.  `is_positive` tells whether it is a positive answer; otherwise
-    `last_good` is the one that it has replaced (`prefer_positive`).  `wildcard` is the value of the metadata of that name.
+    `last_good` is the one that it has replaced (`prefer_positive`).  `wildcard` is the value of the metadata of
+    that name.
     """
 
     __slots__ = (

@@ -147,7 +147,6 @@ def test_octets_are_those_of_memory(count: int, asked: bool) -> None:
             store.store((b"\10%08d\7example\0" % each, 1, 1, False, False), entry)
             if asked:
                 entry.show(20)
-        del entry
         gc.collect()
         allocated = tracemalloc.get_traced_memory()[0]
     finally:

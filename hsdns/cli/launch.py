@@ -118,8 +118,10 @@ def serve(
     """
     import uvloop
 
+    from hsdns.descriptor_limit import raise_limit
     from hsdns.server.log_writer import queued_output
 
+    raise_limit()
     with queued_output() as output:
         set_up_logging()
         try:

@@ -8,7 +8,7 @@ Rule 2: UDP is read in threads where the compiled fast path is loaded, else on t
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from hsdns import eager
 from hsdns.assemble import ListenAddress
@@ -16,6 +16,7 @@ from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.listener import Listener
+from hsdns.server.places import Places
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
 from hsdns.server.tcp import TcpServer
@@ -27,8 +28,8 @@ from hsdns.server.udp_listener import UdpListener
 class Opener:
     """Opens the query sockets of the process.
 
-    `workers` threads answer at each UDP address of which the Corefile does not say a number; `listeners` gives all of
-    the process, whose connections count together.
+    `workers` threads answer at each UDP address of which the Corefile does not say a number; `places` has the TCP
+    connections of all listeners.
     """
 
     def __init__(
@@ -37,12 +38,12 @@ class Opener:
         spawn: eager.Spawn,
         clock: Callable[[], float],
         workers: int,
-        listeners: Callable[[], Iterable[Listener]],
+        places: Places,
     ) -> None:
         self.clock = clock
         self._spawn = spawn
         self._workers = workers
-        self._listeners = listeners
+        self._places = places
         self._rejected = metrics.counter(
             "hsdns_tcp_rejected_total", "Connections closed at once because too many were open."
         )
@@ -57,10 +58,6 @@ class Opener:
         if IMPLEMENTATION != "rust":
             return 1
         return settings.workers or self._workers
-
-    def count_connections(self) -> int:
-        """How many TCP connections the process has open."""
-        return sum(listener.connections for listener in self._listeners())
 
     def open_all(
         self, listen: ListenAddress, beside: Collection[socket.socket], workers: int
@@ -94,7 +91,7 @@ class Opener:
         self, sock: socket.socket, processor: QueryProcessor, settings: Settings
     ) -> TcpListener:
         """Make what accepts TCP connections."""
-        args = (sock, processor, self._spawn, self.clock, self._rejected, self.count_connections)
+        args = (sock, processor, self._spawn, self.clock, self._rejected, self._places)
         if processor.server.startswith("https://"):
             from hsdns.server.doh import DohServer  # noqa: PLC0415 - Rule 1
 

@@ -22,7 +22,7 @@ from h2.events import (
     StreamReset,
     WindowUpdated,
 )
-from h2.exceptions import ProtocolError, StreamClosedError
+from h2.exceptions import DenialOfServiceError, ProtocolError, StreamClosedError
 from h2.settings import SettingCodes, Settings
 
 from hsdns.server.doh_frames import MAX_BLOCK_LEN, Excess, Frames
@@ -100,9 +100,11 @@ class Http2:
         """Handle the next frame; return the request that it completes."""
         try:
             events = self._h2.receive_data(self._frames.take())
-        except ProtocolError:
+        except ProtocolError as error:
             self.is_over = True  # h2 has made the GOAWAY frame that says why
             self._frames.clear()
+            if isinstance(error, DenialOfServiceError):  # headers that HPACK makes too long
+                self.excess = "header octets"
             return None
         request = None
         for event in events:

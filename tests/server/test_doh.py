@@ -604,6 +604,7 @@ def test_table_of_hpack_does_not_make_long_headers() -> None:
     connection.data_received(BEGIN + http2_frames.frame(http2_frames.HEADERS, 5, 1, block))
     assert codes(transport.written) == [ErrorCodes.ENHANCE_YOUR_CALM]
     assert transport.is_over
+    assert it.excesses.values == {(SERVER, "header octets"): 1}
 
 
 def test_requests_taken_back_stay_bounded() -> None:

@@ -14,7 +14,6 @@ from tests.strategies import damaged, queries, sections
 from tests.support.clients.messages import query
 
 
-
 @given(
     queries(), sections, sections, sections, st.sampled_from([0, 2, 3, 5]), st.integers(0, 2**32)
 )

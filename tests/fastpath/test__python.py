@@ -98,7 +98,8 @@ def test_platforms_without_batches_have_the_portable_one() -> None:
 
 NAMES = (
     "web.default.svc.cluster.local.", "WEB.default.svc.cluster.local.", "db.default.svc.cluster.local.",
-    "pod-0.db.default.svc.cluster.local.", "gone.default.svc.cluster.local.", "a.other.svc.cluster.local.",
+    "pod-0.db.default.svc.cluster.local.", "x.web.default.svc.cluster.local.", "a.b.web.default.svc.cluster.local.",
+    "_a._b.db.default.svc.cluster.local.", "c.a.b.db.default.svc.cluster.local.", "gone.default.svc.cluster.local.", "a.other.svc.cluster.local.",
     "x.org.svc.cluster.local.", "www.example.org.cluster.local.", "svc.cluster.local.", "cluster.local.",
     "a.pod.cluster.local.", "excluded.cluster.local.", "x.excluded.cluster.local.", "x.sub.cluster.local.", "example.org.",
 )  # fmt: skip
@@ -162,6 +163,10 @@ def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
                 getattr(under_test.names, chance.choice(["add_service", "remove_service"]))(
                     label, name
                 )
+                for _ in range(2):
+                    some = chance.choices([b"\5pod-0", b"\1x", b"\1a\1b"], k=chance.randrange(3))
+                    change = chance.choice(["add_labels", "add_labels", "remove_labels"])
+                    getattr(under_test.names, change)(label, name, some)
         return len(under_test.names)
     elif what == "set_template":
         return under_test.set_template(chance.randrange(2), chance.choice(NAMES))

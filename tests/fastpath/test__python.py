@@ -22,6 +22,8 @@ from hsdns.wire.message import AD, CD, RD, Reply, nodata, nxdomain, unwritten
 from tests import strategies
 from tests.fastpath.twins import HAS_NATIVE, NATIVE, TableUnderTest, addresses, ask, soa
 
+ONLY_NATIVE = {"MissQueue": {"fileno"}}  # the loop itself waits for datagrams in Python
+
 needs_native = pytest.mark.skipif(
     not HAS_NATIVE, reason=f"{NATIVE} is not built, so there is nothing to compare with"
 )
@@ -37,7 +39,10 @@ def test_names(twin: ModuleType) -> None:
             "AnswerTable",
             "Versions",
         ):  # the parts of the Python twin see more of each other
-            assert public == {each for each in dir(python) if not each.startswith("_")}
+            only_native = ONLY_NATIVE.get(name, set())
+            assert public - only_native == {
+                each for each in dir(python) if not each.startswith("_")
+            }
         else:
             assert public <= set(dir(python))
 
@@ -70,6 +75,8 @@ def compare_signatures(found: type, stub: type) -> None:
         if isinstance(wanted, property):
             assert not callable(getattr(found, name))
         elif isinstance(wanted, FunctionType) and not name.startswith("_"):
+            if name in ONLY_NATIVE.get(stub.__name__, ()) and not hasattr(found, name):
+                continue
             assert parameters(getattr(found, name)) == parameters(wanted), name
 
 

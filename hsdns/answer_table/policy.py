@@ -19,6 +19,7 @@ from hsdns.answer_table.capabilities import (
     LimitsPayload,
     LogsHits,
     RotatesAddresses,
+    SharesMemory,
 )
 from hsdns.chain import Handler
 from hsdns.cluster.freshness import Dependencies
@@ -43,6 +44,7 @@ class BlockPolicy:
         self.counter = next((each for each in handlers if isinstance(each, CountsHits)), None)
         self.cache = next((each for each in handlers if isinstance(each, CountsCacheHits)), None)
         self.log = next((each for each in handlers if isinstance(each, LogsHits)), None)
+        self.sharers = tuple(each for each in handlers if isinstance(each, SharesMemory))
         self.rotates_addresses = any(
             each.rotates_addresses for each in handlers if isinstance(each, RotatesAddresses)
         )

@@ -33,12 +33,12 @@ class Entry:
         "_retry_after",
         "_shown",
         "_shown_ttl",
-        "_stored",
         "full_ttl",
         "is_positive",
         "is_servfail",
         "last_good",
         "reply",
+        "stored",
         "wildcard",
     )
 
@@ -51,7 +51,7 @@ class Entry:
         self.last_good: Entry | None = None
         self.wildcard = ""
         self.full_ttl = ttl
-        self._stored = now
+        self.stored = now
         self._shown: Reply | None = None
         self._shown_ttl = -1
         self._last_hit = -1e18
@@ -61,7 +61,7 @@ class Entry:
 
     def ttl(self, now: float) -> int:
         """The remaining seconds, rounded up; 0 or less after it has expired."""
-        return self.full_ttl - int(now - self._stored)
+        return self.full_ttl - int(now - self.stored)
 
     def is_usable(self, now: float, stale: int = 0) -> bool:
         """Whether it may be served; entries but markers for `stale` seconds after they expire."""
@@ -87,6 +87,11 @@ class Entry:
         """Count a hit; return the number of hits less than `gap` seconds apart."""
         self._hits = 1 if self._last_hit < now - gap else self._hits + 1
         self._last_hit = now
+        return self._hits
+
+    @property
+    def hits(self) -> int:
+        """How many hits less than `gap` seconds apart hit() has counted."""
         return self._hits
 
     def take_hits(self, other: Entry, now: float) -> None:

@@ -10,6 +10,7 @@ Rule 2: the number of counters is fixed.  Two objects that share a counter inval
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 COUNT: Final = 65_536
@@ -27,7 +28,7 @@ class Counters(Protocol):
 
 
 class Names(Protocol):
-    """The namespaces and Services that exist, so that the answer table can deny all other names."""
+    """The namespaces and Services that exist with the labels below these: the answer table denies all other names."""
 
     open: bool  # whether a name that is missing here does not exist
     serial: int  # the current serial of the zone
@@ -42,7 +43,13 @@ class Names(Protocol):
         """Add a Service, in lower case."""
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
-        """Remove a Service."""
+        """Remove a Service, with the labels below it."""
+
+    def add_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        """Add labels below a Service, in wire form (service_labels.py); one may be added several times."""
+
+    def remove_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        """Remove labels below a Service once each."""
 
 
 class NoNames:
@@ -61,6 +68,12 @@ class NoNames:
         """Do nothing."""
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
+        """Do nothing."""
+
+    def add_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        """Do nothing."""
+
+    def remove_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
         """Do nothing."""
 
 

@@ -384,6 +384,7 @@ class AnswerTable:
     def _answer_negative(
         self, key: bytes, query: bytes, end: int, form: Form, limit: int | None
     ) -> tuple[bytes, int] | None:
+        changes = CHANGES[0]
         kind, negative_zone = self._find_negative_zone(key)
         template = negative_zone.template if negative_zone is not None else None
         if negative_zone is None or template is None:
@@ -398,7 +399,7 @@ class AnswerTable:
         kind |= len(query) << LENGTH_SHIFT | form.do
         self.negative_hits += 1
         self.negative_replies.is_likely = True
-        self.negative_replies.prepare(negative_zone, key, query, end, form, kind)
+        self.negative_replies.prepare(negative_zone, key, query, end, form, kind, changes)
         records = negative_zone.record(end)
         if limit is None:
             limit = form.limit

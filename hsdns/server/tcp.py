@@ -75,6 +75,7 @@ class TcpConnection(asyncio.Protocol):
         if self._ended:
             return
         now = self._last_used = self._server.clock()
+        self._server.touch(self)
         messages = self._frames.feed(data)
         if not self._frames.is_partial:
             self._partial_since = None
@@ -116,7 +117,7 @@ class TcpConnection(asyncio.Protocol):
         self._transport = None
         self._waiting.clear()
         self._more.clear()
-        self._server.connections.discard(self)
+        self._server.discard(self)
 
     @property
     def pending(self) -> int:

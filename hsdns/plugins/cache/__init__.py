@@ -43,10 +43,11 @@ from hsdns.plugins.cache.options import (
     warn_of_durations,
 )
 from hsdns.plugins.cache.refresh import wait_for
-from hsdns.plugins.cache.store import Entry, Key, Store, with_ttl
+from hsdns.plugins.cache.store import Entry, Key, Store
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import AD, Query, Reply
 from hsdns.wire.name import ROOT, Name
+from hsdns.wire.packed import with_ttl
 
 MAX_TTL: Final = 3600  # plugin/pkg/dnsutil MaximumDefaultTTL
 MAX_DENIAL_TTL: Final = MAX_TTL // 2
@@ -164,7 +165,7 @@ class Cache(Plugin):
         if found is not None and found[1].is_outdated:
             found = None
         self._counts.count_lookup(request, found[0] if found else None)
-        if found is not None and found[1].reply is not None:
+        if found is not None and not found[1].is_marker:
             reply = await self._serve(request, key, *found, next)
             if reply.fresh and request.dependencies is not None:
                 request.dependencies.mark = self.mark(query, reply)
@@ -230,8 +231,8 @@ class Cache(Plugin):
 
     def _lend(self, request: Request, key: Key, half: str, entry: Entry) -> None:
         """Let the answer table send a reply, until this plugin has more to do than to send it."""
-        reply, dependencies, now = entry.reply, request.dependencies, request.now
-        if dependencies is None or reply is None or reply.still_holds is not None:
+        frame, dependencies, now = entry.frame, request.dependencies, request.now
+        if dependencies is None or frame is None or frame.still_holds is not None:
             return
         amount, gap, percent = self.prefetch
         expires = entry.stored + entry.full_ttl
@@ -246,7 +247,7 @@ class Cache(Plugin):
             ttl = 0 if self.keeps_ttl else entry.full_ttl
             dependencies.add(cached_counter(key))
             self._lent.add(cached_counter(key), expires)
-            dependencies.cached = CachedReply(half, (entry.stored, ttl, expires), reply.ad)
+            dependencies.cached = CachedReply(half, (entry.stored, ttl, expires), frame.ad)
 
     def _is_popular(self, entry: Entry, now: float) -> bool:
         """Whether an entry must be prefetched now."""
@@ -300,8 +301,8 @@ class Cache(Plugin):
                 return None
             shown, stored = verified
             # As in CoreDNS, with a timeout the reply is returned as stored, with AA.
-            if seconds and stored is not None and stored.reply is not None:
-                return stored.reply
+            if seconds and stored is not None and not stored.is_marker:
+                return stored.show(stored.full_ttl)
             return shown
 
         if not seconds:
@@ -354,7 +355,7 @@ class Cache(Plugin):
             return shown, None
         if self._lent.take(cached_counter(key), request.now):
             self._runtime.counters.bump(cached_counter(key))
-        entry, evicted = None, False
+        entry, evicted = None, 0
         if not half.is_disabled(request.query.qname):
             # AA is always set, for old resolvers that drop replies without it (item.go).
             stored = None if reply.fresh else shown.replace(aa=True, rd=None, error=None)
@@ -362,8 +363,10 @@ class Cache(Plugin):
             entry = Entry(stored, ttl, now, reply.rcode == Rcode.SERVFAIL)
             self._set_origin(request, key, entry, judgement)
             evicted = half.store.store(key, entry)
-        sizes = {each.name: len(each.store) for each in (self.success, self.denial)}
-        self._counts.count_stored(request, half.name if evicted else None, sizes)
+        sizes = {
+            each.name: (len(each.store), each.store.octets) for each in (self.success, self.denial)
+        }
+        self._counts.count_stored(request, half.name, evicted, sizes)
         return shown, entry
 
     def _set_origin(self, request: Request, key: Key, entry: Entry, judgement: Judgement) -> None:

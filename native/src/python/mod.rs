@@ -225,6 +225,18 @@ impl ClusterNames {
         self.inner.remove_service(namespace, name);
     }
 
+    /// Add labels below a Service.
+    fn add_labels(&self, namespace: &[u8], name: &[u8], labels: Vec<PyBackedBytes>) {
+        let labels = labels.iter().map(|label| &label[..]);
+        self.inner.add_labels(namespace, name, labels);
+    }
+
+    /// Remove labels below a Service, once each.
+    fn remove_labels(&self, namespace: &[u8], name: &[u8], labels: Vec<PyBackedBytes>) {
+        let labels = labels.iter().map(|label| &label[..]);
+        self.inner.remove_labels(namespace, name, labels);
+    }
+
     /// Tell whether there is such a namespace.
     fn has_namespace(&self, label: &[u8]) -> bool {
         self.inner.has_namespace(label)

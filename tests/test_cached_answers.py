@@ -7,6 +7,7 @@ of their own, whose replies tell how often it was asked.  So a refresh at anothe
 from __future__ import annotations
 
 import importlib
+import logging
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -16,15 +17,21 @@ from typing import Any
 import pytest
 
 from hsdns.chain import Next, Request
+from hsdns.cluster.objects import Upserted
+from hsdns.plugins.cache import Cache
+from hsdns.plugins.cache.half import judge
 from hsdns.plugins.forward import Forward
+from hsdns.server.datagram import client_endpoint
 from hsdns.wire import rdata
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import AD, CD, RD, RR, Reply
 from hsdns.wire.name import Name
 from tests.fastpath.twins import BOTH
+from tests.support.cluster.objects import service
 from tests.support.coroutines.eager import finish
-from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
+from tests.support.plugins.requests import make_request
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
 from tests.test_same_metrics import block, shown
 
 ZONE_FILE = Path(__file__).parent / "scenarios" / "transfer" / "db.example.org"
@@ -111,6 +118,7 @@ FORWARD = "forward . 192.0.2.1"
 BLOCKS = {
     "forward": f"cache 30\n{FORWARD}",
     "after kubernetes": f"cache 30\n{KUBERNETES}{FORWARD}",
+    "passed on by kubernetes": f"cache 30\nkubernetes org {{\nfallthrough\n}}\n{FORWARD}",
     "keepttl": f"cache 30 {{\nkeepttl\n}}\n{FORWARD}",
     "prefetch": f"cache 30 {{\nprefetch 3 60s 50%\n}}\n{FORWARD}",
     "prefetch at once": f"cache {{\nprefetch 1 60s 90%\n}}\n{FORWARD}",
@@ -128,6 +136,7 @@ BLOCKS = {
     "rewrite": f"rewrite name exact one.org alias.org\nrewrite name suffix .test .org answer auto\ncache 30\n{FORWARD}",
     "rewrite of TTLs": f"rewrite ttl suffix org 8-14\ncache 30\n{FORWARD}",
 }  # fmt: skip
+OVER_UDP = ("forward", "short denial", "file", "rewrite")
 WORDS = (
     "one",
     "ONE",
@@ -161,12 +170,14 @@ def questions(chance: Random, count: int) -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("lines", BLOCKS.values(), ids=BLOCKS)
-@pytest.mark.parametrize("protocols", [("tcp",), ("udp", "tcp")], ids=["tcp", "both"])
+@pytest.mark.parametrize(
+    ("lines", "protocols"),
+    [
+        *(pytest.param(lines, ("tcp",), id=name) for name, lines in BLOCKS.items()),
+        *(pytest.param(BLOCKS[name], ("udp", "tcp"), id=f"{name}, both") for name in OVER_UDP),
+    ],
+)
 def test_same_octets_and_metrics(twin: ModuleType, lines: str, protocols: tuple[str, ...]) -> None:
-    # A lookup without a socket counts as one over TCP, and `bufsize` does not limit it.
-    if len(protocols) > 1 and "bufsize" in lines:
-        lines = lines.replace("bufsize 600\n", "")
     chance = Random(3)
     plain, server = Server(block(lines), None), Server(block(lines), twin)
     hits = 0
@@ -178,7 +189,92 @@ def test_same_octets_and_metrics(twin: ModuleType, lines: str, protocols: tuple[
         assert found == plain.from_chain(wire, protocol)
         hits += is_hit
     assert server.upstream.asked == plain.upstream.asked
-    if len(protocols) == 1:
+    if len(protocols) == 1:  # a lookup without a socket counts as one over TCP
         assert shown(server) == shown(plain)
     if "ttl suffix" not in lines:
         assert hits > 200, "the table answered much of it"
+
+
+PREFETCH = f"cache 30 {{\nprefetch 3 60s 50%\n}}\n{FORWARD}"
+
+
+def turns(server: Server, wire: bytes, *times: float) -> list[bool]:
+    """Whether the table answered, at each time after the start."""
+    found = []
+    for time in times:
+        server.runtime.now = 1000.0 + time
+        reply, is_hit = server.reply(wire, "tcp")
+        assert reply is not None
+        found.append(is_hit)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("lines", "times", "hits"),
+    [
+        pytest.param(BLOCKS["forward"], (0, 0, 0, 19.5, 20), "--##-", id="until the TTL has run out"),
+        pytest.param(PREFETCH, (0, 0, 0, 0, 0, 0.5, 1, 1.5), "----##-#", id="popular names, for a second"),
+        pytest.param(PREFETCH, (0, 0, 0, 0, 9.5, 9.75, 10, 10), "-----#--", id="not when a refresh is due"),
+        pytest.param(PREFETCH, (0, 0, 20.5, 20.5), "----", id="others not at all"),
+    ],
+)  # fmt: skip
+def test_when_the_table_answers(
+    twin: ModuleType, lines: str, times: tuple[float, ...], hits: str
+) -> None:
+    server = Server(block(lines), twin)
+    found = turns(server, ask("one.org."), *times)
+    assert "".join("#" if is_hit else "-" for is_hit in found) == hits
+
+
+def test_a_name_that_appears_in_the_cluster(twin: ModuleType) -> None:
+    """A reply from elsewhere is not sent any more, by the chain and by the table, in the step of the event."""
+    server = Server(block(BLOCKS["passed on by kubernetes"]), twin)
+    wire = ask("one.default.svc.org.")
+    assert turns(server, wire, 0, 0, 0, 1) == [False, False, True, True]
+    server.apply(*(Upserted(each) for each in cluster_objects(service("default/one", "10.96.0.1"))))
+    assert turns(server, wire, 1) == [False]
+    assert server.upstream.asked.total() == 1
+
+
+def test_a_reply_that_replaces_another_one(twin: ModuleType) -> None:
+    """Two queries ask the upstream at once: when the second reply is stored, the first one is not sent any more."""
+    server = Server(block(BLOCKS["forward"]), twin)
+    (cache,) = (each for each in server.configuration.plugins if isinstance(each, Cache))
+    wire = ask("changing.org.")
+    assert turns(server, wire, 0, 0, 0) == [False, False, True]
+    request = make_request("changing.org.").replace(now=server.runtime.now)
+    key = (request.query.qname.lower, RRType.A, 1, False, False)
+    second = Reply(answer=(RR(request.query.qname, RRType.A, 4, bytes(4)),), ra=True)
+    cache._store(request, key, second, judge(request.query, second, server.runtime.wall))
+    assert server.reply(wire, "tcp")[1] is False
+    assert server.reply(wire, "tcp") == (server.from_chain(wire, "tcp"), True)
+
+
+LOGGED = {
+    "nx": "NXDOMAIN",
+    "nodata": "NOERROR",
+    "fail": "SERVFAIL",
+    "one": "NOERROR",
+    "referral": "NOERROR",
+}
+
+
+@pytest.mark.parametrize("classes", ["all", "denial", "error", "success"])
+def test_same_lines_in_the_log(
+    twin: ModuleType, classes: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "hsdns.plugin.log")
+    lines = []
+    for each in (None, twin):
+        server = Server(block(f"log . {{\nclass {classes}\n}}\n{BLOCKS['forward']}"), each)
+        caplog.clear()
+        hits = 0
+        for word in LOGGED:
+            for _ in range(4):
+                hits += server.reply(ask(f"{word}.org."), "tcp")[1]
+                if each is not None:
+                    records = server.writer.table.take_log(10)
+                    server.writer.hit_log.write(records, client_endpoint)
+        assert hits == (0 if each is None else 8), "the table does not know a referral from no data"
+        lines.append([record.getMessage().rpartition(" ")[0] for record in caplog.records])
+    assert lines[0] == lines[1] != []

@@ -160,6 +160,11 @@ class Dependencies:
         self.is_cacheable = False
 
     @property
+    def counters(self) -> tuple[int, ...]:
+        """The counters without their values."""
+        return tuple(self._pairs)
+
+    @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """The counters with their values."""
         return tuple(self._pairs.items())

@@ -232,7 +232,7 @@ class Cache(Plugin):
     def _lend(self, request: Request, key: Key, half: str, entry: Entry) -> None:
         """Let the answer table send a reply, until this plugin has more to do than to send it."""
         frame, dependencies, now = entry.frame, request.dependencies, request.now
-        if dependencies is None or frame is None or frame.still_holds is not None:
+        if dependencies is None or frame is None or entry.counters is None:
             return
         amount, gap, percent = self.prefetch
         expires = entry.stored + entry.full_ttl
@@ -245,7 +245,8 @@ class Cache(Plugin):
             )
         if expires > now:
             ttl = 0 if self.keeps_ttl else entry.full_ttl
-            dependencies.add(cached_counter(key))
+            for counter in (cached_counter(key), *entry.counters):
+                dependencies.add(counter)
             self._lent.add(cached_counter(key), expires)
             dependencies.cached = CachedReply(half, (entry.stored, ttl, expires), frame.ad)
 
@@ -370,8 +371,11 @@ class Cache(Plugin):
         return shown, entry
 
     def _set_origin(self, request: Request, key: Key, entry: Entry, judgement: Judgement) -> None:
-        """Record the wildcard of a new entry and the positive answer that it replaces."""
+        """Record what a new entry depends on, its wildcard, and the positive answer that it replaces."""
         entry.is_positive = judgement.is_positive
+        if entry.frame is not None and entry.frame.still_holds is not None:
+            found = request.dependencies
+            entry.counters = found.counters if found is not None and found.is_cacheable else None
         wildcard = (request.metadata or {}).get(WILDCARD)
         entry.wildcard = wildcard() if wildcard is not None else ""
         if judgement.is_denial:

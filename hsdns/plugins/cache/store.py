@@ -39,7 +39,7 @@ class Entry:
 
     `frame` is the reply without its records.  `is_positive` tells whether it is a positive answer; otherwise
     `last_good` is the one that it has replaced (`prefer_positive`).  `wildcard` is the value of the metadata of
-    that name.
+    that name.  `counters` are those of the cluster's state that `still_holds` depends on, None if they are not known.
     """
 
     __slots__ = (
@@ -50,6 +50,7 @@ class Entry:
         "_retry_after",
         "_shown",
         "_shown_ttl",
+        "counters",
         "frame",
         "full_ttl",
         "is_positive",
@@ -67,6 +68,7 @@ class Entry:
         self.is_positive = False
         self.last_good: Entry | None = None
         self.wildcard = ""
+        self.counters: tuple[int, ...] | None = ()
         self.full_ttl = ttl
         self._packed = b"" if reply is None else pack(reply)
         self.stored = now

@@ -106,6 +106,7 @@ class AnswerTable:
         mark_ttl: int,
         log: bool = False,
         max_payload: int = 65535,
+        timed: tuple[float, int, float] | None = None,
     ) -> bool: ...
     def add_negative_zone(
         self,

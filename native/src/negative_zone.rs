@@ -239,9 +239,9 @@ impl Template {
         Draft {
             flags: self.flags,
             counts: [0, 1, 0],
-            records: [record, &[], &[]],
-            serials: &[self.serial],
-            serial,
+            records: [record, &[], &[], &[]],
+            numbers: &[self.serial],
+            number: serial,
         }
         .write(query, limit, out);
     }

@@ -119,6 +119,7 @@ pub fn terms() -> Terms {
         mark_ttl: -1,
         log: false,
         max_payload: u16::MAX,
+        timing: None,
     }
 }
 

@@ -31,6 +31,7 @@ from hsdns.apiserver.kubeconfig_file import KubeconfigError, read_context
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.token_file import TokenFile
 from hsdns.apiserver.transport import Unreachable
+from hsdns.descriptor_limit import restore_limit
 
 TIMEOUT: Final = 60.0  # seconds for the process, including an exec plugin
 MARGIN: Final = 60.0  # seconds before expiry at which credentials are renewed
@@ -188,6 +189,7 @@ class Kubeconfig:
             raise ValueError(
                 f"cannot start {self._command[0]} to read kubeconfig {self._path}: {error.strerror}"
             ) from None
+        restore_limit(process.pid)  # it starts nothing before it has read its input
         try:
             async with asyncio.timeout(self._timeout):
                 output, errors = await process.communicate(msgspec.json.encode(self._remembered))

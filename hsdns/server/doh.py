@@ -198,7 +198,7 @@ class DohConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._transport = None
-        self._server.connections.discard(self)
+        self._server.discard(self)
         if self._http1 is not None:
             self._http1.connection_lost(exc)
 
@@ -256,6 +256,7 @@ class DohConnection(asyncio.Protocol):
         server = self._server
         self._asked_before = True
         self._last_asked = now = server.clock()
+        server.touch(self)
         try:
             wire, query = read_request(method, target, body)
         except BadRequest as bad:

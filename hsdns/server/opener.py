@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from hsdns import eager
 from hsdns.assemble import ListenAddress
@@ -17,6 +17,7 @@ from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.listener import Listener
+from hsdns.server.places import Places
 from hsdns.server.sent_away import SentAway
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
@@ -30,8 +31,8 @@ from hsdns.server.udp_listener import UdpListener
 class Opener:
     """Opens the query sockets of the process.
 
-    `workers` threads answer at each UDP address of which the Corefile does not say a number; `listeners` gives all of
-    the process, whose connections count together.
+    `workers` threads answer at each UDP address of which the Corefile does not say a number; `places` has the TCP
+    connections of all listeners.
     """
 
     def __init__(
@@ -40,12 +41,12 @@ class Opener:
         spawn: eager.Spawn,
         clock: Callable[[], float],
         workers: int,
-        listeners: Callable[[], Iterable[Listener]],
+        places: Places,
     ) -> None:
         self.clock = clock
         self._spawn = spawn
         self._workers = workers
-        self._listeners = listeners
+        self._places = places
         self._rejected = metrics.counter(
             "hsdns_tcp_rejected_total", "Connections closed at once because too many were open."
         )
@@ -68,10 +69,6 @@ class Opener:
         if IMPLEMENTATION != "rust":
             return 1
         return settings.workers or self._workers
-
-    def count_connections(self) -> int:
-        """How many TCP connections the process has open."""
-        return sum(listener.connections for listener in self._listeners())
 
     def open_all(
         self, listen: ListenAddress, beside: Collection[socket.socket], workers: int
@@ -105,7 +102,7 @@ class Opener:
         self, sock: socket.socket, processor: QueryProcessor, settings: Settings
     ) -> TcpListener:
         """Make what accepts TCP connections."""
-        args = (sock, processor, self._spawn, self.clock, self._rejected, self.count_connections)
+        args = (sock, processor, self._spawn, self.clock, self._rejected, self._places)
         if processor.server.startswith("https://"):
             from hsdns.server.doh import DohServer, DohShares  # noqa: PLC0415 - Rule 1
 

@@ -16,7 +16,7 @@ import yaml
 
 MAX_DEPTH: Final = 100
 MAX_NODES: Final = 100_000
-NODE_LEN: Final = 5  # octets; what kubectl writes has 9 for each node
+NODE_LEN: Final = 5  # octets; Services with one-word names, written in lines, have 7 for each node
 MAX_NUMBER_LEN: Final = 100
 _TEXT: Final = "tag:yaml.org,2002:str"
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")

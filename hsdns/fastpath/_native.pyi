@@ -2,7 +2,7 @@
 
 Path: step 2.  `pip install .` builds it if cargo is available; hsdns/fastpath/__init__.py chooses the twin.
 Rule 1: names, parameters and results are those of `_python`, whose docstrings describe them (tests/fastpath compares
-        the signatures); Worker, MissQueue and WorkerStatistics are only here.
+        the signatures); Worker, WorkerStatistics and MissQueue.fileno() are only here.
 Rule 2: everything may be called from any thread, but Batch.serve() raises RuntimeError while another thread is in it.
 Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or Worker uses it.
 """
@@ -84,6 +84,8 @@ class ClusterNames:
     def remove_namespace(self, label: bytes) -> None: ...
     def add_service(self, namespace: bytes, name: bytes) -> None: ...
     def remove_service(self, namespace: bytes, name: bytes) -> None: ...
+    def add_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None: ...
+    def remove_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None: ...
     def has_namespace(self, label: bytes) -> bool: ...
     def has_service(self, namespace: bytes, name: bytes) -> bool: ...
     def __len__(self) -> int: ...
@@ -104,6 +106,7 @@ class AnswerTable:
         mark_ttl: int,
         log: bool = False,
         max_payload: int = 65535,
+        timed: tuple[float, int, float] | None = None,
     ) -> bool: ...
     def add_negative_zone(
         self,
@@ -134,18 +137,15 @@ class Batch:
 
 @final
 class MissQueue:
-    """Misses of the workers, bounded in number and in octets (512 for each)."""
-
     def __new__(cls, capacity: int = 16384) -> MissQueue: ...
+    def __len__(self) -> int: ...
     def fileno(self) -> int:
         """Return a file descriptor that is readable while the queue is not empty."""
 
-    def take(self, most: int) -> list[tuple[int, bytes, bytes, bytes]]:
-        """Take the oldest: (index of the worker, query, address, control data) each."""
-
+    def offer(self, worker: int, misses: Sequence[tuple[bytes, bytes, bytes]]) -> None: ...
+    def take(self, most: int) -> list[tuple[int, bytes, bytes, bytes]]: ...
     @property
-    def dropped(self) -> int:
-        """How many were dropped because the queue was full."""
+    def dropped(self) -> int: ...
 
 @final
 class Worker:

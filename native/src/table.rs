@@ -1,6 +1,6 @@
 //! The answer table: keys to entries, then negative zones.
 //!
-//! Rule 1: an entry answers only while all of its versions are unchanged; a stale one counts as absent, and stays until
+//! Rule 1: an entry answers only while all of its versions are unchanged and it has not expired; a stale one counts as absent, and stays until
 //!         its memory is needed or its key is stored again.
 //! Rule 2: an entry takes precedence over a negative zone.
 //! Rule 3: readers lock once a batch; the writer (Python, which stores) holds the lock for one entry at a time.  Memory
@@ -148,7 +148,7 @@ impl AnswerTable {
         let query = reader.read(query)?;
         let outline = outline(&query, reply)?;
         if terms.dependencies.len() > MAX_DEPENDENCIES
-            || !outline.serials.is_empty() && terms.names.is_none()
+            || !outline.serials.is_empty() && terms.names.is_none() && terms.timing.is_none()
         {
             return None;
         }
@@ -335,10 +335,11 @@ impl Reading<'_> {
         };
         let mut lowered = None;
         if let Some(entry) = self.find(query.key(), place) {
-            if entry.is_valid(&self.table.versions) {
+            let is_valid = entry.is_valid(&self.table.versions);
+            if let Some(number) = entry.number(client.now).filter(|_| is_valid) {
                 let summary = entry.summary();
                 let (query, limit) = lower(query, limit, entry.max_payload, client, &mut lowered);
-                entry.write(query, limit, out);
+                entry.write(query, limit, number, out);
                 entry.touch();
                 let cache = entry.cache_outcome(client.now);
                 counts.count(&hit(entry.group, summary, cache));

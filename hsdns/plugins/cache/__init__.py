@@ -10,7 +10,9 @@ Rule 3: a `fresh` reply (computed from the newest state of the cluster) is count
         serve_stale and keepttl do not apply.
 Rule 4: one query at a time refreshes an entry.  The new reply is stored; SERVFAIL, REFUSED or no reply leave the stale
         entry in place.
-Rule 5: cacheable: the answer table only stores `fresh` replies, and counts them as this plugin would.
+Rule 5: cacheable: the answer table counts the `fresh` replies that it stores as this plugin would.
+Rule 6: the answer table also stores replies from entries, until more than answering is due: the entry expires, or is to
+        be refreshed.  A new entry in place of one that was lent so makes the stored replies stale.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Next, Request
+from hsdns.cluster.freshness import CachedReply, cached_counter
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.cache.counts import Counts
 from hsdns.plugins.cache.half import Half, Judgement, judge, ttls
+from hsdns.plugins.cache.lent import LentEntries
 from hsdns.plugins.cache.options import (
     DENIAL,
     MIN_TTL,
@@ -74,6 +78,7 @@ class Cache(Plugin):
         self.prefers_positive = prefers_positive and stale.up_to > 0
         self.keeps_ttl = keeps_ttl
         self._all_zones = ROOT in zones
+        self._lent = LentEntries()
         self._counts: Counts
         self._runtime: Runtime
 
@@ -165,7 +170,7 @@ class Cache(Plugin):
             found = None
         self._counts.count_lookup(request, found[0] if found else None)
         if found is not None and not found[1].is_marker:
-            reply = await self._serve(request, key, found[1], next)
+            reply = await self._serve(request, key, *found, next)
             if reply.fresh and request.dependencies is not None:
                 request.dependencies.mark = self.mark(query, reply)
         else:
@@ -200,13 +205,16 @@ class Cache(Plugin):
         entry = self.success.store.find(key)
         return entry if entry is None or entry.is_positive else entry.last_good
 
-    async def _serve(self, request: Request, key: Key, entry: Entry, following: Next) -> Reply:
+    async def _serve(
+        self, request: Request, key: Key, half: str, entry: Entry, following: Next
+    ) -> Reply:
         """Answer with an entry, and refresh it if it is popular or stale."""
         now, stale = request.now, self.stale
         ttl = entry.ttl(now)
         if ttl > 0:
             if self._is_popular(entry, now):
                 self._refresh_in_background(request, key, entry, following)
+            self._lend(request, key, half, entry)
         else:
             if stale.verify:
                 verified = await self._verify(request, key, entry, following)
@@ -224,6 +232,27 @@ class Cache(Plugin):
         shown = entry.show(max(ttl, 0))
         assert shown is not None, "a marker is not served"
         return shown
+
+    def _lend(self, request: Request, key: Key, half: str, entry: Entry) -> None:
+        """Let the answer table send a reply, until this plugin has more to do than to send it."""
+        frame, dependencies, now = entry.frame, request.dependencies, request.now
+        if dependencies is None or frame is None or entry.counters is None:
+            return
+        amount, gap, percent = self.prefetch
+        expires = entry.stored + entry.full_ttl
+        if amount:
+            if entry.hits < amount:
+                return
+            # Hits must be seen often enough to tell whether they are less than `gap` apart.
+            expires = min(
+                expires - math.ceil(entry.full_ttl * percent / 100), now + min(1.0, gap / 2)
+            )
+        if expires > now:
+            ttl = 0 if self.keeps_ttl else entry.full_ttl
+            for counter in (cached_counter(key), *entry.counters):
+                dependencies.add(counter)
+            self._lent.add(cached_counter(key), expires)
+            dependencies.cached = CachedReply(half, (entry.stored, ttl, expires), frame.ad)
 
     def _is_popular(self, entry: Entry, now: float) -> bool:
         """Whether an entry must be prefetched now."""
@@ -329,6 +358,8 @@ class Cache(Plugin):
             shown = with_ttl(shown, shown_ttl)
         if not judgement.is_storable or ttl <= 0 or (reply.fresh and has_marker):
             return shown, None
+        if self._lent.take(cached_counter(key), request.now):
+            self._runtime.counters.bump(cached_counter(key))
         entry, evicted = None, 0
         if not half.is_disabled(request.query.qname):
             # AA is always set, for old resolvers that drop replies without it (item.go).
@@ -344,8 +375,11 @@ class Cache(Plugin):
         return shown, entry
 
     def _set_origin(self, request: Request, key: Key, entry: Entry, judgement: Judgement) -> None:
-        """Record the wildcard of a new entry and the positive answer that it replaces."""
+        """Record what a new entry depends on, its wildcard, and the positive answer that it replaces."""
         entry.is_positive = judgement.is_positive
+        if entry.frame is not None and entry.frame.still_holds is not None:
+            found = request.dependencies
+            entry.counters = found.counters if found is not None and found.is_cacheable else None
         wildcard = (request.metadata or {}).get(WILDCARD)
         entry.wildcard = wildcard() if wildcard is not None else ""
         if judgement.is_denial:

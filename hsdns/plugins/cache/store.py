@@ -39,7 +39,7 @@ class Entry:
 
     `frame` is the reply without its records.  `is_positive` tells whether it is a positive answer; otherwise
     `last_good` is the one that it has replaced (`prefer_positive`).  `wildcard` is the value of the metadata of
-    that name.
+    that name.  `counters` are those of the cluster's state that `still_holds` depends on, None if they are not known.
     """
 
     __slots__ = (
@@ -50,12 +50,13 @@ class Entry:
         "_retry_after",
         "_shown",
         "_shown_ttl",
-        "_stored",
+        "counters",
         "frame",
         "full_ttl",
         "is_positive",
         "is_servfail",
         "last_good",
+        "stored",
         "wildcard",
     )
 
@@ -67,9 +68,10 @@ class Entry:
         self.is_positive = False
         self.last_good: Entry | None = None
         self.wildcard = ""
+        self.counters: tuple[int, ...] | None = ()
         self.full_ttl = ttl
         self._packed = b"" if reply is None else pack(reply)
-        self._stored = now
+        self.stored = now
         self._shown: Reply | None = None
         self._shown_ttl = -1
         self._last_hit = -1e18
@@ -91,7 +93,7 @@ class Entry:
 
     def ttl(self, now: float) -> int:
         """The remaining seconds, rounded up; 0 or less after it has expired."""
-        return self.full_ttl - int(now - self._stored)
+        return self.full_ttl - int(now - self.stored)
 
     def is_usable(self, now: float, stale: int = 0) -> bool:
         """Whether it may be served; entries but markers for `stale` seconds after they expire."""
@@ -119,6 +121,11 @@ class Entry:
         """Count a hit; return the number of hits less than `gap` seconds apart."""
         self._hits = 1 if self._last_hit < now - gap else self._hits + 1
         self._last_hit = now
+        return self._hits
+
+    @property
+    def hits(self) -> int:
+        """How many hits less than `gap` seconds apart hit() has counted."""
         return self._hits
 
     def take_hits(self, other: Entry, now: float) -> None:

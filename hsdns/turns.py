@@ -1,7 +1,7 @@
 """Lets the event loop turn in the middle of a long computation.
 
-Path: cluster/answer.py and query.py call it between the pieces of what takes milliseconds; eager.py, which steps the
-coroutine, then goes on with it in a task, after all that is ready.
+Path: cluster/answer.py, plugins/cache and query.py call it between the pieces of what takes milliseconds; eager.py,
+which steps the coroutine, then goes on with it in a task, after all that is ready.
 Rule: no event loop is needed: what is yielded to it is what asyncio.sleep(0) yields.
 """
 

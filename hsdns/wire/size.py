@@ -15,6 +15,7 @@ from hsdns.wire.edns import OPT_FIXED_LEN
 from hsdns.wire.encode import MAX_TCP_LEN, encode, udp_limit
 from hsdns.wire.message import TC, Query, Reply
 
+MANY_RECORDS: Final = 1000
 _HEADER_LEN: Final = 12
 _wire: Final = attrgetter("wire")
 _RR_FIXED_LEN: Final = 10  # type 2, class 2, ttl 4, rdlength 2
@@ -34,6 +35,11 @@ def reply_size(query: Query, reply: Reply) -> int:
         for _, data in reply.edns_options:
             size += _OPTION_FIXED_LEN + len(data)
     return size
+
+
+def is_big(reply: Reply) -> bool:
+    """Whether to look at each of its records takes about a millisecond or more."""
+    return len(reply.answer) + len(reply.authority) + len(reply.additional) >= MANY_RECORDS
 
 
 def is_truncated(query: Query, reply: Reply, protocol: str) -> bool:

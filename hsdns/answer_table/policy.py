@@ -22,6 +22,7 @@ from hsdns.answer_table.capabilities import (
     LimitsPayload,
     LogsHits,
     RotatesAddresses,
+    SharesMemory,
 )
 from hsdns.block_choice import RequestFilter
 from hsdns.chain import Handler
@@ -56,6 +57,7 @@ class BlockPolicy:
         self.counter = next((each for each in handlers if isinstance(each, CountsHits)), None)
         self.cache = next((each for each in handlers if isinstance(each, CountsCacheHits)), None)
         self.log = next((each for each in handlers if isinstance(each, LogsHits)), None)
+        self.sharers = tuple(each for each in handlers if isinstance(each, SharesMemory))
         self.rotates_addresses = any(
             each.rotates_addresses for each in handlers if isinstance(each, RotatesAddresses)
         )

@@ -24,7 +24,12 @@ from hsdns.wire.message import AD, TC, Query, Reply
 from hsdns.wire.name import Name
 from hsdns.wire.size import reply_size
 
-CAPACITY: Final = 64 * 1024 * 1024  # octets of replies that a table stores at most
+CAPACITY: Final = (
+    64 * 1024 * 1024
+)  # octets of replies that a table and the caches of its blocks store at most
+LEAST: Final = CAPACITY // 4  # octets that are left to the table however much the caches store
+# Octets by which the room of the table changes at a time: to evict that much takes a millisecond or two.
+STEP: Final = 1024 * 1024
 
 
 class AnswerTableWriter:
@@ -47,6 +52,8 @@ class AnswerTableWriter:
         self.hit_log = HitLog(server, self._blocks, blocks.values())
         self._versions = versions
         self._negative_zones = NegativeZones(self.table, self.hits, blocks)
+        self._sharers = {each for policy in blocks.values() for each in policy.sharers}
+        self._capacity = CAPACITY
         self._queue: list[tuple[bytes, Query, Reply, bytes, Dependencies]] = []
 
     def dependencies(self) -> Dependencies:
@@ -65,8 +72,18 @@ class AnswerTableWriter:
         A reply whose counters have moved meanwhile is stale, as it would be if they moved later.
         """
         queue = self._queue
+        if queue:
+            self._share_memory()
         while queue:
             self._store(*queue.pop())
+
+    def _share_memory(self) -> None:
+        """Leave to the caches what they use, step by step."""
+        wanted = max(LEAST, CAPACITY - sum(each.stored_octets() for each in self._sharers))
+        change = min(max(wanted - self._capacity, -STEP), STEP)
+        if abs(change) == STEP:
+            self._capacity += change
+            self.table.set_capacity(self._capacity)
 
     def _store(
         self, wire: bytes, query: Query, reply: Reply, out: bytes, dependencies: Dependencies

@@ -84,8 +84,7 @@ class AnswerTable:
         self.hits = self.negative_hits = 0
         self.prepared_replies = PreparedReplies()
         self._versions = versions
-        self._capacity = capacity
-        self._entry_capacity = capacity - capacity // _PREPARED_SHARE
+        self.set_capacity(capacity)
         self._queues = Queues(self._entry_capacity, versions)
         self._entries = self._queues.entries
         self.negative_replies = PreparedNegativeReplies(self._entries)
@@ -262,6 +261,11 @@ class AnswerTable:
     def take_log(self, most: int) -> list[LogRecord]:
         """Take the oldest records out of the log ring, at most so many; raise OverflowError for a negative number."""
         return self.log.take(most)
+
+    def set_capacity(self, octets: int) -> None:
+        """Let entries take at most so many octets, from the next one on that is stored."""
+        self._capacity = octets
+        self._entry_capacity = octets - octets // _PREPARED_SHARE
 
     def clear(self) -> None:
         """Drop all entries; negative zones and their templates stay."""

@@ -1,8 +1,9 @@
 """UDP on the loop: take a batch, answer, send.
 
 Path: steps 1, 2 and 7 for UDP where there is no compiled fast path; workers.py does them in threads where there is.
-Rule 1: a turn of the loop reads BATCH_LEN datagrams at most, and answers at once what the answer table knows.  The rest
-        waits in a queue like that of the workers, and is taken from it turn by turn (udp_listener.py).
+Rule 1: a turn of the loop reads what has arrived, for READING seconds, and answers at once what the answer table knows.
+        The rest waits in a queue like that of the workers, and is taken from it turn by turn (udp_listener.py).  More
+        than one batch is read because the kernel's buffer is not fair: what lies there waits behind every client.
 Rule 2: the processor can be exchanged between two batches (a reload); the socket stays.
 Rule 3: a datagram that cannot be sent is dropped and counted, as the network would drop it.
 """
@@ -12,11 +13,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import Final
 
 from hsdns import eager
 from hsdns.fastpath import Batch, MissQueue
 from hsdns.query import QueryProcessor
-from hsdns.server.udp_listener import UdpListener, batches_in
+from hsdns.server.udp_listener import BATCH_LEN, TURN, UdpListener, batches_in
+
+READING: Final = 4 * TURN  # seconds; a miss is read in a tenth of the time that it takes to answer
 
 
 class UdpServer(UdpListener):
@@ -63,11 +67,15 @@ class UdpServer(UdpListener):
         return self._count_drops(), self._batch.statistics().send_errors
 
     def _read_batch(self) -> None:
+        end = self._clock() + READING
         misses = self._batch.serve(self._processor.table)
-        if misses:
+        while misses:
             self._queue.offer(0, misses)
-            if not self._has_next_turn:
-                self._take_some()
+            if len(misses) < BATCH_LEN // 2 or self._clock() >= end:
+                break
+            misses = self._batch.serve(self._processor.table)
+        if len(self._queue) and not self._has_next_turn:
+            self._take_some()
 
     def _take_some(self) -> None:
         """Answer what waits, for one turn; the rest in the next one."""

@@ -27,7 +27,7 @@ from hsdns.server.pending_queries import PendingQueries
 log = logging.getLogger("hsdns.server")
 
 BATCH_LEN: Final = 64  # datagrams in a turn of the loop
-TURN: Final = 0.001  # seconds
+TURN: Final = 0.0005  # seconds
 _LEAST_TRUE_SIZE: Final = 512  # octets; Linux counts more of its buffer for any datagram
 
 Miss = tuple[int, bytes, bytes, bytes]  # index of the sender, query, client's address, control data

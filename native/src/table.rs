@@ -12,6 +12,7 @@
 //!         is written.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use crate::entry::{Entry, Terms};
@@ -35,7 +36,7 @@ const MOST_ENTRIES: usize = 1 << 20;
 /// The table of one listener, shared by its workers.
 pub struct AnswerTable {
     versions: Arc<Versions>,
-    capacity: usize,
+    capacity: AtomicUsize,
     hasher: RandomState,
     inner: RwLock<Inner>,
     hit_counts: Mutex<HitCounter>,
@@ -111,7 +112,7 @@ impl AnswerTable {
         };
         Self {
             versions,
-            capacity,
+            capacity: AtomicUsize::new(capacity),
             hasher: RandomState::new(),
             inner: RwLock::new(inner),
             hit_counts: Mutex::default(),
@@ -155,7 +156,8 @@ impl AnswerTable {
         let key = query.key();
         let entry = Entry::new(key, reply, outline, terms, now);
         let octets = entry.memory_len();
-        if octets > self.capacity {
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        if octets > capacity {
             return None;
         }
         let hash = self.hasher.hash_one(key);
@@ -163,7 +165,7 @@ impl AnswerTable {
         if !entry.is_valid(&self.versions) {
             return None;
         }
-        Some((true, inner.put(entry, hash, octets, self.capacity, now)))
+        Some((true, inner.put(entry, hash, octets, capacity, now)))
     }
 
     /// Add a negative zone; return its number.
@@ -235,6 +237,11 @@ impl AnswerTable {
     /// Add the counts of a batch, each of whose hits has this duration.
     pub fn count(&self, counts: &mut BatchCounts, is_tcp: bool, nanoseconds: u64) {
         lock(&self.hit_counts).absorb(counts, is_tcp, nanoseconds);
+    }
+
+    /// Let entries take at most so many octets, from the next one on that is stored.
+    pub fn set_capacity(&self, octets: usize) {
+        self.capacity.store(octets, Ordering::Relaxed);
     }
 
     /// Drop all entries; negative zones and their templates stay.

@@ -307,6 +307,25 @@ def test_memory_is_bounded(twin: ModuleType) -> None:
     assert statistics.entries > 20
 
 
+def test_the_capacity_changes_with_the_next_reply(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin, 200_000)
+
+    def fill(zone: str, count: int) -> int:
+        for number in range(count):
+            query = ask(f"n{number}.{zone}.")
+            assert under_test.store(query, addresses(query, 3))
+        octets = under_test.table.statistics().octets
+        assert isinstance(octets, int)
+        return octets
+
+    assert 150_000 < fill("a", 1000) <= 200_000
+    under_test.table.set_capacity(50_000)
+    assert 30_000 < fill("b", 1) <= 50_000
+    assert 30_000 < fill("c", 1000) <= 50_000
+    under_test.table.set_capacity(200_000)
+    assert 150_000 < fill("d", 1000) <= 200_000
+
+
 def test_a_reply_larger_than_the_table_is_refused(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin, 1000), ask()
     assert not under_test.store(query, addresses(query, 500))

@@ -130,6 +130,10 @@ class Cache(Plugin):
         self._runtime = runtime
         self._counts = Counts(runtime.metrics, ",".join(zone.to_text() for zone in self.zones))
 
+    def stored_octets(self) -> int:
+        """The memory of both halves."""
+        return self.success.store.octets + self.denial.store.octets
+
     def mark(self, query: Query, reply: Reply) -> tuple[str, int] | None:
         """How a `fresh` reply is counted: its type, and for how many seconds it is a hit; None if it is not."""
         if not any(query.qname.is_at_or_below(zone) for zone in self.zones):

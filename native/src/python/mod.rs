@@ -394,6 +394,11 @@ impl AnswerTable {
         Some(PyBytes::new(py, &reply))
     }
 
+    /// Let entries take at most so many octets, from the next one on that is stored.
+    fn set_capacity(&self, octets: usize) {
+        self.inner.set_capacity(octets);
+    }
+
     /// Drop all entries.
     fn clear(&self) {
         self.inner.clear();

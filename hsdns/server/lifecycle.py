@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Final
 
 from hsdns.assemble import Configuration, ListenAddress
@@ -48,9 +48,11 @@ RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 class Server:
     """One process's DNS server.
 
-    `load` parses the Corefile and raises CorefileError; `build` makes a Configuration of what it gives.  `workers`
+    `load` parses the Corefile and raises CorefileError; `build` makes a Configuration of what it gives; `has_changed`
+    tells whether `load` would read something else than the last time.  At a reload they run in a thread.  `workers`
     threads answer at each UDP address, where the compiled fast path is loaded.  The other arguments are edges that
-    tests exchange: `clock` gives monotonic seconds, `opener` and `http` open sockets, `processors` makes what answers.
+    tests exchange: `clock` gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open
+    sockets, `processors` makes what answers.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class Server:
         build: Callable[[Corefile], Configuration],
         workers: int = 1,
         *,
+        has_changed: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
+        in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
         opener: type[Opener] = Opener,
         http: type[HttpListeners] = HttpListeners,
         processors: Callable[..., dict[str, QueryProcessor]] = make_processors,
@@ -68,7 +72,8 @@ class Server:
         self.counters = Versions()
         self.workers = workers
         self.instances: list[Instance] = []  # all that have not stopped, oldest first
-        self._corefile = CorefileReader(load)
+        self._corefile = CorefileReader(load, has_changed)
+        self._in_thread = in_thread
         self._build = build
         self._clock = clock
         self._processors = processors
@@ -165,12 +170,16 @@ class Server:
             # A second line with the same reason, for the searches and alerts that are written for CoreDNS's.
             trigger = RELOAD_FAILED if only_if_changed else "SIGUSR1"
             try:
-                corefile = self._corefile.read(only_if_changed=only_if_changed)
+                read = self._corefile.read
+                corefile = await self._in_thread(read, only_if_changed=only_if_changed)
                 if corefile is None:
                     return True
                 show_version(self.metrics, corefile.digest)
                 log.info("Reloading")
-                await self._change_over(self._build(corefile))
+                configuration = await self._in_thread(self._build, corefile)
+                if self.stopping:
+                    return False
+                await self._change_over(configuration)
             except Exception as error:
                 failures(self.metrics).inc()
                 if isinstance(error, START_FAILURES):

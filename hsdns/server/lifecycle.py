@@ -11,10 +11,11 @@ Rule 3: on SIGTERM /ready says no at once, the lameduck period answers with fres
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from hsdns.assemble import Configuration, ListenAddress
 from hsdns.chain import Endpoint
@@ -41,6 +42,7 @@ from hsdns.server.start_error import StartError as StartError
 from hsdns.server.transitions import StateMachine
 
 log = logging.getLogger("hsdns.server")
+T = TypeVar("T")
 
 RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 
@@ -171,12 +173,12 @@ class Server:
             trigger = RELOAD_FAILED if only_if_changed else "SIGUSR1"
             try:
                 read = self._corefile.read
-                corefile = await self._in_thread(read, only_if_changed=only_if_changed)
+                corefile = await self._off_the_loop(read, only_if_changed=only_if_changed)
                 if corefile is None:
                     return True
                 show_version(self.metrics, corefile.digest)
                 log.info("Reloading")
-                configuration = await self._in_thread(self._build, corefile)
+                configuration = await self._off_the_loop(self._build, corefile)
                 if self.stopping:
                     return False
                 await self._change_over(configuration)
@@ -227,6 +229,16 @@ class Server:
             await self._http.close()
             await self._tasks.cancel()
             self._life.fire(Event.CLOSED)
+
+    async def _off_the_loop(self, call: Callable[..., T], *args: Any, **options: Any) -> T:
+        """Call something that makes many objects in a thread; a collection in between would stop the loop too."""
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return await self._in_thread(call, *args, **options)  # type: ignore[no-any-return] # T, by its contract
+        finally:
+            if was_enabled:
+                gc.enable()
 
     def _end(self, event: Event, status: int) -> None:
         if self._status is None or event is Event.QUIT:

@@ -299,7 +299,7 @@ class Server:
             runtime,
             self._opener,
             self._http,
-            lambda *of: self._processors(*of, self.counters, self._counts, self._fail),
+            lambda *of: self._processors(*of, self.counters, self._counts),
             is_forced=lambda: self.phase is Phase.QUITTING,
             settle=self._tables.settle,
         )

@@ -7,6 +7,7 @@ Rule 2: UDP is read in threads where the compiled fast path is loaded, else on t
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Collection, Sequence
 
@@ -17,10 +18,12 @@ from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.listener import Listener
 from hsdns.server.places import Places
+from hsdns.server.sent_away import SentAway
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
 from hsdns.server.tcp import TcpServer
 from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.turns import Turns
 from hsdns.server.udp import UdpServer
 from hsdns.server.udp_listener import UdpListener
 
@@ -52,6 +55,14 @@ class Opener:
             "Counter of DoH responses per server and http status code.",
             ("server", "status"),
         )
+        self._doh_excesses = metrics.counter(
+            "hsdns_https_sent_away_total",
+            "Connections that were closed because their client exceeded a limit of HTTP/2.",
+            ("server", "limit"),
+        )
+        # The loop runs when the first https:// key is served; the turns are those of the process.
+        self._turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
+        self._sent_away = SentAway()
 
     def count_workers(self, settings: Settings) -> int:
         """How many UDP sockets an address is to have; the loop reads one alone."""
@@ -93,7 +104,10 @@ class Opener:
         """Make what accepts TCP connections."""
         args = (sock, processor, self._spawn, self.clock, self._rejected, self._places)
         if processor.server.startswith("https://"):
-            from hsdns.server.doh import DohServer  # noqa: PLC0415 - Rule 1
+            from hsdns.server.doh import DohServer, DohShares  # noqa: PLC0415 - Rule 1
 
-            return DohServer(*args, settings, responses=self._doh_responses)
+            shares = DohShares(
+                self._turns, self._sent_away, self._doh_responses, self._doh_excesses
+            )
+            return DohServer(*args, settings, shares=shares)
         return TcpServer(*args, settings)

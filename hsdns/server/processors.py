@@ -5,7 +5,6 @@ Path: lifecycle.py makes them when a configuration starts, and again when the na
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from hsdns.assemble import Configuration
@@ -30,9 +29,8 @@ def make_processors(
     runtime: ServerRuntime,
     counters: Versions,
     counts: QueryCounts,
-    fail: Callable[[str], None],
 ) -> dict[str, QueryProcessor]:
-    """Make the processor of each listener, by the listener's name in metrics; `fail` ends the process.
+    """Make the processor of each listener, by the listener's name in metrics.
 
     The tasks of handlers that wait are in `runtime.queries`.
     """
@@ -42,13 +40,7 @@ def make_processors(
         counts.count_dropped(request, reply, runtime.clock() - request.now)
 
     panicked = panics(runtime.metrics)
-
-    def on_panic() -> None:
-        panicked.inc()
-        if has_debug(configuration):
-            fail(
-                "a handler raised an error and debug is on: ending; remove debug to survive such errors"
-            )
+    debugs = has_debug(configuration)
 
     return {
         listener.listen.server: QueryProcessor(
@@ -56,15 +48,14 @@ def make_processors(
             listener.block_choice(chains),
             any_class=listener.any_class,
             on_refused=on_refused,
-            on_panic=on_panic,
+            on_panic=panicked.inc,
             writer=make_writer(
                 listener.listen.server,
                 {zone: block.policy for zone, block in listener.zones.items()},
                 counters,
             ),
-            stacktrace=any(
-                block.logs_stacks for blocks in listener.served.values() for block in blocks
-            ),
+            stacktrace=debugs
+            or any(block.logs_stacks for blocks in listener.served.values() for block in blocks),
         )
         for listener in configuration.listeners
     }

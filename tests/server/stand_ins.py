@@ -17,6 +17,7 @@ from hsdns import eager
 from hsdns.assemble import AssembledBlock, Configuration, ListenAddress, ServedAddress
 from hsdns.chain import Endpoint
 from hsdns.corefile.tree import Corefile, CorefileError, Position
+from hsdns.fastpath.miss_queue import MissQueue
 from hsdns.http_page import HttpPage
 from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.health import Health
@@ -235,7 +236,7 @@ class Udp(UdpListener):
         self.waiting: list[bool] = []
         self.has_started = self.is_reading = self.is_closed = False
         self.dropped = 0
-        super().__init__(sockets, processor, spawn, world.loop.time)
+        super().__init__(sockets, processor, spawn, world.loop.time, MissQueue())
         self._senders = [SimpleNamespace(send=lambda replies: None) for _ in sockets]
         world.udp.append(self)
 

@@ -22,6 +22,7 @@ from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp import (
     BATCH_LEN,
     MAX_IN_WORK,
+    TURN,
     TcpConnection,
     TcpServer,
 )
@@ -384,6 +385,30 @@ def test_a_flood_on_one_connection_leaves_others_their_turn() -> None:
             connection.data_received(b"\0\0" * (3 * BATCH_LEN))
             assert connection.pending == 2 * BATCH_LEN + 1  # the first query counts in the batch
             await until(lambda: connection.pending == 0, "the rest is taken up")
+
+    run(test())
+
+
+def test_a_turn_ends_when_its_time_is_up() -> None:
+    """However long queries take, other connections, UDP and health checks get their turns between them."""
+    now = 0.0
+    asked = 0
+
+    async def take_long(request: Request) -> Reply:
+        nonlocal now, asked
+        asked += 1
+        now += 0.4 * TURN
+        return Reply(dropped=True)
+
+    async def test() -> None:
+        async with serving(take_long) as it, TcpClient(it.address):
+            it.server.clock = lambda: now
+            connection = await it.connection()
+            wire = query(number=1).to_wire()
+            connection.data_received((len(wire).to_bytes(2, "big") + wire) * 7)
+            assert (asked, connection.pending) == (3, 4)
+            await until(lambda: connection.pending == 0, "the rest is taken up")
+            assert asked == 7
 
     run(test())
 

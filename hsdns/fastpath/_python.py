@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hsdns.fastpath.batch import BatchStatistics, Miss
 from hsdns.fastpath.log import LogRecord
+from hsdns.fastpath.miss_queue import MissQueue
 from hsdns.fastpath.mmsg import IS_AVAILABLE
 from hsdns.fastpath.table import AnswerTable, AnswerTableStatistics
 from hsdns.fastpath.versions import ClusterNames, Versions
@@ -27,5 +28,6 @@ __all__ = [
     "ClusterNames",
     "LogRecord",
     "Miss",
+    "MissQueue",
     "Versions",
 ]

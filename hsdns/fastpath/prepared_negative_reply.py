@@ -11,7 +11,7 @@ Rule 3: memory is bounded: MAX_PARENTS (some 16 KiB each with all lengths of lab
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from hsdns.fastpath.entry import Entry
@@ -37,7 +37,12 @@ class PreparedNegativeReply:
     __slots__ = ("by_length", "changes", "form", "head", "left_to_chain", "negative_zone", "rest")
 
     def __init__(
-        self, negative_zone: NegativeZone, left_to_chain: Collection[bytes], rest: bytes, form: Form
+        self,
+        negative_zone: NegativeZone,
+        left_to_chain: Container[bytes],
+        rest: bytes,
+        form: Form,
+        changes: int,
     ) -> None:
         assert negative_zone.template is not None, "negative_zone.py found a name absent"
         self.negative_zone = negative_zone
@@ -46,7 +51,7 @@ class PreparedNegativeReply:
         self.form = form
         self.head = negative_zone.template.heads[form.variant]
         self.by_length: dict[int, tuple[bytes, int, int]] = {}
-        self.changes = CHANGES[0]
+        self.changes = changes
 
     def add_length(self, kind: int, query: bytes, end: int) -> None:
         """Prepare the reply to queries of this length, which count as `kind`, if it needs no cutting."""
@@ -99,8 +104,12 @@ class PreparedNegativeReplies:
         end: int,
         form: Form,
         kind: int,
+        changes: int,
     ) -> None:
-        """Prepare the reply to a name that does not exist, for all names of its length below its parent."""
+        """Prepare the reply to a name that does not exist, for all names of its length below its parent.
+
+        `changes` is the value of CHANGES before the name was found absent.
+        """
         length = query[HEADER_LEN]
         if (
             len(query) - end > OPT_FIXED_LEN
@@ -118,7 +127,7 @@ class PreparedNegativeReplies:
                 del self._by_parent[next(iter(self._by_parent))]
             rest = key[1 + length :]
             left_to_chain = negative_zone.labels_left_to_chain(rest[:-3])
-            prepared = PreparedNegativeReply(negative_zone, left_to_chain, rest, form)
+            prepared = PreparedNegativeReply(negative_zone, left_to_chain, rest, form, changes)
             self._by_parent[parent] = prepared
         prepared.add_length(kind, query, end)
 

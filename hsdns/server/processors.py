@@ -5,12 +5,10 @@ Path: lifecycle.py makes them when a configuration starts, and again when the na
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from hsdns.answer_table.policy import BlockPolicy
-from hsdns.assemble import Configuration, ServedAddress
-from hsdns.chain import Request, link
+from hsdns.assemble import Configuration
+from hsdns.chain import Request
 from hsdns.fastpath import Versions
 from hsdns.plugins.prometheus import QueryCounts, panics
 from hsdns.query import QueryProcessor
@@ -26,41 +24,23 @@ class DebugMode(Protocol):
     debug_mode: bool
 
 
-@runtime_checkable
-class LogsStacks(Protocol):
-    """A handler that may ask for the stack of an error that a handler raises (`errors`)."""
-
-    stacktrace: bool
-
-
 def make_processors(
     configuration: Configuration,
     runtime: ServerRuntime,
     counters: Versions,
     counts: QueryCounts,
-    fail: Callable[[str], None],
 ) -> dict[str, QueryProcessor]:
-    """Make the processor of each listener, by the listener's name in metrics; `fail` ends the process.
+    """Make the processor of each listener, by the listener's name in metrics.
 
     The tasks of handlers that wait are in `runtime.queries`.
     """
-    chains = {
-        id(block): link(block.handlers, runtime.queries.spawn) if block.handlers else None
-        for block in configuration.blocks
-    }
+    chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
 
     def on_refused(request: Request, reply: Reply) -> None:
         counts.count_dropped(request, reply, runtime.clock() - request.now)
 
-    policies = {id(block): BlockPolicy(block.handlers) for block in configuration.blocks}
     panicked = panics(runtime.metrics)
-
-    def on_panic() -> None:
-        panicked.inc()
-        if has_debug(configuration):
-            fail(
-                "a handler raised an error and debug is on: ending; remove debug to survive such errors"
-            )
+    debugs = has_debug(configuration)
 
     return {
         listener.listen.server: QueryProcessor(
@@ -68,13 +48,14 @@ def make_processors(
             listener.block_choice(chains),
             any_class=listener.any_class,
             on_refused=on_refused,
-            on_panic=on_panic,
+            on_panic=panicked.inc,
             writer=make_writer(
                 listener.listen.server,
-                {zone: policies[id(block)] for zone, block in listener.zones.items()},
+                {zone: block.policy for zone, block in listener.zones.items()},
                 counters,
             ),
-            stacktrace=_logs_stacks(listener),
+            stacktrace=debugs
+            or any(block.logs_stacks for blocks in listener.served.values() for block in blocks),
         )
         for listener in configuration.listeners
     }
@@ -82,10 +63,7 @@ def make_processors(
 
 def has_debug(configuration: Configuration) -> bool:
     """Whether any block has `debug`, which counts for the process."""
+    one_of_each = {type(plugin): plugin for plugin in configuration.plugins}
     return any(
-        isinstance(plugin, DebugMode) and plugin.debug_mode for plugin in configuration.plugins
+        isinstance(plugin, DebugMode) and plugin.debug_mode for plugin in one_of_each.values()
     )
-
-
-def _logs_stacks(listener: ServedAddress) -> bool:
-    return any(isinstance(plugin, LogsStacks) and plugin.stacktrace for plugin in listener.plugins)

@@ -1,5 +1,6 @@
 """What an answer depends on: as long as no counter has moved, asking again gives the same."""
 
+from collections import Counter
 from collections.abc import Sequence
 from ipaddress import ip_address
 from unittest.mock import patch
@@ -18,6 +19,7 @@ from hsdns.cluster.freshness import (
     service_counter,
 )
 from hsdns.cluster.objects import Event
+from hsdns.cluster.value import HEADLESS, ServiceValue
 from hsdns.corefile.properties import read_properties
 from hsdns.corefile.tree import Position
 from hsdns.plugins.k8s_external import K8sExternal
@@ -54,7 +56,7 @@ class Names:
         self.open = False
         self.serial = 0
         self.namespaces: set[bytes] = set()
-        self.services: set[tuple[bytes, bytes]] = set()
+        self.services: dict[tuple[bytes, bytes], Counter[bytes]] = {}
 
     def add_namespace(self, label: bytes) -> None:
         assert label not in self.namespaces
@@ -65,10 +67,40 @@ class Names:
 
     def add_service(self, namespace: bytes, name: bytes) -> None:
         assert (namespace, name) not in self.services
-        self.services.add((namespace, name))
+        self.services[namespace, name] = Counter()
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
-        self.services.remove((namespace, name))
+        del self.services[namespace, name]
+
+    def add_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        assert labels
+        self.services[namespace, name].update(labels)
+
+    def remove_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        assert labels
+        found = self.services[namespace, name]
+        found.subtract(labels)
+        assert min(found.values()) >= 0
+        self.services[namespace, name] = +found
+
+
+def listed_labels(value: ServiceValue, *, zonal: bool) -> Counter[bytes]:
+    """What is to be listed below a Service, read from its value: its own labels and those of each slice."""
+    found = Counter({b"\5_zone"} if zonal and value.kind == HEADLESS else set())
+    found.update({wire(port.name, port.protocol) for port in value.ports if port.name and port.protocol})  # fmt: skip
+    for name in {part.name for part in value.slices}:
+        parts = [part for part in value.slices if part.name == name]
+        dashed = {part.label(index) for part in parts for index in range(part.host_count)
+                  if part.width and (part.labels is None or part.labels[index] is None)}  # fmt: skip
+        given = {label for part in parts for label in part.labels or () if label is not None}
+        ports = {port for part in parts for port in part.ports if port.name and port.protocol}
+        found.update(map(wire, dashed))
+        found.update({*map(wire, given), *(wire(port.name, port.protocol) for port in ports)})
+    return found
+
+
+def wire(*labels: bytes) -> bytes:
+    return b"".join(bytes((len(label),)) + label for label in labels)
 
 
 def test_counters_are_in_range() -> None:
@@ -151,7 +183,10 @@ def test_an_answer_holds_until_a_counter_moves(
         plugin.store.apply([event])
         store = plugin.store
         assert names.namespaces == set(store.namespaces)
-        assert names.services == set(store.services.values)
+        assert names.services == {
+            key: listed_labels(value, zonal=what == "zonal")
+            for key, value in store.services.values.items()
+        }
         assert (names.open, names.serial) == (store.serves, store.serial)
         for qname, qtype in asked:
             dependencies = Dependencies(counters)

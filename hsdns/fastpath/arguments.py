@@ -1,0 +1,31 @@
+"""Refuses arguments that the answer table cannot take, as the compiled twin does.
+
+Path: table.py, when something is stored.  Twin of native/src/python/mod.rs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hsdns.wire.edns import MAX_PAYLOAD_SIZE
+from hsdns.wire.encode import MAX_UDP_LEN, MIN_UDP_LEN
+
+_MAX: Final = (1 << 32) - 1
+
+
+def refuse_numbers(*numbers: int) -> None:
+    """Raise OverflowError for groups, sizes and TTLs that do not fit."""
+    for number in numbers:
+        if not 0 <= number <= _MAX:
+            raise OverflowError(f"groups, sizes and TTLs have 32 bits, {number} does not fit")
+
+
+def refuse_payload(max_payload: int) -> None:
+    """Raise OverflowError or ValueError for what is no limit of payload sizes."""
+    if not 0 <= max_payload <= MAX_PAYLOAD_SIZE:
+        raise OverflowError(f"a payload size has 16 bits, {max_payload} does not fit")
+    if not MIN_UDP_LEN <= max_payload <= MAX_UDP_LEN and max_payload != MAX_PAYLOAD_SIZE:
+        raise ValueError(
+            f"max_payload is {MIN_UDP_LEN} to {MAX_UDP_LEN}, or {MAX_PAYLOAD_SIZE} where none is lowered,"
+            f" not {max_payload}"
+        )

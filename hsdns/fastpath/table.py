@@ -16,7 +16,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hsdns.fastpath.arguments import refuse_numbers, refuse_payload
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
 from hsdns.fastpath.entry import (
     ALWAYS,
@@ -38,6 +37,7 @@ from hsdns.fastpath.hit_counts import (
     Row,
 )
 from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
+from hsdns.fastpath.limits import refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.negative_zone import COUNTS, LEFT_TO_CHAIN, NegativeZone
 from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies

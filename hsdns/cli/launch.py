@@ -253,8 +253,12 @@ def table_lines(configuration: Configuration) -> list[str]:
     lines = []
     for block in configuration.blocks:
         keys = " ".join(key.token.text for key in block.keys)
-        reason = BlockPolicy(block.handlers).reason
-        result = f"are not cached, {reason}" if reason else "are cached in the answer table"
+        policy = BlockPolicy(block.handlers)
+        result = "are cached in the answer table"
+        if policy.reason and policy.stores_cached:
+            result = f"from cache are cached in the answer table, others are not: {policy.reason}"
+        elif policy.reason:
+            result = f"are not cached, {policy.reason}"
         lines.append(f"{keys}: answers {result}")
     return lines
 

@@ -4,7 +4,7 @@ Path: store.py passes on the events -> lookup.py, nameserver.py, external.py and
 Rule 1: an event replaces one value in a dict; neither an event nor a lookup iterates over or copies the cluster.
 Rule 2: slices and Services may come in any order: a slice may come before its Service, move to another one, or outlive
         it.
-Rule 3: the counters of all that an event changes move in the same step of the loop (freshness.py).
+Rule 3: the counters of all that an event changes move in the same call, after the change (freshness.py).
 Source: CoreDNS 1.14.7 plugin/kubernetes/controller.go for the events that change a serial.
 """
 

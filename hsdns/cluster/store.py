@@ -7,7 +7,9 @@ Rule 3: a serial changes when an event could change an answer: with any add or d
         is visible (CoreDNS 1.14.7 plugin/kubernetes/controller.go).
 Rule 4: a restored snapshot is served until Synced.  The source delivers all existing objects before that, and each of
         them is applied whatever its version; restored objects that it has not delivered are deleted at Synced.
-Rule 5: the counters of all that an event changes move in the same step of the loop (freshness.py).
+Rule 5: the counters of all that an event changes move in the same call, after the change (freshness.py).
+Rule 6: one thread writes, that of the watch; others read without a lock.  So whatever a reader finds in one place is a
+        value that is replaced, never changed, and a reader copies a dict before it iterates over it.
 """
 
 from __future__ import annotations
@@ -232,9 +234,11 @@ class Store:
                 self._names.remove_namespace(namespace)
                 self._counters.bump(namespace_counter(namespace))
         else:
-            if namespace not in self.namespaces:
-                self._names.add_namespace(namespace)
-                self._counters.bump(namespace_counter(namespace))
+            is_new = namespace not in self.namespaces
             self._namespace_changes += self.namespaces.get(namespace) != meta.resource_version
+            if is_new:
+                self._names.add_namespace(namespace)
             self.namespaces[namespace] = meta.resource_version
+            if is_new:
+                self._counters.bump(namespace_counter(namespace))
         self.rejected.finish("Namespace", meta, gone)

@@ -36,7 +36,7 @@ def zone_records(answers: ClusterAnswers, zone: Name) -> Iterator[RR]:
     values = sorted(
         (
             (key, value)
-            for key, value in answers.lookup.values(zone).items()
+            for key, value in list(answers.lookup.values(zone).items())
             if value.kind is not None and answers.lookup.is_exposed(key[0], None)
         ),
         key=lambda item: (item[0][1], item[0][0]),

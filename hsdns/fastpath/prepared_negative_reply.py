@@ -37,7 +37,12 @@ class PreparedNegativeReply:
     __slots__ = ("by_length", "changes", "form", "head", "left_to_chain", "negative_zone", "rest")
 
     def __init__(
-        self, negative_zone: NegativeZone, left_to_chain: Collection[bytes], rest: bytes, form: Form
+        self,
+        negative_zone: NegativeZone,
+        left_to_chain: Collection[bytes],
+        rest: bytes,
+        form: Form,
+        changes: int,
     ) -> None:
         assert negative_zone.template is not None, "negative_zone.py found a name absent"
         self.negative_zone = negative_zone
@@ -46,7 +51,7 @@ class PreparedNegativeReply:
         self.form = form
         self.head = negative_zone.template.heads[form.variant]
         self.by_length: dict[int, tuple[bytes, int, int]] = {}
-        self.changes = CHANGES[0]
+        self.changes = changes
 
     def add_length(self, kind: int, query: bytes, end: int) -> None:
         """Prepare the reply to queries of this length, which count as `kind`, if it needs no cutting."""
@@ -116,9 +121,9 @@ class PreparedNegativeReplies:
                     return
                 self._countdown = PACE
                 del self._by_parent[next(iter(self._by_parent))]
-            rest = key[1 + length :]
+            changes, rest = CHANGES[0], key[1 + length :]
             left_to_chain = negative_zone.labels_left_to_chain(rest[:-3])
-            prepared = PreparedNegativeReply(negative_zone, left_to_chain, rest, form)
+            prepared = PreparedNegativeReply(negative_zone, left_to_chain, rest, form, changes)
             self._by_parent[parent] = prepared
         prepared.add_length(kind, query, end)
 

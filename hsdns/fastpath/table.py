@@ -7,13 +7,14 @@ Rule 2: an entry takes precedence over a negative zone.  A stale entry counts as
 Rule 3: replies to frequent queries are prepared (prepared_reply.py, prepared_negative_reply.py); others are put
         together from the shared header, the client's question and the records.
 Rule 4: memory is bounded: everything counts with what Python adds to it, and eviction.py chooses what goes.
-Rule 5: each hit of a logging block has a record in the log ring (log.py), over UDP and over TCP.
+Rule 5: what depends on counters, and what negative zones say, is a miss when the lease of the counters has ended.
+Rule 6: each hit of a logging block has a record in the log ring (log.py), over UDP and over TCP.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
@@ -36,6 +37,7 @@ from hsdns.fastpath.hit_counts import (
     Row,
 )
 from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
+from hsdns.fastpath.limits import refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.negative_zone import COUNTS, LEFT_TO_CHAIN, NegativeZone
 from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
@@ -45,14 +47,13 @@ from hsdns.fastpath.shared_header import SharedHeaders, make_key
 from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
-from hsdns.wire.encode import MAX_UDP_LEN, MIN_UDP_LEN
 
 MAX_DEPENDENCIES: Final = 8
-_MAX_SIZE: Final = (1 << 32) - 1
 # With so many octets free, a reply is prepared as soon as it is stored.
 _ROOM_TO_PREPARE: Final = 1024
 # This part of the capacity is set aside for prepared replies.
 _PREPARED_SHARE: Final = 16
+_NOTHING_PREPARED: Final[dict[bytes, PreparedReply]] = {}
 
 
 class AnswerTableStatistics(NamedTuple):
@@ -125,10 +126,11 @@ class AnswerTable:
 
         Raise OverflowError for numbers that do not fit, ValueError for another `max_payload`.
         """
-        _refuse_numbers(group, size)
-        _refuse_payload(max_payload)
+        refuse_numbers(group, size)
+        refuse_payload(max_payload)
         dependencies = tuple((index % Versions.SIZE, value) for index, value in dependencies)
         plain = read_query(query)
+        changes = CHANGES[0]
         values = self._versions.values
         if (
             plain is None
@@ -172,6 +174,7 @@ class AnswerTable:
             self._shared_headers.release(last)
             self._queues.resize(stored, octets - before)
             self._make_room(0)
+        self._entries[key].changes = changes
         self.logs |= log
         self._stored += 1
         room = self._room_for_prepared()
@@ -197,8 +200,8 @@ class AnswerTable:
         if mark_ttl not in (0, -1):
             raise ValueError(f"mark_ttl of a negative zone is 0 or -1, not {mark_ttl}")
         for group in groups.values():
-            _refuse_numbers(group, 0)
-        _refuse_payload(max_payload)
+            refuse_numbers(group, 0)
+        refuse_payload(max_payload)
         added = NegativeZone(zone, names, exclusions, groups, mark_ttl, log, max_payload)
         self.logs |= log
         self.negative_replies.clear()
@@ -211,7 +214,7 @@ class AnswerTable:
 
         Raise IndexError if there is no such negative zone.
         """
-        _refuse_numbers(0, size)
+        refuse_numbers(0, size)
         if not 0 <= negative_zone < len(self._negative_zones):
             raise IndexError("the table has no such negative zone")
         plain = read_query(query)
@@ -229,6 +232,7 @@ class AnswerTable:
         prepared = self.prepared_replies.by_form.get(query[2:])
         if (
             prepared is not None
+            and now < self._versions.lease_end
             and prepared.length <= limit
             and (prepared.entry.changes == CHANGES[0] or self.is_still_valid(prepared))
             and prepared.entry.marked_until > now
@@ -299,8 +303,13 @@ class AnswerTable:
                 if lower != key:
                     key = lower
                     entry = self._entries.get(key)
-        if entry is None or not (entry.changes == CHANGES[0] or self._revalidate(entry)):
-            return self._answer_negative(key, query, end, form, limit)
+        is_leased = now < self._versions.lease_end
+        if (
+            entry is None
+            or not (entry.changes == CHANGES[0] or self._revalidate(entry))
+            or not (is_leased or not entry.needs_lease)
+        ):
+            return self._answer_negative(key, query, end, form, limit, is_leased)
         shared = entry.shared
         _, variant, opt, most, do = form
         if most > shared.max_payload:
@@ -329,12 +338,19 @@ class AnswerTable:
         head = shared.heads[variant]
         return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt)), kind
 
+    def find_prepared(self, now: float) -> Callable[[bytes], PreparedReply | None]:
+        """What finds the prepared reply to a form of query in a batch that begins now (monotonic seconds)."""
+        if now < self._versions.lease_end:
+            return self.prepared_replies.by_form.get
+        self.negative_replies.is_likely = False
+        return _NOTHING_PREPARED.get
+
     def answer_normalized(
         self, form: bytes, now: float
     ) -> tuple[tuple[bytes, ...], int, int] | None:
         """PreparedReply.adapted() of the prepared reply to the normalized form of a query; None if there is none."""
         prepared = self.prepared_replies.find_normalized(form)
-        if prepared is None:
+        if prepared is None or now >= self._versions.lease_end:
             return None
         entry = prepared.entry
         if (
@@ -348,27 +364,28 @@ class AnswerTable:
 
     def is_still_valid(self, prepared: PreparedReply) -> bool:
         """Tell whether a prepared reply can be sent after a change; if not, answer() decides about its entry."""
-        entry = prepared.entry
+        entry, changes = prepared.entry, CHANGES[0]
         if entry.has_old_serial() or not entry.is_valid(self._versions):
             return False
-        entry.revalidate()
+        entry.revalidate(changes)
         return True
 
     def _revalidate(self, entry: Entry) -> bool:
         """Tell whether an entry is still valid after a change, and update its serial."""
+        changes = CHANGES[0]
         if not entry.is_valid(self._versions):
             self._stale += 1
             self.prepared_replies.forget(entry)
             return False
         if entry.has_old_serial():
             self.prepared_replies.forget(entry)
-        entry.revalidate()
+        entry.revalidate(changes)
         return True
 
     def _answer_negative(
-        self, key: bytes, query: bytes, end: int, form: Form, limit: int | None
+        self, key: bytes, query: bytes, end: int, form: Form, limit: int | None, is_leased: bool
     ) -> tuple[bytes, int] | None:
-        kind, negative_zone = self._find_negative_zone(key)
+        kind, negative_zone = self._find_negative_zone(key) if is_leased else (0, None)
         template = negative_zone.template if negative_zone is not None else None
         if negative_zone is None or template is None:
             # cut_query() does not look at the labels, so this may be no query at all.
@@ -426,18 +443,3 @@ class AnswerTable:
     def _refuse(self) -> bool:
         self._refused += 1
         return False
-
-
-def _refuse_numbers(group: int, size: int) -> None:
-    if not 0 <= group <= _MAX_SIZE or not 0 <= size <= _MAX_SIZE:
-        raise OverflowError(f"group and size have 32 bits, {group} and {size} do not fit")
-
-
-def _refuse_payload(max_payload: int) -> None:
-    if not 0 <= max_payload <= MAX_PAYLOAD_SIZE:
-        raise OverflowError(f"a payload size has 16 bits, {max_payload} does not fit")
-    if not MIN_UDP_LEN <= max_payload <= MAX_UDP_LEN and max_payload != MAX_PAYLOAD_SIZE:
-        raise ValueError(
-            f"max_payload is {MIN_UDP_LEN} to {MAX_UDP_LEN}, or {MAX_PAYLOAD_SIZE} where none is lowered,"
-            f" not {max_payload}"
-        )

@@ -2,21 +2,34 @@
 
 Path: the cluster's store bumps counters and adds names; table.py and negative_zone.py compare and look up.  Twin of
 native/src/versions.rs and names.rs.
-Rule 1: a reply is computed from the store after its counters were read; an event changes the store and bumps counters
-        in one step.  So a reply is valid as long as its counters have the values that were read.
+Rule 1: a reply is computed from the store after its counters were read; an event changes the store and then bumps the
+        counters.  So a reply is valid as long as its counters have the values that were read.
 Rule 2: many names share a counter: a collision costs a miss, never a wrong answer.
 Rule 3: everything that can invalidate a stored or prepared reply moves CHANGES too, and each counter has the value of
         CHANGES after its last bump.  So a reply needs one number: the value of CHANGES when it was found valid.  It is
         valid until CHANGES moves, which costs one comparison for each hit; after that, if none of its counters was
         bumped since.
+Rule 4: threads write while others read.  What a change is about is written before CHANGES moves, and CHANGES is read
+        before what it stands for; so a reader may find too old, never too new, a number.
+Rule 5: counters that have a lease speak for a store only until it ends: its writer renews it while it follows the
+        cluster.  Without a lease they always do.
 """
 
 from __future__ import annotations
 
+from math import inf
+from threading import Lock
 from typing import Final
 
 # The number of changes in this process; in a list, so that all modules share it.
 CHANGES: Final = [0]
+_WRITING: Final = Lock()  # held for some instructions, by writers alone
+
+
+def count_change() -> None:
+    """Move CHANGES, once a change can be seen."""
+    with _WRITING:
+        CHANGES[0] += 1
 
 
 class Versions:
@@ -24,18 +37,24 @@ class Versions:
 
     SIZE: Final = 65536
 
-    __slots__ = ("moved", "values")
+    __slots__ = ("lease_end", "moved", "values")
 
     def __init__(self) -> None:
         self.values = [0] * self.SIZE
         self.moved = [0] * self.SIZE  # the value of CHANGES after the last bump
+        self.lease_end = inf
 
     def bump(self, index: int) -> None:
         """Make stale what depends on a counter."""
         index %= self.SIZE
-        self.values[index] += 1
-        CHANGES[0] += 1
-        self.moved[index] = CHANGES[0]
+        with _WRITING:
+            self.values[index] += 1
+            self.moved[index] = CHANGES[0] + 1
+            CHANGES[0] += 1
+
+    def renew_lease(self, end: float) -> None:
+        """Let what depends on counters, and what negative zones say, count until `end` (monotonic seconds)."""
+        self.lease_end = end
 
     def read(self, index: int) -> int:
         """Return the value of a counter."""
@@ -65,7 +84,7 @@ class ClusterNames:
     @open.setter  # noqa: A003 - it is the property above that is meant
     def open(self, is_open: bool) -> None:
         self._is_open = is_open
-        CHANGES[0] += 1
+        count_change()
 
     @property
     def serial(self) -> int:
@@ -77,17 +96,17 @@ class ClusterNames:
         if not 0 <= serial < 1 << 32:
             raise OverflowError(f"a serial has 32 bits, {serial} does not fit")
         self._serial = serial
-        CHANGES[0] += 1
+        count_change()
 
     def add_namespace(self, label: bytes) -> None:
         """Add a namespace."""
         self.namespaces.add(label)
-        CHANGES[0] += 1
+        count_change()
 
     def remove_namespace(self, label: bytes) -> None:
         """Remove a namespace; its Services stay until they are removed themselves."""
         self.namespaces.discard(label)
-        CHANGES[0] += 1
+        count_change()
 
     def has_namespace(self, label: bytes) -> bool:
         """Tell whether there is such a namespace."""
@@ -98,7 +117,7 @@ class ClusterNames:
         found = self.services.setdefault(namespace, set())
         self._count += name not in found
         found.add(name)
-        CHANGES[0] += 1
+        count_change()
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
         """Remove a Service."""
@@ -107,7 +126,7 @@ class ClusterNames:
             return
         found.remove(name)
         self._count -= 1
-        CHANGES[0] += 1
+        count_change()
         if not found:
             del self.services[namespace]
 

@@ -141,7 +141,7 @@ async def _serve(
     def build(corefile: Corefile) -> Configuration:
         return _build(corefile, port, warn=log.warning, objects=objects)
 
-    server = Server(source.load, build, workers or usable_cpus())
+    server = Server(source.load, build, workers or usable_cpus(), watches_apart=True)
     handle_signals(server)
     try:
         await server.start()

@@ -128,6 +128,15 @@ class Dependencies:
         self.is_cacheable = False
 
     @property
+    def hold(self) -> bool:
+        """Whether none of the counters has moved since it was added."""
+        return all(self._counters.read(index) == value for index, value in self._pairs.items())
+
+    def again(self) -> Dependencies:
+        """An empty record, for another attempt to compute the answer."""
+        return Dependencies(self._counters)
+
+    @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """The counters with their values."""
         return tuple(self._pairs.items())

@@ -102,10 +102,10 @@ class Services:
             self._rejected.add(
                 "owner", "it has no usable label kubernetes.io/service-name; it is skipped"
             )
-        if before is not None and before != owner:
-            self._replace_slice(before, meta.name, ())
-            del self._slice_owner[slice_key]
         if owner is None:
+            if before is not None:
+                self._replace_slice(before, meta.name, ())
+                del self._slice_owner[slice_key]
             self._rejected.finish("EndpointSlice", meta, gone)
             self._measure(meta, slice_owner(meta))
             return before is not None
@@ -118,6 +118,10 @@ class Services:
         )
         self._rejected.finish("EndpointSlice", meta, gone)
         self._replace_slice(owner, meta.name, new)
+        if (
+            before is not None and before != owner
+        ):  # only now, so that its addresses never lead nowhere
+            self._replace_slice(before, meta.name, ())
         self._measure(meta, owner)
         # All fields but the slice's name and resourceVersion.
         return before != owner or [part[2:] for part in old] != [part[2:] for part in new]

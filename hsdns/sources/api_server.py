@@ -122,7 +122,8 @@ class ApiServer:
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Watch all scopes until cancelled."""
-        transport = self._connect(around, report)
+        # In a thread: it imports the HTTP client, for which the loop would stand still for 0.3 s.
+        transport = await asyncio.to_thread(self._connect, around, report)
         contact = Contact(
             lambda: transport.server,
             report,

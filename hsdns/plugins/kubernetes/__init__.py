@@ -4,7 +4,9 @@ Path: step 5, after cache and hosts, before forward; names outside its zones and
 Rule 1: a query is answered from one Service value; it only waits for an ExternalName that points outside the zone.
 Rule 2: a missing name falls through even before the cluster has been read (CoreDNS handler.go); without fallthrough
         it is SERVFAIL until then and NXDOMAIN afterwards.
-Rule 3: at a reload, a block with the same configuration takes over the watch of the cluster (watch.py).
+Rule 3: events are applied in another thread.  A reply that was computed while one changed what it depends on is
+        computed again, so that it does not mix the states of several objects.
+Rule 4: at a reload, a block with the same configuration takes over the watch of the cluster (watch.py).
 Cacheable: yes, its replies depend only on the question and the store, and the store's counters tell when it changes.
         Negative replies of a `multicluster` zone are not cacheable: the answer table would write another zone's serial.
 """
@@ -62,6 +64,7 @@ from hsdns.wire.name import ROOT, Name
 
 log = logging.getLogger("hsdns.plugin.kubernetes")
 
+MAX_ATTEMPTS: Final = 3  # to compute a reply from a state that does not change meanwhile
 DEFAULT_TTL: Final = 5  # seconds; kubeadm's Corefile says 30
 NO_CLUSTER: Final = (
     '{}; to serve a cluster from files add "source manifests PATH" to the kubernetes block, or start with '
@@ -227,17 +230,13 @@ class Kubernetes(Plugin):
         zone = query.qname.longest_of(self.zones)
         if zone is None:
             return await next(request)
+        await self.catch_up(request)
         shared = self.answers.lookup.is_multicluster(zone)
-        try:
-            reply = await self.answers.answer(
-                query.qname, query.qtype, zone, partial(self.look_up, request), request.dependencies
-            )
-        except NoSuchName:
-            pass
-        else:
-            if shared and request.dependencies is not None and _has_serial(query, reply):
+        found = await self._answer(request, zone)
+        if found is not None:
+            if shared and request.dependencies is not None and _has_serial(query, found):
                 request.dependencies.mark_uncacheable()
-            return reply
+            return found
         if any(query.qname.is_at_or_below(through) for through in self._fallthrough):
             reply = await next(request)
             # `cache` before this plugin stores the reply only while the name does not exist in the cluster.
@@ -289,10 +288,33 @@ class Kubernetes(Plugin):
             found |= question_values(parsed, zonal=self._options["zonal"], multicluster=shared)
         return found
 
+    async def catch_up(self, request: Request) -> None:
+        """Before the store is read: if its writer has not turned for long, wait for that."""
+        late = self._runtime.late_watch(request.now) if self._runtime is not None else None
+        if late is not None:
+            await late
+
     async def look_up(self, request: Request, qname: Name, qtype: int) -> Reply:
         """Resolve a name outside the zone through this server, with the EDNS options of the client."""
         assert self._runtime is not None, "started"
         return await self._runtime.resolve(request.nested(qname, qtype))
+
+    async def _answer(self, request: Request, zone: Name) -> Reply | None:
+        """The reply for a name in a zone, None if the name does not exist."""
+        query, dependencies = request.query, request.dependencies
+        resolve = partial(self.look_up, request)
+        reply: Reply | None = None
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                reply = await self.answers.answer(
+                    query.qname, query.qtype, zone, resolve, dependencies
+                )
+            except NoSuchName:
+                reply = None
+            if dependencies is None or dependencies.hold:
+                break
+            dependencies = dependencies.again()  # those of the request are stale: it is not stored
+        return reply
 
     def _make_answers(self, local_addresses: Sequence[str]) -> ClusterAnswers:
         options = self._options

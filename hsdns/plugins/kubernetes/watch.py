@@ -91,14 +91,14 @@ class ClusterWatch:
             self._restore(self._snapshot)
         self.source.load(self.deliver, self._report)
         watching = self.source.watch(self.deliver, self._report, process)
-        self._tasks.append(runtime.spawn_lasting(watching, "kubernetes source"))
+        self._tasks.append(runtime.spawn_watch(watching, "kubernetes source"))
         if self._snapshot is not None:
             saving = self._snapshot.save_periodically(store, self._report, process)
-            self._tasks.append(runtime.spawn_lasting(saving, "kubernetes snapshot"))
+            self._tasks.append(runtime.spawn_watch(saving, "kubernetes snapshot"))
         seconds = check_interval(self._report)
         if isinstance(self.source, ApiServer) and seconds is not None:
             checking = check_store(self.source, store, self._report, process, seconds)
-            self._tasks.append(runtime.spawn_lasting(checking, "kubernetes store check"))
+            self._tasks.append(runtime.spawn_watch(checking, "kubernetes store check"))
 
     def stop(self) -> None:
         """Remove a user; with the last one the tasks end."""

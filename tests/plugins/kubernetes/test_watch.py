@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import assemble
+from hsdns.cluster.freshness import service_counter
 from hsdns.cluster.objects import Event, Namespace, ObjectMeta, Synced, Upserted
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.cluster.store import Store, StoreSettings
@@ -24,11 +27,15 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.server.lifecycle import Server
 from hsdns.sources.synthetic import Synthetic
 from hsdns.sources.synthetic_cluster import Shape
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import DEADLINE, run, until
+from tests.support.plugins.requests import make_request
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
 
@@ -165,13 +172,14 @@ def test_an_instance_that_has_not_been_started_ends_no_watch() -> None:
 class ReloadableServer:
     """A server of a cluster behind an API server, with a Corefile that can be rewritten."""
 
-    def __init__(self, folder: Path, api: FakeApi) -> None:
+    def __init__(self, folder: Path, api: FakeApi, *, watches_apart: bool = False) -> None:
         self.api = api
         self.path = folder / "Corefile"
         self.port = free_port()
         self.server = Server(
             lambda: parse(str(self.path), environ={}, known_directives=ORDER),
             lambda corefile: assemble(corefile, default_port=self.port, warn=lambda sentence: None),
+            watches_apart=watches_apart,
         )
 
     def write(self, around: str, options: str = "") -> None:
@@ -264,6 +272,102 @@ def test_a_reload_that_fails_ends_no_watch(tmp_path: Path) -> None:
             assert "10.0.2.1" in await reloadable.ask("late.shop.svc.cluster.local.")
 
     run(test())
+
+
+class ApiThread:
+    """A fake API server in a thread of its own, which goes on while the loop of the test stands still."""
+
+    def __init__(self) -> None:
+        self.api = FakeApi()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+
+    def __enter__(self) -> ApiThread:
+        self.thread.start()
+        self.call(self.api.start())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.call(self.api.stop())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+    def call(self, coro: Coroutine[Any, Any, Any]) -> None:
+        """Run a coroutine there, and wait for it."""
+        asyncio.run_coroutine_threadsafe(coro, self.loop).result(DEADLINE)
+
+    def apply(self, *manifests: dict[str, Any]) -> None:
+        """Add or replace objects."""
+
+        async def apply() -> None:
+            for manifest in manifests:
+                self.api.apply(manifest)
+
+        self.call(apply())
+
+
+def stand_still_until(condition: Callable[[], bool]) -> None:
+    """Block the loop of the test until a condition holds."""
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@pytest.mark.sockets
+def test_events_are_applied_while_the_main_loop_stands_still(tmp_path: Path) -> None:
+    key = (b"shop", b"web")
+
+    async def test(reloadable: ReloadableServer, api: ApiThread) -> None:
+        server = reloadable.server
+        reloadable.write(ROUNDS)
+        await server.start()
+        try:
+            assert "10.0.0.1" in await reloadable.ask("web.shop.svc.cluster.local.")
+            store, counter = reloadable.store, service_counter(*key)
+            for round_number in range(2, 5):
+                before: int = server.counters.read(counter)
+                api.apply(service("web", f"10.0.0.{round_number}"))
+                stand_still_until(
+                    lambda before=before: server.counters.read(counter) > before  # type: ignore[misc]  # mypy cannot infer a default's type
+                )
+                assert store.services.values[key].cluster_ips == (bytes((10, 0, 0, round_number)),)
+            assert "10.0.0.4" in await reloadable.ask("web.shop.svc.cluster.local.")
+        finally:
+            await server.close()
+
+    with ApiThread() as api:
+        api.apply({"kind": "Namespace", "metadata": {"name": "shop"}}, service("web", "10.0.0.1"))
+        run(test(ReloadableServer(tmp_path, api.api, watches_apart=True), api))
+
+
+@pytest.mark.parametrize("question", ["web.shop.svc.cluster.local.", "nope.cluster.local."])
+def test_a_late_watch_is_waited_for_before_the_store_is_read(question: str) -> None:
+    late = asyncio.Future[None](loop=(loop := asyncio.new_event_loop()))
+    loop.close()
+    runtime = FakeRuntime()
+    instance = plugin()
+    finish(instance.start(runtime))
+    request = make_request(question)
+
+    async def following(request: object) -> Reply:
+        raise AssertionError("it is in the zone")
+
+    assert finish(instance.handle(request, following)).rcode == Rcode.NXDOMAIN
+    asked: list[float] = []
+
+    def look(now: float) -> asyncio.Future[None]:
+        asked.append(now)
+        return late
+
+    runtime.late = look
+    waiting = instance.handle(request, following)
+    assert waiting.send(None) is late
+    assert asked == [request.now]
+    waiting.close()
+    for coro in runtime.spawned.values():
+        coro.close()
 
 
 def test_events_reach_the_store() -> None:

@@ -59,7 +59,7 @@ class MemoryRuntime(ScriptedRuntime):
         """Drop it."""
         coro.close()
 
-    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
+    def spawn_watch(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
         """Drop it."""
         coro.close()
         return Spawned(coro)

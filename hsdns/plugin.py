@@ -7,7 +7,7 @@ Rule 1: every plugin has setup(), and start() and stop(), since most begin somet
 Rule 2: all else that a plugin may be is an optional capability: a runtime-checkable protocol, declared by the module
         that looks for it, which plugins implement by having its methods.  There are
         chain.Handler and WaitsInTask; block_choice.RequestFilter; all of answer_table/capabilities.py;
-        FindsHandlers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits here;
+        FindsHandlers, FindsPeers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits here;
         ReportsReadiness, MayRelapse and MakesRemarks in readiness.py; Transferer in plugins/transfer.py;
         MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py; DebugMode and LogsStacks in
         server/processors.py; SetsSockets, SetsTimeouts and LimitsConnections in server/settings.py.

@@ -56,7 +56,7 @@ class StoreSettings(NamedTuple):
 
     `pod_names` names endpoints without a hostname after their pods, `endpoints` False ignores slices.  The selectors
     drop the objects that they do not match, as the API server would.  `zonal` keeps the topology zones of endpoints,
-    `multicluster` the ServiceImports, `pod_labels` the labels of pods.
+    `multicluster` the ServiceImports, `pods` pods by address, `pod_labels` their labels.
     """
 
     pod_names: bool = False
@@ -66,6 +66,7 @@ class StoreSettings(NamedTuple):
     zonal: bool = False
     multicluster: bool = False
     pod_labels: bool = False
+    pods: bool = True
 
     def to_texts(self) -> dict[str, str]:
         """The settings that differ from the default, for a snapshot: only one with the same texts can be restored."""
@@ -206,7 +207,7 @@ class Store:
         if isinstance(found, Service):
             return self.services.apply(found, gone)
         if isinstance(found, Pod):
-            return self.pods.apply(found, gone)
+            return self.settings.pods and self.pods.apply(found, gone)
         self._apply_namespace(found.metadata, gone)
         return False
 

@@ -51,6 +51,21 @@ class WatchOptions(NamedTuple):
     pods: bool = False
     imports: bool = False
 
+    def union(self, other: WatchOptions) -> WatchOptions:
+        """What to watch for two blocks; each store drops what it does not select."""
+        namespaces = (*self.namespaces, *other.namespaces)
+        return WatchOptions(
+            # Where one of them needs the whole cluster, there is no alternative to watching it.
+            namespaces=tuple(sorted({*namespaces})) if self.namespaces and other.namespaces else (),
+            labels=self.labels if self.labels == other.labels else "",
+            namespace_labels=self.namespace_labels
+            if self.namespace_labels == other.namespace_labels
+            else "",
+            endpoints=self.endpoints or other.endpoints,
+            pods=self.pods or other.pods,
+            imports=self.imports or other.imports,
+        )
+
     @property
     def scopes(self) -> list[Scope]:
         """The scopes to watch if nothing is forbidden."""
@@ -107,6 +122,12 @@ class ApiServer:
     def __str__(self) -> str:
         """Name the API server; a snapshot is only used if it is of the same one."""
         return str(self._connect)
+
+    def joined(self, other: ApiServer) -> ApiServer | None:
+        """A source for this one and another, None if they have different API servers or credentials."""
+        if self._connect != other._connect:
+            return None
+        return ApiServer(self._connect, self.options.union(other.options), self._settle)
 
     @property
     def is_in_cluster(self) -> bool:

@@ -84,7 +84,7 @@ class MemoryServer:
         for plugin in self.plugins:
             plugin.watch.source, plugin._startup_timeout = ScriptedSource([], synced=False), 0.0
             if twin is not None:
-                plugin.watch.names = twin.ClusterNames()
+                plugin.state.names = twin.ClusterNames()
         for name in ORDER:
             for each in self.configuration.plugins:
                 if each.name == name:

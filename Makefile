@@ -26,7 +26,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 20
 
-.PHONY: help serve test check format lint types native fuzz contracts docs docs-examples changelog scenarios peer bench bench-watch bench-reload ci clean
+.PHONY: help serve test check format lint types native fuzz contracts docs docs-examples changelog scenarios peer bench bench-watch bench-reload bench-pressure ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ bench-watch: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS watching an 
 
 bench-reload: $(VENV)/test $(VENV)/compiled  ## Check that reloads and SIGTERM lose no query (needs dnsperf)
 	$(BIN)/python -m loadtest.reload $(BENCH_ARGS)
+
+bench-pressure: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS under attack (needs cc and openssl; BENCH_ARGS)
+	$(BIN)/python -m loadtest.pressure $(BENCH_ARGS)
 
 ci:  ## Run exactly what CI runs
 	.ci/run

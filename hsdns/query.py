@@ -109,7 +109,8 @@ class QueryProcessor:
             out = encode(query, reply, limit)
         except Exception as error:  # a handler made records that cannot be written
             return encode(query, self._recover(request, error), limit)
-        if writer is not None and dependencies is not None and reply.fresh:
+        if dependencies is not None and (reply.fresh or dependencies.cached is not None):
+            assert writer is not None, "or nothing has recorded dependencies"
             writer.enqueue(wire, query, reply, out, dependencies)
         return out
 

@@ -65,6 +65,11 @@ class Process:
     def __exit__(self, *error: object) -> None:
         self.end()
 
+    @property
+    def pid(self) -> int:
+        """The process ID."""
+        return self._popen.pid
+
     def end(self) -> None:
         """Terminate the process, wait, and kill it if it does not end."""
         if self._popen.poll() is None:

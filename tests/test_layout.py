@@ -34,6 +34,7 @@ UNTESTED = {
 }
 # Tests that are about more than one module, each with what they are about.
 WHOLE = {
+    "tests/test_cached_answers.py": "the answer table against the chain, for replies of cache",
     "tests/test_layout.py": "the tree",
     "tests/test_metrics_text.py": "the page /metrics of a whole server",
     "tests/stock/test_corefiles.py": "the Corefiles of distributions, unmodified",

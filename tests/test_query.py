@@ -15,6 +15,7 @@ import pytest
 
 from hsdns.block_choice import BlockChoice, Candidate
 from hsdns.chain import Endpoint, Next, Request
+from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.query import MAX_DEPTH, QueryProcessor
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
@@ -384,7 +385,7 @@ class RecordingWriter:
         return self._answer if wire == self._known else None
 
     def dependencies(self) -> object:
-        self.made.append(object())
+        self.made.append(Dependencies(NoCounters()))
         return self.made[-1]
 
     def enqueue(

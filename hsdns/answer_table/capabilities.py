@@ -132,6 +132,14 @@ class CountsCacheHits(Protocol):
 
 
 @runtime_checkable
+class SharesMemory(Protocol):
+    """A handler that stores replies of its own, for which the answer table makes room (`cache`)."""
+
+    def stored_octets(self) -> int:
+        """The memory of these replies."""
+
+
+@runtime_checkable
 class LogsHits(Protocol):
     """A handler that writes the query log (`log`)."""
 

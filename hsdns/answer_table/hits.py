@@ -73,7 +73,7 @@ class HitLog:
     ) -> None:
         self._server = server
         self._blocks = blocks
-        self.is_wanted = any(policy.log is not None and not policy.reason for policy in policies)
+        self.is_wanted = any(policy.log is not None and policy.stores_any for policy in policies)
 
     def write(self, records: Sequence[LogRecord], endpoint: Callable[[bytes], Endpoint]) -> None:
         """Write the lines of hits; `endpoint` reads a socket address."""

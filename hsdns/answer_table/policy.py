@@ -1,8 +1,11 @@
 """Which replies of a server block the answer table may store.
 
 Path: beside step 2; made for each block with its chain, asked by writer.py about each reply of the block.
-Rule 1: opting in: a block's replies are stored only if every handler is cacheable and one of them is `kubernetes`.
-Rule 2: of those only `fresh` replies are stored, whose every dependency has a counter, and only of STORED_TYPES.
+Rule 1: opting in: `fresh` replies of a block, whose every dependency has a counter, are stored only if every handler is
+        cacheable and one of them is `kubernetes`.
+Rule 2: replies from entries of `cache` are stored, until they expire, if every handler before `cache` is cacheable; the
+        handlers after it are not asked for them.
+Rule 3: only replies to queries of STORED_TYPES are stored.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from hsdns.answer_table.capabilities import (
     LimitsPayload,
     LogsHits,
     RotatesAddresses,
+    SharesMemory,
 )
+from hsdns.block_choice import RequestFilter
 from hsdns.chain import Handler
 from hsdns.cluster.freshness import Dependencies
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
@@ -35,14 +40,24 @@ STORED_TYPES: Final = frozenset({
 })  # fmt: skip
 
 
+_RCODES: Final = frozenset({Rcode.NOERROR, Rcode.NXDOMAIN})
+_CACHED_RCODES: Final = _RCODES | {Rcode.SERVFAIL, Rcode.NOTIMP}
+_ADDRESSES: Final = frozenset({RRType.A, RRType.AAAA})
+
+
 class BlockPolicy:
-    """What may be stored of one block; `reason` says why nothing may, "" where replies may be stored."""
+    """What may be stored of one block.
+
+    `reason` says why no reply of the cluster may, "" where they may be stored; `stores_cached` whether those of `cache`
+    may, and `stores_any` whether any may.
+    """
 
     def __init__(self, handlers: Sequence[Handler]) -> None:
         self.source = next((each for each in handlers if isinstance(each, AnswerSource)), None)
         self.counter = next((each for each in handlers if isinstance(each, CountsHits)), None)
         self.cache = next((each for each in handlers if isinstance(each, CountsCacheHits)), None)
         self.log = next((each for each in handlers if isinstance(each, LogsHits)), None)
+        self.sharers = tuple(each for each in handlers if isinstance(each, SharesMemory))
         self.rotates_addresses = any(
             each.rotates_addresses for each in handlers if isinstance(each, RotatesAddresses)
         )
@@ -52,16 +67,20 @@ class BlockPolicy:
         )
         self._handlers = tuple(handlers)
         self.reason = self._find_reason()
+        self.stores_cached = self._may_store_cached()
+        self.stores_any = self.stores_cached or not self.reason
 
     def may_store(self, query: Query, reply: Reply, dependencies: Dependencies) -> bool:
         """Whether a reply of this block may be stored."""
+        if dependencies.cached is not None:
+            may_store = self.stores_cached and self._is_storable_cached(query, reply)
+        else:
+            may_store = not self.reason and reply.fresh and reply.rcode in _RCODES
         return (
-            not self.reason
-            and reply.fresh
+            may_store
             and dependencies.is_cacheable
             and not reply.tc
             and reply.rd is None
-            and reply.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN)
             and query.qtype in STORED_TYPES
             # The table writes the OPT record itself: as the query's, but for a payload size that is lowered.
             and (reply.edns is None or reply.edns == self.lower_payload(query).edns)
@@ -87,6 +106,37 @@ class BlockPolicy:
                 found += names
         return found
 
+    def _is_storable_cached(self, query: Query, reply: Reply) -> bool:
+        """Whether hits of a reply are what the chain would do: the order of records, and the class that `log` sees."""
+        if reply.rcode not in _CACHED_RCODES:
+            return False
+        if self.rotates_addresses and not _rotates_at_most_addresses(reply):
+            return False
+        if self.log is None:
+            return True
+        # `log` classifies hits by rcode and number of answers alone.
+        has_signature = query.do and any(
+            rr.rrtype == RRType.RRSIG
+            for section in (reply.answer, reply.authority, reply.additional)
+            for rr in section
+        )
+        is_plain = bool(
+            reply.answer
+            or reply.rcode != Rcode.NOERROR
+            or any(rr.rrtype == RRType.SOA for rr in reply.authority)
+        )
+        return is_plain and not has_signature
+
+    def _may_store_cached(self) -> bool:
+        if self.cache is None:
+            return False
+        at = next(at for at, each in enumerate(self._handlers) if each is self.cache)
+        filters = [each for each in self._handlers[at:] if isinstance(each, RequestFilter)]
+        return all(
+            isinstance(each, Cacheable) and each.cacheable
+            for each in (*self._handlers[:at], *filters)
+        )
+
     def _find_reason(self) -> str:
         if self.source is None:
             return "it has no kubernetes plugin"
@@ -96,3 +146,12 @@ class BlockPolicy:
             if not (isinstance(each, Cacheable) and each.cacheable)
         ]
         return f"{', '.join(must_see)} must see every query" if must_see else ""
+
+
+def _rotates_at_most_addresses(reply: Reply) -> bool:
+    """Whether the table can put the answer in another order as `loadbalance` does: addresses of one name and type."""
+    if reply.rcode != Rcode.NOERROR:
+        return True
+    addresses = [(rr.owner, rr.rrtype) for rr in reply.answer if rr.rrtype in _ADDRESSES]
+    exchanges = sum(rr.rrtype == RRType.MX for rr in reply.answer)
+    return exchanges < 2 and len(set(addresses)) <= 1

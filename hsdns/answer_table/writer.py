@@ -16,14 +16,20 @@ from hsdns.answer_table.negative_zones import NegativeZones
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice
 from hsdns.cluster.freshness import Dependencies
-from hsdns.fastpath import AnswerTable, Versions
+from hsdns.fastpath import AnswerTable, ClusterNames, Versions
+from hsdns.fastpath.records import MAX_STORED_LEN
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import TC, Query, Reply
+from hsdns.wire.message import AD, TC, Query, Reply
 from hsdns.wire.name import Name
 from hsdns.wire.size import reply_size
 
-CAPACITY: Final = 64 * 1024 * 1024  # octets of replies that a table stores at most
+CAPACITY: Final = (
+    64 * 1024 * 1024
+)  # octets of replies that a table and the caches of its blocks store at most
+LEAST: Final = CAPACITY // 4  # octets that are left to the table however much the caches store
+# Octets by which the room of the table changes at a time: to evict that much takes a millisecond or two.
+STEP: Final = 1024 * 1024
 
 
 class AnswerTableWriter:
@@ -40,12 +46,14 @@ class AnswerTableWriter:
     ) -> None:
         self.server = server
         self.table = AnswerTable(versions, CAPACITY)
-        self.is_needed = any(not policy.reason for policy in blocks.values())
+        self.is_needed = any(policy.stores_any for policy in blocks.values())
         self.hits = HitGroups(server, self.table)
         self._blocks = BlockChoice.by_zone(blocks)
         self.hit_log = HitLog(server, self._blocks, blocks.values())
         self._versions = versions
         self._negative_zones = NegativeZones(self.table, self.hits, blocks)
+        self._sharers = {each for policy in blocks.values() for each in policy.sharers}
+        self._capacity = CAPACITY
         self._queue: list[tuple[bytes, Query, Reply, bytes, Dependencies]] = []
 
     def dependencies(self) -> Dependencies:
@@ -64,8 +72,18 @@ class AnswerTableWriter:
         A reply whose counters have moved meanwhile is stale, as it would be if they moved later.
         """
         queue = self._queue
+        if queue:
+            self._share_memory()
         while queue:
             self._store(*queue.pop())
+
+    def _share_memory(self) -> None:
+        """Leave to the caches what they use, step by step."""
+        wanted = max(LEAST, CAPACITY - sum(each.stored_octets() for each in self._sharers))
+        change = min(max(wanted - self._capacity, -STEP), STEP)
+        if abs(change) == STEP:
+            self._capacity += change
+            self.table.set_capacity(self._capacity)
 
     def _store(
         self, wire: bytes, query: Query, reply: Reply, out: bytes, dependencies: Dependencies
@@ -75,18 +93,28 @@ class AnswerTableWriter:
         policy = found.block if found is not None else None
         if found is None or policy is None or not policy.may_store(query, reply, dependencies):
             return
-        assert policy.source is not None, "or the policy has a reason"
+        kind: str | None
+        names: ClusterNames | None = None
+        cached = dependencies.cached
         size = reply_size(query, reply)
         # Truncated for this client; the table has all of it, and truncates for each.
         if out[2] << 8 & TC:
-            if size > MAX_TCP_LEN:
+            # A reply of `cache` comes here whenever it is asked for, and must not be encoded each time in vain.
+            if size > (MAX_TCP_LEN if cached is None else MAX_STORED_LEN):
                 return
             out = encode(query, reply, MAX_TCP_LEN)
-        if reply.rcode == Rcode.NXDOMAIN and self._negative_zones.store_template(
-            query, found.zone, wire, out, size
-        ):
-            return
-        kind, mark_ttl = dependencies.mark or (None, -1)
+        if cached is not None:
+            kind, mark_ttl = cached.kind, -1
+            if cached.ad:  # the table leaves it out for this client, if it has not asked for it
+                out = out[:3] + bytes((out[3] | AD,)) + out[4:]
+        else:
+            assert policy.source is not None, "or the policy has a reason"
+            if reply.rcode == Rcode.NXDOMAIN and self._negative_zones.store_template(
+                query, found.zone, wire, out, size
+            ):
+                return
+            kind, mark_ttl = dependencies.mark or (None, -1)
+            names = policy.source.names
         self.table.store(
             wire,
             out,
@@ -94,8 +122,9 @@ class AnswerTableWriter:
             self.hits.number(found.zone, policy, query.qtype, reply.rcode, kind),
             size=size,
             rotate=policy.rotates_addresses,
-            names=policy.source.names,
+            names=names,
             mark_ttl=mark_ttl,
             log=policy.log is not None,
             max_payload=policy.max_payload,
+            timed=None if cached is None else cached.timing,
         )

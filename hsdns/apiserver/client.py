@@ -8,6 +8,9 @@ Rule 3: every error is raised as Unreachable with a sentence; no exception of ai
 Rule 4: a dead server is detected by TCP keep-alive and TCP_USER_TIMEOUT, by the timeout of the response headers, and by
         the read timeout of the body.
 Rule 5: proxies come from the access only, never from the environment.
+Rule 6: bodies are never compressed: nothing asks for it, and a response that is compressed nevertheless is refused,
+        because a few octets could stand for any number.
+Rule 7: what a server says gets into a message only without the credentials, which it may echo.
 Source: client-go rest/request.go, transport/cache.go; CoreDNS 1.14.7 plugin/kubernetes/metrics.go.
 """
 
@@ -29,6 +32,7 @@ from yarl import URL
 from hsdns import __version__
 from hsdns.apiserver.access import Access, AccessSource
 from hsdns.apiserver.fault import CONNECT_TIMEOUT, describe, is_tls
+from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.tls import TlsContexts
 from hsdns.apiserver.transport import Response, Unreachable
 from hsdns.metrics import DEFAULT_BUCKETS, Registry
@@ -60,6 +64,7 @@ class ApiClient:
         self._now = now
         self._tls = TlsContexts(warn)
         self._headers_timeout = headers_timeout
+        self.redact = Redaction()
         self._session: aiohttp.ClientSession | None = None
         self._requests = registry.counter(
             "coredns_kubernetes_rest_client_requests_total",
@@ -78,6 +83,8 @@ class ApiClient:
         """Send a GET; the response is valid within the context."""
         access = await self._source.current()
         self.server = access.server
+        self.redact.remember(access.authorization)
+        self.redact.remember(urlsplit(access.proxy).password or "")
         host = urlsplit(access.server).netloc
         began = self._now()
         try:
@@ -89,7 +96,13 @@ class ApiClient:
         if response.status == 401:
             self._source.invalidate(access)
         try:
-            yield _Response(response, access)
+            encoding = response.headers.get("Content-Encoding", "identity")
+            if encoding.lower() != "identity":
+                raise Unreachable(
+                    f"{access.server} sends a compressed response ({self.redact(encoding[:40])}), which was not asked "
+                    "for; is there a proxy in front of it that compresses?"
+                ) from None
+            yield _Response(response, access, self.redact)
         finally:
             if response.content.at_eof():
                 response.release()
@@ -132,7 +145,7 @@ class ApiClient:
             if is_tls(error) and access.certificate is not None:
                 self._source.invalidate(access)  # the client certificate may have been refused
             # Not chained: exceptions of aiohttp contain the request's headers.
-            raise Unreachable(describe(access, error, self._headers_timeout)) from None
+            raise Unreachable(self.redact(describe(access, error, self._headers_timeout))) from None
 
 
 class _ReadTimeout(Exception):
@@ -146,11 +159,12 @@ class _ReadTimeout(Exception):
 class _Response:
     """A Response of aiohttp."""
 
-    def __init__(self, response: aiohttp.ClientResponse, access: Access) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, access: Access, redact: Redaction) -> None:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         self._content = response.content
         self._access = access
+        self._redact = redact
 
     async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
         """Yield the body in chunks as they arrive."""
@@ -177,18 +191,18 @@ class _Response:
             seconds = error.seconds
             raise Unreachable(f"{self._access.server} has sent no data for {seconds:g} s") from None
         except _FAULTS as error:
-            raise Unreachable(describe(self._access, error, read_timeout())) from None
+            raise Unreachable(self._redact(describe(self._access, error, read_timeout()))) from None
         finally:
             timer.cancel()
 
     async def text(self, limit: int) -> str:
-        """Read the body, at most `limit` octets."""
+        """Read the body, at most `limit` octets, and remove credentials from it."""
         found = bytearray()
         async for chunk in self.chunks(lambda: ERROR_READ_TIMEOUT):
             found += chunk
             if len(found) >= limit:
                 break
-        return found[:limit].decode("utf-8", "replace")
+        return self._redact(found[:limit].decode("utf-8", "replace"))
 
 
 def user_agent() -> str:
@@ -212,6 +226,7 @@ def _make_session() -> aiohttp.ClientSession:
             "Accept-Encoding": "identity",
             "User-Agent": user_agent(),
         },
+        auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         read_bufsize=READ_LEN,

@@ -28,8 +28,10 @@ import msgspec
 import hsdns
 from hsdns.apiserver.access import Access, Pem, server_url
 from hsdns.apiserver.kubeconfig_file import KubeconfigError, read_context
+from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.token_file import TokenFile
 from hsdns.apiserver.transport import Unreachable
+from hsdns.descriptor_limit import restore_limit
 
 TIMEOUT: Final = 60.0  # seconds for the process, including an exec plugin
 MARGIN: Final = 60.0  # seconds before expiry at which credentials are renewed
@@ -187,6 +189,7 @@ class Kubeconfig:
             raise ValueError(
                 f"cannot start {self._command[0]} to read kubeconfig {self._path}: {error.strerror}"
             ) from None
+        restore_limit(process.pid)  # it starts nothing before it has read its input
         try:
             async with asyncio.timeout(self._timeout):
                 output, errors = await process.communicate(msgspec.json.encode(self._remembered))
@@ -203,7 +206,8 @@ class Kubeconfig:
         try:
             found = msgspec.json.decode(output, type=_Output)
         except msgspec.DecodeError:
-            last = errors.decode("utf-8", "replace").strip().rpartition("\n")[2][:400]
+            said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            last = Redaction(self._remembered.values())(said)[:400]
             raise ValueError(
                 f"the process that reads kubeconfig {self._path} ended with status "
                 f"{process.returncode}: {last or 'no output'}"

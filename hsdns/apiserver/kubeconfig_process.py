@@ -5,7 +5,8 @@ Rule 1: kubernetes_asyncio handles tokens, exec plugins and OIDC.  Its configura
         the models of the API would take seconds and 70 to 90 MB.
 Rule 2: certificates and paths are passed on unchanged, so that kubernetes_asyncio writes no files.  For an exec plugin
         that returns a certificate it needs a folder: one in memory if possible.
-Rule 3: secrets enter through stdin and leave through stdout, nowhere else.
+Rule 3: secrets enter through stdin and leave through stdout as fields of their own, nowhere else; errors of the package
+        may quote what a plugin has printed, so secrets are removed from them.
 Source: kubernetes_asyncio config/kube_config.py; Kubernetes docs, "Client authentication" (v1).
 """
 
@@ -27,6 +28,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
 from hsdns.apiserver.kubeconfig_file import Context, Entry, KubeconfigError, read_context
+from hsdns.apiserver.redaction import Redaction
 
 PACKAGE: Final = "kubernetes_asyncio"
 _REMEMBERED: Final = ("id-token", "refresh-token")
@@ -121,7 +123,8 @@ async def _ask_package(context: Context, user: Entry, path: str) -> Entry:
         hint = " ".join(str(user.get("exec", {}).get("installHint") or "is it installed?").split())
         raise KubeconfigError(f"{_plugin(user, path)} was not found; {hint[:400]}") from None
     except Exception as error:  # noqa: BLE001, RUF100 - the package raises all kinds of exceptions
-        words = " ".join(str(error).split())[:400] or type(error).__name__
+        secrets = Redaction(str(user[key]) for key in ("token", "password") if key in user)
+        words = " ".join(secrets(str(error)).split())[:400] or type(error).__name__
         what = _plugin(user, path) if "exec" in user else f"kubeconfig {path}"
         raise KubeconfigError(f"{what} gives no credentials: {words}") from None
     finally:

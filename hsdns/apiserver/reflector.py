@@ -46,6 +46,9 @@ from hsdns.cluster import objects
 from hsdns.cluster.objects import Deleted, ObjectMeta, Upserted
 
 PAGE: Final = 500  # objects per page of a list: 3 ms of decoding
+# Octets of such a page: 500 EndpointSlices of the largest size have 25 MB, each with 100 endpoints.
+MAX_PAGE_LEN: Final = 64 * 1024 * 1024
+_FEWER: Final = 8  # a page above the limit is asked for again with so many times fewer objects
 WATCH_SECONDS: Final = (300, 600)  # requested lifetime of a watch, as in client-go
 # Bookmarks come about once a minute, so a watch without data for this long is dead.
 WATCH_READ_TIMEOUT: Final = 150.0
@@ -115,6 +118,7 @@ class Reflector:
         self._seen: set[Key] = set()
         self._following = ""  # the continue token of the next page
         self._paged = True
+        self._page = PAGE
         self._refuses_streams = False
         self._broke_off = False  # the last stream ended before its initial state was complete
         self._invalid_responses = 0  # consecutive
@@ -138,7 +142,7 @@ class Reflector:
         if self._refuses_streams or self._broke_off or self._following:
             self._purpose = Purpose.LIST
             if self._paged:
-                query["limit"] = str(PAGE)
+                query["limit"] = str(self._page)
             if self._following:
                 query["continue"] = self._following
             return Request(Purpose.LIST, scope.path, query, STATE_READ_TIMEOUT)
@@ -181,6 +185,9 @@ class Reflector:
     def receive_data(self, data: bytes) -> bool:
         """Process a chunk of the body; return False if the rest is not needed."""
         if self._purpose is Purpose.LIST:
+            if len(self._body) + len(data) > MAX_PAGE_LEN:
+                self._reduce_page()
+                return False
             self._body += data
             return True
         batch: list[objects.Event] = []
@@ -307,6 +314,18 @@ class Reflector:
         if not page.following:
             self._complete(page.resource_version, batch)
         self._deliver(batch)
+
+    def _reduce_page(self) -> None:
+        """Ask for fewer objects at a time, because a page has too many octets."""
+        self._body = bytearray()
+        if self._paged:
+            self._page = max(1, self._page // _FEWER)
+        self._paged = True
+        self.fail(
+            f"a page of {self.scope.resource.plural} is longer than {MAX_PAGE_LEN} octets; "
+            f"asking for {self._page} objects at a time",
+            invalid=True,
+        )
 
     def _begin_state(self) -> None:
         self._seen = set()

@@ -27,13 +27,17 @@ class Response(Protocol):
         """
 
     async def text(self, limit: int) -> str:
-        """Read the body, at most `limit` octets; raise Unreachable."""
+        """Read the body, at most `limit` octets, without credentials; raise Unreachable."""
 
 
 class Transport(Protocol):
     """A connection to one API server."""
 
     server: str  # for messages and labels: https://10.96.0.1:443
+
+    @property
+    def redact(self) -> Callable[[str], str]:
+        """Removes credentials from text that contains what the server says."""
 
     def get(self, path: str, query: Mapping[str, str]) -> AbstractAsyncContextManager[Response]:
         """Send a GET with the current credentials; raise Unreachable.  The response is valid within the context.

@@ -2,6 +2,7 @@
 
 Path: cli/coredns.py and cli/serve.py -> here -> assemble, server/lifecycle.py.
 Rule 1: errors of the start go to standard error, one sentence each; the log goes to standard output, as in CoreDNS.
+Rule 2: while it serves, a thread writes to both (server/log_writer.py), so that no reader can stop the server.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.chain import Endpoint
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile, CorefileError, Token
 from hsdns.plugins import NOT_YET, ORDER
+
+if TYPE_CHECKING:
+    from hsdns.server.log_writer import LogWriter
 
 
 class CorefileSource(NamedTuple):
@@ -114,11 +118,33 @@ def serve(
     """
     import uvloop
 
-    set_up_logging()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(
-            _serve(source, port, quiet, pidfile, banner, objects, greet, workers, verbose)
-        )
+    from hsdns.descriptor_limit import raise_limit
+    from hsdns.server.log_writer import queued_output
+
+    raise_limit()
+    with queued_output() as output:
+        set_up_logging()
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                return runner.run(
+                    _serve(
+                        source,
+                        port,
+                        quiet,
+                        pidfile,
+                        banner,
+                        objects,
+                        greet,
+                        workers,
+                        verbose,
+                        output,
+                    )
+                )
+        except (
+            Exception
+        ):  # shown here, because later no thread writes and an unread pipe would wait without end
+            logging.getLogger("hsdns.server").critical("the server ended", exc_info=True)
+            return 1
 
 
 async def _serve(
@@ -131,6 +157,7 @@ async def _serve(
     greet: Callable[[Configuration], str] | None,
     workers: int | None,
     verbose: bool,
+    output: LogWriter,
 ) -> int:
     from hsdns.server.cpus import usable_cpus
     from hsdns.server.lifecycle import Server, StartError
@@ -142,6 +169,7 @@ async def _serve(
         return _build(corefile, port, warn=log.warning, objects=objects)
 
     server = Server(source.load, build, workers or usable_cpus(), watches_apart=True)
+    output.count_in(server.metrics)
     handle_signals(server)
     try:
         await server.start()
@@ -155,7 +183,7 @@ async def _serve(
     if pidfile is not None:
         _write_pid(pidfile, log)
     if not quiet:
-        _print(zone_lines(server.configuration, server.addresses))
+        _show(zone_lines(server.configuration, server.addresses))
     server.show_running()
     if not quiet:
         lines = [banner]
@@ -165,16 +193,15 @@ async def _serve(
             lines += table_lines(server.configuration)
         if greet is not None:
             lines.append(greet(server.configuration))
-        _print(lines)
+        _show(lines)
     status = await server.run()
     if pidfile is not None:
         _remove_pid(pidfile)
     return status
 
 
-def _print(lines: Sequence[str]) -> None:
-    with contextlib.suppress(OSError):  # a closed standard output must not stop the server
-        print("\n".join(lines), flush=True)
+def _show(lines: Sequence[str]) -> None:
+    print("\n".join(lines))
 
 
 def _write_pid(pidfile: str, log: logging.Logger) -> None:

@@ -10,7 +10,8 @@ Rule 2: the number of counters is fixed.  Two objects that share a counter inval
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
 
 COUNT: Final = 65_536
 _MASK: Final = COUNT - 1
@@ -27,7 +28,7 @@ class Counters(Protocol):
 
 
 class Names(Protocol):
-    """The namespaces and Services that exist, so that the answer table can deny all other names."""
+    """The namespaces and Services that exist with the labels below these: the answer table denies all other names."""
 
     open: bool  # whether a name that is missing here does not exist
     serial: int  # the current serial of the zone
@@ -42,7 +43,13 @@ class Names(Protocol):
         """Add a Service, in lower case."""
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
-        """Remove a Service."""
+        """Remove a Service, with the labels below it."""
+
+    def add_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        """Add labels below a Service, in wire form (service_labels.py); one may be added several times."""
+
+    def remove_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        """Remove labels below a Service once each."""
 
 
 class NoNames:
@@ -61,6 +68,12 @@ class NoNames:
         """Do nothing."""
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
+        """Do nothing."""
+
+    def add_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        """Do nothing."""
+
+    def remove_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
         """Do nothing."""
 
 
@@ -95,6 +108,11 @@ def address_counter(address: bytes) -> int:
     return hash(address) & _MASK
 
 
+def cached_counter(key: tuple[object, ...]) -> int:
+    """The counter of an entry of `cache`."""
+    return hash(key) & _MASK
+
+
 def plugin_counter(name: bytes) -> int:
     """The counter of a plugin's own data."""
     return hash((b"plugin", name)) & _MASK
@@ -104,17 +122,31 @@ def plugin_counter(name: bytes) -> int:
 ANYTHING: Final = hash((b"anything", b"at all")) & _MASK
 
 
+class CachedReply(NamedTuple):
+    """What `cache` tells about a reply from one of its entries, so that the answer table may send it too.
+
+    `kind` is the type under which it counts hits.  `timing` says when the entry was stored, its TTL then (0: TTLs are
+    not counted down), and from when on `cache` has to be asked again, in monotonic seconds.  `ad` is AD of the entry.
+    """
+
+    kind: str
+    timing: tuple[float, int, float]
+    ad: bool
+
+
 class Dependencies:
     """The counters that one answer depends on, with their values when they were first added.
 
     `mark` is the type under which `cache` counted the answer and for how many seconds it counts as a hit, if it did.
+    `cached` is set if the answer is from an entry of `cache`.
     """
 
-    __slots__ = ("_counters", "_pairs", "is_cacheable", "mark")
+    __slots__ = ("_counters", "_pairs", "cached", "is_cacheable", "mark")
 
     def __init__(self, counters: Counters) -> None:
         self.is_cacheable = True
         self.mark: tuple[str, int] | None = None
+        self.cached: CachedReply | None = None
         self._counters = counters
         self._pairs: dict[int, int] = {}
 
@@ -135,6 +167,11 @@ class Dependencies:
     def again(self) -> Dependencies:
         """An empty record, for another attempt to compute the answer."""
         return Dependencies(self._counters)
+
+    @property
+    def counters(self) -> tuple[int, ...]:
+        """The counters without their values."""
+        return tuple(self._pairs)
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:

@@ -2,7 +2,8 @@
 
 Path: lookup.py and answer.py call it for a query; the records are cached in the value and dropped with it.
 Rule 1: records are computed from one value, so a reply shows one state of a Service.
-Rule 2: owner names are lower case; name compression against the question restores the client's case.
+Rule 2: only names that the Service itself defines are cached, so what a value keeps is bounded by its own size.
+Rule 3: owner names are lower case; name compression against the question restores the client's case.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ def find(value: ServiceValue, parsed: ParsedName, qname: Name, ttl: int) -> Node
         if found is None:
             return None
         node = found
+        if parsed.topology_zone and not value.has_topology_zone(parsed.topology_zone):
+            return node  # such a name exists for every text that a client makes up
     value.nodes[qname.lower] = node
     return node
 

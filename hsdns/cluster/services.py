@@ -18,6 +18,7 @@ from hsdns.cluster.pack import import_owner, pack_key, pack_service, pack_slice,
 from hsdns.cluster.programming import CHANGE_TIME, Programmed, service_kind
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.reverse import ReverseIndex
+from hsdns.cluster.service_labels import SliceLabels, own_labels
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
 
 
@@ -77,7 +78,8 @@ class Services:
                 return False
             new = pack_service(service, old.slices if old is not None else (), self._rejected.add)
             self._rejected.finish("Service", meta, gone)
-        self._replace(key, new)
+        had, has = own_labels(old, self._zonal), own_labels(new, self._zonal)
+        self._replace(key, new, list(has - had), list(had - has))
         before = old or ServiceValue(None)
         self._reindex(self.cluster_ips, key, before.cluster_ips, new.cluster_ips)
         self._reindex(
@@ -165,27 +167,35 @@ class Services:
             else:
                 (after if old else before).append(part)
         slices = (*before, *new, *after)
-        self._replace(owner, value.with_slices(slices))
-        gained, lost = _addresses(new), _addresses(old)
+        had, has = SliceLabels(old), SliceLabels(new)
+        self._replace(owner, value.with_slices(slices), has.without(had), had.without(has))
         slice_key = (*owner, name)
-        for address in lost - gained:
+        for address in had.reversible - has.reversible:
             self.endpoint_ips.remove(address, slice_key)
             self._counters.bump(address_counter(address))
-        for address in gained - lost:
+        for address in has.reversible - had.reversible:
             self.endpoint_ips.add(address, slice_key)
             self._counters.bump(address_counter(address))
 
-    def _replace(self, key: Key, value: ServiceValue) -> None:
+    def _replace(
+        self, key: Key, value: ServiceValue, gained: Sequence[bytes], lost: Sequence[bytes]
+    ) -> None:
+        """Replace a value; `gained` and `lost` are the labels below it that come and go.
+
+        What comes is listed before it exists and what goes is listed until it does not: a look-up in another thread
+        denies nothing that exists.
+        """
         self.changes += 1
+        names = self._names
         if value.is_empty and not value.resource_version:
             if self.values.pop(key, None) is not None:
-                self._names.remove_service(*key)
+                names.remove_service(*key)
         else:
             if key not in self.values:
-                self._names.add_service(*key)
+                names.add_service(*key)
+            if gained:
+                names.add_labels(*key, gained)
             self.values[key] = value
+            if lost:
+                names.remove_labels(*key, lost)
         self._counters.bump(service_counter(*key))
-
-
-def _addresses(parts: Sequence[PackedSlice]) -> set[bytes]:
-    return {address for part in parts if part.reversible for address in part.separate}

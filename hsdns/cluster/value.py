@@ -256,6 +256,10 @@ class ServiceValue:
                     for found in part.ports:
                         yield Entry(host, label, found.number, part.cluster)
 
+    def has_topology_zone(self, topology_zone: bytes) -> bool:
+        """Whether any endpoint is in a topology zone."""
+        return any(topology_zone in (part.topology_zones or ()) for part in self.slices)
+
     @property
     def labels(self) -> dict[bytes, tuple[tuple[PackedSlice, int], ...]]:
         """Endpoint labels with the places of their addresses; computed when first used."""

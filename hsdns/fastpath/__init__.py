@@ -1,8 +1,7 @@
 """The fast path: answers queries from the answer table before they are decoded, from octets to octets.
 
 There are two twins with one interface: `_native` (Rust, with worker threads) and `_python`.  `_native` is used if it
-was built and HSDNS_NO_EXTENSIONS is not 1.  IMPLEMENTATION is "rust" or "python".  Only `_native` has Worker and
-MissQueue.
+was built and HSDNS_NO_EXTENSIONS is not 1.  IMPLEMENTATION is "rust" or "python".  Only `_native` has Worker.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ __all__ = [
     "ClusterNames",
     "LogRecord",
     "Miss",
+    "MissQueue",
     "Versions",
 ]
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING or _native is None:
         ClusterNames,
         LogRecord,
         Miss,
+        MissQueue,
         Versions,
     )
 else:
@@ -54,6 +55,7 @@ else:
     ClusterNames = _native.ClusterNames
     LogRecord = _native.LogRecord
     Miss = _native.Miss
+    MissQueue = _native.MissQueue
     AnswerTable = _native.AnswerTable
     AnswerTableStatistics = _native.AnswerTableStatistics
     Versions = _native.Versions

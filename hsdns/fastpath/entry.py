@@ -9,6 +9,8 @@ Rule 3: the OPT repeats the client's payload size (after any lowering), DO, and 
         is set.
 Rule 4: an entry is small, for a table may hold 200,000: what several entries have in common is in their shared header,
         and numbers are packed.
+Rule 5: a timed reply is one that `cache` has stored.  All its records have one TTL, the seconds left; they are written
+        again in each second in which it is asked for.
 """
 
 from __future__ import annotations
@@ -18,23 +20,26 @@ from collections.abc import Sequence
 from typing import Final
 
 from hsdns.fastpath.key import VARIANT_FLAGS, Form
-from hsdns.fastpath.records import cut
+from hsdns.fastpath.records import cut, with_ttl
 from hsdns.fastpath.shared_header import SharedHeader
+from hsdns.fastpath.timing import Timing
 from hsdns.fastpath.versions import CHANGES, Versions
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import OPT_FIXED_LEN
 from hsdns.wire.message import TC
 
-# Memory in CPython 3.11 on 64 bits: an entry with seven fields; its place in a queue and in the dictionary while that
+# Memory in CPython 3.11 on 64 bits: an entry with eight fields; its place in a queue and in the dictionary while that
 # grows; a bytes object beside its octets; a number or float.  The allocator gives multiples of 16.
 _ENTRY_LEN: Final = 96
 _PLACES_LEN: Final = 8 + 56
 _BYTES_LEN: Final = 33
 _NUMBER_LEN: Final = 32
+_TIMING_LEN: Final = 80 + 3 * _NUMBER_LEN  # with its end of the second, in marked_until
 _GRAIN: Final = 16
 _INDEXES_IN_A_NUMBER: Final = 3  # fit in 32 octets; more take two grains
 
 NEVER: Final = float("inf")
+ALWAYS: Final = -NEVER
 # The parts of Entry.state.
 FREQUENCY: Final = 3  # mask; how often the entry was used of late, at most this
 IN_MAIN: Final = 4
@@ -50,22 +55,35 @@ class Entry:
 
     `records` are those of the shared header if it has some.  `indexes` are the indexes of its counters, packed by
     pack_indexes().  `changes` is the value of CHANGES when the entry was last found valid.  `marked_until` is when its
-    mark ends (monotonic seconds; see AnswerTable.store), NEVER if it has none.  `state` packs how often it was used,
+    mark ends (monotonic seconds; see AnswerTable.store), NEVER if it has none; with a `timing`, until when the TTL in
+    `records` is right.  `state` packs how often it was used,
     which queue it is in and, if records rotate, the number of hits.  `form` is the newest of its prepared forms
     (prepared_reply.py).
     """
 
-    __slots__ = ("changes", "form", "indexes", "marked_until", "records", "shared", "state")
+    __slots__ = (
+        "changes", "form", "indexes", "marked_until", "records", "shared", "state", "timing",
+    )  # fmt: skip
 
     def __init__(
-        self, shared: SharedHeader, records: bytes, indexes: int, marked_until: float
+        self,
+        shared: SharedHeader,
+        records: bytes,
+        indexes: int,
+        marked_until: float,
+        timing: Timing | None = None,
     ) -> None:
         self.state = 0
         self.form: bytes | None = None
-        self.update(shared, records, indexes, marked_until)
+        self.update(shared, records, indexes, marked_until, timing)
 
     def update(
-        self, shared: SharedHeader, records: bytes, indexes: int, marked_until: float
+        self,
+        shared: SharedHeader,
+        records: bytes,
+        indexes: int,
+        marked_until: float,
+        timing: Timing | None = None,
     ) -> None:
         """Replace the reply by one that is valid now; rotation and place in a queue stay."""
         shared.update_serial()
@@ -73,6 +91,7 @@ class Entry:
         self.records = records if shared.names is None else shared.records
         self.indexes = indexes
         self.marked_until = marked_until
+        self.timing = timing
         self.changes = CHANGES[0]
 
     def is_valid(self, versions: Versions) -> bool:
@@ -107,12 +126,24 @@ class Entry:
             self.records = shared.records
         self.changes = changes
 
+    def count_down(self, now: float) -> bool:
+        """Write the TTL of now into the records of a timed reply; return False if it has expired."""
+        timing = self.timing
+        left = timing.left(now) if timing is not None else None
+        if timing is None or left is None:
+            return False
+        if left:
+            self.records = with_ttl(self.records, sum(self.shared.counts), left)
+        self.marked_until = timing.next_change(now)
+        return True
+
     def rotated(self) -> bytes:
         """The records with the next rotation of the addresses, for an entry whose records rotate."""
         shared, records = self.shared, self.records
-        at = (self.state >> ROTATION_SHIFT) % shared.count * shared.step
+        first, stop = shared.first, shared.stop
+        at = first + (self.state >> ROTATION_SHIFT) % shared.count * shared.step
         self.state += ONE_ROTATION
-        return records[at : shared.block] + records[:at] + records[shared.block :]
+        return b"".join((records[:first], records[at:stop], records[first:at], records[stop:]))
 
 
 def pack_indexes(indexes: Sequence[int]) -> int:
@@ -135,6 +166,8 @@ def octets_of(key: bytes, entry: Entry) -> int:
         octets += bytes_octets(entry.records)
     if shared.mark_ttl > 0:
         octets += _NUMBER_LEN
+    if entry.timing is not None:
+        octets += _TIMING_LEN
     if shared.step:
         octets += _NUMBER_LEN
     return octets

@@ -48,9 +48,10 @@ KEY_EDNS: Final = 4
 class Form(NamedTuple):
     """What is in a query beside its question.
 
-    `tail` is the last octet of the key.  `variant` is one of eight: RD (1), CD (2) and EDNS (4), which is all that the
-    header of a reply takes from a query.  `opt` is the OPT record of the reply with the echoed options, empty if the
-    query has none.  `limit` is how many octets the client accepts over UDP.  `do` is DO of hit_counts.py, or 0.
+    `tail` is the last octet of the key.  `variant` is one of 16: RD (1), CD (2), EDNS (4), and whether AD or DO is set
+    (8), which is all that the header of a reply takes from a query.  `opt` is the OPT record of the reply with the
+    echoed options, empty if the query has none.  `limit` is how many octets the client accepts over UDP.  `do` is DO
+    of hit_counts.py, or 0.
     """
 
     tail: bytes
@@ -93,10 +94,14 @@ class Header(NamedTuple):
 VARIANT_RD: Final = 1
 VARIANT_CD: Final = 2
 VARIANT_EDNS: Final = 4
+VARIANT_AD: Final = (
+    8  # the client wants to know whether the data are authentic (RFC 6840 section 5.7)
+)
+VARIANTS: Final = 16
 # RD and CD in the header of each variant.
 VARIANT_FLAGS: Final = tuple(
     (RD if variant & VARIANT_RD else 0) | (CD if variant & VARIANT_CD else 0)
-    for variant in range(8)
+    for variant in range(VARIANTS)
 )
 MAX_FORMS: Final = 256
 _CLASS_LEN: Final = 2
@@ -107,7 +112,8 @@ HEADERS: Final = {
         {},
         (VARIANT_RD if flags & RD else 0)
         | (VARIANT_CD if flags & CD else 0)
-        | VARIANT_EDNS * additional,
+        | VARIANT_EDNS * additional
+        | (VARIANT_AD if flags & AD else 0),
     )
     for flags in (rd | cd | ad for rd in (0, RD) for cd in (0, CD) for ad in (0, AD))
     for additional in (0, 1)
@@ -198,6 +204,8 @@ def read_query(query: bytes) -> PlainQuery | None:
     if not MIN_UDP_LEN <= limit <= MAX_UDP_LEN:
         limit = MIN_UDP_LEN if limit < MIN_UDP_LEN else MAX_UDP_LEN
     tail = _TAILS[bits | do | KEY_EDNS]
+    if do:
+        variant |= VARIANT_AD
     form = _new(Form, (tail, variant, opt, limit, do * DO))
     is_cookie = opt is record and rest == COOKIE_LEN and record[11:15] == COOKIE_START
     if not rest or is_cookie:

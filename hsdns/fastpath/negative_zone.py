@@ -5,7 +5,7 @@ Rule 1: only a name strictly below the zone and not at or below an exclusion (a 
         judged, only while absence means NXDOMAIN (ClusterNames.open), and only for the types that the zone has a group
         for.
 Rule 2: names have the forms of the Kubernetes DNS specification 1.1.0: SERVICE.NAMESPACE.svc.ZONE and below.  A name
-        that may exist is left to the chain: names of Pods, empty non-terminals, and whatever is below a Service.
+        that may exist is left to the chain: names of Pods, empty non-terminals, Services, what is listed below these.
 Rule 3: the reply is made from a template, which is one real reply of the chain: the zone's SOA and nothing else.  Its
         owner points at the zone's labels in the question, pointers within its RDATA move with the question's length,
         and its serial is the current one.
@@ -16,14 +16,14 @@ Rule 4: a name is walked once, from the left to the zone, and labels are compare
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from hsdns.fastpath.hit_counts import CACHE_MISS, SIZE_SHIFT, kind_of
 from hsdns.fastpath.key import PlainQuery
 from hsdns.fastpath.records import BadRecords, read_outline, soa_serial, step_over_name, walk
 from hsdns.fastpath.shared_header import heads_of
-from hsdns.fastpath.versions import ClusterNames
+from hsdns.fastpath.versions import ClusterNames, Hashes, has_label, has_port
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
@@ -36,6 +36,8 @@ _SERVICES: Final = b"\3svc"
 # Labels right below the zone whose subtrees are not listed in ClusterNames.
 _UNLISTED: Final = frozenset({b"\3pod", b"\3dns", b"\x0bdns-version"})
 _FIRST_LABELS: Final = frozenset(label[1:] for label in (_SERVICES, *_UNLISTED))
+# Names with three or more labels below a Service exist only below this label, where it is listed.
+_TOPOLOGY: Final = b"\5_zone"
 _RCODE: Final = 0x000F
 _CLASS_IN: Final = b"\0\1"
 _POINTER: Final = 0xC000
@@ -123,22 +125,24 @@ class NegativeZone:
             return LEFT_TO_CHAIN
         else:
             namespace = key[second + 1 : first]
-            if namespace in names.namespaces and (
-                not second or key[third + 1 : second] in names.services.get(namespace, ())
-            ):
-                return LEFT_TO_CHAIN
+            if namespace in names.namespaces:
+                if not second:
+                    return LEFT_TO_CHAIN
+                hashes = names.services.get(namespace, {}).get(key[third + 1 : second])
+                if hashes is not None and _may_exist_below(hashes, key, third):
+                    return LEFT_TO_CHAIN
         return kind + (template.size + end + len(zone) + 4 << SIZE_SHIFT)
 
-    def labels_left_to_chain(self, parent: bytes) -> Collection[bytes]:
+    def labels_left_to_chain(self, parent: bytes) -> Container[bytes]:
         """The labels right below a name that find() says LEFT_TO_CHAIN for, until CHANGES moves.
 
         The name is at or below the zone, and find() has found a name right below it absent.
         """
-        found = self._possible_below(parent)
         excluded = {
             name[1 : 1 + name[0]] for name in self._exclusions if name[1 + name[0] :] == parent
         }
-        return excluded.union(found) if excluded else found
+        found = self._possible_below(parent)
+        return _Either(excluded, found) if excluded else found
 
     def record(self, end: int) -> bytes:
         """The SOA record for a question that ends at this offset, with the current serial."""
@@ -208,11 +212,11 @@ class NegativeZone:
             body[at : at + 2] = (_POINTER | end + target).to_bytes(2, "big")
         return (_POINTER | end - 4 - len(self.zone)).to_bytes(2, "big") + bytes(body)
 
-    def _possible_below(self, parent: bytes) -> Collection[bytes]:
+    def _possible_below(self, parent: bytes) -> Container[bytes]:
         end = len(parent) - len(self.zone)
-        at = first = second = 0
+        at = first = second = third = 0
         while at < end:
-            second, first = first, at
+            third, second, first = second, first, at
             at += _STEPS[parent[at]]
         if not end:
             return _FIRST_LABELS
@@ -221,9 +225,15 @@ class NegativeZone:
         if not first:
             return self._names.namespaces
         namespace = parent[second + 1 : first]
-        if second or namespace not in self._names.namespaces:
+        if namespace not in self._names.namespaces:
             return ()
-        return self._names.services.get(namespace, ())
+        services = self._names.services.get(namespace, {})
+        if not second:
+            return services
+        hashes = services.get(parent[third + 1 : second])
+        if hashes is None or 0 < third != _STEPS[parent[0]]:
+            return ()  # with three labels or more one is as absent as the other
+        return _Listed(hashes, parent[1:third])
 
     def _is_above(self, qname: bytes) -> bool:
         end, at = len(qname) - len(self.zone), 0
@@ -238,3 +248,48 @@ class NegativeZone:
                 return False
             at += 1 + qname[at]
         return True
+
+
+class _Either:
+    """The labels in one of two sets."""
+
+    __slots__ = ("_first", "_second")
+
+    def __init__(self, first: Container[bytes], second: Container[bytes]) -> None:
+        self._first = first
+        self._second = second
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._first or label in self._second
+
+
+class _Listed:
+    """The labels right below a Service, or below one label that is below it, that may exist."""
+
+    __slots__ = ("_hashes", "_nearest")
+
+    def __init__(self, hashes: Hashes, nearest: bytes) -> None:
+        self._hashes = hashes
+        self._nearest = nearest
+
+    def __contains__(self, label: object) -> bool:
+        assert isinstance(label, bytes), "as all labels"
+        if self._nearest:
+            return has_port(self._hashes, label, self._nearest)
+        return has_label(self._hashes, bytes((len(label),)) + label)
+
+
+def _may_exist_below(hashes: Hashes, key: bytes, end: int) -> bool:
+    """Tell whether the labels that are left of a Service, up to `end`, are listed for it."""
+    if not end:
+        return True
+    at = first = second = 0
+    while at < end:
+        second, first = first, at
+        at += _STEPS[key[at]]
+    nearest = key[first:end]
+    if not first:
+        return has_label(hashes, nearest)
+    if not second:
+        return has_port(hashes, key[1:first], nearest[1:])
+    return nearest == _TOPOLOGY and has_label(hashes, nearest)

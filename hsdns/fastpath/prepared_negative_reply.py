@@ -11,7 +11,7 @@ Rule 3: memory is bounded: MAX_PARENTS (some 16 KiB each with all lengths of lab
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from hsdns.fastpath.entry import Entry
@@ -39,7 +39,7 @@ class PreparedNegativeReply:
     def __init__(
         self,
         negative_zone: NegativeZone,
-        left_to_chain: Collection[bytes],
+        left_to_chain: Container[bytes],
         rest: bytes,
         form: Form,
         changes: int,
@@ -104,8 +104,12 @@ class PreparedNegativeReplies:
         end: int,
         form: Form,
         kind: int,
+        changes: int,
     ) -> None:
-        """Prepare the reply to a name that does not exist, for all names of its length below its parent."""
+        """Prepare the reply to a name that does not exist, for all names of its length below its parent.
+
+        `changes` is the value of CHANGES before the name was found absent.
+        """
         length = query[HEADER_LEN]
         if (
             len(query) - end > OPT_FIXED_LEN

@@ -49,10 +49,10 @@ _COOKIE_KIND: Final = COOKIE_LEN << LENGTH_SHIFT
 class PreparedReply:
     """The reply of one entry to one form of query.
 
-    `body` is the reply after the ID; if records rotate (`step` is not 0) only what precedes them, and `opt` what
-    follows them.  `head` is the header within it.  `kind` is what a hit over UDP and IPv4 counts as (hit_counts.py).
-    `end` is where the question ends in the form, 0 if it answers no other form.  `older` is another form of the same
-    entry, prepared before this one.
+    `body` is the reply after the ID; if records rotate (`step` is not 0) only what precedes them, and `opt` is the OPT
+    record that follows all.  `head` is the header within it.  `kind` is what a hit over UDP and IPv4 counts as
+    (hit_counts.py).  `end` is where the question ends in the form, 0 if it answers no other form.  `older` is another
+    form of the same entry, prepared before this one.
     """
 
     __slots__ = ("body", "end", "entry", "form", "head", "kind", "length", "older", "opt", "step")
@@ -69,16 +69,25 @@ class PreparedReply:
         self.step = shared.step
         self.kind = kind
         self.opt = form.opt
-        self.body = start if shared.step else start + records + form.opt
+        self.body = start + (records[: shared.first] if shared.step else records + form.opt)
+
+    def update(self) -> None:
+        """Take the records of the entry again, which have another TTL."""
+        shared, records = self.entry.shared, self.entry.records
+        if self.step:
+            self.body = self.body[: len(self.body) - shared.first] + records[: shared.first]
+        else:
+            rest = records + self.opt
+            self.body = self.body[: len(self.body) - len(rest)] + rest
 
     def rotated(self) -> tuple[bytes, ...]:
         """The reply after the ID in pieces, with the next rotation of its addresses."""
         entry = self.entry
         shared, records = entry.shared, entry.records
-        at = (entry.state >> ROTATION_SHIFT) % shared.count * self.step
+        first, stop = shared.first, shared.stop
+        at = first + (entry.state >> ROTATION_SHIFT) % shared.count * self.step
         entry.state += ONE_ROTATION
-        block = shared.block
-        return self.body, records[at:block], records[:at], records[block:], self.opt
+        return self.body, records[at:stop], records[first:at], records[stop:], self.opt
 
     def adapted(self, form: bytes) -> tuple[tuple[bytes, ...], int, int]:
         """The reply to a form with this normalized form: its pieces after the ID, its length, what a hit counts as."""
@@ -87,11 +96,11 @@ class PreparedReply:
         if self.step:  # as in rotated(), which would make a tuple to be taken apart
             entry = self.entry
             shared, records = entry.shared, entry.records
-            at = (entry.state >> ROTATION_SHIFT) % shared.count * self.step
+            first, stop, opt = shared.first, shared.stop, self.opt
+            at = first + (entry.state >> ROTATION_SHIFT) % shared.count * self.step
             entry.state += ONE_ROTATION
-            block, opt = shared.block, self.opt
             parts: tuple[bytes, ...] = (
-                self.head, form[_HEAD_LEN:end], records[at:block], records[:at], records[block:],
+                self.head, form[_HEAD_LEN:end], records[:first], records[at:stop], records[first:at], records[stop:],
                 opt[:-2] if cookie else opt, cookie,
             )  # fmt: skip
         else:
@@ -183,6 +192,11 @@ class PreparedReplies:
             else:
                 rounds = 0
                 self._remove(prepared)
+
+    def update(self, entry: Entry) -> None:
+        """Have the prepared replies of an entry take its records again, which have another TTL."""
+        for prepared in self._of_entry(entry):
+            prepared.update()
 
     def forget(self, entry: Entry) -> None:
         """Drop the prepared replies of an entry."""

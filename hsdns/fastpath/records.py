@@ -2,11 +2,13 @@
 
 Path: table.py and negative_zone.py when they store; for a hit only cut() runs, and only if the reply must be cut.
 Twin of native/src/records.rs.
-Rule 1: a reply can be stored if it is complete: QR set, TC clear, NOERROR or NXDOMAIN, the question octet for octet,
-        all records within the message, nothing after the last one.
+Rule 1: a reply can be stored if it is complete: QR set, TC clear, NOERROR, NXDOMAIN, SERVFAIL or NOTIMP, the question
+        octet for octet, all records within the message, nothing after the last one.
 Rule 2: its OPT, if any, is the last record; it is removed, for each client gets an OPT of its own.
 Rule 3: names are stepped over, not followed; the pointer of an owner leads backward, to the question or to what follows
         it (RFC 1035 section 4.1.4).
+Rule 4: the addresses of an answer can rotate if they are its last records, as long as each other, and their owner is a
+        pointer to what precedes them all: the question, or the target of a CNAME record.
 """
 
 from __future__ import annotations
@@ -21,9 +23,12 @@ from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
 
 MAX_STORED_LEN: Final = 16384  # pointers reach every name in it
 _FIXED_LEN: Final = 10  # type 2, class 2, ttl 4, rdlength 2
+_TTL_AT: Final = 4  # from the end of the owner
+_ADDRESSES: Final = frozenset({RRType.A, RRType.AAAA})
 _SOA_NUMBERS_LEN: Final = 20  # serial first
 _OPCODE: Final = 0x7800
 _RCODE: Final = 0x000F
+_RCODES: Final = frozenset({Rcode.NOERROR, Rcode.SERVFAIL, Rcode.NXDOMAIN, Rcode.NOTIMP})
 
 
 class BadRecords(Exception):
@@ -41,18 +46,29 @@ class Record(NamedTuple):
     end: int
 
 
+class Rotation(NamedTuple):
+    """The addresses that can rotate: the length of each, the offset of the first in the records, and their number."""
+
+    step: int
+    first: int
+    turns: int
+
+
+NO_ROTATION: Final = Rotation(0, 0, 0)
+
+
 class Outline(NamedTuple):
     """What the table stores of a reply.
 
     `flags` are without RD and CD, `counts` and `records` without OPT; `serials` are the offsets of SOA serials within
-    `records`.  `step` is the length of each answer record if these are two or more addresses that can rotate, else 0.
+    `records`.
     """
 
     flags: int
     counts: tuple[int, int, int]
     records: bytes
     serials: tuple[int, ...]
-    step: int
+    rotation: Rotation
 
 
 def read_outline(question: bytes, reply: bytes) -> Outline | None:
@@ -63,7 +79,7 @@ def read_outline(question: bytes, reply: bytes) -> Outline | None:
     if reply[4:6] != b"\0\1" or reply[HEADER_LEN:start] != question:
         return None
     flags = reply[2] << 8 | reply[3]
-    if flags & (QR | _OPCODE | TC) != QR or flags & _RCODE not in (Rcode.NOERROR, Rcode.NXDOMAIN):
+    if flags & (QR | _OPCODE | TC) != QR or flags & _RCODE not in _RCODES:
         return None
     answer, authority, additional = (reply[at] << 8 | reply[at + 1] for at in (6, 8, 10))
     try:
@@ -94,7 +110,7 @@ def read_outline(question: bytes, reply: bytes) -> Outline | None:
         (answer, authority, additional),
         reply[start : found[-1].end if found else start],
         tuple(serials),
-        _step(reply, found[:answer], start),
+        _rotation(reply, found[:answer], start),
     )
 
 
@@ -156,22 +172,34 @@ def cut(records: bytes, counts: Sequence[int], room: int) -> tuple[int, list[int
     return end, found
 
 
-def _step(reply: bytes, answer: list[Record], question_end: int) -> int:
-    """The length of each record if all are addresses of one type with an owner in the question alone; else 0."""
-    if len(answer) < 2 or answer[0].rrtype not in (RRType.A, RRType.AAAA):
-        return 0
-    first = answer[0]
+def with_ttl(records: bytes, count: int, ttl: int) -> bytes:
+    """The records with another TTL, in seconds."""
+    octets = ttl.to_bytes(4, "big")
+    changed = bytearray(records)
+    for record in walk(records, 0, count):
+        at = record.owner_end + _TTL_AT
+        changed[at : at + 4] = octets
+    return bytes(changed)
+
+
+def _rotation(reply: bytes, answer: list[Record], start: int) -> Rotation:
+    """The addresses of an answer that can rotate; offsets from `start`."""
+    fixed = next((at for at, each in enumerate(answer) if each.rrtype in _ADDRESSES), len(answer))
+    rotating = answer[fixed:]
+    if len(rotating) < 2:
+        return NO_ROTATION
+    first = rotating[0]
     owner = reply[first.start : first.owner_end]
     length = first.end - first.start
-    in_question = (
-        len(owner) == 1
-        if first.pointer is None
-        else len(owner) == 2 and first.pointer < question_end
-    )
     same = all(
         record.rrtype == first.rrtype
         and record.end - record.start == length
         and reply[record.start : record.owner_end] == owner
-        for record in answer
+        for record in rotating
     )
-    return length if in_question and same else 0
+    is_movable = len(owner) == (
+        1 if first.pointer is None else 2
+    )  # the root, or nothing but a pointer
+    return (
+        Rotation(length, first.start - start, len(rotating)) if is_movable and same else NO_ROTATION
+    )

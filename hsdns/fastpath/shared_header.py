@@ -13,19 +13,32 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from hsdns.fastpath.hit_counts import CACHE_MISS, kind_of
-from hsdns.fastpath.key import VARIANT_EDNS, VARIANT_FLAGS
-from hsdns.fastpath.records import Outline
+from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, kind_of
+from hsdns.fastpath.key import VARIANT_AD, VARIANT_EDNS, VARIANT_FLAGS
+from hsdns.fastpath.records import NO_ROTATION, Outline, Rotation
 from hsdns.fastpath.versions import ClusterNames
+from hsdns.wire.message import AD
 
-# Memory beside the records: the object, eight headers, its place in the dictionary and the key there.
-SHARED_HEADER_LEN: Final = 1408
+# The `mark_ttl` of a timed reply: each hit is a hit of `cache`.
+TIMED: Final = -2
+# Memory beside the records: the object, eight headers, its place in the dictionary and the key there; and eight more
+# headers of replies with AD, which not all clients get.
+SHARED_HEADER_LEN: Final = 1504
+_MORE_HEADERS_LEN: Final = 8 * 48
 _HEAD: Final = struct.Struct("!HHHHH")  # all of the header but the ID
 _NO_SERIAL: Final = bytes(4)
 
-# kind, flags, counts, step, mark_ttl, names, serials, records, max_payload: as in SharedHeader.
+# kind, flags, counts, rotation, mark_ttl, names, serials, records, max_payload: as in SharedHeader.
 Key = tuple[
-    int, int, tuple[int, int, int], int, int, ClusterNames | None, tuple[int, ...], bytes, int
+    int,
+    int,
+    tuple[int, int, int],
+    Rotation,
+    int,
+    ClusterNames | None,
+    tuple[int, ...],
+    bytes,
+    int,
 ]
 
 
@@ -33,29 +46,38 @@ class SharedHeader:
     """What entries with equal flags, counts, size and terms have in common.
 
     `heads` are the header after the ID for each variant of query (key.py).  `step` is the length of each record that
-    rotates (0: none does), `count` their number, `block` their octets.  `kind` is what a hit counts as (hit_counts.py)
-    but for the query's length, DO, and the outcome of a mark.  `names` has the serial of `records`; if it is None, each
-    entry has records of its own.  `users` is the number of entries with this shared header.  `max_payload` is the
-    largest payload size in a reply's OPT and of a reply over UDP; larger ones of queries are lowered to it.
+    rotates (0: none does), `count` their number, `first` and `stop` where they begin and end.  `kind` is what a hit
+    counts as (hit_counts.py) but for the query's length, DO, and the outcome of a mark.  `names` has the serial of
+    `records`; if it is None, each entry has records of its own.  `users` is the number of entries with this shared
+    header.  `max_payload` is the largest payload size in a reply's OPT and of a reply over UDP; larger ones of queries
+    are lowered to it.
     """
 
     __slots__ = (
-        "block", "count", "counts", "flags", "heads", "key", "kind", "mark_ttl", "max_payload", "names",
-        "octets", "records", "serial", "serials", "step", "users",
+        "count", "counts", "first", "flags", "heads", "key", "kind", "mark_ttl", "max_payload", "names", "octets",
+        "records", "serial", "serials", "step", "stop", "users",
     )  # fmt: skip
 
     def __init__(self, key: Key) -> None:
         self.key = key
         (
-            self.kind, self.flags, self.counts, self.step, self.mark_ttl, self.names, self.serials, self.records,
-            self.max_payload,
+            self.kind, self.flags, self.counts, (self.step, self.first, self.count), self.mark_ttl, self.names,
+            self.serials, self.records, self.max_payload,
         ) = key  # fmt: skip
         self.heads = heads_of(self.flags, self.counts)
-        self.count = self.counts[0]
-        self.block = self.step * self.count
+        self.stop = self.first + self.step * self.count
         self.serial = 0
         self.octets = SHARED_HEADER_LEN + 2 * len(self.records)
+        if self.mark_ttl == TIMED and self.flags & AD:
+            without = heads_of(self.flags & ~AD, self.counts)
+            self.heads = without[:VARIANT_AD] + self.heads[VARIANT_AD:]
+            self.octets += _MORE_HEADERS_LEN
         self.users = 0
+
+    def flags_for(self, variant: int) -> int:
+        """The flags of a reply to a variant of query but RD and CD: AD of a timed reply is for those who ask for it."""
+        is_hidden = self.mark_ttl == TIMED and not variant & VARIANT_AD
+        return self.flags & ~AD if is_hidden else self.flags
 
     @property
     def has_old_serial(self) -> bool:
@@ -115,16 +137,17 @@ def make_key(
     max_payload: int,
 ) -> Key:
     """The key of a reply's shared header: all that this is computed from but the serial."""
-    cache = CACHE_MISS if mark_ttl == 0 else 0
+    cache = CACHE_MISS if mark_ttl == 0 else CACHE_HIT if mark_ttl == TIMED else 0
+    serials = () if mark_ttl == TIMED else outline.serials
     return (
         kind_of(group, size, outline.counts[0] if log else None, cache),
         outline.flags,
         outline.counts,
-        outline.step if rotate else 0,
+        outline.rotation if rotate else NO_ROTATION,
         mark_ttl,
-        names if outline.serials else None,
-        outline.serials,
-        _without_serials(outline) if outline.serials else b"",
+        names if serials else None,
+        serials,
+        _without_serials(outline) if serials else b"",
         max_payload,
     )
 
@@ -132,7 +155,7 @@ def make_key(
 def heads_of(flags: int, counts: tuple[int, int, int]) -> tuple[bytes, ...]:
     """The ten octets after the ID of the reply to each variant of query."""
     answer, authority, additional = counts
-    return tuple(
+    heads = tuple(
         _HEAD.pack(
             flags | of_query,
             1,
@@ -140,8 +163,9 @@ def heads_of(flags: int, counts: tuple[int, int, int]) -> tuple[bytes, ...]:
             authority,
             additional + (1 if variant & VARIANT_EDNS else 0) & 0xFFFF,
         )
-        for variant, of_query in enumerate(VARIANT_FLAGS)
+        for variant, of_query in enumerate(VARIANT_FLAGS[:VARIANT_AD])
     )
+    return heads * 2  # AD or DO of the query changes nothing
 
 
 def _without_serials(outline: Outline) -> bytes:

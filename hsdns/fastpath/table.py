@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
+from hsdns.fastpath.arguments import refuse_numbers, refuse_payload
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
 from hsdns.fastpath.entry import (
+    ALWAYS,
     FREQUENCY,
     NEVER,
     Entry,
@@ -33,17 +35,18 @@ from hsdns.fastpath.hit_counts import (
     IPV6,
     LENGTH_SHIFT,
     TCP,
+    AnswerTableStatistics,
     HitCounter,
     Row,
 )
 from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
-from hsdns.fastpath.limits import refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.negative_zone import COUNTS, LEFT_TO_CHAIN, NegativeZone
 from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
 from hsdns.fastpath.prepared_reply import PreparedReplies, PreparedReply
 from hsdns.fastpath.records import read_outline
-from hsdns.fastpath.shared_header import SharedHeaders, make_key
+from hsdns.fastpath.shared_header import TIMED, SharedHeaders, make_key
+from hsdns.fastpath.timing import Timing
 from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
@@ -56,24 +59,6 @@ _PREPARED_SHARE: Final = 16
 _NOTHING_PREPARED: Final[dict[bytes, PreparedReply]] = {}
 
 
-class AnswerTableStatistics(NamedTuple):
-    """What a table holds and what it has done so far.
-
-    `misses` are plain queries that neither an entry nor a negative zone answered, `not_plain` those not looked up.
-    """
-
-    entries: int
-    octets: int
-    hits: int
-    misses: int
-    negative_hits: int
-    stored: int
-    refused: int
-    stale: int
-    evicted: int
-    not_plain: int
-
-
 class AnswerTable:
     """The answers of one listener; `capacity` in octets."""
 
@@ -84,8 +69,7 @@ class AnswerTable:
         self.hits = self.negative_hits = 0
         self.prepared_replies = PreparedReplies()
         self._versions = versions
-        self._capacity = capacity
-        self._entry_capacity = capacity - capacity // _PREPARED_SHARE
+        self.set_capacity(capacity)
         self._queues = Queues(self._entry_capacity, versions)
         self._entries = self._queues.entries
         self.negative_replies = PreparedNegativeReplies(self._entries)
@@ -113,6 +97,7 @@ class AnswerTable:
         mark_ttl: int,
         log: bool = False,
         max_payload: int = MAX_PAYLOAD_SIZE,
+        timed: tuple[float, int, float] | None = None,
     ) -> bool:
         """Store the reply to a query; False if it cannot be stored.
 
@@ -122,11 +107,15 @@ class AnswerTable:
         hits: an entry is marked when it is stored, and a hit counts as a hit of `cache` within so many seconds of a
         mark, else as a miss that marks the entry again; 0: each hit is a miss of `cache`; -1: `cache` counts nothing.
         `log`: hits are put into the log ring.  `max_payload`: larger payload sizes of queries are lowered to it, in the
-        reply's OPT and as limit of its length over UDP; 512 to 65,507, or 65,535 for no limit.
+        reply's OPT and as limit of its length over UDP; 512 to 65,507, or 65,535 for no limit.  `timed`: it is a
+        reply of `cache`, (when that was stored, its TTL then, from when on it is no hit), in monotonic seconds; all
+        records get the TTL that is left, or keep theirs if it is 0; AD is for clients that ask for it; each hit is a
+        hit of `cache`, and `names` and `mark_ttl` do not apply.
 
         Raise OverflowError for numbers that do not fit, ValueError for another `max_payload`.
         """
-        refuse_numbers(group, size)
+        timing = None if timed is None else Timing(*timed)
+        refuse_numbers(group, size, timing.ttl if timing is not None else 0)
         refuse_payload(max_payload)
         dependencies = tuple((index % Versions.SIZE, value) for index, value in dependencies)
         plain = read_query(query)
@@ -139,8 +128,10 @@ class AnswerTable:
         ):
             return self._refuse()
         outline = read_outline(query[HEADER_LEN : plain.end], reply)
-        if outline is None or (outline.serials and names is None):
+        if outline is None or (outline.serials and names is None and timing is None):
             return self._refuse()
+        if timing is not None:
+            mark_ttl = TIMED
         shared = self._shared_headers.acquire(
             make_key(
                 outline,
@@ -154,9 +145,10 @@ class AnswerTable:
             )
         )
         now = time.monotonic()
-        marked_until = now + mark_ttl if mark_ttl > 0 else NEVER
+        # The first hit of a timed reply writes the TTL.
+        marked_until = now + mark_ttl if mark_ttl > 0 else NEVER if timing is None else ALWAYS
         key, indexes = plain.key, pack_indexes([index for index, _ in dependencies])
-        entry = Entry(shared, outline.records, indexes, marked_until)
+        entry = Entry(shared, outline.records, indexes, marked_until, timing)
         octets = octets_of(key, entry)
         if octets + shared.octets > self._entry_capacity:
             self._shared_headers.release(shared)
@@ -170,7 +162,7 @@ class AnswerTable:
             before, last = octets_of(key, stored), stored.shared
             if mark_ttl > 0 and last.mark_ttl > 0 and stored.marked_until > now:
                 marked_until = stored.marked_until
-            stored.update(shared, outline.records, indexes, marked_until)
+            stored.update(shared, outline.records, indexes, marked_until, timing)
             self._shared_headers.release(last)
             self._queues.resize(stored, octets - before)
             self._make_room(0)
@@ -178,7 +170,7 @@ class AnswerTable:
         self.logs |= log
         self._stored += 1
         room = self._room_for_prepared()
-        if self.prepared_replies.octets + _ROOM_TO_PREPARE <= room:
+        if timing is None and self.prepared_replies.octets + _ROOM_TO_PREPARE <= room:
             self._prepare(key, self._entries[key], query, plain.end, plain.form, room)
         return True
 
@@ -258,6 +250,11 @@ class AnswerTable:
         """Take the oldest records out of the log ring, at most so many; raise OverflowError for a negative number."""
         return self.log.take(most)
 
+    def set_capacity(self, octets: int) -> None:
+        """Let entries take at most so many octets, from the next one on that is stored."""
+        self._capacity = octets
+        self._entry_capacity = octets - octets // _PREPARED_SHARE
+
     def clear(self) -> None:
         """Drop all entries; negative zones and their templates stay."""
         self.prepared_replies.clear()
@@ -306,7 +303,10 @@ class AnswerTable:
         is_leased = now < self._versions.lease_end
         if (
             entry is None
-            or not (entry.changes == CHANGES[0] or self._revalidate(entry))
+            or not (
+                (entry.changes == CHANGES[0] and (entry.timing is None or entry.marked_until > now))
+                or self._revalidate(entry, now)
+            )
             or not (is_leased or not entry.needs_lease)
         ):
             return self._answer_negative(key, query, end, form, limit, is_leased)
@@ -334,7 +334,8 @@ class AnswerTable:
         if limit is None:
             limit = most
         if end + len(records) + len(opt) > limit:
-            return write(query, end, form, limit, shared.flags, shared.counts, records), kind
+            flags = shared.flags_for(variant)
+            return write(query, end, form, limit, flags, shared.counts, records), kind
         head = shared.heads[variant]
         return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt)), kind
 
@@ -370,14 +371,17 @@ class AnswerTable:
         entry.revalidate(changes)
         return True
 
-    def _revalidate(self, entry: Entry) -> bool:
-        """Tell whether an entry is still valid after a change, and update its serial."""
+    def _revalidate(self, entry: Entry, now: float) -> bool:
+        """Tell whether an entry is still valid after a change or in another second; update its serial or TTL."""
         changes = CHANGES[0]
-        if not entry.is_valid(self._versions):
+        is_old = entry.timing is not None and entry.marked_until <= now
+        if not entry.is_valid(self._versions) or (is_old and not entry.count_down(now)):
             self._stale += 1
             self.prepared_replies.forget(entry)
             return False
-        if entry.has_old_serial():
+        if is_old:
+            self.prepared_replies.update(entry)
+        elif entry.has_old_serial():
             self.prepared_replies.forget(entry)
         entry.revalidate(changes)
         return True
@@ -385,6 +389,7 @@ class AnswerTable:
     def _answer_negative(
         self, key: bytes, query: bytes, end: int, form: Form, limit: int | None, is_leased: bool
     ) -> tuple[bytes, int] | None:
+        changes = CHANGES[0]
         kind, negative_zone = self._find_negative_zone(key) if is_leased else (0, None)
         template = negative_zone.template if negative_zone is not None else None
         if negative_zone is None or template is None:
@@ -399,7 +404,7 @@ class AnswerTable:
         kind |= len(query) << LENGTH_SHIFT | form.do
         self.negative_hits += 1
         self.negative_replies.is_likely = True
-        self.negative_replies.prepare(negative_zone, key, query, end, form, kind)
+        self.negative_replies.prepare(negative_zone, key, query, end, form, kind, changes)
         records = negative_zone.record(end)
         if limit is None:
             limit = form.limit

@@ -13,13 +13,19 @@ Rule 4: threads write while others read.  What a change is about is written befo
         before what it stands for; so a reader may find too old, never too new, a number.
 Rule 5: counters that have a lease speak for a store only until it ends: its writer renews it while it follows the
         cluster.  Without a lease they always do.
+Rule 6: of the labels below a Service only hashes are stored, sorted, one for each time that a label was added.  If two
+        are equal, a name that does not exist is left to the chain; a name that exists is never denied.  A change makes
+        a new array, which replaces the old one in one step: a look-up sees one of the two.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Iterable
 from math import inf
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 # The number of changes in this process; in a list, so that all modules share it.
 CHANGES: Final = [0]
@@ -30,6 +36,11 @@ def count_change() -> None:
     """Move CHANGES, once a change can be seen."""
     with _WRITING:
         CHANGES[0] += 1
+
+
+# Labels in wire form -> the hashes of those that exist below a Service.
+Hashes: TypeAlias = "array[int]"
+_NO_HASHES: Final[Hashes] = array("q")
 
 
 class Versions:
@@ -62,7 +73,7 @@ class Versions:
 
 
 class ClusterNames:
-    """The namespaces and Services of a cluster, and the SOA serial of its zones.
+    """The namespaces and Services of a cluster, the labels below these, and the SOA serial of its zones.
 
     Absence means NXDOMAIN only while `open` is set, that is once everything was listed.  Labels are in lower case.
     """
@@ -74,7 +85,8 @@ class ClusterNames:
         self._serial = 0
         self._count = 0
         self.namespaces: set[bytes] = set()
-        self.services: dict[bytes, set[bytes]] = {}  # namespace -> its Services
+        # namespace -> its Services, with the labels below each
+        self.services: dict[bytes, dict[bytes, Hashes]] = {}
 
     @property
     def open(self) -> bool:
@@ -114,21 +126,51 @@ class ClusterNames:
 
     def add_service(self, namespace: bytes, name: bytes) -> None:
         """Add a Service."""
-        found = self.services.setdefault(namespace, set())
-        self._count += name not in found
-        found.add(name)
+        found = self.services.setdefault(namespace, {})
+        if name not in found:
+            found[name] = _NO_HASHES
+            self._count += 1
         count_change()
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
-        """Remove a Service."""
+        """Remove a Service, with the labels below it."""
         found = self.services.get(namespace)
         if found is None or name not in found:
             return
-        found.remove(name)
+        del found[name]
         self._count -= 1
         count_change()
         if not found:
             del self.services[namespace]
+
+    def add_labels(self, namespace: bytes, name: bytes, labels: Iterable[bytes]) -> None:
+        """Add labels below a Service, in wire form; without effect if it is not listed.
+
+        `PORT PROTOCOL`, without underscores, are two labels in one.
+        """
+        found = self.services.get(namespace, {})
+        hashes = found.get(name)
+        if hashes is None:
+            return
+        hashes = hashes[:]
+        for label in labels:
+            insort(hashes, hash(label))
+        found[name] = hashes
+        count_change()
+
+    def remove_labels(self, namespace: bytes, name: bytes, labels: Iterable[bytes]) -> None:
+        """Remove labels below a Service once each; a label that was added more often stays."""
+        found = self.services.get(namespace, {})
+        hashes = found.get(name)
+        if hashes is None:
+            return
+        hashes = hashes[:]
+        for label in labels:
+            at = bisect_left(hashes, wanted := hash(label))
+            if at < len(hashes) and hashes[at] == wanted:
+                del hashes[at]
+        found[name] = hashes
+        count_change()
 
     def has_service(self, namespace: bytes, name: bytes) -> bool:
         """Tell whether there is such a Service."""
@@ -136,3 +178,21 @@ class ClusterNames:
 
     def __len__(self) -> int:
         return self._count
+
+
+def has_label(hashes: Hashes, label: bytes) -> bool:
+    """Tell whether one of the labels below a Service is this one, in wire form."""
+    wanted = hash(label)
+    at = bisect_left(hashes, wanted)
+    return at < len(hashes) and hashes[at] == wanted
+
+
+def has_port(hashes: Hashes, port: bytes, protocol: bytes) -> bool:
+    """Tell whether a Service may have a port and protocol, each a label without its length.
+
+    The first underscore of each does not count; without a name it stands for any port or protocol.
+    """
+    port, protocol = port.removeprefix(b"_"), protocol.removeprefix(b"_")
+    if not port or not protocol:
+        return True
+    return has_label(hashes, b"%c%b%c%b" % (len(port), port, len(protocol), protocol))

@@ -1,8 +1,9 @@
-"""Enables debug logging and disables recovery from crashes in plugins.
+"""Enables debug logging, with the whole stack of each exception in a plugin.
 
-Path: not on the path of queries; server/lifecycle.py looks for it in the blocks, sets the log level of the process, and
-ends the process after an exception in a handler.
-Source: CoreDNS 1.14.7 plugin/debug.
+Path: not on the path of queries; server/lifecycle.py looks for it in the blocks and sets the log level of the process,
+server/processors.py has query.py log the stacks.
+Source: CoreDNS 1.14.7 plugin/debug, which disables recovery: a query that makes a plugin panic ends the process.  Here
+none does: anyone who can send a query could end the server.
 """
 
 from __future__ import annotations

@@ -43,6 +43,13 @@ _CLASSES: Final = {
     "denial": frozenset({Outcome.NXDOMAIN, Outcome.NODATA}),
     "error": frozenset({Outcome.SERVER_ERROR, Outcome.META, Outcome.OTHER_ERROR}),
 }
+# The outcome of a hit of the answer table without an answer, by rcode; it stores no reply of which this is not true.
+_WITHOUT_ANSWER: Final[dict[int, Outcome]] = {
+    Rcode.NOERROR: Outcome.NODATA,
+    Rcode.SERVFAIL: Outcome.SERVER_ERROR,
+    Rcode.NXDOMAIN: Outcome.NXDOMAIN,
+    Rcode.NOTIMP: Outcome.SERVER_ERROR,
+}
 # Values of the labels log/class and log/type, as in CoreDNS.
 _CLASS_OF: Final = {
     outcome: word for word, found in _CLASSES.items() if word != "all" for outcome in found
@@ -135,9 +142,7 @@ class Log(Plugin):
         rule = self._rule_of(request)
         if rule is None or not _log.isEnabledFor(logging.INFO):
             return
-        found = Outcome.NXDOMAIN if hit.flags & 15 == Rcode.NXDOMAIN else Outcome.NODATA
-        if hit.answers:
-            found = Outcome.POSITIVE
+        found = Outcome.POSITIVE if hit.answers else _WITHOUT_ANSWER[hit.flags & 15]
         if found in rule.outcomes:
             _log.info(rule.line(Exchange(request, None, hit.seconds, hit)))
 

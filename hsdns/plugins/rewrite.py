@@ -20,6 +20,7 @@ from typing import ClassVar, Self
 from hsdns.chain import Next, Request
 from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.rewriting.answer import TtlRule
 from hsdns.rewriting.draft import Draft, InvalidName, ReplyRule, rewrite
 from hsdns.rewriting.option import RewriteOption, reverted
 from hsdns.rewriting.rule import Rule
@@ -83,6 +84,9 @@ class Rewrite(Plugin):
                         break
             below = request if query is request.query else request.replace(query=query)
             reply = await next(below)
+            if request.dependencies is not None and any(isinstance(rule, TtlRule) for rule in undo):
+                # The range applies to each TTL that is left, which the answer table counts down itself.
+                request.dependencies.cached = None
             if not reply.written and (undo or stopped):
                 # With an OPT record, as in CoreDNS: `nsid` adds to it, and `log` includes it in the size.
                 reply = reply.replace(written=True, edns_options=_shown_options(query))

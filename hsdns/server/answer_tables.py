@@ -59,7 +59,7 @@ class AnswerTables:
         )
         self._log_drops = metrics.counter(
             "hsdns_log_drops_total",
-            "Lines of the query log that were left out because more came than could be written.",
+            "Lines of the log that were dropped because more came than could be written.",
         )
         self._entries = metrics.gauge("hsdns_table_entries", "Answers in the table.", ("server",))
         self._octets = metrics.gauge(

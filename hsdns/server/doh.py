@@ -4,9 +4,11 @@ Path: steps 1 and 7 for https:// keys (RFC 8484), in place of tcp.py's connectio
 Source: CoreDNS 1.14.7 core/dnsserver server_https.go.
 Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, metrics, log.
 Rule 2: time limits count from the last request, not from the last octet, so a client that trickles gains nothing.
-Rule 3: a request that the client cancels is in progress until it is answered, so these are bounded separately: at
-        MAX_STREAMS reading pauses, at MAX_IN_WORK the connection ends (CVE-2023-44487).
-Rule 4: aiohttp is imported when the first client speaks HTTP/1.1: it takes 0.14 s.
+Rule 3: a request that the client cancels is in progress until it is answered: at MAX_STREAMS of them no more are
+        taken up, and reading pauses.
+Rule 4: connections take turns (turns.py), a frame or a request each, and a client that exceeds a limit of
+        doh_frames.py is sent away and not let in again for a while.
+Rule 5: aiohttp is imported when the first client speaks HTTP/1.1: it takes 0.14 s.
 """
 
 from __future__ import annotations
@@ -14,9 +16,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
-
-from h2.errors import ErrorCodes
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from hsdns import eager
 from hsdns.chain import Endpoint
@@ -24,8 +24,10 @@ from hsdns.metrics import Counter
 from hsdns.server.datagram import socket_address
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
+from hsdns.server.sent_away import SentAway
 from hsdns.server.tcp_listener import TcpListener
 from hsdns.server.tls import TlsConnection
+from hsdns.server.turns import Turns
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import Query
 
@@ -33,16 +35,25 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 ALPN: Final = ["h2", "http/1.1"]
-MAX_IN_WORK: Final = 4 * MAX_STREAMS  # as in Go: what one read may bring beyond what may be open
 _TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
+
+
+class DohShares(NamedTuple):
+    """What the listeners of a process have in common."""
+
+    turns: Turns
+    sent_away: SentAway
+    responses: Counter  # by server and status
+    excesses: Counter  # by server and limit
 
 
 class DohServer(TcpListener):
     """Accepts on one bound TCP socket of an https:// key."""
 
-    def __init__(self, *args: Any, responses: Counter) -> None:
+    def __init__(self, *args: Any, shares: DohShares) -> None:
         super().__init__(*args)
-        self._responses = responses
+        self.turns = shares.turns
+        self._shares = shares
 
     def make_connection(self) -> asyncio.Protocol:
         """Make what speaks with one client."""
@@ -50,7 +61,17 @@ class DohServer(TcpListener):
 
     def count(self, status: int) -> None:
         """Count a reply by its status."""
-        self._responses.inc((self.processor.server, str(status)))
+        self._shares.responses.inc((self.processor.server, str(status)))
+
+    def refuses(self, transport: asyncio.Transport) -> bool:
+        """Whether the client of a new connection was sent away a short time ago."""
+        peer = transport.get_extra_info("peername")
+        return bool(peer) and self._shares.sent_away.refuses(peer[0], self.clock())
+
+    def send_away(self, client: Endpoint, excess: str) -> None:
+        """Count a client that has exceeded a limit, and do not let it in for a while."""
+        self._shares.excesses.inc((self.processor.server, excess))
+        self._shares.sent_away.add(client.address, self.clock())
 
     def _begin(self) -> asyncio.Protocol:
         connection, tls = self.make_connection(), self.settings.tls
@@ -74,11 +95,14 @@ class DohConnection(asyncio.Protocol):
         self._last_asked = server.clock()
         self._asked_before = False
         self._blocked_since: float | None = None
-        self._is_ending = self._is_paused = False
+        self._is_ending = self._is_paused = self._is_stepping = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection in."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        if self._server.refuses(self._transport):
+            self._transport.abort()
+            return
         ends = self._server.admit(self, self._transport)
         if ends is not None:
             self._client, self._local = ends
@@ -93,20 +117,46 @@ class DohConnection(asyncio.Protocol):
         if self._http1 is not None:
             self._http1.data_received(data)
         elif self._http2 is not None:
-            for request in self._http2.receive(data):
-                if self.pending >= MAX_IN_WORK:
-                    self._http2.end(ErrorCodes.ENHANCE_YOUR_CALM)
-                    self._flush()
-                    self._transport.close()
-                    return
-                self._ask(
-                    request.method,
-                    request.target,
-                    request.body,
-                    functools.partial(self._reply_http2, request),
-                )
-            self._flush()
-            self._read_or_pause()
+            self._http2.feed(data, self._server.clock())
+            if self._http2.excess:
+                self.end_turn()
+            else:
+                self._go_on()
+
+    def step(self) -> bool:
+        """Handle a frame of HTTP/2; tell whether the next one may follow."""
+        if self._http2 is None or not self._may_step():
+            return False
+        request = self._http2.step()
+        if request is not None:
+            deliver = functools.partial(self._reply_http2, request)
+            self._is_stepping = True  # what is answered at once is sent with the rest of the turn
+            try:
+                self._ask(request.method, request.target, request.body, deliver)
+            finally:
+                self._is_stepping = False
+        return self._may_step()
+
+    def end_turn(self) -> None:
+        """Send the replies, and read on if nothing waits."""
+        self._flush()
+        self._read_or_pause()
+
+    def _may_step(self) -> bool:
+        return (
+            self._http2 is not None
+            and self._http2.has_waiting
+            and self._transport is not None
+            and not self._transport.is_closing()
+            and self._blocked_since is None
+            and self.pending < MAX_STREAMS
+        )
+
+    def _go_on(self) -> None:
+        """Handle what waits, in turns with others, as far as it may be."""
+        if self._may_step():
+            self._server.turns.enter(self)
+        self._read_or_pause()
 
     def eof_received(self) -> bool:
         """Half-closed by the client: HTTP has no use for the other half."""
@@ -126,14 +176,18 @@ class DohConnection(asyncio.Protocol):
         if self._http1 is not None:
             self._http1.resume_writing()
         else:
-            self._read_or_pause()
+            self._go_on()
 
     def _read_or_pause(self) -> None:
-        """Read HTTP/2 while replies are taken, and not too much is in progress."""
+        """Read HTTP/2 while replies are taken, not too much is in progress, and no frame waits."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        is_busy = self._blocked_since is not None or self.pending >= MAX_STREAMS
+        is_busy = (
+            self._blocked_since is not None
+            or self.pending >= MAX_STREAMS
+            or (self._http2 is not None and self._http2.has_waiting)
+        )
         if is_busy != self._is_paused:
             self._is_paused = is_busy
             if is_busy:
@@ -144,7 +198,7 @@ class DohConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._transport = None
-        self._server.connections.discard(self)
+        self._server.discard(self)
         if self._http1 is not None:
             self._http1.connection_lost(exc)
 
@@ -169,10 +223,12 @@ class DohConnection(asyncio.Protocol):
         if transport is None:
             return
         unread_since = self._last_asked if self._blocked_since is None else self._blocked_since
-        unsent = transport.get_write_buffer_size() or (
-            self._http2 is not None and self._http2.has_unsent
-        )
-        if unsent and now - unread_since > limits.write:
+        if not transport.get_write_buffer_size():
+            unread_since = now
+        unsent_since = self._http2.unsent_since if self._http2 is not None else None
+        if unsent_since is not None:  # requests in between do not make the client's windows wider
+            unread_since = min(unread_since, unsent_since)
+        if now - unread_since > limits.write:
             transport.abort()
         elif not self.pending and now - self._last_asked > (
             limits.idle if self._asked_before else limits.read
@@ -183,9 +239,9 @@ class DohConnection(asyncio.Protocol):
         """Take HTTP/2 where TLS has agreed on it, else HTTP/1.1, as Go's server does."""
         tls = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() == "h2":
-            self._http2 = Http2()
+            self._http2 = Http2(self._server.clock())
             return
-        from aiohttp import web  # noqa: PLC0415 - Rule 4
+        from aiohttp import web  # noqa: PLC0415 - Rule 5
 
         limits = self._server.settings.limits
         self._http1 = web.Server(
@@ -200,6 +256,7 @@ class DohConnection(asyncio.Protocol):
         server = self._server
         self._asked_before = True
         self._last_asked = now = server.clock()
+        server.touch(self)
         try:
             wire, query = read_request(method, target, body)
         except BadRequest as bad:
@@ -231,7 +288,7 @@ class DohConnection(asyncio.Protocol):
         self._wrap(query, wire, deliver)
         self._server.processor.flush()
         if self._is_paused and self._http1 is None:
-            self._read_or_pause()
+            self._go_on()
 
     def _wrap(self, query: Query, wire: bytes | None, deliver: Callable[[HttpReply], None]) -> None:
         reply = make_reply(query, wire)
@@ -239,25 +296,31 @@ class DohConnection(asyncio.Protocol):
         deliver(reply)
 
     def _reply_http2(self, request: HttpRequest, reply: HttpReply) -> None:
-        if self._http2 is not None:
-            self._http2.reply(request.stream, reply, head_only=request.method == "HEAD")
-            self._flush()
+        http2 = self._http2
+        if http2 is not None:
+            head_only = request.method == "HEAD"
+            http2.reply(request.stream, reply, self._server.clock(), head_only=head_only)
+            if not self._is_stepping:
+                self._flush()
 
     def _flush(self) -> None:
         http2, transport = self._http2, self._transport
         if http2 is None or transport is None:
             return
-        is_idle = not self.pending and not http2.has_unsent
+        is_idle = not self.pending and http2.unsent_since is None and not http2.has_waiting
         if self._is_ending and is_idle:  # after this h2 sends no reply any more
             http2.end()
         out = http2.to_send()
         if out:
             transport.write(out)
-        if http2.is_over and is_idle:
+        if http2.excess and not transport.is_closing():
+            self._server.send_away(self._client, http2.excess)
+            transport.close()
+        elif http2.is_over and is_idle:
             transport.close()
 
     async def _answer_http1(self, request: web.BaseRequest) -> web.StreamResponse:
-        from aiohttp import web  # noqa: PLC0415 - Rule 4
+        from aiohttp import web  # noqa: PLC0415 - Rule 5
 
         body = bytearray()
         while len(body) <= MAX_BODY_LEN and (chunk := await request.content.readany()):
@@ -269,7 +332,24 @@ class DohConnection(asyncio.Protocol):
             if not answered.done():
                 answered.set_result(reply)
 
-        self._ask(request.method, request.path_qs, taken, deliver)
+        ask = functools.partial(self._ask, request.method, request.path_qs, taken, deliver)
+        self._server.turns.enter(_Http1Step(ask, self.close))
         reply = await answered
         headers = {**dict(reply.headers), "server": "hsdns"}  # or it would be Python's version
         return web.Response(status=reply.status, headers=headers, body=reply.body)
+
+
+class _Http1Step:
+    """A request over HTTP/1.1 that waits for its turn."""
+
+    def __init__(self, ask: Callable[[], None], close: Callable[[], None]) -> None:
+        self._ask = ask
+        self.close = close
+
+    def step(self) -> bool:
+        """Have it answered."""
+        self._ask()
+        return False
+
+    def end_turn(self) -> None:
+        """Do nothing: aiohttp writes the reply."""

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qs, unquote
 
 from hsdns.wire.decode import BadQuery, decode
-from hsdns.wire.decode_reply import BadReply, decode_reply
 from hsdns.wire.message import Query
 from hsdns.wire.outcome import Outcome, outcome
+from hsdns.wire.outline import outline
 
 PATH: Final = "/dns-query"
 CONTENT_TYPE: Final = "application/dns-message"
@@ -76,14 +76,10 @@ def make_reply(query: Query, wire: bytes | None) -> HttpReply:
 
 def max_age(query: Query, wire: bytes) -> int:
     """For how many seconds a reply may be kept: its smallest TTL (RFC 8484 section 5.1)."""
-    try:
-        reply = decode_reply(wire, query)
-    except BadReply:
+    found = outline(wire)
+    if found is None or found.ttl is None or outcome(query, found.reply, time.time) not in _KEPT:
         return SHORT_AGE
-    records = (*reply.answer, *reply.authority, *reply.additional)
-    if not records or outcome(query, reply, time.time) not in _KEPT:
-        return SHORT_AGE
-    return min(LONGEST_AGE, *(record.ttl for record in records))
+    return min(LONGEST_AGE, found.ttl)
 
 
 def _from_parameters(text: str) -> bytes | None:

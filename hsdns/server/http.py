@@ -6,8 +6,9 @@ Rule 1: pages belong to a configuration (HttpPages), sockets to the process (Htt
 Rule 2: a page is made on the event loop, so that /health proves that the loop turns; a page that is slow is
         made in a thread.
 Rule 3: an address with a page that has a `tls` context is answered over HTTPS; a reload exchanges that too.
-Rule 4: connections are bounded over all sockets.  Where there are too many, the one that has been silent longest makes
-        room, so that a client that holds all of them keeps no probe out.
+Rule 4: connections are bounded over all sockets.  Where there are too many, one of the client with most makes room
+        (places.py), so that clients that connect and stay silent keep no probe out.  A silent one costs no more than
+        its socket: aiohttp sees a connection when something arrives.
 Rule 5: aiohttp is imported when the first socket is opened: it takes 0.14 s, and a Corefile may do without HTTP.
 Source: CoreDNS 1.14.7 plugin/health, plugin/ready, plugin/metrics: time limits of 5 s, SO_REUSEPORT, other paths 404.
 """
@@ -25,14 +26,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from hsdns.corefile.arguments import split_host_port
 from hsdns.http_page import HttpPage
+from hsdns.server.places import Places
+from hsdns.server.sockets import BACKLOG
 from hsdns.server.tls import TlsConnection
 
 if TYPE_CHECKING:
     from aiohttp import web
 
 TIMEOUT: Final = 5.0  # seconds to send a request in, to stay idle, and to take an answer
-BACKLOG: Final = 128
-MAX_CONNECTIONS: Final = 64  # half of the descriptors that tcp.py leaves to others
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 # The directive behind a path where it is not the path's own word.
 _DIRECTIVES: Final = {"/metrics": "prometheus"}
@@ -62,109 +63,106 @@ class _Listener:
     server: web.Server
     accepting: asyncio.Server
     bound: tuple[str, int]
-    connections: _Connections
+    places: Places
+    connections: dict[asyncio.Protocol, _Connection]  # by what aiohttp knows each as
 
     def connect(self) -> asyncio.Protocol:
         """Make what speaks with one client."""
         contexts = (page.tls for page in self.paths.values())
         context = next((each for each in contexts if each is not None), None)
-        inside = self.server()
-        return _Impatient(
-            inside if context is None else TlsConnection(inside, context, is_http=True),
-            inside,
-            self.connections,
-        )
+        connection = _Connection(self)
+        return connection if context is None else TlsConnection(connection, context, is_http=True)
 
 
-class _Connections:
-    """The open connections of all sockets, by what aiohttp knows each as; who was answered last comes last."""
+class _Connection(asyncio.Protocol):
+    """One client's connection, with its place and its time limits; aiohttp speaks with a client that is not silent."""
 
-    def __init__(self) -> None:
-        self._silent: dict[asyncio.Protocol, asyncio.Transport] = {}
-        self._asking: dict[asyncio.Protocol, asyncio.Transport] = {}
-
-    def add(self, protocol: asyncio.Protocol, transport: asyncio.Transport) -> None:
-        """Take a connection in; where there are too many, end the one that is waited for longest, or this one."""
-        self._silent[protocol] = transport
-        if len(self._silent) + len(self._asking) > MAX_CONNECTIONS:
-            self._silent.pop(next(iter(self._silent))).abort()
-
-    def discard(self, protocol: asyncio.Protocol) -> None:
-        """Forget a connection."""
-        self._silent.pop(protocol, None)
-        self._asking.pop(protocol, None)
-
-    @contextlib.contextmanager
-    def asking(self, protocol: asyncio.Protocol) -> Iterator[None]:
-        """Let a connection stay while its request is answered."""
-        _move(protocol, self._silent, self._asking)
-        try:
-            yield
-        finally:
-            _move(protocol, self._asking, self._silent)
-
-
-def _move(
-    protocol: asyncio.Protocol,
-    origin: dict[asyncio.Protocol, asyncio.Transport],
-    to: dict[asyncio.Protocol, asyncio.Transport],
-) -> None:
-    transport = origin.pop(protocol, None)
-    if transport is not None:  # else it was lost meanwhile
-        to[protocol] = transport
-
-
-class _Impatient(asyncio.Protocol):
-    """Hands everything on, but ends the connection of a client that does not take what it has asked for."""
-
-    def __init__(
-        self, following: asyncio.Protocol, inside: asyncio.Protocol, connections: _Connections
-    ) -> None:
-        self._next = following
-        self._inside = inside
-        self._connections = connections
+    def __init__(self, listener: _Listener) -> None:
+        self.pending = 0  # requests that are being answered
+        self._listener = listener
+        self._inside: web.RequestHandler | None = None
         self._transport: asyncio.Transport | None = None
         self._abort: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection in, where there is a place."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        peer = transport.get_extra_info("peername")
+        if peer is None or not self._listener.places.take(self, self._transport, peer[0]):
+            self._transport.abort()
+            return
         self._transport.set_write_buffer_limits(0)  # whatever waits to be sent is too much
-        self._connections.add(self._inside, self._transport)
-        self._next.connection_made(transport)
+        self._limit_time()
 
     def data_received(self, data: bytes) -> None:
-        self._next.data_received(data)
+        """Pass a request on, or a part of it."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._inside is None:
+            self._inside = self._listener.server()
+            self._listener.connections[self._inside] = self
+            self._inside.connection_made(self._transport)
+        self._inside.data_received(data)
 
-    def eof_received(self) -> bool | None:
-        return self._next.eof_received()
+    def eof_received(self) -> None:
+        """Close: a client that sends no more does not wait for an answer."""
+        if self._inside is not None:
+            self._inside.eof_received()
 
     def pause_writing(self) -> None:
-        if self._transport is not None:
-            loop = asyncio.get_running_loop()
-            self._abort = loop.call_later(TIMEOUT, self._transport.abort)
-        self._next.pause_writing()
+        """Give the client TIMEOUT to take what it has asked for."""
+        self._limit_time()
+        if self._inside is not None:
+            self._inside.pause_writing()
 
     def resume_writing(self) -> None:
-        self._be_patient()
-        self._next.resume_writing()
+        """Go on."""
+        self._forget_limit()
+        if not self.pending:
+            self._limit_time()
+        if self._inside is not None:
+            self._inside.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._be_patient()
-        self._connections.discard(self._inside)
-        self._next.connection_lost(exc)
+        """Forget the connection."""
+        self._forget_limit()
+        self._transport = None
+        self._listener.places.release(self)
+        if self._inside is not None:
+            self._listener.connections.pop(self._inside, None)
+            self._inside.connection_lost(exc)
 
-    def _be_patient(self) -> None:
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """Let the connection stay while a request is answered."""
+        self.pending += 1
+        self._forget_limit()
+        try:
+            yield
+        finally:
+            self.pending -= 1
+            self._listener.places.touch(self)
+            if self._transport is not None:
+                self._limit_time()
+
+    def _limit_time(self) -> None:
+        """Let the client be silent, send a request or take an answer for TIMEOUT."""
+        if self._abort is None and self._transport is not None:
+            loop = asyncio.get_running_loop()
+            self._abort = loop.call_later(TIMEOUT, self._transport.abort)
+
+    def _forget_limit(self) -> None:
         if self._abort is not None:
             self._abort.cancel()
             self._abort = None
 
 
 class HttpListeners:
-    """The HTTP sockets of the process, one an address."""
+    """The HTTP sockets of the process, one an address; all connections share `places`."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: Places) -> None:
         self._open: dict[str, _Listener] = {}
-        self._connections = _Connections()
+        self._places = places
 
     @property
     def bound(self) -> dict[str, tuple[str, int]]:
@@ -181,7 +179,7 @@ class HttpListeners:
         try:
             for address, paths in pages.by_address.items():
                 if address not in self._open:
-                    fresh[address] = await _listen(address, paths, self._connections)
+                    fresh[address] = await _listen(address, paths, self._places)
         except BaseException:
             for listener in fresh.values():
                 await _close(listener)
@@ -200,7 +198,7 @@ class HttpListeners:
         await self.close_others(HttpPages())
 
 
-async def _listen(address: str, paths: dict[str, HttpPage], connections: _Connections) -> _Listener:
+async def _listen(address: str, paths: dict[str, HttpPage], places: Places) -> _Listener:
     from aiohttp import web  # noqa: PLC0415 - Rule 5
 
     path = min(paths, default="/")
@@ -215,18 +213,19 @@ async def _listen(address: str, paths: dict[str, HttpPage], connections: _Connec
         ) from error
 
     async def answer(request: web.BaseRequest) -> web.Response:
-        with connections.asking(request.protocol):
+        with listener.connections[request.protocol].asking():
             return await _answer(listener.paths, request)
 
     listener: _Listener
     server = web.Server(answer, keepalive_timeout=TIMEOUT, access_log=None)
     loop = asyncio.get_running_loop()
+    backlog = min(BACKLOG, 2 * places.most)
     try:
         accepting = await loop.create_server(
-            lambda: listener.connect(), sock=sock, backlog=BACKLOG, start_serving=False
+            lambda: listener.connect(), sock=sock, backlog=backlog, start_serving=False
         )
         bound = sock.getsockname()[:2]
-        listener = _Listener(dict(paths), server, accepting, bound, connections)
+        listener = _Listener(dict(paths), server, accepting, bound, places, {})
         await accepting.start_serving()
     except BaseException:
         sock.close()

@@ -19,6 +19,7 @@ from typing import Any, Final
 from hsdns.assemble import Configuration, ListenAddress
 from hsdns.chain import Endpoint
 from hsdns.corefile.tree import Corefile, CorefileError
+from hsdns.descriptor_limit import descriptor_limit
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
 from hsdns.plugins.prometheus import QueryCounts
@@ -34,6 +35,7 @@ from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.runtime import ServerRuntime, Tasks
+from hsdns.server.shares import Shares
 from hsdns.server.start_error import START_FAILURES
 from hsdns.server.start_error import StartError as StartError
 from hsdns.server.transitions import StateMachine
@@ -74,10 +76,12 @@ class Server:
         self._build = build
         self._clock = clock
         self._processors = processors
-        self._http = http()
+        shares = Shares.of(descriptor_limit())
+        shares.count_in(self.metrics)
+        self._http = http(shares.pages)
         self._tasks = Tasks()
         self._drains = Tasks()
-        self._opener = opener(self.metrics, self._tasks.spawn, clock, workers, self._listeners)
+        self._opener = opener(self.metrics, self._tasks.spawn, clock, workers, shares.clients)
         self._watchdog = Watchdog(self.metrics, clock) if watches_apart else None
         self._watch_loop: WatchLoop | None = None
         if self._watchdog is not None:
@@ -292,7 +296,7 @@ class Server:
             runtime,
             self._opener,
             self._http,
-            lambda *of: self._processors(*of, self.counters, self._counts, self._fail),
+            lambda *of: self._processors(*of, self.counters, self._counts),
             is_forced=lambda: self.phase is Phase.QUITTING,
             settle=self._tables.settle,
         )

@@ -7,8 +7,9 @@ Rule 2: UDP is read in threads where the compiled fast path is loaded, else on t
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from hsdns import eager
 from hsdns.assemble import ListenAddress
@@ -16,10 +17,13 @@ from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.listener import Listener
+from hsdns.server.places import Places
+from hsdns.server.sent_away import SentAway
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
 from hsdns.server.tcp import TcpServer
 from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.turns import Turns
 from hsdns.server.udp import UdpServer
 from hsdns.server.udp_listener import UdpListener
 
@@ -27,8 +31,8 @@ from hsdns.server.udp_listener import UdpListener
 class Opener:
     """Opens the query sockets of the process.
 
-    `workers` threads answer at each UDP address of which the Corefile does not say a number; `listeners` gives all of
-    the process, whose connections count together.
+    `workers` threads answer at each UDP address of which the Corefile does not say a number; `places` has the TCP
+    connections of all listeners.
     """
 
     def __init__(
@@ -37,12 +41,12 @@ class Opener:
         spawn: eager.Spawn,
         clock: Callable[[], float],
         workers: int,
-        listeners: Callable[[], Iterable[Listener]],
+        places: Places,
     ) -> None:
         self.clock = clock
         self._spawn = spawn
         self._workers = workers
-        self._listeners = listeners
+        self._places = places
         self._rejected = metrics.counter(
             "hsdns_tcp_rejected_total", "Connections closed at once because too many were open."
         )
@@ -51,16 +55,20 @@ class Opener:
             "Counter of DoH responses per server and http status code.",
             ("server", "status"),
         )
+        self._doh_excesses = metrics.counter(
+            "hsdns_https_sent_away_total",
+            "Connections that were closed because their client exceeded a limit of HTTP/2.",
+            ("server", "limit"),
+        )
+        # The loop runs when the first https:// key is served; the turns are those of the process.
+        self._turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
+        self._sent_away = SentAway()
 
     def count_workers(self, settings: Settings) -> int:
         """How many UDP sockets an address is to have; the loop reads one alone."""
         if IMPLEMENTATION != "rust":
             return 1
         return settings.workers or self._workers
-
-    def count_connections(self) -> int:
-        """How many TCP connections the process has open."""
-        return sum(listener.connections for listener in self._listeners())
 
     def open_all(
         self, listen: ListenAddress, beside: Collection[socket.socket], workers: int
@@ -94,9 +102,12 @@ class Opener:
         self, sock: socket.socket, processor: QueryProcessor, settings: Settings
     ) -> TcpListener:
         """Make what accepts TCP connections."""
-        args = (sock, processor, self._spawn, self.clock, self._rejected, self.count_connections)
+        args = (sock, processor, self._spawn, self.clock, self._rejected, self._places)
         if processor.server.startswith("https://"):
-            from hsdns.server.doh import DohServer  # noqa: PLC0415 - Rule 1
+            from hsdns.server.doh import DohServer, DohShares  # noqa: PLC0415 - Rule 1
 
-            return DohServer(*args, settings, responses=self._doh_responses)
+            shares = DohShares(
+                self._turns, self._sent_away, self._doh_responses, self._doh_excesses
+            )
+            return DohServer(*args, settings, shares=shares)
         return TcpServer(*args, settings)

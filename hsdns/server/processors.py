@@ -5,7 +5,6 @@ Path: lifecycle.py makes them when a configuration starts, and again when the na
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from hsdns.answer_table.policy import BlockPolicy
@@ -38,9 +37,8 @@ def make_processors(
     runtime: ServerRuntime,
     counters: Versions,
     counts: QueryCounts,
-    fail: Callable[[str], None],
 ) -> dict[str, QueryProcessor]:
-    """Make the processor of each listener, by the listener's name in metrics; `fail` ends the process.
+    """Make the processor of each listener, by the listener's name in metrics.
 
     The tasks of handlers that wait are in `runtime.queries`.
     """
@@ -54,13 +52,7 @@ def make_processors(
 
     policies = {id(block): BlockPolicy(block.handlers) for block in configuration.blocks}
     panicked = panics(runtime.metrics)
-
-    def on_panic() -> None:
-        panicked.inc()
-        if has_debug(configuration):
-            fail(
-                "a handler raised an error and debug is on: ending; remove debug to survive such errors"
-            )
+    debugs = has_debug(configuration)
 
     return {
         listener.listen.server: QueryProcessor(
@@ -68,13 +60,13 @@ def make_processors(
             listener.block_choice(chains),
             any_class=listener.any_class,
             on_refused=on_refused,
-            on_panic=on_panic,
+            on_panic=panicked.inc,
             writer=make_writer(
                 listener.listen.server,
                 {zone: policies[id(block)] for zone, block in listener.zones.items()},
                 counters,
             ),
-            stacktrace=_logs_stacks(listener),
+            stacktrace=debugs or _logs_stacks(listener),
         )
         for listener in configuration.listeners
     }

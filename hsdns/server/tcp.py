@@ -24,6 +24,9 @@ from hsdns.wire.framing import FrameBuffer, frame
 log = logging.getLogger("hsdns.server")
 
 BATCH_LEN: Final = 64  # messages of one connection in a turn of the loop; then others get theirs
+TURN: Final = (
+    0.0005  # seconds; of what the answer table does not know, at most so much in a turn, too
+)
 # Octets from the answer table in a turn of the loop; then it shows whether the client takes them.
 MAX_TABLE_OCTETS: Final = 65_536
 # Queries of one connection; the rest of what was read waits, and reading pauses.
@@ -75,6 +78,7 @@ class TcpConnection(asyncio.Protocol):
         if self._ended:
             return
         now = self._last_used = self._server.clock()
+        self._server.touch(self)
         messages = self._frames.feed(data)
         if not self._frames.is_partial:
             self._partial_since = None
@@ -116,7 +120,7 @@ class TcpConnection(asyncio.Protocol):
         self._transport = None
         self._waiting.clear()
         self._more.clear()
-        self._server.connections.discard(self)
+        self._server.discard(self)
 
     @property
     def pending(self) -> int:
@@ -185,6 +189,7 @@ class TcpConnection(asyncio.Protocol):
         """Begin to answer the messages that wait; replies from the answer table are added to `known`, in frames."""
         server, waiting = self._server, self._waiting
         processor, now, octets = server.processor, server.clock(), 0
+        end = now + TURN
         lookup = processor.lookup
         while waiting and not self._is_busy():
             message = waiting.popleft()
@@ -209,6 +214,8 @@ class TcpConnection(asyncio.Protocol):
             except BaseException:
                 self.in_work -= 1
                 raise
+            if server.clock() >= end:
+                self._left_in_turn = 0
 
     def _begin_turn(self) -> None:
         self._left_in_turn = BATCH_LEN

@@ -1,14 +1,13 @@
 """What accepts TCP connections at one address, whatever is spoken on them.
 
 Path: step 1 for TCP; tcp.py and doh.py make what speaks with one client.
-Rule 1: connections are bounded by the file descriptors that this process may have; time limits are looked at once a
-        second (SWEEP_INTERVAL).
+Rule 1: connections are bounded by the places that all listeners share; time limits are looked at once a second
+        (SWEEP_INTERVAL).
 """
 
 from __future__ import annotations
 
 import asyncio
-import resource
 import socket
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -17,12 +16,13 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
+from hsdns.server.places import Places
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
+from hsdns.server.shares import MAX_CLIENTS
 from hsdns.server.sockets import BACKLOG, endpoint_of
 from hsdns.server.tls import TlsConnection
 
 SWEEP_INTERVAL: Final = 1.0  # seconds
-RESERVED_DESCRIPTORS: Final = 128  # for sockets to upstreams, files and the API
 
 
 class Connection(Protocol):
@@ -45,7 +45,7 @@ class Connection(Protocol):
 class TcpListener:
     """Accepts on one bound TCP socket; `processor` and `settings` may be exchanged at any time.
 
-    `count_connections` tells how many are open at all listeners, since the limit is the process's.
+    `places` are those that all listeners of the process share.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TcpListener:
         spawn: eager.Spawn,
         clock: Callable[[], float],
         rejected: Counter,
-        count_connections: Callable[[], int] | None = None,
+        places: Places | None = None,
         settings: Settings = DEFAULT_SETTINGS,
     ) -> None:
         self.processor = processor
@@ -65,9 +65,7 @@ class TcpListener:
         self.connections: set[Connection] = set()
         self._sock = sock
         self._rejected = rejected
-        self._count_connections = count_connections or (lambda: len(self.connections))
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._max_connections = max(16, soft - RESERVED_DESCRIPTORS)
+        self._places = Places(MAX_CLIENTS) if places is None else places
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -75,7 +73,9 @@ class TcpListener:
     async def start(self) -> None:
         """Begin to accept."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._begin, sock=self._sock, backlog=BACKLOG)
+        # What waits is accepted in one turn, in which no connection that makes room can close.
+        backlog = min(BACKLOG, max(1, self._places.most // 4))
+        self._server = await loop.create_server(self._begin, sock=self._sock, backlog=backlog)
         self._sweeper = loop.call_later(SWEEP_INTERVAL, self._sweep)
 
     def stop_accepting(self) -> None:
@@ -119,12 +119,22 @@ class TcpListener:
         if client is not None and local is not None and not self._is_closed:
             most = self.settings.max_connections
             is_full = 0 < most <= len(self.connections)
-            if self._count_connections() < self._max_connections and not is_full:
+            ends = endpoint_of(client), endpoint_of(local)
+            if not is_full and self._places.take(connection, transport, ends[0].address):
                 self.connections.add(connection)
-                return endpoint_of(client), endpoint_of(local)
+                return ends
             self._rejected.inc()
         transport.abort()
         return None
+
+    def touch(self, connection: Connection) -> None:
+        """Note that the client of a connection has just sent something."""
+        self._places.touch(connection)
+
+    def discard(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self.connections.discard(connection)
+        self._places.release(connection)
 
     def make_connection(self) -> asyncio.Protocol:
         """Make what speaks with one client."""

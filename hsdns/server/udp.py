@@ -1,7 +1,9 @@
 """UDP on the loop: take a batch, answer, send.
 
 Path: steps 1, 2 and 7 for UDP where there is no compiled fast path; workers.py does them in threads where there is.
-Rule 1: the loop is recv -> answer -> send, at most BATCH_LEN datagrams a turn, so that timers and TCP get theirs.
+Rule 1: a turn of the loop reads what has arrived, for READING seconds, and answers at once what the answer table knows.
+        The rest waits in a queue like that of the workers, and is taken from it turn by turn (udp_listener.py).  More
+        than one batch is read because the kernel's buffer is not fair: what lies there waits behind every client.
 Rule 2: the processor can be exchanged between two batches (a reload); the socket stays.
 Rule 3: a datagram that cannot be sent is dropped and counted, as the network would drop it.
 """
@@ -11,11 +13,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import Final
 
 from hsdns import eager
-from hsdns.fastpath import Batch
+from hsdns.fastpath import Batch, MissQueue
 from hsdns.query import QueryProcessor
-from hsdns.server.udp_listener import UdpListener, batches_in
+from hsdns.server.udp_listener import BATCH_LEN, TURN, UdpListener, batches_in
+
+READING: Final = 4 * TURN  # seconds; a miss is read in a tenth of the time that it takes to answer
 
 
 class UdpServer(UdpListener):
@@ -28,7 +33,9 @@ class UdpServer(UdpListener):
         spawn: eager.Spawn,
         clock: Callable[[], float],
     ) -> None:
-        super().__init__([sock], processor, spawn, clock)
+        self._queue = MissQueue()
+        super().__init__([sock], processor, spawn, clock, self._queue)
+        self._has_next_turn = False
         self._batch = Batch(sock.fileno(), self.is_wildcard)
         self._senders = [self._batch]
 
@@ -46,6 +53,8 @@ class UdpServer(UdpListener):
             self._read_batch()
             if self._batch.statistics().received == before:
                 break
+        while len(self._queue):
+            self._take()
 
     def close(self) -> None:
         """Stop reading and release the port; what is still being answered is lost."""
@@ -54,8 +63,23 @@ class UdpServer(UdpListener):
         self.sock.close()
 
     def statistics(self) -> tuple[int, dict[int, int]]:
-        """Nothing is dropped here; replies that were not sent, by errno."""
-        return 0, self._batch.statistics().send_errors
+        """Queries that were dropped because too many waited, and replies that were not sent, by errno."""
+        return self._count_drops(), self._batch.statistics().send_errors
 
     def _read_batch(self) -> None:
-        self._answer_all((0, *miss) for miss in self._batch.serve(self._processor.table))
+        end = self._clock() + READING
+        misses = self._batch.serve(self._processor.table)
+        while misses:
+            self._queue.offer(0, misses)
+            if len(misses) < BATCH_LEN // 2 or self._clock() >= end:
+                break
+            misses = self._batch.serve(self._processor.table)
+        if len(self._queue) and not self._has_next_turn:
+            self._take_some()
+
+    def _take_some(self) -> None:
+        """Answer what waits, for one turn; the rest in the next one."""
+        self._take()
+        self._has_next_turn = len(self._queue) > 0 and not self._is_closed
+        if self._has_next_turn:
+            asyncio.get_running_loop().call_soon(self._take_some)

@@ -1,8 +1,12 @@
 """What reads UDP at one address: the part that does not depend on where a miss comes from.
 
 Path: step 7 for UDP, and the way from a miss of the answer table to query.py; udp.py and workers.py do the rest.
-Rule 1: a fault costs the query that caused it, never the others of its batch.
-Rule 2: the replies of a batch are sent together; a reply that comes later is sent at once.
+Rule 1: a fault costs the query that caused it, never the others of its turn.
+Rule 2: the replies of a turn are sent together; a reply that comes later is sent at once.
+Rule 3: misses wait in a queue that is bounded and fair between clients (fastpath/miss_queue.py).  A turn of the loop
+        takes them from it for TURN seconds, and BATCH_LEN at most; then TCP, timers, health checks and all else that
+        the server does gets its turn.  What waits for an answer from elsewhere is bounded too (pending_queries.py).
+        What is too much is dropped and counted, as by the network.
 """
 
 from __future__ import annotations
@@ -10,17 +14,20 @@ from __future__ import annotations
 import functools
 import logging
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from hsdns import eager
 from hsdns.chain import Endpoint
+from hsdns.fastpath.miss_queue import client_of
 from hsdns.query import QueryProcessor
 from hsdns.server.datagram import asked_endpoint, client_endpoint
+from hsdns.server.pending_queries import PendingQueries
 
 log = logging.getLogger("hsdns.server")
 
 BATCH_LEN: Final = 64  # datagrams in a turn of the loop
+TURN: Final = 0.0005  # seconds
 _LEAST_TRUE_SIZE: Final = 512  # octets; Linux counts more of its buffer for any datagram
 
 Miss = tuple[int, bytes, bytes, bytes]  # index of the sender, query, client's address, control data
@@ -33,6 +40,19 @@ class Sender(Protocol):
         """Send replies, each with the client's address and the control data of its query."""
 
 
+class Queue(Protocol):
+    """Misses that wait, fair between clients."""
+
+    @property
+    def dropped(self) -> int:
+        """How many were dropped."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, most: int) -> list[Miss]:
+        """Take the next, at most so many."""
+
+
 class UdpListener:
     """What answers at one UDP address."""
 
@@ -42,10 +62,13 @@ class UdpListener:
         processor: QueryProcessor,
         spawn: eager.Spawn,
         clock: Callable[[], float],
+        queue: Queue,
     ) -> None:
         self.sockets = list(sockets)
         self.local = Endpoint(*self.sock.getsockname()[:2])
-        self.pending = 0  # queries that wait for an answer from elsewhere
+        self._waiting = queue
+        self._pending = PendingQueries()
+        self._refused = 0  # because too many were pending
         self._processor = processor
         self._spawn = spawn
         self._clock = clock
@@ -58,6 +81,11 @@ class UdpListener:
     def sock(self) -> socket.socket:
         """The socket that was bound first, for its options; only this listener reads it."""
         return self.sockets[0]
+
+    @property
+    def pending(self) -> int:
+        """How many queries wait for an answer from elsewhere."""
+        return self._pending.total
 
     @property
     def is_wildcard(self) -> bool:
@@ -93,8 +121,26 @@ class UdpListener:
         """Datagrams that were dropped because there were too many, and replies that were not sent, by errno."""
         raise NotImplementedError
 
+    def _count_drops(self) -> int:
+        """How many queries were dropped because too many waited."""
+        return self._waiting.dropped + self._refused
+
     def _exchange_table(self) -> None:
         """Use the processor's table from the next batch on."""
+
+    def _take(self) -> None:
+        """Answer what waits, for one turn of the loop."""
+        self._answer_all(self._turn())
+
+    def _turn(self) -> Iterator[Miss]:
+        end = self._clock() + TURN
+        for _ in range(BATCH_LEN):
+            taken = self._waiting.take(1)
+            if not taken:
+                return
+            yield taken[0]
+            if self._clock() >= end:
+                return
 
     def _answer_all(self, misses: Iterable[Miss]) -> None:
         """Have queries answered that the table did not know, and send at once what is known at once."""
@@ -107,8 +153,11 @@ class UdpListener:
             self._send()
 
     def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
-        before = self.pending
-        self.pending += 1
+        client = client_of(address)
+        before = self._pending.total
+        if not self._pending.add(client):
+            self._refused += 1
+            return
         try:
             eager.start(
                 self._processor.answer(
@@ -122,11 +171,12 @@ class UdpListener:
                 self._spawn,
             )
         except Exception:
-            self.pending = before  # whether or not the reply has been delivered
+            if self._pending.total > before:  # the reply has not been delivered
+                self._pending.remove(client)
             log.exception("a query over UDP is lost to an error outside of the handlers")
 
     def _deliver(self, index: int, address: bytes, control: bytes, reply: bytes | None) -> None:
-        self.pending -= 1
+        self._pending.remove(client_of(address))
         if reply is not None and not self._is_closed:
             self._out[index].append((reply, address, control))
             if not self._is_collecting:

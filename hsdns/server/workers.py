@@ -2,8 +2,7 @@
 
 Path: steps 1, 2 and 7 for UDP where there is a compiled fast path; udp.py does the same on the loop without it.
 Rule 1: a thread is one call into compiled code that needs no Python: it receives, looks up, sends, in batches.
-Rule 2: what a thread does not know waits in one queue, bounded; the loop takes it from there, BATCH_LEN a turn, so that
-        timers and TCP get theirs.  What comes while the queue is full is dropped and counted, as by the network.
+Rule 2: what a thread does not know waits in one queue, from which the loop takes it turn by turn (udp_listener.py).
 Rule 3: the table can be exchanged between two batches (a reload); sockets and threads stay.
 Rule 4: workers whose number changes drain to a successor at their address: it answers what they do not know, so that
         they close as soon as they have answered what they have begun, and lose nothing.
@@ -21,7 +20,7 @@ from typing import Any
 from hsdns import eager
 from hsdns.fastpath._native import Batch, MissQueue, Worker
 from hsdns.query import QueryProcessor
-from hsdns.server.udp_listener import BATCH_LEN, UdpListener, batches_in
+from hsdns.server.udp_listener import UdpListener, batches_in
 
 
 class UdpWorkers(UdpListener):
@@ -34,9 +33,9 @@ class UdpWorkers(UdpListener):
         spawn: eager.Spawn,
         clock: Callable[[], float],
     ) -> None:
-        super().__init__(sockets, processor, spawn, clock)
-        self.successor: UdpWorkers | None = None
         self._queue = MissQueue()
+        super().__init__(sockets, processor, spawn, clock, self._queue)
+        self.successor: UdpWorkers | None = None
         self._workers = [
             Worker(sock.fileno(), self.is_wildcard, self._queue, index)
             for index, sock in enumerate(sockets)
@@ -66,8 +65,8 @@ class UdpWorkers(UdpListener):
             return
         for index, sock in enumerate(self.sockets):
             self._empty(index, sock)
-        while self._take():
-            pass
+        while len(self._queue):
+            self._take()
 
     def close(self) -> None:
         """End the threads and release the port; what is still being answered is lost."""
@@ -78,12 +77,12 @@ class UdpWorkers(UdpListener):
             sock.close()
 
     def statistics(self) -> tuple[int, dict[int, int]]:
-        """Datagrams that were dropped because the queue was full, and replies that were not sent, by errno."""
+        """Queries that were dropped because too many waited, and replies that were not sent, by errno."""
         errors: dict[int, int] = {}
         for worker in self._workers:
             for code, count in worker.statistics().send_errors.items():
                 errors[code] = errors.get(code, 0) + count
-        return self._queue.dropped, errors
+        return self._count_drops(), errors
 
     def _end_threads(self) -> None:
         for worker, sock in zip(self._workers, self.sockets, strict=True):
@@ -110,12 +109,6 @@ class UdpWorkers(UdpListener):
         table: Any = self.processor.table  # the compiled twin's, here
         for worker in self._workers:
             worker.exchange(table)
-
-    def _take(self) -> bool:
-        """Answer what the workers did not know; tell whether there was anything."""
-        taken = self._queue.take(BATCH_LEN)
-        self._answer_all(taken)
-        return bool(taken)
 
     def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
         if not address:  # that is how the kernel says that the socket was shut down

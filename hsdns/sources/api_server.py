@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from hsdns.apiserver.contact import Contact, ScopeObserver, WatchMetrics
-from hsdns.apiserver.reflector import PAGE, STATE_READ_TIMEOUT, Key, Reflector
+from hsdns.apiserver.reflector import MAX_PAGE_LEN, PAGE, STATE_READ_TIMEOUT, Key, Reflector
 from hsdns.apiserver.resource import (
     ENDPOINT_SLICES,
     NAMESPACES,
@@ -145,9 +145,16 @@ class ApiServer:
         """Watch all scopes until cancelled."""
         # In a thread: it imports the HTTP client, for which the loop would stand still for 0.3 s.
         transport = await asyncio.to_thread(self._connect, around, report)
+
+        def report_redacted(level: int, message: str) -> None:
+            report(level, transport.redact(message))  # a watch, too, may echo a credential
+
+        def reject(kind: str, key: Key, fault: str) -> None:
+            self.reject(kind, key, transport.redact(fault))
+
         contact = Contact(
             lambda: transport.server,
-            report,
+            report_redacted,
             WatchMetrics(around.metrics),
             around.clock,
             around.wall,
@@ -161,7 +168,7 @@ class ApiServer:
                     self._deliver(events, deliver)
 
                 def start(scope: Scope) -> None:
-                    observer = ScopeObserver(scope, contact.metrics, report, self.reject)
+                    observer = ScopeObserver(scope, contact.metrics, report, reject)
                     reflector = Reflector(scope, take, observer, around.random)
                     self._reflectors[scope] = reflector
                     watcher = Watcher(reflector, transport, contact, around.clock, replace)
@@ -254,11 +261,18 @@ async def _list(transport: Transport, scope: Scope) -> list[Object]:
             if answer.status != 200:
                 text = await answer.text(MAX_ERROR_LEN)
                 raise Unreachable(f"{scope} cannot be listed: {answer.status} {text[:200]}")
-            body = b"".join([chunk async for chunk in answer.chunks(lambda: STATE_READ_TIMEOUT)])
+            body = bytearray()
+            async for chunk in answer.chunks(lambda: STATE_READ_TIMEOUT):
+                body += chunk
+                if len(body) > MAX_PAGE_LEN:
+                    raise Unreachable(
+                        f"{scope} cannot be listed: a page has more than {MAX_PAGE_LEN} octets"
+                    )
         try:
-            page = decode_page(body, scope.resource)
+            page = decode_page(bytes(body), scope.resource)
         except MalformedEvent as error:
-            raise Unreachable(f"{scope} cannot be listed: {error}") from None
+            sentence = transport.redact(str(error))
+            raise Unreachable(f"{scope} cannot be listed: {sentence}") from None
         found += page.objects
         following = page.following
         if not following:

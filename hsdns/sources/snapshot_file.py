@@ -4,7 +4,9 @@ Path: load() -> Store.restore at the start; Store -> cluster/snapshot.py -> save
 Rule 1: the file is replaced atomically: written to a temporary file, fsynced, renamed; mode 0600.
 Rule 2: an unusable file is a warning and never stops the start; a failed write is retried.
 Rule 3: only a state that the source delivered is saved, never one that was restored from the file.
-Rule 4: text is made on the loop in pieces of PIECE octets, about a millisecond each, and written in a thread.
+Rule 4: the file is served only if this user or root has written it: what it says is answered as the cluster's names.
+        The opened file is looked at, not its path, so that it cannot be exchanged in between.
+Rule 5: text is made on the loop in pieces of PIECE octets, about a millisecond each, and written in a thread.
 """
 
 from __future__ import annotations
@@ -55,27 +57,43 @@ class SnapshotFile:
     def load(self, report: Report) -> tuple[Iterator[Object], float] | None:
         """Return the objects, decoded lazily, and the time of saving; report why and return None if there are none."""
         try:
-            status = os.stat(self.path)
-            if not stat.S_ISREG(status.st_mode):
-                raise snapshot.BadSnapshot("it is not a file")
-            self._check_mode(status.st_mode, report)
-            with open(self.path, "rb") as file:
-                header = snapshot.check(file)
+            file = open(self.path, "rb", opener=_open_at_once)  # noqa: SIM115 - _objects() closes it
         except FileNotFoundError:
             report(logging.INFO, f'snapshot "{self.path}": it does not exist yet')
             return None
+        except IsADirectoryError:
+            self._report_unusable(report, "it is not a file")
+            return None
         except OSError as fault:
-            report(
-                logging.WARNING,
-                f'snapshot "{self.path}": it cannot be read: {fault.strerror}; starting without it',
-            )
+            self._report_unreadable(report, fault)
             return None
+        found: tuple[Iterator[Object], float] | None = None
+        try:
+            found = self._check(file, report)
+        except OSError as fault:
+            self._report_unreadable(report, fault)
         except snapshot.BadSnapshot as fault:
+            self._report_unusable(report, str(fault))
+        finally:
+            if found is None:
+                file.close()
+        return found
+
+    def _check(self, file: IO[bytes], report: Report) -> tuple[Iterator[Object], float] | None:
+        """Return the objects of an opened file and its time; None, with a report, if it is of other settings."""
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise snapshot.BadSnapshot("it is not a file")
+        for path in {self.path, os.path.realpath(self.path)}:
+            if why := why_untrusted(status, os.stat(os.path.dirname(path) or "."), os.geteuid()):
+                raise snapshot.BadSnapshot(why)
+        if status.st_mode & 0o077:
             report(
                 logging.WARNING,
-                f'snapshot "{self.path}": {fault}; starting without it, the next save replaces it',
+                f'snapshot "{self.path}": other users have access to it '
+                f"(mode {status.st_mode & 0o777:04o}); give it mode 0600",
             )
-            return None
+        header = snapshot.check(file)
         different = sorted(
             name
             for name in header.settings.keys() | self.settings.keys()
@@ -94,7 +112,19 @@ class SnapshotFile:
             f'snapshot "{self.path}": serving the state of {written}, saved by hsdns {header.version}, '
             "until the cluster has been read",
         )
-        return self._objects(), header.saved
+        return _objects(file), header.saved
+
+    def _report_unreadable(self, report: Report, fault: OSError) -> None:
+        report(
+            logging.WARNING,
+            f'snapshot "{self.path}": it cannot be read: {fault.strerror}; starting without it',
+        )
+
+    def _report_unusable(self, report: Report, why: str) -> None:
+        report(
+            logging.WARNING,
+            f'snapshot "{self.path}": {why}; starting without it, the next save replaces it',
+        )
 
     async def save_periodically(self, store: Store, report: Report, around: Surroundings) -> None:
         """Save after the first sync, then whenever the store has changed, and once more when cancelled."""
@@ -181,21 +211,33 @@ class SnapshotFile:
         finally:
             os.close(folder)
 
-    def _check_mode(self, mode: int, report: Report) -> None:
-        """Warn if others may read the file; raise BadSnapshot if others may write it."""
-        if mode & stat.S_IWOTH:
-            raise snapshot.BadSnapshot(
-                f"every user may write it (mode {mode & 0o777:04o}), so it cannot be trusted; give it mode 0600"
-            )
-        if mode & 0o077:
-            report(
-                logging.WARNING,
-                f'snapshot "{self.path}": other users have access to it (mode {mode & 0o777:04o}); give it mode 0600',
-            )
 
-    def _objects(self) -> Iterator[Object]:
-        with open(self.path, "rb") as file:
-            yield from snapshot.objects(file)
+def why_untrusted(file: os.stat_result, folder: os.stat_result, user: int) -> str:
+    """Why another user may have written a file in a folder, as a part of a sentence; "" if only `user` or root may."""
+    if file.st_uid not in (user, 0):
+        return (
+            f"it belongs to user {file.st_uid}, and this process runs as user {user}, so it cannot be trusted; "
+            "delete it, or change its owner"
+        )
+    if file.st_mode & stat.S_IWOTH:
+        return f"every user may write it (mode {file.st_mode & 0o777:04o}), so it cannot be trusted; give it mode 0600"
+    if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
+        return (
+            f"every user may replace it, since its folder has mode {stat.S_IMODE(folder.st_mode):04o}, so it cannot "
+            "be trusted; take the right to write from others, or set the sticky bit"
+        )
+    return ""
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open without waiting for the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _objects(file: IO[bytes]) -> Iterator[Object]:
+    with file:
+        file.seek(0)
+        yield from snapshot.objects(file)
 
 
 async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:

@@ -6,15 +6,18 @@ Rule 1: the reply must have QR set and the question of the query, in any case (R
 Rule 2: RDATA is returned uncompressed: _NAMES has every type whose names miekg/dns, and so CoreDNS 1.14.7,
         decompresses; all others are opaque (RFC 3597 section 4).
 Rule 3: the cost is bounded by the length of the message: pointers only go backwards, and decoded names are cached.
+        Thousands of records of one RRset are decoded in columns.
 """
 
 from __future__ import annotations
 
+import struct
+from itertools import repeat
 from typing import Final
 
 from hsdns.wire.edns import read_options
 from hsdns.wire.iana import RRClass, RRType
-from hsdns.wire.message import AA, AD, QR, RA, RR, TC, Query, Reply
+from hsdns.wire.message import AA, AD, QR, RA, RR, TC, Query, Reply, make_record
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, Name
 
 HEADER_LEN: Final = 12
@@ -54,6 +57,10 @@ _NAMES: Final[dict[int, tuple[tuple[int, ...], int, int]]] = {
     107: ((2,), 1, 0),  # LP
 }
 _LENGTHS: Final[dict[int, int]] = {RRType.A: 4, RRType.AAAA: 16}
+
+
+_FIXED: Final = struct.Struct("!HHIH")  # type, class, ttl, rdlength
+MANY: Final = 256  # records left from which on a run of equal ones is looked for
 
 
 class BadReply(Exception):
@@ -101,11 +108,12 @@ def decode_header(wire: bytes) -> Reply:
 class _Reader:
     """Decodes one message; IndexError means that it ends too early."""
 
-    __slots__ = ("_known", "_wire")
+    __slots__ = ("_known", "_owners", "_wire")
 
     def __init__(self, wire: bytes) -> None:
         self._wire = wire
         self._known: dict[int, tuple[bytes, int]] = {}  # offset -> name and the offset after it
+        self._owners: dict[bytes, Name] = {}  # compression pointer -> name
 
     def read(self, query: Query, flags: int) -> Reply:
         wire = self._wire
@@ -119,10 +127,18 @@ class _Reader:
         rcode = flags & 15
         options: tuple[tuple[int, bytes], ...] | None = None
         for cell in (6, 8, 10):
-            records = []
-            for _ in range(wire[cell] << 8 | wire[cell + 1]):
-                if at == len(wire):
-                    break
+            records: list[RR] = []
+            left, before_run = wire[cell] << 8 | wire[cell + 1], 0
+            while left and at < len(wire):
+                if left >= MANY and not before_run:
+                    run, at = self._run(at, left)
+                    records += run
+                    left -= len(run)
+                    # A look costs what the records of a message may cost, so there are few.
+                    before_run = 0 if len(run) >= MANY else MANY
+                    continue
+                before_run -= 1 if before_run else 0
+                left -= 1
                 record, at = self._record(at)
                 if record.rrtype != RRType.OPT:
                     records.append(record)
@@ -144,21 +160,53 @@ class _Reader:
             edns_options=options,
         )
 
+    def _run(self, at: int, count: int) -> tuple[list[RR], int]:
+        """The records that are as long as the first and differ from it in RDATA only; none if it has names in RDATA."""
+        wire, start = self._wire, at
+        owner, at = self._owner(at)
+        head = at + 10 - start
+        if at + 10 > len(wire):
+            raise IndexError
+        rrtype, rrclass, ttl, length = _FIXED.unpack_from(wire, at)
+        if rrtype in _NAMES or rrtype == RRType.OPT or _LENGTHS.get(rrtype, length) != length:
+            return [], start
+        size = head + length
+        end = start + min(count, (len(wire) - start) // size) * size
+        for at in range(start, start + head):
+            column = wire[at:end:size]
+            alike = len(column) - len(column.lstrip(wire[at : at + 1]))
+            end = min(end, start + alike * size)
+        rdata = [wire[at + head : at + size] for at in range(start, end, size)]
+        columns = (repeat(owner), repeat(rrtype), repeat(ttl), rdata, repeat(rrclass))
+        return [*map(make_record, zip(*columns, strict=False))], end
+
+    def _owner(self, at: int) -> tuple[Name, int]:
+        """Return the owner of a record and the offset after it; equal pointers give one object."""
+        pointer = self._wire[at : at + 2]
+        found = self._owners.get(pointer)
+        if found is not None:
+            return found, at + 2
+        name, after = self._name(at)
+        owner = Name(name)
+        if pointer[0] >= 0xC0:
+            self._owners[pointer] = owner
+        return owner, after
+
     def _record(self, at: int) -> tuple[RR, int]:
         wire = self._wire
-        owner, at = self._name(at)
+        owner, at = self._owner(at)
         start = at + 10
-        end = start + (wire[at + 8] << 8 | wire[at + 9])
+        if start > len(wire):
+            raise IndexError
+        rrtype, rrclass, ttl, length = _FIXED.unpack_from(wire, at)
+        end = start + length
         if end > len(wire):
             raise IndexError
-        rrtype = wire[at] << 8 | wire[at + 1]
-        rrclass = wire[at + 2] << 8 | wire[at + 3]
-        ttl = int.from_bytes(wire[at + 4 : at + 8], "big")
         rdata = self._rdata(rrtype, start, end) if start < end else b""
         # Empty RDATA is valid only in dynamic updates.
         if not rdata and (rrtype in _LENGTHS or rrtype in _NAMES) and rrclass != RRClass.ANY:
             raise BadReply(f"reply has a record of type {rrtype} without data")
-        return RR(Name(owner), rrtype, ttl, rdata, rrclass), end
+        return RR(owner, rrtype, ttl, rdata, rrclass), end
 
     def _rdata(self, rrtype: int, start: int, end: int) -> bytes:
         """Return RDATA with its names uncompressed."""

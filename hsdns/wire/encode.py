@@ -24,6 +24,8 @@ MIN_UDP_LEN: Final = 512
 MAX_UDP_LEN: Final = 65507  # payload of an IPv4 datagram
 _HEADER: Final = struct.Struct("!HHHHHH")
 _FIXED: Final = struct.Struct("!HHIH")  # type, class, ttl, rdlength
+_LEAST_RECORD: Final = 12  # octets: a pointer as owner, type, class, ttl, rdlength
+_MANY: Final = 64  # records from which on a look at all of them before they are written saves time
 _POINTER_SPACE: Final = 0x4000  # RFC 1035 section 4.1.4: 14 bits of offset
 
 
@@ -109,6 +111,10 @@ class _Writer:
         """Write the records of a section; return how many fitted."""
         if self.full:
             return 0
+        if len(records) >= _MANY:
+            written = self._write_alike(records)
+            if written is not None:
+                return written
         count, at, parts, room, qname_lower = 0, self._at, self.parts, self._room, self._qname.lower
         for owner, rrtype, ttl, rdata, rrclass in records:
             lower = owner.lower
@@ -134,6 +140,30 @@ class _Writer:
             at = end
             count += 1
         self._at = at
+        return count
+
+    def _write_alike(self, records: tuple[RR, ...]) -> int | None:
+        """Write a section as write() does, but in one step; None if its records do not differ in their RDATA only."""
+        # No more than may fit are looked at; none is shorter than a pointer and the fixed fields.
+        possible = records[: max(self._room - self._at, 0) // _LEAST_RECORD + 1]
+        owners, types, ttls, rdata, classes = zip(*possible, strict=True)
+        owner, rrtype, length = owners[0], types[0], len(rdata[0])
+        if (
+            rrtype in COMPRESSIBLE
+            or rrtype == RRType.SRV
+            or owner.lower != self._qname.lower
+            or len(owner.lower) <= 2
+            or len(set(map(id, owners))) + len(set(types)) + len(set(ttls)) + len(set(classes)) > 4
+            or set(map(len, rdata)) != {length}
+        ):
+            return None
+        head = b"\xc0\x0c" + _FIXED.pack(rrtype, classes[0], ttls[0], length)
+        size = len(head) + length
+        count = min(len(records), (self._room - self._at) // size)
+        self.full = count < len(records)
+        if count:
+            self.parts.append(head + head.join(rdata[:count]))
+            self._at += count * size
         return count
 
     def _known_owners(self) -> dict[bytes, int]:

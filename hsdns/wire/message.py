@@ -8,8 +8,9 @@ Rule 2: a Reply has no ID, question or OPT of its own; encode() takes them from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol, Self
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, Self, cast
 
 import msgspec
 
@@ -34,6 +35,10 @@ class RR(NamedTuple):
     ttl: int
     rdata: bytes
     rrclass: int = RRClass.IN
+
+
+# RR(*fields) from one iterable and without a Python call, for thousands of them.
+make_record: Final = cast("Callable[[Iterable[Any]], RR]", partial(tuple.__new__, RR))
 
 
 class Query(msgspec.Struct, frozen=True, gc=False):

@@ -10,8 +10,10 @@ are headless, with one EndpointSlice of M endpoints each, all as objects.py name
 server adds, a slice of 5 endpoints is about 2.7 KB of JSON.
 
     POST /_control/load     {"services": N, "endpoints": M}     more Services; -> {"services", "resource_version"}
-    POST /_control/changes  {"rate": R, "seconds": S}           begin a stream of changes: R a second, for S seconds
-                                                                (0: until stopped); forgets the changes before it
+    POST /_control/changes  {"rate": R, "seconds": S,           begin a stream of changes: R a second, for S seconds
+                             "among": N}                        (0: until stopped), to the first N Services (0: all);
+                                                                forgets the changes before it; -> {"before":
+                                                                {SERVICE: [ADDRESS, ...]}} of those N Services
     POST /_control/stop     {}                                  end the stream; -> {"count": changes made by it}
     GET  /_control/changes?from=K                               -> {"running", "count", "changes": [[TIME, NAMESPACE,
                                                                 SERVICE, OLD, NEW], ...]} from change K on
@@ -90,11 +92,15 @@ class LoadedCluster:
             self._slices.append((key, f"web-{index}", addresses))
         self.cluster.wake()
 
-    def change(self, index: int | None = None) -> Changed:
-        """Replace an address of one slice; the caller calls wake()."""
+    def addresses(self, among: int) -> dict[str, list[str]]:
+        """The addresses of the first Services."""
+        return {service: list(addresses) for _, service, addresses in self._slices[:among]}
+
+    def change(self, index: int | None = None, among: int = 0) -> Changed:
+        """Replace an address of one slice: of Service `index`, or in turn; the caller calls wake()."""
         number, self._changed = self._changed, self._changed + 1
         key, service, addresses = self._slices[
-            (number if index is None else index) % len(self._slices)
+            (number if index is None else index) % (among or len(self._slices))
         ]
         old, new = addresses.pop(0), objects.changed_address(number)
         addresses.append(new)
@@ -137,11 +143,11 @@ class ChangeStream:
         """Whether the stream is running."""
         return self._task is not None and not self._task.done()
 
-    async def start(self, rate: float, seconds: float) -> None:
+    async def start(self, rate: float, seconds: float, among: int = 0) -> None:
         """Start a new stream, and clear the changes."""
         await self.stop()
         self._loaded.changes = []
-        self._task = asyncio.create_task(self._run(rate, seconds))
+        self._task = asyncio.create_task(self._run(rate, seconds, among))
 
     async def stop(self) -> None:
         """End the stream."""
@@ -151,7 +157,7 @@ class ChangeStream:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _run(self, rate: float, seconds: float) -> None:
+    async def _run(self, rate: float, seconds: float, among: int) -> None:
         loaded, began, total = self._loaded, time.monotonic(), round(rate * seconds)
         cache = loaded.cluster.caches["EndpointSlice"]
         made = 0
@@ -159,7 +165,7 @@ class ChangeStream:
             due = int((time.monotonic() - began) * rate) + 1
             due = min(due, total) if total else due
             while made < due:
-                loaded.changes.append(loaded.change())
+                loaded.changes.append(loaded.change(among=among))
                 made += 1
             loaded.cluster.wake(cache)
             await asyncio.sleep(max(began + made / rate - time.monotonic(), TICK))
@@ -206,8 +212,13 @@ class Control:
             return web.Response(status=409, text="no Services are loaded\n")
         if not asked["rate"] > 0:
             return web.Response(status=400, text="rate must be above 0\n")
-        await self._stream.start(asked["rate"], asked.get("seconds", 0))
-        return _json({})
+        among = asked.get("among", 0)
+        if among > self._loaded.service_count:
+            return web.Response(status=400, text="among is more than there are Services\n")
+        await self._stream.stop()
+        before = self._loaded.addresses(among)
+        await self._stream.start(asked["rate"], asked.get("seconds", 0), among)
+        return _json({"before": before})
 
     async def _stop(self, request: web.Request) -> web.Response:
         await self._stream.stop()

@@ -78,10 +78,28 @@ class FakeApiProcess:
             self.services += more
             progress.count("Services loaded", self.services, services)
 
-    def start_changes(self, rate: float, seconds: float = 0) -> None:
-        """Start a stream of changes, each to the next Service; 0 seconds means without end."""
+    def create(self, endpoints: int) -> int:
+        """Add one more Service with so many endpoints; return its index."""
+        self._ask("POST", "load", {"services": 1, "endpoints": endpoints})
+        self.services += 1
+        return self.services - 1
+
+    @property
+    def pid(self) -> int:
+        """The process ID."""
+        return self._process.pid
+
+    def start_changes(
+        self, rate: float, seconds: float = 0, among: int = 0
+    ) -> dict[str, list[str]]:
+        """Start a stream of changes, each to the next Service; 0 seconds means without end.
+
+        `among`: only the first so many Services are changed, and their addresses before are returned.
+        """
         self._seen = 0
-        self._ask("POST", "changes", {"rate": rate, "seconds": seconds})
+        asked = {"rate": rate, "seconds": seconds, "among": among}
+        before: dict[str, list[str]] = self._ask("POST", "changes", asked)["before"]
+        return before
 
     def stop_changes(self) -> int:
         """Stop the stream; return the number of changes."""
@@ -91,9 +109,15 @@ class FakeApiProcess:
         """Whether the stream is running."""
         return bool(self._ask("GET", f"changes?from={_NO_CHANGE}")["running"])
 
-    def changes(self) -> list[Change]:
-        """All changes of the last stream."""
-        return [Change(*found) for found in self._ask("GET", "changes?from=0")["changes"]]
+    def changes(self, first: int = 0) -> list[Change]:
+        """The changes of the last stream, from that number on."""
+        return [Change(*found) for found in self._ask("GET", f"changes?from={first}")["changes"]]
+
+    def first_change(self) -> Change:
+        """The first change of the stream; waits for it."""
+        while not (found := self.changes()):
+            time.sleep(_PAUSE)
+        return found[0]
 
     def last_change(self) -> Change:
         """The latest change of the stream; waits for the first one."""

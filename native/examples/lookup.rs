@@ -96,6 +96,7 @@ fn filled_table(count: usize) -> AnswerTable {
                 mark_ttl: 0,
                 log: false,
                 max_payload: u16::MAX,
+                timing: None,
             };
             assert!(table.store(&query, &reply(&query), terms));
         }

@@ -4,18 +4,21 @@
 //!         question is not stored: it is taken from each query.
 //! Rule 2: owners may point into the question, which has the same length for every query of the key; RDATA never does
 //!         (hsdns/wire/encode.py, rule 2).
-//! Rule 3: what a hit changes is atomic and relaxed, for the table is only locked for reading; a lost update does no
+//! Rule 3: a timed reply is one that `cache` has stored.  All its records have one TTL, the seconds left, which is
+//!         written for each hit.
+//! Rule 4: what a hit changes is atomic and relaxed, for the table is only locked for reading; a lost update does no
 //!         harm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use crate::key::Query;
+use crate::key::{AD, Query};
 use crate::log::ReplySummary;
 use crate::names::ClusterNames;
-use crate::records::Outline;
+use crate::records::{Outline, Rotation};
 use crate::reply::Draft;
 use crate::system::prefetch;
+use crate::timing::{NANOSECONDS, Timing};
 use crate::versions::{Dependency, Versions};
 
 /// How often an entry counts as used at most (S3-FIFO keeps two bits).
@@ -28,12 +31,13 @@ const LINKS_LEN: usize = 24;
 
 /// A stored reply.
 pub struct Entry {
-    octets: Box<[u8]>, // dependencies, key, records
-    serials: Box<[u16]>,
+    octets: Box<[u8]>,   // dependencies, key, records
+    numbers: Box<[u16]>, // where SOA serials or the TTLs of a timed reply are in the records
     names: Option<Arc<ClusterNames>>,
+    timing: Option<Timing>,
     marked_until: AtomicU64,
     validated: AtomicU64, // the number of changes when it was last found valid
-    rotation: AtomicU32,
+    turns: AtomicU32,
     mark_ttl: i32,
     /// Which row of counters its hits go to.
     pub group: u32,
@@ -45,8 +49,7 @@ pub struct Entry {
     key_len: u16,
     flags: u16,
     counts: [u16; 3],
-    address_len: u16,   // 0 where nothing rotates
-    address_count: u16, // not 0
+    rotation: Rotation, // of length 0 where nothing rotates
     frequency: AtomicU8,
     /// Whether it is in the main queue (s3fifo.rs).
     pub is_in_main: bool,
@@ -72,6 +75,8 @@ pub struct Terms {
     pub log: bool,
     /// Larger payload sizes of queries are lowered to this; 65,535 for no limit.
     pub max_payload: u16,
+    /// Of a reply of `cache`; `names` and `mark_ttl` do not apply then.
+    pub timing: Option<Timing>,
 }
 
 impl Entry {
@@ -84,17 +89,21 @@ impl Entry {
             .iter()
             .flat_map(|dependency| dependency.to_octets());
         let dependencies: Vec<u8> = dependencies.collect();
-        let (address_len, address_count) = match outline.addresses {
-            Some(found) if terms.rotate => found,
-            _ => (0, 1),
+        let rotation = outline.rotation.filter(|_| terms.rotate);
+        let numbers = match terms.timing {
+            None => outline.serials,
+            Some(timing) if timing.ttl == 0 => Vec::new(),
+            Some(_) => outline.ttls,
         };
+        let is_timed = terms.timing.is_some();
         Self {
             octets: [&dependencies, key, records].concat().into_boxed_slice(),
-            names: terms.names.filter(|_| !outline.serials.is_empty()),
-            serials: outline.serials.into_boxed_slice(),
+            names: terms.names.filter(|_| !is_timed && !numbers.is_empty()),
+            numbers: numbers.into_boxed_slice(),
+            timing: terms.timing,
             marked_until: AtomicU64::new(mark(now, terms.mark_ttl)),
             validated: AtomicU64::new(u64::MAX),
-            rotation: AtomicU32::new(0),
+            turns: AtomicU32::new(0),
             mark_ttl: terms.mark_ttl,
             group: terms.group,
             max_payload: terms.max_payload,
@@ -107,8 +116,7 @@ impl Entry {
             key_len: u16::try_from(key.len()).unwrap_or(0),
             flags: outline.flags,
             counts: outline.counts,
-            address_len,
-            address_count,
+            rotation: rotation.unwrap_or_default(),
             frequency: AtomicU8::new(0),
             is_in_main: false,
             log: terms.log,
@@ -163,7 +171,7 @@ impl Entry {
     /// Its memory in octets, with its share of the table.
     #[must_use]
     pub fn memory_len(&self) -> usize {
-        let heap = [self.octets.len(), size_of_val::<[u16]>(&self.serials)];
+        let heap = [self.octets.len(), size_of_val::<[u16]>(&self.numbers)];
         let heap: usize = heap
             .iter()
             .filter(|&&len| len > 0)
@@ -172,31 +180,50 @@ impl Entry {
         size_of::<Option<Self>>() + LINKS_LEN + heap
     }
 
+    /// What is written into its records now: the SOA serial or the seconds left; None if a timed reply has expired.
+    #[must_use]
+    pub fn number(&self, now: u64) -> Option<u32> {
+        match self.timing {
+            None => Some(self.names.as_ref().map_or(0, |names| names.serial())),
+            Some(timing) => timing.left(now),
+        }
+    }
+
     /// Append the reply to a query of this key.
-    pub fn write(&self, query: &Query<'_>, limit: usize, out: &mut Vec<u8>) {
+    pub fn write(&self, query: &Query<'_>, limit: usize, number: u32, out: &mut Vec<u8>) {
         let records = &self.octets[usize::from(self.dependencies_len + self.key_len)..];
-        let pieces = if self.address_len == 0 {
-            [records, &[], &[]]
+        let Rotation { first, len, count } = self.rotation;
+        let pieces = if len == 0 {
+            [records, &[], &[], &[]]
         } else {
-            let turn =
-                self.rotation.fetch_add(1, Ordering::Relaxed) % u32::from(self.address_count);
-            let len = usize::from(self.address_len);
-            let (addresses, rest) = records.split_at(len * usize::from(self.address_count));
+            let turn = self.turns.fetch_add(1, Ordering::Relaxed) % u32::from(count.max(1));
+            let len = usize::from(len);
+            let (before, records) = records.split_at(usize::from(first));
+            let (addresses, rest) = records.split_at(len * usize::from(count));
             let (last, first) = addresses.split_at(len * turn as usize);
-            [first, last, rest]
+            [before, first, last, rest]
+        };
+        // AD of a timed reply is for clients that ask for it (RFC 6840 section 5.7).
+        let hidden = if self.timing.is_some() && !query.asks_for_ad() {
+            AD
+        } else {
+            0
         };
         Draft {
-            flags: self.flags,
+            flags: self.flags & !hidden,
             counts: self.counts,
             records: pieces,
-            serials: &self.serials,
-            serial: self.names.as_ref().map_or(0, |names| names.serial()),
+            numbers: &self.numbers,
+            number,
         }
         .write(query, limit, out);
     }
 
     /// Tell whether a hit counts as hit of `cache`, or as miss, which marks the entry again; None: neither.
     pub fn cache_outcome(&self, now: u64) -> Option<bool> {
+        if self.timing.is_some() {
+            return Some(true);
+        }
         match self.mark_ttl {
             ..0 => None,
             0 => Some(false),
@@ -252,7 +279,7 @@ impl Entry {
         if self.mark_ttl > 0 && until > now {
             *self.marked_until.get_mut() = until;
         }
-        *self.rotation.get_mut() = old.rotation.load(Ordering::Relaxed);
+        *self.turns.get_mut() = old.turns.load(Ordering::Relaxed);
         *self.frequency.get_mut() = old.frequency();
         self.is_in_main = old.is_in_main;
     }
@@ -261,7 +288,7 @@ impl Entry {
 /// When a mark set now ends; 0 without marks.
 fn mark(now: u64, ttl: i32) -> u64 {
     match u64::try_from(ttl) {
-        Ok(ttl) if ttl > 0 => now.saturating_add(ttl * 1_000_000_000),
+        Ok(ttl) if ttl > 0 => now.saturating_add(ttl * NANOSECONDS),
         _ => 0,
     }
 }

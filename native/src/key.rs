@@ -168,6 +168,12 @@ impl<'a> Query<'a> {
         }
     }
 
+    /// Tell whether the client wants to know that the data are authentic (RFC 6840 section 5.7).
+    #[must_use]
+    pub fn asks_for_ad(&self) -> bool {
+        self.flags & AD != 0 || self.dnssec_ok()
+    }
+
     /// Tell whether the client set DO.
     #[must_use]
     pub fn dnssec_ok(&self) -> bool {

@@ -34,6 +34,7 @@ pub mod s3fifo;
 pub mod segmentation;
 pub mod system;
 pub mod table;
+pub mod timing;
 pub mod versions;
 pub mod worker;
 

@@ -1,28 +1,50 @@
-//! The namespaces and Services of a cluster, by which a name is found absent.
+//! The names of a cluster that exist, by which a name is found absent: namespaces, Services, and labels below these.
 //!
 //! Rule 1: absence means NXDOMAIN only while `open` is set, that is once everything was listed.
 //! Rule 2: a Service's key is the wire form of its labels, `len name len namespace`, as in a lower-cased QNAME: a
 //!         look-up copies nothing.
 //! Rule 3: keys are hashed with SipHash and a random seed, for clients choose what is looked up.
+//! Rule 4: of the labels below a Service only hashes are stored, sorted, one for each time that a label was added.  If
+//!         two are equal, a name that does not exist is left to the chain; a name that exists is never denied.
+//! Rule 5: a look-up holds the lock once, so that it sees one state.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::lock::{read, write};
+
+/// Names with three or more labels below a Service exist only below this label, where it is listed.
+const TOPOLOGY: &[u8] = b"\x05_zone";
 
 /// The names of one store; shared by every table that answers from it.
 #[derive(Default)]
 pub struct ClusterNames {
     open: AtomicBool,
     serial: AtomicU32,
+    hasher: RandomState,
     listed: RwLock<Listed>,
+}
+
+/// The labels of a name that are left of a Service, each in wire form.
+#[derive(Clone, Copy, Debug)]
+pub enum Below<'a> {
+    /// None: the Service itself.
+    Nothing,
+    /// The label of an endpoint.
+    Endpoint(&'a [u8]),
+    /// A port and a protocol; the first underscore of each does not count.
+    Port(&'a [u8], &'a [u8]),
+    /// Three or more, with the one that is right below the Service.
+    Deeper(&'a [u8]),
 }
 
 #[derive(Default)]
 struct Listed {
     namespaces: HashSet<Box<[u8]>>,
-    services: HashSet<Box<[u8]>>,
+    /// With the hashes of the labels below each, sorted.
+    services: HashMap<Box<[u8]>, Box<[u64]>>,
 }
 
 impl ClusterNames {
@@ -60,14 +82,84 @@ impl ClusterNames {
 
     /// Add a Service.
     pub fn add_service(&self, namespace: &[u8], name: &[u8]) {
-        write(&self.listed).services.insert(key(&[name, namespace]));
+        let mut listed = write(&self.listed);
+        listed.services.entry(key(&[name, namespace])).or_default();
     }
 
-    /// Remove a Service.
+    /// Remove a Service, with the labels below it.
     pub fn remove_service(&self, namespace: &[u8], name: &[u8]) {
         write(&self.listed)
             .services
             .remove(&key(&[name, namespace]));
+    }
+
+    /// Add labels below a Service, in wire form; without effect if it is not listed.  `PORT PROTOCOL`, without
+    /// underscores, are two labels in one.
+    pub fn add_labels<'a>(
+        &self,
+        namespace: &[u8],
+        name: &[u8],
+        labels: impl Iterator<Item = &'a [u8]>,
+    ) {
+        let added = self.sorted(labels);
+        self.change(namespace, name, |hashes| {
+            let mut merged = [hashes, &added].concat();
+            merged.sort(); // two runs: it merges them
+            merged
+        });
+    }
+
+    /// Remove labels once each; a label that was added more often stays.
+    pub fn remove_labels<'a>(
+        &self,
+        namespace: &[u8],
+        name: &[u8],
+        labels: impl Iterator<Item = &'a [u8]>,
+    ) {
+        let mut removed = self.sorted(labels).into_iter().peekable();
+        self.change(namespace, name, |hashes| {
+            let mut rest = Vec::with_capacity(hashes.len());
+            for &hash in hashes {
+                while removed.next_if(|&gone| gone < hash).is_some() {}
+                if removed.next_if_eq(&hash).is_none() {
+                    rest.push(hash);
+                }
+            }
+            rest
+        });
+    }
+
+    /// Tell whether a name that is left of a namespace may exist: its Service is listed, and the labels below.
+    #[must_use]
+    pub fn may_exist(&self, service: &[u8], below: Below<'_>) -> bool {
+        let listed = read(&self.listed);
+        let Some(hashes) = listed.services.get(service) else {
+            return false;
+        };
+        let has = |labels: &[u8]| hashes.binary_search(&self.hasher.hash_one(labels)).is_ok();
+        match below {
+            Below::Nothing => true,
+            Below::Endpoint(label) => has(label),
+            Below::Deeper(label) => label == TOPOLOGY && has(label),
+            Below::Port(port, protocol) => {
+                let (port, protocol) = (without_underscore(port), without_underscore(protocol));
+                // Without a name it stands for any port or protocol.
+                port.is_empty() || protocol.is_empty() || has(&key(&[port, protocol]))
+            }
+        }
+    }
+
+    fn sorted<'a>(&self, labels: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
+        let mut hashes: Vec<_> = labels.map(|each| self.hasher.hash_one(each)).collect();
+        hashes.sort_unstable();
+        hashes
+    }
+
+    fn change(&self, namespace: &[u8], name: &[u8], new: impl FnOnce(&[u64]) -> Vec<u64>) {
+        let mut listed = write(&self.listed);
+        if let Some(hashes) = listed.services.get_mut(&key(&[name, namespace])) {
+            *hashes = new(hashes).into_boxed_slice();
+        }
     }
 
     /// Tell whether there is such a namespace.
@@ -91,7 +183,7 @@ impl ClusterNames {
     /// As `has_service`, for the labels of Service and namespace in wire form.
     #[must_use]
     pub fn has_service_wire(&self, labels: &[u8]) -> bool {
-        read(&self.listed).services.contains(labels)
+        read(&self.listed).services.contains_key(labels)
     }
 
     /// How many Services there are.
@@ -105,6 +197,12 @@ impl ClusterNames {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// A label, given in wire form, without its length and its first underscore.
+fn without_underscore(label: &[u8]) -> &[u8] {
+    let text = &label[1..];
+    text.strip_prefix(b"_").unwrap_or(text)
 }
 
 /// Labels in wire form.  A label too long for DNS gets a key that no QNAME has.
@@ -136,6 +234,45 @@ mod tests {
         names.remove_namespace(b"default");
         assert!(!names.has_service(b"default", b"web") && !names.has_namespace(b"default"));
         assert!(names.is_empty());
+    }
+
+    #[test]
+    fn labels_below_a_service() {
+        let names = ClusterNames::default();
+        let has = |below| names.may_exist(b"\x03web\x07default", below);
+        let pod = Below::Endpoint(b"\x05pod-0");
+        names.add_labels(b"default", b"web", [&b"\x05pod-0"[..]].into_iter());
+        assert!(!has(Below::Nothing) && !has(pod));
+        names.add_service(b"default", b"web");
+        assert!(has(Below::Nothing) && !has(pod));
+        let labels = [
+            &b"\x05pod-0"[..],
+            b"\x04http\x03tcp",
+            b"\x05pod-0",
+            b"\x05_zone",
+        ];
+        names.add_labels(b"default", b"web", labels.into_iter());
+        names.add_service(b"default", b"web");
+        assert!(has(pod) && !has(Below::Endpoint(b"\x05pod-1")));
+        for (port, protocol, found) in [
+            (&b"\x05_http"[..], &b"\x04_tcp"[..], true),
+            (b"\x04http", b"\x04_tcp", true),
+            (b"\x06__http", b"\x04_tcp", false),
+            (b"\x05_http", b"\x04_udp", false),
+            (b"\x01_", b"\x04_udp", true),
+            (b"\x05_nope", b"\x01_", true),
+        ] {
+            assert_eq!(
+                has(Below::Port(port, protocol)),
+                found,
+                "{port:?} {protocol:?}"
+            );
+        }
+        assert!(has(Below::Deeper(b"\x05_zone")) && !has(Below::Deeper(b"\x05pod-0")));
+        names.remove_labels(b"default", b"web", labels[..1].iter().copied());
+        assert!(has(pod), "it was added twice");
+        names.remove_labels(b"default", b"web", labels.into_iter());
+        assert!(!has(pod) && !has(Below::Deeper(b"\x05_zone")) && has(Below::Nothing));
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! Rule 2: only a name strictly below the zone, of a type that has a group, is judged, while absence means NXDOMAIN.
 //! Rule 3: the labels left of the zone are judged from the right (Kubernetes DNS specification 1.1.0): `pod`, `dns` and
 //!         `dns-version` are left to the chain, and any other label but `svc` does not exist.  Below `svc`, a namespace
-//!         or Service that is not listed does not exist.  A name that may exist is left to the chain.
+//!         or Service that is not listed does not exist, nor do labels below a Service that are not listed (names.rs).
+//!         A name that may exist is left to the chain.
 //! Rule 4: the SOA's owner points at the zone within each question, and pointers within its RDATA move with the
 //!         question's length.
 
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use crate::key::{HEADER_LEN, Query, u16_at};
 use crate::log::ReplySummary;
-use crate::names::ClusterNames;
+use crate::names::{Below, ClusterNames};
 use crate::records::{NXDOMAIN, outline, read_name, read_record};
 use crate::reply::Draft;
 
@@ -205,9 +206,16 @@ impl NegativeZone {
             return false;
         }
         let service = query.label(left - 3);
+        let label = |from_service: usize| &qname[query.label(left - 3 - from_service)];
+        let below = match left - 3 {
+            0 => Below::Nothing,
+            1 => Below::Endpoint(label(1)),
+            2 => Below::Port(label(2), label(1)),
+            _ => Below::Deeper(label(1)),
+        };
         !self
             .names
-            .has_service_wire(&qname[service.start..namespace.end])
+            .may_exist(&qname[service.start..namespace.end], below)
     }
 
     fn is_excluded(&self, query: &Query<'_>) -> bool {
@@ -231,9 +239,9 @@ impl Template {
         Draft {
             flags: self.flags,
             counts: [0, 1, 0],
-            records: [record, &[], &[]],
-            serials: &[self.serial],
-            serial,
+            records: [record, &[], &[], &[]],
+            numbers: &[self.serial],
+            number: serial,
         }
         .write(query, limit, out);
     }

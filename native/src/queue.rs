@@ -1,15 +1,23 @@
-//! The queue of misses, from the workers to the event loop.
+//! The queue of misses, from the workers to the event loop: fair between clients.  Its twin is
+//! hsdns/fastpath/miss_queue.py.
 //!
-//! Rule 1: it is bounded, in number and in octets; what does not fit is counted and dropped, as the network would drop
-//!         it.
-//! Rule 2: its descriptor is readable exactly while the queue is not empty: it is set and cleared under the lock.
+//! Rule 1: a client is an IPv4 address or an IPv6 prefix of 64 bits; each has a line of its own.
+//! Rule 2: the lines take turns, a miss each, so that a client waits for as many misses as there are clients, however
+//!         many another one has sent.
+//! Rule 3: it is bounded, in number and in octets.  What does not fit costs the client with most misses its newest one,
+//!         and the client that asks its own if none has more.  It is counted and dropped, as the network would drop it.
+//!         So a client with less than its share, which is the capacity divided by the clients, loses nothing while the
+//!         octets fit.
+//! Rule 4: clients are hashed with SipHash and a random seed, for they can be made up.
+//! Rule 5: its descriptor is readable exactly while the queue is not empty: it is set and cleared under the lock.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::batch::is_ipv6;
 use crate::lock::lock;
 use crate::system::{Event, Packet};
 
@@ -56,6 +64,23 @@ impl Waiting {
     }
 }
 
+/// An IPv4 address or the first half of an IPv6 address, and which of them.
+type Client = (bool, [u8; 8]);
+
+/// The client of a socket address.
+fn client_of(address: &[u8]) -> Client {
+    let mut found = [0; 8];
+    let is_ipv6 = is_ipv6(address);
+    let octets = match address.len() {
+        16 => &address[4..8],
+        28 if is_ipv6 => &address[8..16],
+        28 => &address[20..24],
+        _ => &[],
+    };
+    found[..octets.len()].copy_from_slice(octets);
+    (is_ipv6, found)
+}
+
 /// The queue of all workers.
 pub struct MissQueue {
     event: Event,
@@ -66,7 +91,13 @@ pub struct MissQueue {
 
 #[derive(Default)]
 struct Inner {
-    waiting: VecDeque<Waiting>,
+    /// The misses of each client that has any, the oldest first.
+    lines: HashMap<Client, VecDeque<Waiting>>,
+    /// The same clients, the one whose turn is next first.
+    turns: VecDeque<Client>,
+    /// The same clients by the number of their misses.
+    by_length: BTreeSet<(usize, Client)>,
+    count: usize,
     octets: usize,
 }
 
@@ -90,10 +121,22 @@ impl MissQueue {
         self.event.fileno()
     }
 
-    /// How many misses did not fit.
+    /// How many misses were dropped.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// How many misses wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        lock(&self.inner).count
+    }
+
+    /// Tell whether no miss waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Add the misses of a batch.
@@ -102,36 +145,119 @@ impl MissQueue {
             return;
         }
         let mut inner = lock(&self.inner);
-        let was_empty = inner.waiting.is_empty();
+        let was_empty = inner.count == 0;
+        let mut dropped = 0;
         for packet in misses {
-            let octets = packet.query.len();
-            if inner.waiting.len() >= self.capacity
-                || inner.octets + octets > self.capacity.saturating_mul(OCTETS_PER_MISS)
-            {
-                self.dropped.fetch_add(1, Ordering::Relaxed);
-                continue;
+            let client = client_of(packet.address);
+            let is_full = |inner: &Inner| {
+                inner.count >= self.capacity
+                    || inner.octets + packet.query.len()
+                        > self.capacity.saturating_mul(OCTETS_PER_MISS)
+            };
+            while is_full(&inner) && inner.drop_newest(client) {
+                dropped += 1;
             }
-            inner.octets += octets;
-            inner.waiting.push_back(Waiting::new(worker, &packet));
+            if is_full(&inner) {
+                dropped += 1;
+            } else {
+                inner.push(client, Waiting::new(worker, &packet));
+            }
         }
-        if was_empty && !inner.waiting.is_empty() {
+        self.dropped.fetch_add(dropped, Ordering::Relaxed);
+        if was_empty && inner.count > 0 {
             self.event.set();
         }
     }
 
-    /// Take the oldest misses, at most so many.
+    /// Take the next misses, at most so many.
     pub fn take(&self, most: usize) -> Vec<Waiting> {
         let mut inner = lock(&self.inner);
-        let was_empty = inner.waiting.is_empty();
-        let count = most.min(inner.waiting.len());
-        let taken: Vec<_> = inner.waiting.drain(..count).collect();
-        inner.octets -= taken
-            .iter()
-            .map(|waiting| waiting.query().len())
-            .sum::<usize>();
-        if !was_empty && inner.waiting.is_empty() {
+        let was_empty = inner.count == 0;
+        let taken: Vec<_> = std::iter::from_fn(|| inner.pop()).take(most).collect();
+        if !was_empty && inner.count == 0 {
             self.event.clear();
         }
         taken
+    }
+}
+
+impl Inner {
+    fn push(&mut self, client: Client, miss: Waiting) {
+        self.count += 1;
+        self.octets += miss.query().len();
+        let line = self.lines.entry(client).or_default();
+        line.push_back(miss);
+        let length = line.len();
+        if length == 1 {
+            self.turns.push_back(client);
+        }
+        self.by_length.remove(&(length - 1, client));
+        self.by_length.insert((length, client));
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        let client = self.turns.pop_front()?;
+        let line = self.lines.get_mut(&client)?;
+        let miss = line.pop_front()?;
+        let length = line.len();
+        self.by_length.remove(&(length + 1, client));
+        if length == 0 {
+            self.lines.remove(&client);
+        } else {
+            self.by_length.insert((length, client));
+            self.turns.push_back(client);
+        }
+        self.count -= 1;
+        self.octets -= miss.query().len();
+        Some(miss)
+    }
+
+    /// Drop the newest miss of the client with most of them; False if none has more than the one that asks would have.
+    ///
+    /// The line that loses one has two or more, so that no line becomes empty, and its turn stays.
+    fn drop_newest(&mut self, asking: Client) -> bool {
+        let own = 1 + self.lines.get(&asking).map_or(0, VecDeque::len);
+        let Some(&(length, client)) = self.by_length.last() else {
+            return false;
+        };
+        if length <= own {
+            return false;
+        }
+        let Some(miss) = self.lines.get_mut(&client).and_then(VecDeque::pop_back) else {
+            return false;
+        };
+        self.by_length.remove(&(length, client));
+        self.by_length.insert((length - 1, client));
+        self.count -= 1;
+        self.octets -= miss.query().len();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients() {
+        let v4 = |family: u16, ip: [u8; 4]| {
+            let port = [0, 53];
+            [&family.to_ne_bytes()[..], &port, &ip, &[0; 8]].concat()
+        };
+        let v6 = |ip: [u8; 16]| {
+            let family = (libc::AF_INET6 as u16).to_ne_bytes();
+            [&family[..], &[0, 53], &[0; 4], &ip, &[0; 4]].concat()
+        };
+        let plain = client_of(&v4(libc::AF_INET as u16, [192, 0, 2, 1]));
+        let mut mapped = [0; 16];
+        mapped[10..].copy_from_slice(&[0xFF, 0xFF, 192, 0, 2, 1]);
+        assert_eq!(client_of(&v6(mapped)), plain);
+        let mut address = [0x20; 16];
+        let first = client_of(&v6(address));
+        address[15] = 9;
+        assert_eq!(client_of(&v6(address)), first, "the same /64");
+        address[7] = 9;
+        assert_ne!(client_of(&v6(address)), first);
+        assert_eq!(client_of(b""), (false, [0; 8]));
     }
 }

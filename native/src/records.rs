@@ -1,10 +1,12 @@
 //! The records of a reply that is to be stored: their offsets, and whether the reply can be stored.
 //!
-//! Rule 1: a reply can be stored if it is complete: QR set, TC clear, NOERROR or NXDOMAIN, the question octet for
-//!         octet, all records within the message, nothing after the last one.
+//! Rule 1: a reply can be stored if it is complete: QR set, TC clear, NOERROR, NXDOMAIN, SERVFAIL or NOTIMP, the
+//!         question octet for octet, all records within the message, nothing after the last one.
 //! Rule 2: its OPT, if any, is the last record; it is removed, for each client gets an OPT of its own.
 //! Rule 3: names are stepped over, not followed; a pointer leads backward, to the question or to what follows it
 //!         (RFC 1035 section 4.1.4).
+//! Rule 4: the addresses of an answer can rotate if they are its last records, as long as each other, and their owner
+//!         is a pointer to what precedes them all: the question, or the target of a CNAME record.
 
 use crate::key::{CD, HEADER_LEN, MAX_NAME_LEN, OPT, Query, RD, u16_at};
 
@@ -13,6 +15,9 @@ pub const MAX_STORED_LEN: usize = 16_384;
 /// Response code of a name that does not exist.
 pub const NXDOMAIN: u16 = 3;
 
+const NOERROR: u16 = 0;
+const SERVFAIL: u16 = 2;
+const NOTIMP: u16 = 4;
 const SOA: u16 = 6;
 const A: u16 = 1;
 const AAAA: u16 = 28;
@@ -21,6 +26,7 @@ const OPCODE: u16 = 0x7800;
 const TC: u16 = 0x0200;
 const RCODE: u16 = 0x000F;
 const FIXED_LEN: usize = 10; // type 2, class 2, ttl 4, rdlength 2
+const TTL_AT: usize = 4; // from the end of the owner
 const SOA_NUMBERS_LEN: usize = 20; // serial first
 
 /// Where a name ends.
@@ -47,6 +53,17 @@ pub struct Record {
     pub end: usize,
 }
 
+/// The addresses of an answer that can rotate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rotation {
+    /// Where the first one starts, from the first record.
+    pub first: u16,
+    /// The length of each.
+    pub len: u16,
+    /// Their number.
+    pub count: u16,
+}
+
 /// What the table stores of a reply.
 #[derive(Debug)]
 pub struct Outline {
@@ -60,8 +77,10 @@ pub struct Outline {
     pub end: usize,
     /// The offsets of SOA serials from `start`.
     pub serials: Vec<u16>,
-    /// Length and number of the answer's records, if they are two or more addresses that can rotate.
-    pub addresses: Option<(u16, u16)>,
+    /// The offsets of TTLs from `start`.
+    pub ttls: Vec<u16>,
+    /// The answer's addresses, if they are two or more that can rotate.
+    pub rotation: Option<Rotation>,
 }
 
 /// Step over a name.
@@ -129,7 +148,8 @@ pub fn outline(query: &Query<'_>, reply: &[u8]) -> Option<Outline> {
     }
     let flags = u16_at(reply, 2);
     let rcode = flags & RCODE;
-    if flags & (QR | OPCODE | TC) != QR || (rcode != 0 && rcode != NXDOMAIN) {
+    let is_stored = matches!(rcode, NOERROR | SERVFAIL | NXDOMAIN | NOTIMP);
+    if flags & (QR | OPCODE | TC) != QR || !is_stored {
         return None;
     }
     let mut outline = Outline {
@@ -138,7 +158,8 @@ pub fn outline(query: &Query<'_>, reply: &[u8]) -> Option<Outline> {
         start,
         end: start,
         serials: Vec::new(),
-        addresses: None,
+        ttls: Vec::new(),
+        rotation: None,
     };
     let mut addresses = Addresses::default();
     let mut opt = false;
@@ -161,8 +182,10 @@ pub fn outline(query: &Query<'_>, reply: &[u8]) -> Option<Outline> {
                 outline.serials.push(u16::try_from(at).ok()?);
             }
             if section == 0 {
-                addresses.add(reply, &record, start);
+                addresses.add(reply, &record);
             }
+            let ttl = record.owner.end + TTL_AT - start;
+            outline.ttls.push(u16::try_from(ttl).ok()?);
             outline.end = record.end;
         }
     }
@@ -171,7 +194,7 @@ pub fn outline(query: &Query<'_>, reply: &[u8]) -> Option<Outline> {
     } else if outline.end != reply.len() {
         return None;
     }
-    outline.addresses = addresses.found();
+    outline.rotation = addresses.found(start);
     Some(outline)
 }
 
@@ -181,38 +204,40 @@ fn is_backward(name: Name, start: usize) -> bool {
         .is_none_or(|target| (HEADER_LEN..start).contains(&target))
 }
 
-/// Finds out whether all records of an answer are addresses of one type with an owner in the question alone: then they
-/// can rotate.
+/// Finds out whether the last records of an answer are addresses that can rotate.
 #[derive(Default)]
 struct Addresses {
-    kind: Option<(u16, Vec<u8>, usize)>, // type, owner, length of each
+    first: Option<Record>,
     count: u16,
     mixed: bool,
 }
 
 impl Addresses {
-    fn add(&mut self, reply: &[u8], record: &Record, question_end: usize) {
-        let owner = &reply[record.start..record.owner.end];
-        let len = record.end - record.start;
-        let is_in_question = match record.owner.pointer {
-            Some(target) => owner.len() == 2 && target < question_end,
-            None => owner.len() == 1,
-        };
-        let is_same = match &self.kind {
-            None => {
-                self.kind = Some((record.rrtype, owner.to_vec(), len));
-                true
+    fn add(&mut self, reply: &[u8], record: &Record) {
+        let is_address = matches!(record.rrtype, A | AAAA);
+        match &self.first {
+            None if is_address => {
+                // The root, or nothing but a pointer.
+                let owner_len = if record.owner.pointer.is_some() { 2 } else { 1 };
+                self.mixed = record.owner.end - record.start != owner_len;
+                self.first = Some(*record);
             }
-            Some((rrtype, first, first_len)) => {
-                *rrtype == record.rrtype && first == owner && *first_len == len
+            None => return,
+            Some(first) => {
+                self.mixed |= first.rrtype != record.rrtype
+                    || first.end - first.start != record.end - record.start
+                    || reply[first.start..first.owner.end] != reply[record.start..record.owner.end];
             }
-        };
-        self.mixed |= !is_in_question || !is_same || !matches!(record.rrtype, A | AAAA);
+        }
         self.count += 1;
     }
 
-    fn found(&self) -> Option<(u16, u16)> {
-        let (_, _, len) = self.kind.as_ref()?;
-        (!self.mixed && self.count > 1).then_some((u16::try_from(*len).ok()?, self.count))
+    fn found(&self, start: usize) -> Option<Rotation> {
+        let first = self.first.filter(|_| !self.mixed && self.count > 1)?;
+        Some(Rotation {
+            first: u16::try_from(first.start - start).ok()?,
+            len: u16::try_from(first.end - first.start).ok()?,
+            count: self.count,
+        })
     }
 }

@@ -4,7 +4,8 @@
 //! Rule 2: the OPT repeats the client's payload size, DO, and those of its options that are echoed, in order; if these
 //!         leave no room, the OPT goes without options (as hsdns/wire/encode.py, byte for byte).
 //! Rule 3: records that do not fit are left out from the end, and TC is set.
-//! Rule 4: the SOA serial is the current one wherever it occurs: it moves with every event, while the records stay.
+//! Rule 4: the SOA serial is the current one wherever it occurs: it moves with every event, while the records stay.  A
+//!         timed reply has the TTL of now in each record.
 
 use crate::key::{CD, Edns, HEADER_LEN, OPT, OPT_FIXED_LEN, Query, RD};
 use crate::records::read_record;
@@ -21,12 +22,12 @@ pub struct Draft<'a> {
     pub flags: u16,
     /// How many records each section has.
     pub counts: [u16; 3],
-    /// The records, in up to three pieces of whole records.
-    pub records: [&'a [u8]; 3],
-    /// The offsets of SOA serials from the first record.
-    pub serials: &'a [u16],
-    /// The serial to write there.
-    pub serial: u32,
+    /// The records, in up to four pieces of whole records.
+    pub records: [&'a [u8]; 4],
+    /// Where a number of now is written, from the first record: the SOA serial, or the TTL that is left.
+    pub numbers: &'a [u16],
+    /// That number.
+    pub number: u32,
 }
 
 impl Draft<'_> {
@@ -64,10 +65,10 @@ impl Draft<'_> {
             let end = cut(&out[body..], &mut counts);
             out.truncate(body + end);
         }
-        for &at in self.serials {
+        for &at in self.numbers {
             let at = body + usize::from(at);
             if at + 4 <= out.len() {
-                out[at..at + 4].copy_from_slice(&self.serial.to_be_bytes());
+                out[at..at + 4].copy_from_slice(&self.number.to_be_bytes());
             }
         }
         if let Some(edns) = query.edns {

@@ -1,6 +1,6 @@
 //! The answer table: keys to entries, then negative zones.
 //!
-//! Rule 1: an entry answers only while all of its versions are unchanged; a stale one counts as absent, and stays until
+//! Rule 1: an entry answers only while all of its versions are unchanged and it has not expired; a stale one counts as absent, and stays until
 //!         its memory is needed or its key is stored again.
 //! Rule 2: an entry takes precedence over a negative zone.
 //! Rule 3: readers lock once a batch; the writer (Python, which stores) holds the lock for one entry at a time.  Memory
@@ -12,6 +12,7 @@
 //!         is written.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use crate::entry::{Entry, Terms};
@@ -35,7 +36,7 @@ const MOST_ENTRIES: usize = 1 << 20;
 /// The table of one listener, shared by its workers.
 pub struct AnswerTable {
     versions: Arc<Versions>,
-    capacity: usize,
+    capacity: AtomicUsize,
     hasher: RandomState,
     inner: RwLock<Inner>,
     hit_counts: Mutex<HitCounter>,
@@ -111,7 +112,7 @@ impl AnswerTable {
         };
         Self {
             versions,
-            capacity,
+            capacity: AtomicUsize::new(capacity),
             hasher: RandomState::new(),
             inner: RwLock::new(inner),
             hit_counts: Mutex::default(),
@@ -147,7 +148,7 @@ impl AnswerTable {
         let query = reader.read(query)?;
         let outline = outline(&query, reply)?;
         if terms.dependencies.len() > MAX_DEPENDENCIES
-            || !outline.serials.is_empty() && terms.names.is_none()
+            || !outline.serials.is_empty() && terms.names.is_none() && terms.timing.is_none()
         {
             return None;
         }
@@ -155,7 +156,8 @@ impl AnswerTable {
         let key = query.key();
         let entry = Entry::new(key, reply, outline, terms, now);
         let octets = entry.memory_len();
-        if octets > self.capacity {
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        if octets > capacity {
             return None;
         }
         let hash = self.hasher.hash_one(key);
@@ -163,7 +165,7 @@ impl AnswerTable {
         if !entry.is_valid(&self.versions) {
             return None;
         }
-        Some((true, inner.put(entry, hash, octets, self.capacity, now)))
+        Some((true, inner.put(entry, hash, octets, capacity, now)))
     }
 
     /// Add a negative zone; return its number.
@@ -235,6 +237,11 @@ impl AnswerTable {
     /// Add the counts of a batch, each of whose hits has this duration.
     pub fn count(&self, counts: &mut BatchCounts, is_tcp: bool, nanoseconds: u64) {
         lock(&self.hit_counts).absorb(counts, is_tcp, nanoseconds);
+    }
+
+    /// Let entries take at most so many octets, from the next one on that is stored.
+    pub fn set_capacity(&self, octets: usize) {
+        self.capacity.store(octets, Ordering::Relaxed);
     }
 
     /// Drop all entries; negative zones and their templates stay.
@@ -330,10 +337,11 @@ impl Reading<'_> {
         let is_leased = self.table.versions.is_leased(client.now);
         let entry = self.find(query.key(), place);
         if let Some(entry) = entry.filter(|entry| is_leased || !entry.needs_lease()) {
-            if entry.is_valid(&self.table.versions) {
+            let is_valid = entry.is_valid(&self.table.versions);
+            if let Some(number) = entry.number(client.now).filter(|_| is_valid) {
                 let summary = entry.summary();
                 let (query, limit) = lower(query, limit, entry.max_payload, client, &mut lowered);
-                entry.write(query, limit, out);
+                entry.write(query, limit, number, out);
                 entry.touch();
                 let cache = entry.cache_outcome(client.now);
                 counts.count(&hit(entry.group, summary, cache));

@@ -149,7 +149,20 @@ def test_template_comes_from_the_block_of_the_negative_zone(twin: ModuleType) ->
 
 @pytest.mark.parametrize(
     "left",
-    ["nope.default.svc", "a.nope.default.svc", "db.nope.svc", "nope.svc", "a.b.c.d.e", "svcs"],
+    [
+        "nope.default.svc",
+        "a.nope.default.svc",
+        "db.nope.svc",
+        "nope.svc",
+        "a.b.c.d.e",
+        "svcs",
+        "x.web.default.svc",
+        "db-2.db.default.svc",
+        "10-0-0-1.db.default.svc",
+        "_x._tcp.web.default.svc",
+        "a.db-0.db.default.svc",
+        "x.here.default.svc",
+    ],
 )
 def test_names_that_cannot_exist_leave_nothing(twin: ModuleType, left: str) -> None:
     memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
@@ -164,7 +177,8 @@ def test_names_that_cannot_exist_leave_nothing(twin: ModuleType, left: str) -> N
         "",
         "svc.",
         "default.svc.",
-        "x.web.default.svc.",
+        "db-0.db.default.svc.",
+        "_http._tcp.web.default.svc.",
         "x.pod.",
         "1-2-3-4.default.pod.",
         "ns.dns.",

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from hsdns.answer_table.writer import CAPACITY, LEAST, STEP
 from hsdns.cluster.objects import Upserted
+from hsdns.plugins.cache import Cache
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode
@@ -244,3 +246,37 @@ def test_event_between_answering_and_storing(twin: ModuleType) -> None:
     assert writer.table.statistics().entries == 0
     memory_server.from_chain(wire)
     assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)
+
+
+def test_the_table_makes_room_for_the_caches_of_its_blocks_step_by_step(
+    twin: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory_server = MemoryServer(STOCK, twin, OBJECTS)
+    used, capacities = [0], []
+
+    class Recorder:
+        """A table whose capacity is recorded."""
+
+        def set_capacity(self, octets: int) -> None:
+            capacities.append(octets)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(table, name)
+
+    table = memory_server.writer.table
+    monkeypatch.setattr(memory_server.writer, "table", Recorder())
+    monkeypatch.setattr(Cache, "stored_octets", lambda self: used[0])
+
+    def store(times: int) -> list[int]:
+        for _ in range(times):
+            memory_server.from_chain(ask("web.default.svc.cluster.local."))
+        found, capacities[:] = [*capacities], []
+        return found
+
+    assert store(2) == []
+    used[0] = 3 * STEP + 5
+    assert store(5) == [CAPACITY - STEP, CAPACITY - 2 * STEP, CAPACITY - 3 * STEP]
+    used[0] = CAPACITY
+    assert store(200)[-1] == LEAST
+    used[0] = 0
+    assert store(200)[-1] == CAPACITY

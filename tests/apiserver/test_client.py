@@ -1,4 +1,5 @@
 import asyncio
+import gzip
 import re
 import shutil
 import socket
@@ -500,3 +501,28 @@ def test_durations_of_all_but_watches() -> None:
         assert f'{name}_count{{{labels},verb="GET"}} 1.0' in text
 
     run(scenario)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "GZIP", "identity, gzip"])
+def test_compressed_response_is_refused(encoding: str) -> None:
+    """Of a bomb not an octet is unpacked."""
+
+    async def scenario(server: ScriptedServer) -> None:
+        setting = Setting(Given(Access(server.url)))
+        assert await setting.fails() == (
+            f"{server.url} sends a compressed response ({encoding}), which was not asked for; "
+            "is there a proxy in front of it that compresses?"
+        )
+        await setting.client.close()
+
+    body = gzip.compress(bytes(1_000_000))
+    run(scenario, lambda head: said("200 OK", body, "keep", f"Content-Encoding: {encoding}"))
+
+
+def test_identity_is_no_compression() -> None:
+    async def scenario(server: ScriptedServer) -> None:
+        setting = Setting(Given(Access(server.url)))
+        assert await setting.ask() == (200, "{}")
+        await setting.client.close()
+
+    run(scenario, lambda head: said("200 OK", b"{}", "keep", "Content-Encoding: Identity"))

@@ -170,6 +170,14 @@ class TestPlugin:
         assert sentence in found["error"]
         assert "hunter2" not in found["error"]
 
+    def test_token_on_its_error_output_is_hidden(self, tmp_path: Path) -> None:
+        said = '{"status": {"token": "hunter2"}} Authorization: Bearer s3cret-s3cret'
+        user = {"exec": plugin(tmp_path, f"echo '{said}' >&2", "exit 3")}
+        assert run(write(tmp_path, user))["error"].endswith(
+            'gives no credentials: exec: process returned 3. {"status": {"token": "[hidden]"}} '
+            "Authorization: Bearer [hidden]"
+        )
+
     def test_not_there(self, tmp_path: Path) -> None:
         command = {"apiVersion": "v1", "command": "no-such-login", "installHint": "see example.org"}
         path = write(tmp_path, {"exec": command})

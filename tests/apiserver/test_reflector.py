@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hsdns.apiserver import reflector
 from hsdns.apiserver.reflector import (
     MAX_ERRORS,
     STATE_READ_TIMEOUT,
@@ -189,6 +190,39 @@ def test_an_incomplete_page_is_requested_again() -> None:
     harness.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
     assert harness.answer(page("b", version=7)) == ["+b"]
     assert harness.reflector.known == {("n", "a"), ("n", "b")}
+
+
+def test_a_page_with_too_many_octets_is_requested_in_smaller_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    body = page("a", version=7)
+    monkeypatch.setattr(reflector, "MAX_PAGE_LEN", len(body))
+    harness = Harness()
+    harness.stream(error="cut")
+    for limit in ("500", "62", "7", "1"):
+        harness.ask(Purpose.LIST, limit=limit)
+        assert harness.answer(body, b" ") == []
+        assert harness.reflector._body == b""
+    assert harness.reflector.failure == (
+        f"a page of services is longer than {len(body)} octets; asking for 1 objects at a time"
+    )
+    harness.ask(Purpose.LIST, limit="1")
+    assert harness.answer(body) == ["+a"]
+
+
+def test_an_unpaged_list_with_too_many_octets_is_requested_in_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reflector, "MAX_PAGE_LEN", 300)
+    harness = Harness()
+    harness.stream(error="cut")
+    harness.ask(Purpose.LIST, limit="500")
+    harness.answer(page("a", version=7, following="t1"))
+    harness.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
+    harness.reflector.refuse(410, '{"kind":"Status","code":410,"message":"token expired"}')
+    harness.ask(Purpose.LIST)
+    assert harness.answer(bytes(301)) == []
+    harness.ask(Purpose.LIST, limit="500")
 
 
 def test_an_expired_list_is_requested_unpaged() -> None:

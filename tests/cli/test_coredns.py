@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import platform
+import re
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +23,7 @@ from hsdns import __version__
 from hsdns.cli import coredns, launch
 from hsdns.plugins import ORDER
 from hsdns.server import interfaces
+from hsdns.wire.framing import frame
 from loadtest.ports import free_port
 from tests.support.clients.messages import query, summary
 from tests.support.plugins.corefiles import KUBEADM
@@ -223,11 +227,11 @@ def test_validate_reads_standard_input(
 
 
 @contextmanager
-def process(*words: str) -> Iterator[subprocess.Popen[str]]:
+def process(*words: str, stdout: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [sys.executable, "-m", "hsdns", *words],
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -295,6 +299,72 @@ def test_process_without_a_corefile_serves_whoami_and_logs() -> None:
         started.send_signal(signal.SIGINT)
         out, err = started.communicate(timeout=10)
         assert (out, err, started.returncode) == ("[INFO] SIGINT: Shutting down\n", "", 0)
+
+
+def fill(writing: int) -> None:
+    """Fill a pipe, and leave it blocking for the process that writes to it."""
+    with contextlib.suppress(BlockingIOError), open(
+        os.open(f"/proc/self/fd/{writing}", os.O_WRONLY | os.O_NONBLOCK), "wb", buffering=0
+    ) as beside:  # fmt: skip
+        for piece in (4096, 1):
+            while beside.write(b"\n" * piece) is not None:
+                pass
+
+
+def fetch(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
+        body: bytes = response.read()
+        return body.decode()
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_pipe_that_no_process_reads_stops_nothing() -> None:
+    """Queries over UDP and TCP and /health are answered, a reload is done, and SIGTERM ends it."""
+    port, health = free_port(), free_port()
+    Path("Corefile").write_text(
+        f".:{port} {{\nbind 127.0.0.1\nhealth 127.0.0.1:{health}\nwhoami\nlog\n}}\n"
+    )
+    reading, writing = os.pipe()
+    with open(reading) as out, process(stdout=writing) as started:
+        assert out.readline() == f".:{port} on 127.0.0.1\n"
+        assert out.readline() + out.readline() == f"{coredns.version_text()}\n"
+        fill(writing)
+        os.close(writing)
+        for _ in range(3):
+            assert ask(port).startswith("1 NOERROR qr aa rd")
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+            client.sendall(frame(query().to_wire()))
+            assert client.recv(4096)
+        assert fetch(health, "/health") == "OK"
+        started.send_signal(signal.SIGUSR1)
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(timeout=10) == 0
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_full_disk_stops_nothing() -> None:
+    """Each line is lost and counted, and the status is that of a clean end."""
+    port, metrics = free_port(), free_port()
+    corefile = f".:{port} {{\nbind 127.0.0.1\nprometheus 127.0.0.1:{metrics}\nwhoami\nlog\n}}\n"
+    with (
+        open("/dev/full", "w") as full,
+        process("-conf", "stdin", "-pidfile", "pid", stdout=full.fileno()) as started,
+    ):
+        assert started.stdin is not None
+        started.stdin.write(corefile)
+        started.stdin.close()
+        while not Path("pid").exists():  # it has no other way to say that it serves
+            assert started.poll() is None
+        assert ask(port).startswith("1 NOERROR qr aa rd")
+        lost = r"(?m)^hsdns_log_drops_total [1-9]"
+        while not re.search(lost, fetch(metrics, "/metrics")):
+            pass
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(timeout=10) == 0
+        assert started.stderr is not None
+        assert started.stderr.read() == ""
 
 
 @pytest.mark.sockets

@@ -1,6 +1,7 @@
 """What an answer depends on: as long as no counter has moved, asking again gives the same."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from itertools import count
@@ -25,6 +26,7 @@ from hsdns.cluster.freshness import (
     service_counter,
 )
 from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
+from hsdns.cluster.value import HEADLESS, ServiceValue
 from hsdns.corefile.properties import read_properties
 from hsdns.corefile.tree import Position
 from hsdns.plugins.k8s_external import K8sExternal
@@ -62,7 +64,7 @@ class Names:
         self.open = False
         self.serial = 0
         self.namespaces: set[bytes] = set()
-        self.services: set[tuple[bytes, bytes]] = set()
+        self.services: dict[tuple[bytes, bytes], Counter[bytes]] = {}
 
     def add_namespace(self, label: bytes) -> None:
         assert label not in self.namespaces
@@ -73,10 +75,40 @@ class Names:
 
     def add_service(self, namespace: bytes, name: bytes) -> None:
         assert (namespace, name) not in self.services
-        self.services.add((namespace, name))
+        self.services[namespace, name] = Counter()
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
-        self.services.remove((namespace, name))
+        del self.services[namespace, name]
+
+    def add_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        assert labels
+        self.services[namespace, name].update(labels)
+
+    def remove_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        assert labels
+        found = self.services[namespace, name]
+        found.subtract(labels)
+        assert min(found.values()) >= 0
+        self.services[namespace, name] = +found
+
+
+def listed_labels(value: ServiceValue, *, zonal: bool) -> Counter[bytes]:
+    """What is to be listed below a Service, read from its value: its own labels and those of each slice."""
+    found = Counter({b"\5_zone"} if zonal and value.kind == HEADLESS else set())
+    found.update({wire(port.name, port.protocol) for port in value.ports if port.name and port.protocol})  # fmt: skip
+    for name in {part.name for part in value.slices}:
+        parts = [part for part in value.slices if part.name == name]
+        dashed = {part.label(index) for part in parts for index in range(part.host_count)
+                  if part.width and (part.labels is None or part.labels[index] is None)}  # fmt: skip
+        given = {label for part in parts for label in part.labels or () if label is not None}
+        ports = {port for part in parts for port in part.ports if port.name and port.protocol}
+        found.update(map(wire, dashed))
+        found.update({*map(wire, given), *(wire(port.name, port.protocol) for port in ports)})
+    return found
+
+
+def wire(*labels: bytes) -> bytes:
+    return b"".join(bytes((len(label),)) + label for label in labels)
 
 
 def test_counters_are_in_range() -> None:
@@ -159,7 +191,10 @@ def test_an_answer_holds_until_a_counter_moves(
         plugin.store.apply([event])
         store = plugin.store
         assert names.namespaces == set(store.namespaces)
-        assert names.services == set(store.services.values)
+        assert names.services == {
+            key: listed_labels(value, zonal=what == "zonal")
+            for key, value in store.services.values.items()
+        }
         assert (names.open, names.serial) == (store.serves, store.serial)
         for qname, qtype in asked:
             dependencies = Dependencies(counters)
@@ -302,7 +337,7 @@ def test_events_in_the_middle_of_an_answer_are_in_it_or_not(
 WEB, BACK = "web.default.svc.cluster.local. A", "7.0.0.10.in-addr.arpa. PTR"
 SPACE, SERVICE = namespace("default"), service("default/web", "10.96.0.1")
 SLICE = endpoint_slice("default/web-1", "web", "10.0.0.7")
-HEADLESS = service("default/web")
+NO_ADDRESS = service("default/web")
 MOVED = endpoint_slice("default/web-1", "db", "10.0.0.7", version="2")
 CHANGED = endpoint_slice("default/web-1", "web", "10.0.0.8", version="2")
 
@@ -321,14 +356,14 @@ CHANGED = endpoint_slice("default/web-1", "web", "10.0.0.8", version="2")
             id="Service changed",
         ),
         pytest.param([SPACE], Upserted(SERVICE), "1.0.96.10.in-addr.arpa. PTR", id="clusterIP"),
-        pytest.param([SPACE, HEADLESS], Upserted(SLICE), WEB, id="slice added"),
-        pytest.param([SPACE, HEADLESS], Upserted(SLICE), BACK, id="slice added, address"),
-        pytest.param([SPACE, HEADLESS, SLICE], Upserted(CHANGED), WEB, id="slice changed"),
+        pytest.param([SPACE, NO_ADDRESS], Upserted(SLICE), WEB, id="slice added"),
+        pytest.param([SPACE, NO_ADDRESS], Upserted(SLICE), BACK, id="slice added, address"),
+        pytest.param([SPACE, NO_ADDRESS, SLICE], Upserted(CHANGED), WEB, id="slice changed"),
         pytest.param(
-            [SPACE, HEADLESS, SLICE], Upserted(CHANGED), BACK, id="slice changed, address"
+            [SPACE, NO_ADDRESS, SLICE], Upserted(CHANGED), BACK, id="slice changed, address"
         ),
-        pytest.param([SPACE, HEADLESS, SLICE], Deleted(SLICE), BACK, id="slice deleted, address"),
-        pytest.param([SPACE, HEADLESS, SLICE], Upserted(MOVED), WEB, id="slice moved"),
+        pytest.param([SPACE, NO_ADDRESS, SLICE], Deleted(SLICE), BACK, id="slice deleted, address"),
+        pytest.param([SPACE, NO_ADDRESS, SLICE], Upserted(MOVED), WEB, id="slice moved"),
         pytest.param([SPACE, SLICE], Deleted(SLICE), "cluster.local. NS", id="name server deleted"),
     ],
 )
@@ -353,7 +388,7 @@ def test_a_reader_at_any_line_of_an_event_keeps_nothing_old(
 
 def test_the_address_of_a_slice_that_moves_never_leads_nowhere() -> None:
     cluster = Interrupted("plain", 1, Options(zones=("cluster.local.", "in-addr.arpa.")), [])
-    cluster.store.apply([*upserts(SPACE, HEADLESS, SLICE), Synced()])
+    cluster.store.apply([*upserts(SPACE, NO_ADDRESS, SLICE), Synced()])
     qname, _, qtype = BACK.partition(" ")
     cluster.questions, found = [(Name.from_text(qname), type_from_text(qtype))], []
     at_lines(lambda: cluster.store.apply([Upserted(MOVED)]), lambda: found.append(cluster.ask(0)))

@@ -1,5 +1,7 @@
 """Records from a Service's value."""
 
+import pytest
+
 from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.schema import find, pointers, srv_records, target_name
 from hsdns.cluster.value import HEADLESS, PackedSlice, Port, ServiceValue
@@ -40,6 +42,21 @@ def test_names_that_do_not_exist_are_not_cached() -> None:
         is None
     )
     assert value.nodes == {}
+
+
+@pytest.mark.parametrize("prefers", [False, True])
+def test_names_with_a_topology_zone_that_a_client_made_up_are_not_cached(prefers: bool) -> None:
+    part = PART._replace(topology_zones=(b"a", b""))
+    value = ServiceValue(HEADLESS, "1", slices=(part,))
+    word = "prefer" if prefers else "pin"
+    for topology_zone in ("a", "b", "c", "d.e"):
+        asked = ASKED._replace(topology_zone=topology_zone.encode(), prefers=prefers)
+        qname = Name.from_text(f"{topology_zone}.{word}._zone.db.ns.svc.cluster.local")
+        node = find(value, asked, qname, 7)
+        assert node is not None
+        assert len(node.a) == (1 if topology_zone == "a" else 2 if prefers else 0)
+        srv_records(value, node, asked, qname, ZONE, 7)
+    assert list(value.nodes) == [Name.from_text(f"a.{word}._zone.db.ns.svc.cluster.local").lower]
 
 
 def test_srv_records_and_their_addresses() -> None:

@@ -22,6 +22,8 @@ from hsdns.wire.message import AD, CD, RD, Reply, nodata, nxdomain, unwritten
 from tests import strategies
 from tests.fastpath.twins import HAS_NATIVE, NATIVE, TableUnderTest, addresses, ask, soa
 
+ONLY_NATIVE = {"MissQueue": {"fileno"}}  # the loop itself waits for datagrams in Python
+
 needs_native = pytest.mark.skipif(
     not HAS_NATIVE, reason=f"{NATIVE} is not built, so there is nothing to compare with"
 )
@@ -37,7 +39,10 @@ def test_names(twin: ModuleType) -> None:
             "AnswerTable",
             "Versions",
         ):  # the parts of the Python twin see more of each other
-            assert public == {each for each in dir(python) if not each.startswith("_")}
+            only_native = ONLY_NATIVE.get(name, set())
+            assert public - only_native == {
+                each for each in dir(python) if not each.startswith("_")
+            }
         else:
             assert public <= set(dir(python))
 
@@ -70,6 +75,8 @@ def compare_signatures(found: type, stub: type) -> None:
         if isinstance(wanted, property):
             assert not callable(getattr(found, name))
         elif isinstance(wanted, FunctionType) and not name.startswith("_"):
+            if name in ONLY_NATIVE.get(stub.__name__, ()) and not hasattr(found, name):
+                continue
             assert parameters(getattr(found, name)) == parameters(wanted), name
 
 
@@ -98,7 +105,8 @@ def test_platforms_without_batches_have_the_portable_one() -> None:
 
 NAMES = (
     "web.default.svc.cluster.local.", "WEB.default.svc.cluster.local.", "db.default.svc.cluster.local.",
-    "pod-0.db.default.svc.cluster.local.", "gone.default.svc.cluster.local.", "a.other.svc.cluster.local.",
+    "pod-0.db.default.svc.cluster.local.", "x.web.default.svc.cluster.local.", "a.b.web.default.svc.cluster.local.",
+    "_a._b.db.default.svc.cluster.local.", "c.a.b.db.default.svc.cluster.local.", "gone.default.svc.cluster.local.", "a.other.svc.cluster.local.",
     "x.org.svc.cluster.local.", "www.example.org.cluster.local.", "svc.cluster.local.", "cluster.local.",
     "a.pod.cluster.local.", "excluded.cluster.local.", "x.excluded.cluster.local.", "x.sub.cluster.local.", "example.org.",
 )  # fmt: skip
@@ -162,6 +170,10 @@ def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
                 getattr(under_test.names, chance.choice(["add_service", "remove_service"]))(
                     label, name
                 )
+                for _ in range(2):
+                    some = chance.choices([b"\5pod-0", b"\1x", b"\1a\1b"], k=chance.randrange(3))
+                    change = chance.choice(["add_labels", "add_labels", "remove_labels"])
+                    getattr(under_test.names, change)(label, name, some)
         return len(under_test.names)
     elif what == "set_template":
         return under_test.set_template(chance.randrange(2), chance.choice(NAMES))

@@ -2,11 +2,11 @@
 
 from hsdns.fastpath.entry import FREQUENCY, IN_MAIN, NEVER, Entry, octets_of, pack_indexes
 from hsdns.fastpath.eviction import MAX_ROUNDS, Queues
-from hsdns.fastpath.records import Outline
+from hsdns.fastpath.records import NO_ROTATION, Outline
 from hsdns.fastpath.shared_header import SharedHeader, make_key
 from hsdns.fastpath.versions import Versions
 
-OUTLINE = Outline(0, (0, 0, 0), b"", (), 0)
+OUTLINE = Outline(0, (0, 0, 0), b"", (), NO_ROTATION)
 SHARED = SharedHeader(
     make_key(
         OUTLINE,

@@ -21,12 +21,16 @@ NX = "nope.cluster.local."
 
 
 def table_with_zone(twin: ModuleType, **options: Any) -> TableUnderTest:
-    """A cluster with one Service, web in default, a namespace without any, and a negative zone with template."""
+    """A cluster with one Service, web in default, a namespace without any, and a negative zone with template.
+
+    web has an endpoint, a port and topology zones.
+    """
     under_test = TableUnderTest(twin)
     assert under_test.add_negative_zone(**options) == 0
     under_test.names.add_namespace(b"default")
     under_test.names.add_namespace(b"empty")
     under_test.names.add_service(b"default", b"web")
+    under_test.names.add_labels(b"default", b"web", [b"\5pod-0", b"\4http\3tcp", b"\5_zone"])
     under_test.names.serial = 1
     assert under_test.set_template()
     return under_test
@@ -49,6 +53,15 @@ ABSENT = (
     "a.b.c.gone.default.svc.cluster.local.",
     "pod.pod.default.svc.cluster.local.",
     "dns.svc.cluster.local.",
+    "pod-1.web.default.svc.cluster.local.",
+    "http.web.default.svc.cluster.local.",
+    "_http._udp.web.default.svc.cluster.local.",
+    "__http._tcp.web.default.svc.cluster.local.",
+    "pod-0._tcp.web.default.svc.cluster.local.",
+    "x.pod-0.web.default.svc.cluster.local.",
+    "a._http._tcp.web.default.svc.cluster.local.",
+    "a.b.pod-0.web.default.svc.cluster.local.",
+    "a.b.c.d.e.web.default.svc.cluster.local.",
 )
 LEFT_TO_CHAIN = (
     "cluster.local.",
@@ -67,9 +80,14 @@ LEFT_TO_CHAIN = (
     "empty.svc.cluster.local.",
     "web.default.svc.cluster.local.",
     "pod-0.web.default.svc.cluster.local.",
+    "POD-0.web.default.svc.cluster.local.",
     "_http._tcp.web.default.svc.cluster.local.",
-    "a._http._tcp.web.default.svc.cluster.local.",
-    "a.b.c.d.e.web.default.svc.cluster.local.",
+    "http.tcp.web.default.svc.cluster.local.",
+    "_._tcp.web.default.svc.cluster.local.",
+    "_nope._.web.default.svc.cluster.local.",
+    "_zone.web.default.svc.cluster.local.",
+    "a.pin._zone.web.default.svc.cluster.local.",
+    "a.b.prefer._zone.web.default.svc.cluster.local.",
 )
 ROWS = [(text, True) for text in ABSENT] + [(text, False) for text in LEFT_TO_CHAIN]
 
@@ -96,6 +114,23 @@ def test_names_come_and_go(twin: ModuleType) -> None:
     under_test.names.remove_namespace(b"default")
     web = ask(WEB)
     assert under_test.lookup(web) == to_wire(web, absent)
+
+
+def test_labels_below_a_service_come_and_go(twin: ModuleType) -> None:
+    under_test = table_with_zone(twin)
+    new = ask("new.web.default.svc.cluster.local.")
+    absent = to_wire(new, nxdomain(soa()))
+    assert under_test.lookup(new) == absent
+    under_test.names.add_labels(b"default", b"web", [b"\3new", b"\3new"])
+    assert under_test.lookup(new) is None
+    under_test.names.remove_labels(b"default", b"web", [b"\3new"])
+    assert under_test.lookup(new) is None, "it was added twice"
+    under_test.names.remove_labels(b"default", b"web", [b"\3new"])
+    assert under_test.lookup(new) == absent
+    under_test.names.remove_service(b"default", b"web")
+    under_test.names.add_service(b"default", b"web")
+    pod = ask("pod-0.web.default.svc.cluster.local.")
+    assert under_test.lookup(pod) == to_wire(pod, nxdomain(soa()))
 
 
 def test_nothing_is_absent_before_all_was_listed(twin: ModuleType) -> None:

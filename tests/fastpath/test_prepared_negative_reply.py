@@ -23,6 +23,8 @@ PARENTS = (
     "cluster.local.", "svc.cluster.local.", "default.svc.cluster.local.", "other.svc.cluster.local.",
     "web.default.svc.cluster.local.", "example.org.default.svc.cluster.local.", "org.cluster.local.",
     "pod.cluster.local.", "sub.cluster.local.", "excluded.cluster.local.", "example.org.", "DEFAULT.svc.cluster.local.",
+    "a.web.default.svc.cluster.local.", "_new.web.default.svc.cluster.local.", "a.new.web.default.svc.cluster.local.",
+    "_zone.web.default.svc.cluster.local.", "pin._zone.web.default.svc.cluster.local.", "other.svc.cluster.local.",
 )  # fmt: skip
 FORMS = (None, Edns(1232), Edns(512, do=True), Edns(1232, options=((10, b"12345678"),)))
 
@@ -30,7 +32,9 @@ FORMS = (None, Edns(1232), Edns(512, do=True), Edns(1232, options=((10, b"123456
 def a_cluster(mark_ttl: int = 0, log: bool = False) -> TableUnderTest:
     """One Service, web in default; a namespace without any; a negative zone with template and one without below it."""
     under_test = TableUnderTest(_python)
-    exclusions = ("excluded.other.svc.cluster.local.", "excluded.cluster.local.")
+    exclusions = (
+        "excluded.other.svc.cluster.local.", "excluded.cluster.local.", "excluded.web.default.svc.cluster.local.",
+    )  # fmt: skip
     under_test.add_negative_zone(
         exclusions=exclusions, mark_ttl=mark_ttl, log=log, max_payload=1000
     )
@@ -38,6 +42,7 @@ def a_cluster(mark_ttl: int = 0, log: bool = False) -> TableUnderTest:
     under_test.names.add_namespace(b"default")
     under_test.names.add_namespace(b"other")
     under_test.names.add_service(b"default", b"web")
+    under_test.names.add_labels(b"default", b"web", [b"\3web", b"\1a\3new"])
     assert under_test.set_template()
     return under_test
 
@@ -52,7 +57,7 @@ def draw(chance: Random) -> bytes:
 def change(chance: Random, under_test: TableUnderTest) -> None:
     """Do something after which other names exist."""
     names = under_test.names
-    what = chance.randrange(6)
+    what = chance.randrange(7)
     if what == 0:
         names.serial = chance.randrange(1 << 32)
     elif what == 1:
@@ -65,6 +70,9 @@ def change(chance: Random, under_test: TableUnderTest) -> None:
     elif what == 4:
         query = draw(chance)
         under_test.store(query, addresses(query), dependencies=[(1, under_test.versions.read(1))])
+    elif what == 5:
+        method = chance.choice([names.add_labels, names.remove_labels])
+        method(b"default", b"web", [chance.choice([b"\3web", b"\3new", b"\1a\3new", b"\5_zone"])])
     else:
         under_test.versions.bump(1)
 
@@ -115,6 +123,24 @@ def test_an_entry_takes_precedence() -> None:
     upper = ask("GONE.default.svc.cluster.local.")
     assert under_test.table.negative_replies.answer(upper) is None
     assert under_test.lookup(upper) == to_wire(upper, addresses(upper))
+
+
+def test_a_name_that_comes_while_it_is_denied() -> None:
+    """The store may be changed in another thread: what was found absent before is not prepared as absent after."""
+    under_test = a_cluster()
+    zone = under_test.table._by_length[-1]
+    query, find = ask("new.web.default.svc.cluster.local."), zone.find
+
+    def find_and_change(key: bytes) -> int:
+        kind: int = find(key)
+        under_test.names.add_labels(b"default", b"web", [b"\3new"])
+        return kind
+
+    zone.find = find_and_change
+    assert under_test.lookup(query) is not None
+    zone.find = find
+    assert under_test.table.negative_replies.answer(query) is None
+    assert under_test.lookup(query) is None
 
 
 def test_a_size_is_lowered_when_it_is_prepared() -> None:

@@ -59,6 +59,8 @@ TAKEN: dict[str, tuple[bytes, bytes]] = {
     "another ID": (QUERY, changed(GOOD, 0, b"\xff\xff")),
     "an unknown type": (QUERY, UNKNOWN),
     "16,384 octets": (QUERY, padded(16384)),
+    "SERVFAIL": (QUERY, to_wire(QUERY, unwritten(Rcode.SERVFAIL))),
+    "NOTIMP": (QUERY, to_wire(QUERY, unwritten(Rcode.NOTIMP))),
 }
 REFUSED: dict[str, tuple[bytes, bytes]] = {
     "a query that is not plain": (ask("."), to_wire(ask("."), Reply())),
@@ -67,7 +69,6 @@ REFUSED: dict[str, tuple[bytes, bytes]] = {
     "a header": (QUERY, GOOD[:12]),
     "NOTIFY": (QUERY, changed(GOOD, 2, b"\xa4")),
     "TC": (QUERY, to_wire(QUERY, addresses(QUERY).replace(tc=True))),
-    "SERVFAIL": (QUERY, to_wire(QUERY, unwritten(Rcode.SERVFAIL))),
     "REFUSED": (QUERY, to_wire(QUERY, unwritten(Rcode.REFUSED))),
     "extended RCODE": (EDNS, changed(WITH_OPT, len(WITH_OPT) - 6, b"\1")),
     "no question": (QUERY, changed(GOOD, 4, b"\0\0")),

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from hsdns.fastpath import _python
-from hsdns.fastpath.records import Outline
+from hsdns.fastpath.records import NO_ROTATION, Outline
 from hsdns.fastpath.shared_header import SHARED_HEADER_LEN, Key, SharedHeaders, heads_of, make_key
 from hsdns.fastpath.versions import ClusterNames
 from hsdns.wire.message import RD, nodata
 from tests.fastpath.twins import TableUnderTest, addresses, ask, soa, to_wire
 
-OUTLINE = Outline(0x8400, (1, 0, 0), b"record", (), 0)
-NEGATIVE = Outline(0x8400, (0, 1, 0), b"soa serial numbers", (4,), 0)
+OUTLINE = Outline(0x8400, (1, 0, 0), b"record", (), NO_ROTATION)
+NEGATIVE = Outline(0x8400, (0, 1, 0), b"soa serial numbers", (4,), NO_ROTATION)
 NAMES = ClusterNames()
 TERMS: dict[str, Any] = {
     "group": 1,

@@ -104,6 +104,22 @@ def test_addresses_rotate(twin: ModuleType, rrtype: int, count: int) -> None:
         assert under_test.lookup(asked, limit) == to_wire(asked, expected, limit)
 
 
+def test_addresses_behind_aliases_rotate(twin: ModuleType) -> None:
+    under_test, query = TableUnderTest(twin), ask(edns=Edns(1232, options=((10, b"12345678"),)))
+    aliases = (
+        ALIAS,
+        ALIAS._replace(owner=Name.from_text("x.org."), rdata=Name.from_text("y.org.").wire),
+    )
+    found = addresses(ask("y.org."), 3).answer
+    assert under_test.store(query, Reply(answer=aliases + found, authority=(soa(0),)), rotate=True)
+    for step in range(3 * OFTEN):
+        at = step % 3
+        expected = Reply(answer=aliases + found[at:] + found[:at], authority=(soa(0),))
+        asked = ask(query_id=step, edns=Edns(1232, options=((10, b"%8d" % step),)))
+        limit = (512, 65535, 120)[step % 3]
+        assert under_test.lookup(asked, limit) == to_wire(asked, expected, limit)
+
+
 def test_rotation_goes_on_when_a_reply_is_stored_again(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
     reply = addresses(query, 2)
@@ -118,8 +134,8 @@ def test_rotation_goes_on_when_a_reply_is_stored_again(twin: ModuleType) -> None
 ALIAS = RR(Name.from_text(WEB), RRType.CNAME, 5, Name.from_text("x.org.").wire)
 FIXED = {
     "not asked for": (addresses(ask(), 3), False),
-    "an alias before the addresses": (
-        Reply(answer=(ALIAS, *addresses(ask("x.org."), 2).answer)),
+    "an alias behind the addresses": (
+        Reply(answer=(*addresses(ask(), 2).answer, ALIAS)),
         True,
     ),
     "two types": (Reply(answer=addresses(ask(), 2).answer + addresses(ask(), 2, 28).answer), True),
@@ -289,6 +305,25 @@ def test_memory_is_bounded(twin: ModuleType) -> None:
     statistics = under_test.table.statistics()
     assert statistics.entries + statistics.evicted == statistics.stored == 3000
     assert statistics.entries > 20
+
+
+def test_the_capacity_changes_with_the_next_reply(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin, 200_000)
+
+    def fill(zone: str, count: int) -> int:
+        for number in range(count):
+            query = ask(f"n{number}.{zone}.")
+            assert under_test.store(query, addresses(query, 3))
+        octets = under_test.table.statistics().octets
+        assert isinstance(octets, int)
+        return octets
+
+    assert 150_000 < fill("a", 1000) <= 200_000
+    under_test.table.set_capacity(50_000)
+    assert 30_000 < fill("b", 1) <= 50_000
+    assert 30_000 < fill("c", 1000) <= 50_000
+    under_test.table.set_capacity(200_000)
+    assert 150_000 < fill("d", 1000) <= 200_000
 
 
 def test_a_reply_larger_than_the_table_is_refused(twin: ModuleType) -> None:

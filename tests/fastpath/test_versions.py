@@ -2,12 +2,16 @@
 
 import importlib
 import math
+from collections import Counter
 from collections.abc import Callable
 from types import ModuleType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsdns.fastpath import versions as versions_module
+from hsdns.fastpath.versions import ClusterNames, has_label
 from hsdns.fastpath.versions import Versions as PythonVersions
 from tests.fastpath.servers import Server
 from tests.fastpath.twins import PYTHON, TableUnderTest, addresses, ask
@@ -43,6 +47,36 @@ def test_names_come_and_go(twin: ModuleType) -> None:
     assert not names.has_namespace(b"default")
     assert not names.has_service(b"default", b"web")
     assert names.has_service(b"default", b"db")
+
+
+def test_labels_of_no_service_are_ignored(twin: ModuleType) -> None:
+    names = twin.ClusterNames()
+    names.add_labels(b"default", b"web", [b"\1a"])
+    names.remove_labels(b"default", b"web", [b"\1a"])
+    assert not names.has_service(b"default", b"web")
+    assert len(names) == 0
+
+
+labels = st.lists(st.sampled_from([b"\1a", b"\1b", b"\1c", b"\1d"]), max_size=6)
+
+
+@given(st.lists(st.tuples(st.booleans(), labels)))
+def test_labels_are_counted(steps: list[tuple[bool, list[bytes]]]) -> None:
+    """A label is listed while it was added more often than removed; asked through the hashes of the Python twin."""
+    names, expected = ClusterNames(), Counter[bytes]()
+    names.add_service(b"default", b"web")
+    for adds, some in steps:
+        if adds:
+            names.add_labels(b"default", b"web", some)
+            expected.update(some)
+        else:
+            names.remove_labels(b"default", b"web", some)
+            expected -= Counter(some)
+        hashes = names.services[b"default"][b"web"]
+        assert list(hashes) == sorted(map(hash, expected.elements()))
+        assert {each for each in (b"\1a", b"\1b", b"\1e") if has_label(hashes, each)} == {
+            each for each in (b"\1a", b"\1b") if expected[each]
+        }
 
 
 def test_a_serial_has_32_bits(twin: ModuleType) -> None:

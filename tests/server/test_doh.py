@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import types
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
+from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded
 
 from hsdns.assemble import ListenAddress
+from hsdns.block_choice import BlockChoice
 from hsdns.chain import Request
 from hsdns.metrics import Counter
-from hsdns.server.doh import MAX_IN_WORK, DohConnection, DohServer
-from hsdns.server.doh_http2 import MAX_STREAMS
+from hsdns.query import QueryProcessor
+from hsdns.server.doh import DohConnection, DohServer, DohShares
+from hsdns.server.doh_http2 import MAX_STREAMS, MAX_UNSENT
 from hsdns.server.runtime import Tasks
+from hsdns.server.sent_away import REFUSED_SECONDS, SentAway
 from hsdns.server.settings import DEFAULT_LIMITS, Settings
 from hsdns.server.sockets import open_tcp
+from hsdns.server.turns import STEPS, Turns
 from hsdns.wire.message import Reply
+from tests.support.clients import http2_frames
 from tests.support.clients.messages import query, summary
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import LOOPS, run, until
@@ -57,6 +67,9 @@ class Serving:
         self.tasks = Tasks()
         self.rejected = Counter("rejected", "Rejected.")
         self.responses = Counter("responses", "Responses.", ("server", "status"))
+        self.excesses = Counter("excesses", "Excesses.", ("server", "limit"))
+        self.sent_away = SentAway()
+        self.turns = Turns(lambda: self.now, asyncio.get_running_loop().call_soon)
         sock = open_tcp(ListenAddress(ADDRESS, 0, "https"))
         self.port: int = sock.getsockname()[1]
         self.server = DohServer(
@@ -67,7 +80,7 @@ class Serving:
             self.rejected,
             None,
             Settings(tls=context, max_connections=most),
-            responses=self.responses,
+            shares=DohShares(self.turns, self.sent_away, self.responses, self.excesses),
         )
 
     async def connection(self) -> DohConnection:
@@ -404,40 +417,239 @@ def test_what_is_in_work_is_waited_for() -> None:
     run(test())
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("at_once", [True, False])
-def test_requests_taken_back_stay_bounded(at_once: bool, loop: str) -> None:
+class MemoryTransport(asyncio.Transport):
+    """Takes what a connection does; TLS has agreed on HTTP/2."""
+
+    def __init__(self, client: str) -> None:
+        super().__init__({"peername": (client, 40000), "sockname": (ADDRESS, 443)})
+        self.written = b""
+        self.is_over = self.is_paused = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "ssl_object":
+            return SimpleNamespace(selected_alpn_protocol=lambda: "h2")
+        return super().get_extra_info(name, default)
+
+    def write(self, data: Any) -> None:
+        assert not self.is_over
+        self.written += data
+
+    def close(self) -> None:
+        self.is_over = True
+
+    def abort(self) -> None:
+        self.is_over = True
+
+    def is_closing(self) -> bool:
+        return self.is_over
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+
+class MemoryProcessor(QueryProcessor):
+    """Answers from a table that knows each question, or without one and never."""
+
+    def __init__(self, *, is_known: bool) -> None:
+        super().__init__(SERVER, BlockChoice.by_zone({}))
+        self.asked = 0
+        self.padding = b""  # after each reply
+        self._is_known = is_known
+
+    @property
+    def lookup(self) -> Any:
+        return self._look_up
+
+    def _look_up(self, wire: bytes, **_: object) -> bytes | None:
+        self.asked += 1
+        return wire[:2] + b"\x84" + wire[3:] + self.padding if self._is_known else None
+
+    async def answer(self, *_: object, **__: object) -> bytes | None:
+        await forever()
+        return None
+
+
+@types.coroutine
+def forever() -> Generator[None, None, None]:
+    """Wait, without a loop."""
+    yield
+
+
+class MemoryServing:
+    """A server whose turns the test begins."""
+
+    def __init__(self, *, is_known: bool = True) -> None:
+        self.now = 100.0
+        self.next: list[Callable[[], None]] = []
+        self.excesses = Counter("excesses", "Excesses.", ("server", "limit"))
+        self.coroutines: list[Any] = []
+        self.processor = MemoryProcessor(is_known=is_known)
+        shares = DohShares(
+            Turns(lambda: self.now, self.next.append),
+            SentAway(),
+            Counter("responses", "Responses.", ("server", "status")),
+            self.excesses,
+        )
+        with socket.socket() as sock:
+            self.server = DohServer(
+                sock, self.processor, self.coroutines.append, lambda: self.now, Counter("rejected", "Rejected."),
+                shares=shares,
+            )  # fmt: skip
+
+    def connect(self, client: str = "192.0.2.1") -> tuple[DohConnection, MemoryTransport]:
+        """A new connection."""
+        transport, connection = MemoryTransport(client), DohConnection(self.server)
+        connection.connection_made(transport)
+        return connection, transport
+
+    def turn(self) -> None:
+        """Begin the next turn of the loop."""
+        calls, self.next[:] = list(self.next), []
+        for call in calls:
+            call()
+
+
+def codes(octets: bytes) -> list[int]:
+    """The codes of the GOAWAY frames of a server."""
+    client = H2Connection(H2Configuration(client_side=True))
+    client.initiate_connection()
+    # It has not asked, but only the last frame counts.
+    return [
+        int(event.error_code or 0)
+        for part in http2_frames.split(octets)
+        if part[3] in (http2_frames.SETTINGS, http2_frames.GOAWAY)
+        for event in client.receive_data(part)
+        if isinstance(event, ConnectionTerminated)
+    ]
+
+
+BEGIN = http2_frames.PREFACE + http2_frames.frame(http2_frames.SETTINGS, 0, 0)
+
+
+def gets(count: int, first: int = 1, *, reset: bool = False) -> bytes:
+    """Requests, each taken back at once if `reset`."""
+    headers = http2_frames.get_headers(get())
+    return b"".join(
+        http2_frames.frame(http2_frames.HEADERS, 5, stream, headers)
+        + (http2_frames.frame(http2_frames.RST_STREAM, 0, stream, b"\0\0\0\x08") if reset else b"")
+        for stream in range(first, first + 2 * count, 2)
+    )
+
+
+def test_messages_of_a_turn_are_bounded() -> None:
+    """100 requests in one write of each of two clients: each turn has 64 frames, and both have a part of them."""
+    it = MemoryServing()
+    clients = [it.connect() for _ in range(2)]
+    for connection, _ in clients:
+        connection.data_received(BEGIN + gets(100))
+    asked = [it.processor.asked]
+    while it.next:
+        it.turn()
+        asked.append(it.processor.asked)
+    assert max(later - earlier for earlier, later in pairwise([0, *asked])) == STEPS
+    assert it.processor.asked == 200
+    for _, transport in clients:
+        assert len(http2_frames.split(transport.written)) == 2 + 2 * 100
+        assert not transport.is_paused
+
+
+def test_nothing_is_read_while_frames_wait() -> None:
+    it = MemoryServing()
+    connection, transport = it.connect()
+    connection.data_received(BEGIN + gets(100))
+    assert transport.is_paused
+    it.turn()
+    assert not transport.is_paused
+
+
+ATTACKS = {
+    "resets": BEGIN + gets(401, reset=True),
+    "streams": BEGIN + gets(1001),
+    "pings": BEGIN + http2_frames.frame(http2_frames.PING, 0, 0, bytes(8)) * 60,
+    "settings": BEGIN + http2_frames.frame(http2_frames.SETTINGS, 0, 0) * 101,
+    "header octets": BEGIN + http2_frames.frame(http2_frames.HEADERS, 1, 1, bytes(16_384))
+    + http2_frames.frame(http2_frames.CONTINUATION, 4, 1, b"x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", ATTACKS)
+def test_client_that_exceeds_a_limit_is_sent_away(limit: str) -> None:
+    """Nothing of the read is parsed; the client gets ENHANCE_YOUR_CALM, and is not let in again for a while."""
+    it = MemoryServing()
+    connection, transport = it.connect()
+    connection.data_received(ATTACKS[limit])
+    assert transport.is_over
+    assert codes(transport.written) == [ErrorCodes.ENHANCE_YOUR_CALM]
+    assert it.processor.asked == 0
+    assert it.excesses.values == {(SERVER, limit): 1}
+    connection.connection_lost(None)
+    assert it.connect()[1].is_over
+    assert not it.connect("192.0.2.2")[1].is_over
+    it.now += REFUSED_SECONDS
+    assert not it.connect()[1].is_over
+
+
+def test_table_of_hpack_does_not_make_long_headers() -> None:
+    """An HPACK bomb: fields of a few octets that the table makes long."""
+    it = MemoryServing()
+    connection, transport = it.connect()
+    value = b"\x40\x01a\x7f\x81\x16" + bytes(b"b" * (127 + 0x16 * 128 + 1))
+    block = b"\x82\x87\x04\x01/" + value + b"\xbe" * 10
+    connection.data_received(BEGIN + http2_frames.frame(http2_frames.HEADERS, 5, 1, block))
+    assert codes(transport.written) == [ErrorCodes.ENHANCE_YOUR_CALM]
+    assert transport.is_over
+    assert it.excesses.values == {(SERVER, "header octets"): 1}
+
+
+def test_requests_taken_back_stay_bounded() -> None:
     """Rapid reset (CVE-2023-44487): streams that are closed again do not count, but the work for them does."""
+    it = MemoryServing(is_known=False)
+    connection, transport = it.connect()
+    connection.data_received(BEGIN)
+    for first in range(1, 401, 2):
+        connection.data_received(gets(1, first))
+        connection.data_received(http2_frames.frame(http2_frames.RST_STREAM, 0, first, bytes(4)))
+        it.turn()
+    assert connection.pending == it.processor.asked == MAX_STREAMS
+    assert transport.is_paused
+    for coroutine in it.coroutines:
+        coroutine.close()
 
-    async def test() -> None:
-        asked = 0
-        go_on = asyncio.Event()
 
-        async def answer(request: Request) -> Reply:
-            nonlocal asked
-            asked += 1
-            await go_on.wait()
-            return Reply(rcode=3)
+def test_replies_that_wait_for_windows_are_bounded() -> None:
+    """A client that asks on, but never opens its window, keeps a bounded number of octets here."""
+    it = MemoryServing()
+    connection, transport = it.connect()
+    no_window = http2_frames.frame(http2_frames.SETTINGS, 0, 0, b"\0\4\0\0\0\0")
+    connection.data_received(http2_frames.PREFACE + no_window)
+    it.processor.padding = bytes(60_000)
+    first = 1
+    while not transport.is_over:
+        connection.data_received(gets(1, first))
+        first += 2
+        it.turn()
+    assert first // 2 == MAX_UNSENT // 60_000 + 1
+    assert codes(transport.written) == [ErrorCodes.ENHANCE_YOUR_CALM]
 
-        async with serving(answer) as it, Http2Client(it) as client:
-            sent = 0
-            while sent < 2 * MAX_IN_WORK and not client.writer.is_closing():
-                streams = [client.send("GET", get()) for _ in range(MAX_STREAMS)]
-                sent += len(streams)
-                if not at_once:
-                    await asyncio.sleep(0)
-                for stream in streams:
-                    client.h2.reset_stream(stream)
-                client.flush()
-            connection = await it.connection()
-            await until(
-                lambda: connection._is_paused or not it.server.connections, "too much in work"
-            )
-            assert connection.pending == asked <= MAX_IN_WORK
-            go_on.set()
-            await until(lambda: not connection.pending, "all answered")
 
-    run(test(), loop)
+def test_slow_window_ends_the_connection() -> None:
+    """Requests in between do not lengthen the time for a reply that waits for its window."""
+    it = MemoryServing()
+    connection, transport = it.connect()
+    no_window = http2_frames.frame(http2_frames.SETTINGS, 0, 0, b"\0\4\0\0\0\0")
+    connection.data_received(http2_frames.PREFACE + no_window + gets(1))
+    it.now += DEFAULT_LIMITS.write
+    connection.data_received(gets(1, 3))
+    connection.expire(it.now)
+    assert not transport.is_over
+    connection.expire(it.now + 0.1)
+    assert transport.is_over
 
 
 def test_reading_goes_on_when_less_is_in_work() -> None:

@@ -23,13 +23,25 @@ from hsdns.server.doh_message import MAX_BODY_LEN, HttpReply
 OK = HttpReply(200, (("content-type", "text/plain"), ("content-length", "5")), b"hello")
 
 
+def received(server: Http2, data: bytes, now: float = 0.0) -> list[HttpRequest]:
+    """The requests that a server finds in octets."""
+    server.feed(data, now)
+    found = []
+    while server.has_waiting:
+        request = server.step()
+        if request is not None:
+            found.append(request)
+    return found
+
+
 class Client:
     """The other end; what either says is handed on with exchange()."""
 
     def __init__(self) -> None:
         self.h2 = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
         self.h2.initiate_connection()
-        self.server = Http2()
+        self.server = Http2(0.0)
+        self.now = 0.0
         self.events: list[Event] = []
         self.requests: list[HttpRequest] = []
         self.exchange()
@@ -39,7 +51,7 @@ class Client:
         while True:
             out, back = self.h2.data_to_send(), self.server.to_send()
             if out:
-                self.requests += self.server.receive(out)
+                self.requests += received(self.server, out, self.now)
             if back:
                 self.events += self.h2.receive_data(back)
             if not out and not back:
@@ -77,7 +89,7 @@ def test_request_and_reply() -> None:
     client = Client()
     stream = client.ask(path="/dns-query?dns=AAAA")
     assert client.requests == [HttpRequest(stream, "GET", "/dns-query?dns=AAAA", b"")]
-    client.server.reply(stream, OK)
+    client.server.reply(stream, OK, 0.0)
     client.exchange()
     (response,) = client.of(ResponseReceived)
     assert isinstance(response, ResponseReceived)
@@ -86,12 +98,12 @@ def test_request_and_reply() -> None:
     assert headers == {":status": "200", "content-type": "text/plain", "content-length": "5"}
     assert client.body(stream) == b"hello"
     assert len(client.of(StreamEnded)) == 1
-    assert not client.server.has_unsent
+    assert client.server.unsent_since is None
 
 
 def test_reply_to_head_has_no_body() -> None:
     client = Client()
-    client.server.reply(client.ask("HEAD"), OK, head_only=True)
+    client.server.reply(client.ask("HEAD"), OK, 0.0, head_only=True)
     client.exchange()
     assert client.of(DataReceived) == []
     assert len(client.of(StreamEnded)) == 1
@@ -101,7 +113,7 @@ def test_replies_may_overtake_each_other() -> None:
     client = Client()
     first, second = client.ask(), client.ask()
     for stream in (second, first):
-        client.server.reply(stream, OK._replace(body=f"to {stream}".encode(), headers=()))
+        client.server.reply(stream, OK._replace(body=f"to {stream}".encode(), headers=()), 0.0)
     client.exchange()
     assert (client.body(first), client.body(second)) == (b"to 1", b"to 3")
 
@@ -119,14 +131,14 @@ def test_long_reply_waits_for_the_window() -> None:
     client.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 1000})
     client.exchange()
     stream = client.ask()
-    client.server.reply(stream, OK._replace(body=bytes(2500), headers=()))
+    client.server.reply(stream, OK._replace(body=bytes(2500), headers=()), 7.0)
     client.exchange()
     assert len(client.body(stream)) == 1000
-    assert client.server.has_unsent
+    assert client.server.unsent_since == 7.0
     client.h2.increment_flow_control_window(5000, stream)
     client.exchange()
     assert len(client.body(stream)) == 2500
-    assert not client.server.has_unsent
+    assert client.server.unsent_since is None
 
 
 def test_request_that_is_taken_back() -> None:
@@ -134,7 +146,7 @@ def test_request_that_is_taken_back() -> None:
     stream = client.ask()
     client.h2.reset_stream(stream)
     client.exchange()
-    client.server.reply(stream, OK)
+    client.server.reply(stream, OK, 0.0)
     client.exchange()
     assert client.of(ResponseReceived) == []
     assert not client.server.is_over
@@ -171,8 +183,8 @@ def test_more_streams_than_allowed_end_the_connection() -> None:
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", bytes(100)])
 def test_what_is_no_http2(data: bytes) -> None:
-    server = Http2()
-    assert server.receive(data) == []
+    server = Http2(0.0)
+    assert received(server, data) == []
     assert server.is_over
 
 
@@ -180,11 +192,11 @@ def test_what_is_no_http2(data: bytes) -> None:
 def test_any_octets_are_survived(parts: list[bytes]) -> None:
     client = H2Connection(H2Configuration(client_side=True))
     client.initiate_connection()
-    server = Http2()
-    server.receive(client.data_to_send())
+    server = Http2(0.0)
+    received(server, client.data_to_send())
     for part in parts:
         if not server.is_over:
-            server.receive(part)
+            received(server, part)
     server.to_send()
 
 

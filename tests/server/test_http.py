@@ -16,6 +16,7 @@ import pytest
 from hsdns.http_page import HttpHandler, HttpPage
 from hsdns.server import http
 from hsdns.server.http import HttpError, HttpListeners, HttpPages
+from hsdns.server.places import Places
 from tests.support.coroutines import event_loops
 
 pytestmark = pytest.mark.sockets
@@ -103,7 +104,7 @@ def test_answers(
         raise ZeroDivisionError
 
     async def case() -> None:
-        listeners = HttpListeners()
+        listeners = HttpListeners(Places(64))
         await listeners.open(pages(health=page("OK"), ready=page("kubernetes", 503), broken=broken))
         found = await ask(listeners.bound[LOCAL], path, method)
         await listeners.close()
@@ -133,7 +134,7 @@ def test_only_a_slow_page_is_made_in_a_thread() -> None:
         return 200, "text/plain", b""
 
     async def case() -> None:
-        listeners = HttpListeners()
+        listeners = HttpListeners(Places(64))
         await listeners.open(
             pages(health=answer, metrics=HttpPage(answer, is_slow=True, prepare=prepare))
         )
@@ -147,7 +148,7 @@ def test_only_a_slow_page_is_made_in_a_thread() -> None:
 
 def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
     async def case() -> None:
-        listeners = HttpListeners()
+        listeners = HttpListeners(Places(64))
         await listeners.open(pages(health=page("one"), ready=page("one")))
         where = listeners.bound[LOCAL]
         reader, writer = await asyncio.open_connection(*where)
@@ -172,7 +173,7 @@ def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
 
 def test_keep_only_closes_the_rest() -> None:
     async def case() -> None:
-        listeners = HttpListeners()
+        listeners = HttpListeners(Places(64))
         await listeners.open(pages(health=page("OK")))
         where = listeners.bound[LOCAL]
         other = HttpPages()
@@ -191,7 +192,7 @@ def test_keep_only_closes_the_rest() -> None:
 
 def test_pages_may_be_added() -> None:
     async def case() -> None:
-        listeners, growing = HttpListeners(), pages(health=page("OK"))
+        listeners, growing = HttpListeners(Places(64)), pages(health=page("OK"))
         await listeners.open(growing)
         growing.serve(LOCAL, {"/ready": page("yes")})
         await listeners.open(growing)
@@ -203,7 +204,7 @@ def test_pages_may_be_added() -> None:
 
 def test_where_one_address_fails_nothing_changes() -> None:
     async def case(taken: str) -> None:
-        listeners = HttpListeners()
+        listeners = HttpListeners(Places(64))
         await listeners.open(pages(health=page("old")))
         where = listeners.bound[LOCAL]
         failing = pages(health=page("new"))
@@ -246,7 +247,7 @@ def test_addresses_that_cannot_be(
         wanted = HttpPages()
         wanted.serve(address, {"/health": page("OK")})
         with pytest.raises(HttpError) as caught:
-            await HttpListeners().open(wanted)
+            await HttpListeners(Places(64)).open(wanted)
         assert str(caught.value) == (
             f'cannot listen on {address} for /health: {reason}; give another address after "health" in the Corefile'
         )
@@ -266,7 +267,7 @@ def test_addresses_that_cannot_be(
 )
 def test_addresses(address: str, clients: list[str]) -> None:
     async def case() -> None:
-        listeners, wanted = HttpListeners(), HttpPages()
+        listeners, wanted = HttpListeners(Places(64)), HttpPages()
         wanted.serve(address, {"/health": page("OK")})
         await listeners.open(wanted)
         port = listeners.bound[address][1]
@@ -291,7 +292,7 @@ def test_without_ipv6_an_empty_host_is_all_of_ipv4(monkeypatch: pytest.MonkeyPat
         return bound(family, where, dual_stack=dual_stack)
 
     async def case() -> None:
-        listeners, wanted = HttpListeners(), HttpPages()
+        listeners, wanted = HttpListeners(Places(64)), HttpPages()
         wanted.serve(":0", {"/health": page("OK")})
         await listeners.open(wanted)
         host, port = listeners.bound[":0"]
@@ -310,7 +311,7 @@ def test_a_client_that_does_not_ask_is_cut_off(
     monkeypatch.setattr(http, "TIMEOUT", 0.05)
 
     async def case() -> None:
-        listeners = HttpListeners()
+        listeners = HttpListeners(Places(64))
         await listeners.open(pages(health=page("OK")))
         reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
         writer.write(sent)
@@ -330,11 +331,9 @@ async def connect(where: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio
     return reader, writer
 
 
-def test_who_is_silent_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MAX_CONNECTIONS", 3)
-
+def test_who_is_silent_longest_makes_room() -> None:
     async def case() -> None:
-        listeners, wanted = HttpListeners(), pages(health=page("OK"))
+        listeners, wanted = HttpListeners(Places(3)), pages(health=page("OK"))
         wanted.serve("localhost:0", {"/health": page("OK")})
         await listeners.open(wanted)
         one, other = listeners.bound.values()
@@ -353,8 +352,7 @@ def test_who_is_silent_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> No
     run(case())
 
 
-def test_who_is_being_answered_makes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MAX_CONNECTIONS", 1)
+def test_who_is_being_answered_makes_no_room() -> None:
     go_on = threading.Event()
 
     def answer(path: str) -> tuple[int, str, bytes]:
@@ -362,17 +360,20 @@ def test_who_is_being_answered_makes_no_room(monkeypatch: pytest.MonkeyPatch) ->
         return 200, "text/plain", b"OK"
 
     async def case() -> None:
-        listeners = HttpListeners()
+        places = Places(1)
+        listeners = HttpListeners(places)
         await listeners.open(pages(health=HttpPage(answer, is_slow=True)))
         first = asyncio.create_task(ask(listeners.bound[LOCAL]))
-        await event_loops.until(lambda: bool(listeners._connections._asking), "a page being made")
+        await event_loops.until(
+            lambda: any(each.pending for each in places._clients), "a page being made"
+        )
         reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
         assert await reader.read() == b""
         writer.close()
         await writer.wait_closed()
         go_on.set()
         assert (await first).body == b"OK"
-        await event_loops.until(lambda: not listeners._connections._silent, "the connection's end")
+        await event_loops.until(lambda: not len(places), "the connection's end")
         assert (await ask(listeners.bound[LOCAL])).body == b"OK"
         await listeners.close()
 
@@ -419,7 +420,7 @@ def test_page_over_tls() -> None:
     """A reload exchanges the certificate, and takes it away, under the open socket."""
 
     async def case() -> None:
-        listeners = HttpListeners()
+        listeners = HttpListeners(Places(64))
         await listeners.open(pages(metrics=tls_page("server")))
         where = listeners.bound[LOCAL]
         found = await ask_tls(where, "ca")
@@ -447,7 +448,7 @@ def test_page_over_tls() -> None:
 )  # fmt: skip
 def test_page_that_ends_in_a_slash_has_all_below(path: str, status: int) -> None:
     async def case() -> None:
-        listeners, made = HttpListeners(), HttpPages()
+        listeners, made = HttpListeners(Places(64)), HttpPages()
         made.serve(
             LOCAL, {"/debug/pprof/": HttpPage(lambda asked: (200, "text/plain", asked.encode()))}
         )
@@ -466,7 +467,7 @@ def test_a_client_that_takes_nothing_is_left(loop: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(http, "TIMEOUT", 0.05)
 
     async def case() -> None:
-        listeners = HttpListeners()
+        listeners = HttpListeners(Places(64))
         await listeners.open(pages(metrics=page("x" * 20_000_000)))
         server = listeners._open[LOCAL].server
         with socket.socket() as deaf:

@@ -22,6 +22,7 @@ from hsdns.server import listener as listener_module
 from hsdns.server.listener import Listener
 from hsdns.server.listeners import Listeners
 from hsdns.server.opener import Opener
+from hsdns.server.places import Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import ListenError
 from hsdns.server.tcp_listener import TcpListener
@@ -43,7 +44,7 @@ class ReloadableListeners:
 
     def __init__(self, workers: int = 1) -> None:
         self.tasks = Tasks()
-        self.opener = Opener(Registry(), self.tasks.spawn, time.monotonic, workers, list)
+        self.opener = Opener(Registry(), self.tasks.spawn, time.monotonic, workers, Places(64))
         self.listeners = Listeners(self.opener, ())
         self.made: list[Listeners] = []
         self.port = free_port()

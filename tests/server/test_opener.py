@@ -10,6 +10,7 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.metrics import Registry
 from hsdns.server.opener import Opener
+from hsdns.server.places import Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import Settings
 from tests.support.coroutines.event_loops import run
@@ -18,7 +19,7 @@ from tests.support.servers.udp_listeners import KINDS, serving_with
 
 
 def make_opener(workers: int = 1) -> Opener:
-    return Opener(Registry(), Tasks().spawn, time.monotonic, workers, list)
+    return Opener(Registry(), Tasks().spawn, time.monotonic, workers, Places(64))
 
 
 @pytest.mark.parametrize("kind", KINDS)

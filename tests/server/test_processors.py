@@ -47,7 +47,6 @@ class Made:
             self.runtime,
             versions,
             QueryCounts(self.metrics),
-            self.failures.append,
         )
 
     async def ask(self, server: str, qname: str, rdclass: str = "IN") -> str:
@@ -80,7 +79,11 @@ def test_block_without_handlers_refuses() -> None:
 
 
 @pytest.mark.parametrize("debugs", [False, True])
-def test_handler_that_raises(debugs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handler_that_raises(
+    debugs: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It costs its own query only; with debug the whole stack is logged."""
+
     async def broken(self: Whoami, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         raise RuntimeError("broken")
 
@@ -89,7 +92,9 @@ def test_handler_that_raises(debugs: bool, monkeypatch: pytest.MonkeyPatch) -> N
     assert has_debug(made.configuration) is debugs
     assert finish(made.ask("dns://:53", "a.org")) == "1 SERVFAIL qr rd |  |  | "
     assert made.metrics.counter("coredns_panics_total", "").values == {(): 1}
-    assert len(made.failures) == (1 if debugs else 0)
+    assert made.failures == []
+    (record,) = caplog.records
+    assert (record.exc_info is not None) is debugs
 
 
 def test_what_waits_does_so_in_the_configurations_own_tasks(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import socket
 import struct
 from collections.abc import AsyncIterator, Iterator
@@ -16,12 +15,14 @@ from hsdns.chain import Endpoint, Request
 from hsdns.metrics import Counter
 from hsdns.server import tcp_listener
 from hsdns.server.datagram import client_endpoint
+from hsdns.server.places import Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp import (
     BATCH_LEN,
     MAX_IN_WORK,
+    TURN,
     TcpConnection,
     TcpServer,
 )
@@ -37,14 +38,14 @@ pytestmark = pytest.mark.sockets
 class Serving:
     """A server, the clock that it reads, and the counter of connections it refused."""
 
-    def __init__(self, answer: Answer, host: str) -> None:
+    def __init__(self, answer: Answer, host: str, places: Places | None) -> None:
         self.now = 100.0
         self.rejected = Counter("rejected", "Rejected.")
         self.tasks = Tasks()
         sock = open_tcp(ListenAddress(host, 0))
         self.address: tuple[str, int] = (host or "127.0.0.1", sock.getsockname()[1])
         self.server = TcpServer(
-            sock, processor(answer), self.tasks.spawn, lambda: self.now, self.rejected
+            sock, processor(answer), self.tasks.spawn, lambda: self.now, self.rejected, places
         )
 
     async def connection(self) -> TcpConnection:
@@ -57,9 +58,9 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    answer: Answer = asked_address, host: str = "127.0.0.1"
+    answer: Answer = asked_address, host: str = "127.0.0.1", places: Places | None = None
 ) -> AsyncIterator[Serving]:
-    found = Serving(answer, host)
+    found = Serving(answer, host, places)
     await found.server.start()
     try:
         yield found
@@ -388,6 +389,30 @@ def test_a_flood_on_one_connection_leaves_others_their_turn() -> None:
     run(test())
 
 
+def test_a_turn_ends_when_its_time_is_up() -> None:
+    """However long queries take, other connections, UDP and health checks get their turns between them."""
+    now = 0.0
+    asked = 0
+
+    async def take_long(request: Request) -> Reply:
+        nonlocal now, asked
+        asked += 1
+        now += 0.4 * TURN
+        return Reply(dropped=True)
+
+    async def test() -> None:
+        async with serving(take_long) as it, TcpClient(it.address):
+            it.server.clock = lambda: now
+            connection = await it.connection()
+            wire = query(number=1).to_wire()
+            connection.data_received((len(wire).to_bytes(2, "big") + wire) * 7)
+            assert (asked, connection.pending) == (3, 4)
+            await until(lambda: connection.pending == 0, "the rest is taken up")
+            assert asked == 7
+
+    run(test())
+
+
 def test_handler_that_raises_costs_one_query() -> None:
     async def fail_first(request: Request) -> Reply:
         if request.query.id == 1:
@@ -618,39 +643,41 @@ def test_deaf_client_of_a_server_that_has_closed_is_left(
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_connections_are_bounded_by_file_descriptors(
-    loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (128 + 20, 4096))
-
+def test_the_connection_that_was_silent_longest_makes_room(loop: str) -> None:
     async def test() -> None:
-        async with serving() as it:
-            clients = [TcpClient(it.address) for _ in range(20)]
-            for client in clients:
+        async with serving(places=Places(3)) as it:
+            clients = [TcpClient(it.address) for _ in range(4)]
+            for number, client in enumerate(clients[:3]):
                 await client.__aenter__()
-            await until(lambda: len(it.server.connections) == 20, "20 connections")
-            async with TcpClient(it.address) as late:
-                assert await late.has_ended()
-            assert it.rejected.values == {(): 1}
-            await clients.pop().__aexit__()
-            await until(lambda: len(it.server.connections) == 19, "19 connections")
-            async with TcpClient(it.address) as client:
-                client.send(query(number=5).to_wire())
-                assert (await client.receive())[1] == 5
+                await until(lambda: len(it.server.connections) == number + 1, "a connection")  # noqa: B023 - awaited here
+            clients[0].send(query(number=5).to_wire())
+            assert (await clients[0].receive())[1] == 5
+            await clients[3].__aenter__()
+            assert await clients[1].has_ended()
+            for client in (clients[0], clients[2], clients[3]):
+                client.send(query(number=6).to_wire())
+                assert (await client.receive())[1] == 6
+            assert it.rejected.values == {(): 0}
             for client in clients:
                 await client.__aexit__()
 
     run(test(), loop)
 
 
-def test_few_descriptors_still_leave_some_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_connection_whose_query_is_in_progress_makes_no_room(loop: str) -> None:
+    async def test() -> None:
+        handler = HoldingHandler()
+        async with serving(handler, places=Places(1)) as it, TcpClient(it.address) as client:
+            client.send(query(number=1).to_wire())
+            await until(lambda: handler.asked == 1, "a query in progress")
+            async with TcpClient(it.address) as late:
+                assert await late.has_ended()
+            assert it.rejected.values == {(): 1}
+            handler.opened.set()
+            assert (await client.receive())[1] == 1
 
-    async def test() -> int:
-        async with serving() as it:
-            return it.server._max_connections
-
-    assert run(test()) == 16
+    run(test(), loop)
 
 
 class Gone(asyncio.Transport):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 from typing import Any
 
 import pytest
 
 from hsdns.assemble import ListenAddress
 from hsdns.metrics import Counter
+from hsdns.server.places import Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import open_tcp
@@ -21,23 +21,37 @@ class Transport:
     """A new connection's."""
 
     def __init__(self, *ends: tuple[str, int] | None) -> None:
-        self.ends = dict(zip(("peername", "sockname"), ends, strict=True))
+        self.ends = dict(zip(("peername", "sockname"), ends, strict=False))
         self.is_aborted = False
 
     def get_extra_info(self, name: str) -> object:
         return self.ends[name]
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        self.abort()
+
     def abort(self) -> None:
         self.is_aborted = True
 
 
+class Busy:
+    """A connection with a query in progress."""
+
+    pending = 1
+
+
 def admitted(
-    count: int = 0, ends: tuple[Any, Any] = (("192.0.2.1", 5), ("192.0.2.53", 53)), **given: Any
+    places: Places | None = None,
+    ends: tuple[Any, Any] = (("192.0.2.1", 5), ("192.0.2.53", 53)),
+    **given: Any,
 ) -> tuple[Any, Transport, float]:
     """Let a connection come; return what admit() says, its transport, and how many were rejected."""
     sock, rejected = open_tcp(ListenAddress("127.0.0.1", 0)), Counter("", "")
     listener = TcpListener(
-        sock, processor(asked_address), Tasks().spawn, lambda: 0.0, rejected, lambda: count
+        sock, processor(asked_address), Tasks().spawn, lambda: 0.0, rejected, places
     )
     listener.settings = Settings(max_connections=given.get("most", 0))
     connection: Any = object()
@@ -51,16 +65,23 @@ def admitted(
     return found, transport, rejected.values[()]
 
 
-@pytest.fixture(autouse=True)
-def _descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (128 + 20, 4096))
+@pytest.mark.parametrize("is_full", [False, True])
+def test_connections_of_the_process_are_bounded(is_full: bool) -> None:
+    places = Places(1)
+    if is_full:
+        assert places.take(Busy(), Transport(), "192.0.2.1")
+    found, _, rejected = admitted(places)
+    assert found == (None if is_full else (("192.0.2.1", 5), ("192.0.2.53", 53)))
+    assert (rejected, len(places)) == (is_full, 1)
 
 
-@pytest.mark.parametrize(("count", "is_admitted"), [(0, True), (19, True), (20, False)])
-def test_connections_of_the_process_are_bounded(count: int, is_admitted: bool) -> None:
-    found, _, rejected = admitted(count)
-    assert found == ((("192.0.2.1", 5), ("192.0.2.53", 53)) if is_admitted else None)
-    assert rejected == (0 if is_admitted else 1)
+def test_a_connection_that_is_forgotten_frees_its_place() -> None:
+    listener, places = TcpListener.__new__(TcpListener), Places(1)
+    listener.connections, listener._places = set(), places
+    connection: Any = Busy()
+    places.take(connection, Transport(), "192.0.2.1")
+    listener.discard(connection)
+    assert not len(places)
 
 
 @pytest.mark.parametrize(("most", "is_admitted"), [(0, True), (1, False), (2, True)])

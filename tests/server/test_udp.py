@@ -18,7 +18,7 @@ pytestmark = pytest.mark.sockets
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_it_has_one_socket_and_drops_nothing(loop: str) -> None:
+def test_it_has_one_socket(loop: str) -> None:
     async def test() -> None:
         sockets = [open_udp(ListenAddress("127.0.0.1", 0)) for _ in range(2)]
         answers = processor(asked_address)

@@ -13,10 +13,12 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.block_choice import BlockChoice
 from hsdns.chain import Request
+from hsdns.fastpath.control import write_address
 from hsdns.query import QueryProcessor
+from hsdns.server.pending_queries import PendingQueries
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
-from hsdns.server.udp_listener import BATCH_LEN, UdpListener
+from hsdns.server.udp_listener import BATCH_LEN, TURN
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
 from tests.support.clients.messages import query, summary
@@ -36,7 +38,7 @@ async def serving(
     host: str = "127.0.0.1",
     clock: Callable[[], float] = lambda: 0.0,
     kind: str = "loop",
-) -> AsyncIterator[UdpListener]:
+) -> AsyncIterator[Any]:
     tasks = Tasks()
     server = listen_udp(
         kind,
@@ -313,6 +315,101 @@ def test_a_query_that_waits_holds_up_nobody(kind: str, loop: str) -> None:
     assert run(test(), loop) == [2, 1]
 
 
+# --- when there is too much to do ---
+
+
+def misses(host: str, count: int) -> list[tuple[bytes, bytes, bytes]]:
+    """Queries of one client, numbered; nothing is to be sent to it."""
+    client = write_address(socket.AF_INET, (host, 9))
+    return [(query(number=number).to_wire(), client, b"") for number in range(count)]
+
+
+@each_kind
+def test_a_turn_ends_when_its_time_is_up(kind: str) -> None:
+    """However long queries take, TCP, timers and health checks get their turns between them."""
+    now = 0.0
+    asked = 0
+
+    async def take_long(request: Request) -> Reply:
+        nonlocal now, asked
+        asked += 1
+        now += 0.4 * TURN
+        return Reply(dropped=True)
+
+    async def test() -> list[int]:
+        found = []
+        async with serving(take_long, clock=lambda: now, kind=kind) as server:
+            server._queue.offer(0, misses("192.0.2.1", 7))
+            for _ in range(4):
+                server._take()
+                found.append(asked)
+        return found
+
+    assert run(test()) == [3, 6, 7, 7]
+
+
+@each_kind
+def test_a_turn_has_a_batch_at_most(kind: str) -> None:
+    asked = 0
+
+    async def count(request: Request) -> Reply:
+        nonlocal asked
+        asked += 1
+        return Reply(dropped=True)
+
+    async def test() -> None:
+        async with serving(count, kind=kind) as server:
+            server._queue.offer(0, misses("192.0.2.1", BATCH_LEN + 1))
+            server._take()
+            assert asked == BATCH_LEN
+
+    run(test())
+
+
+@each_kind
+def test_who_asks_little_does_not_wait_for_who_asks_much(kind: str) -> None:
+    seen: list[str] = []
+
+    async def note(request: Request) -> Reply:
+        seen.append(request.client.address)
+        return Reply(dropped=True)
+
+    async def test() -> int:
+        async with serving(note, kind=kind) as server:
+            server._queue.offer(0, misses("192.0.2.1", 20_000))
+            server._queue.offer(0, misses("192.0.2.2", 5))
+            server._take()
+            return int(server.statistics()[0])
+
+    dropped = run(test())
+    assert seen[:10] == ["192.0.2.1", "192.0.2.2"] * 5
+    assert set(seen[10:]) == {"192.0.2.1"}
+    assert dropped == 20_005 - 16_384
+
+
+@each_kind
+def test_what_waits_is_bounded_and_shared(kind: str) -> None:
+    """Of queries that wait for an upstream a client has half of the room, and others get in."""
+
+    async def wait(request: Request) -> Reply:
+        await asyncio.Event().wait()
+        return Reply()
+
+    async def test() -> None:
+        async with serving(wait, kind=kind) as server:
+            server._pending = PendingQueries(8)
+            for host, count, pending, dropped in (
+                ("192.0.2.1", 9, 4, 5),
+                ("192.0.2.2", 1, 5, 5),
+                ("192.0.2.1", 1, 5, 6),
+            ):
+                server._queue.offer(0, misses(host, count))
+                server._take()
+                assert (server.pending, server.statistics()[0]) == (pending, dropped)
+
+    run(test())
+
+
 @each_kind
 def test_processor_is_exchanged_between_two_datagrams(kind: str) -> None:
     async def test() -> list[str]:
@@ -337,16 +434,17 @@ def test_processor_is_exchanged_between_two_datagrams(kind: str) -> None:
 
 
 @each_kind
-@pytest.mark.parametrize("has_counted", [True, False])
+@pytest.mark.parametrize("has_delivered", [True, False])
 def test_fault_beside_the_handlers_is_counted_once(
-    kind: str, has_counted: bool, monkeypatch: pytest.MonkeyPatch
+    kind: str, has_delivered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
         async with serving(kind=kind) as server:
 
-            def fail(*args: object) -> None:
-                if has_counted:
-                    server.pending -= 1
+            def fail(answer: Any, deliver: Callable[[None], None], spawn: object) -> None:
+                answer.close()
+                if has_delivered:
+                    deliver(None)
                 raise RuntimeError("broken")
 
             monkeypatch.setattr("hsdns.eager.start", fail)

@@ -1,6 +1,7 @@
 """The source with an API server in memory: what is watched, when it is synced, and missing permissions."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
@@ -8,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from hsdns.apiserver.access import Access
+from hsdns.apiserver.client import ApiClient
+from hsdns.apiserver.redaction import HIDDEN
 from hsdns.apiserver.reflector import Key
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.cluster.objects import Deleted, Event, Synced
@@ -16,6 +20,7 @@ from hsdns.metrics import Registry
 from hsdns.sources.api_server import ApiServer, WatchOptions
 from loadtest.apiserver.fake_cluster import FakeCluster
 from tests.support.apiserver.memory_api import MemoryApi
+from tests.support.apiserver.scripted_http import Said, ScriptedServer, said
 
 
 class Around:
@@ -311,6 +316,82 @@ def test_nothing_is_delivered_before_the_first_response() -> None:
 
     source = ApiServer(Connect(MemoryApi(FakeCluster())), WatchOptions())
     source.load(deliver, lambda level, message: None)
+
+
+TOKEN = "s3cret-Token/of+this-account"
+ECHO = f"you are Authorization: Bearer {TOKEN}"
+STATUS = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": ECHO}
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(said("401 Unauthorized", ECHO.encode()), id="401-text"),
+        pytest.param(said("403 Forbidden", json.dumps(STATUS).encode()), id="403-status"),
+        pytest.param(said("403 Forbidden", f"<html><p>{ECHO}</p></html>".encode()), id="403-html"),
+        pytest.param(said("403 Forbidden", f"{'x' * 90}{TOKEN}".encode()), id="cut-in-the-middle"),
+        pytest.param(said("502 Bad Gateway", TOKEN.encode()), id="502-token-alone"),
+        pytest.param(said("200 OK", f"<html>{TOKEN}\n</html>".encode()), id="200-html"),
+        pytest.param(
+            said("200 OK", json.dumps({"type": "ERROR", "object": STATUS}).encode() + b"\n"),
+            id="error-event",
+        ),
+        pytest.param(said("200 OK", b"{}", "keep", f"Content-Encoding: {TOKEN}"), id="header"),
+        pytest.param(Said(f"Bearer {TOKEN}\r\n\r\n".encode(), "close"), id="no-http"),
+    ],
+)
+def test_token_that_the_server_echoes_is_not_reported(answer: Said) -> None:
+    """Neither by the watches nor by a list beside them."""
+
+    async def test() -> None:
+        async with ScriptedServer(lambda head: answer) as server:
+            reported = asyncio.Event()
+            lines: list[str] = []
+
+            def report(level: int, message: str) -> None:
+                lines.append(message)
+                reported.set()
+
+            class ToServer(Connect):
+                def __init__(self) -> None:
+                    pass
+
+                def __call__(self, around: Surroundings, report: Report) -> Transport:
+                    access = Access(server.url, authorization=f"Bearer {TOKEN}")
+                    return ApiClient(Fixed(access), around.metrics, around.clock, pytest.fail)
+
+            source = ApiServer(ToServer(), WatchOptions())
+            watching = asyncio.create_task(source.watch(lambda events: None, report, Around()))
+            async with asyncio.timeout(20):
+                await reported.wait()
+            with pytest.raises(Unreachable) as caught:
+                await source.objects()
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            text = "\n".join([*lines, str(caught.value)])
+            assert "cannot watch" in text
+            assert HIDDEN in text
+            assert TOKEN[:10] not in text
+
+    asyncio.run(test())
+
+
+class Fixed:
+    """An AccessSource whose access never changes."""
+
+    def __init__(self, access: Access) -> None:
+        self.server = access.server
+        self._access = access
+
+    def check(self) -> list[str]:
+        return []
+
+    async def current(self) -> Access:
+        return self._access
+
+    def invalidate(self, access: Access) -> None:
+        pass
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,13 @@ def fill(path: Path, text: str = "apiVersion: v1\n") -> None:
             id="too-open-to-use",
         ),
         pytest.param(
+            lambda path: (write(path), path.parent.chmod(0o777)), "WARNING",
+            "every user may replace it, since its folder has mode 0777, so it cannot be trusted; take the right to write "
+            "from others, or set the sticky bit; starting without it, the next save replaces it",
+            id="folder-too-open",
+        ),
+        pytest.param(lambda path: os.mkfifo(path, 0o600), "WARNING", "it is not a file; starting without it, the next save replaces it", id="pipe"),
+        pytest.param(
             lambda path: write(path, labels="app=web", pods="verified"), "WARNING",
             "it was saved with other settings (labels, pods); starting without it, the next save replaces it", id="settings",
         ),
@@ -91,6 +98,39 @@ def test_a_file_that_cannot_be_used_is_a_sentence(
     prepare(path)
     assert SnapshotFile(str(path)).load(listener) is None
     assert listener.said == [(level, f'snapshot "{path}": {sentence}')]
+
+
+def status(mode: int, user: int) -> os.stat_result:
+    return os.stat_result((mode, 0, 0, 1, user, user, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("file", "folder", "why"),
+    [
+        pytest.param(status(0o600, 53), status(0o700, 53), "", id="own"),
+        pytest.param(status(0o600, 0), status(0o755, 0), "", id="of-root"),
+        pytest.param(status(0o600, 53), status(0o1777, 0), "", id="sticky-folder"),
+        pytest.param(status(0o600, 53), status(0o2775, 0), "", id="folder-of-a-group"),  # as with fsGroup
+        pytest.param(status(0o600, 54), status(0o1777, 0), "it belongs to user 54, and this process runs as user 53, ", id="of-another"),
+        pytest.param(status(0o602, 53), status(0o700, 53), "every user may write it (mode 0602), ", id="writable"),
+        pytest.param(status(0o600, 53), status(0o777, 0), "every user may replace it, since its folder has mode 0777, ", id="folder"),
+    ],
+)  # fmt: skip
+def test_trust(file: os.stat_result, folder: os.stat_result, why: str) -> None:
+    found = module.why_untrusted(file, folder, 53)
+    assert found.startswith(why)
+    assert bool(found) == bool(why)
+
+
+def test_the_opened_file_is_served_not_the_path(tmp_path: Path) -> None:
+    """Another user who exchanges the file after it was checked gains nothing."""
+    path = tmp_path / "snapshot.json"
+    write(path)
+    found = SnapshotFile(str(path)).load(Listener())
+    assert found is not None
+    path.rename(tmp_path / "moved")
+    fill(path, "[]")
+    assert len(list(found[0])) == 3
 
 
 def test_load(tmp_path: Path) -> None:
@@ -111,7 +151,9 @@ def test_a_file_that_others_can_access_causes_a_warning(tmp_path: Path) -> None:
     path, listener = tmp_path / "snapshot.json", Listener()
     write(path)
     path.chmod(0o660)
-    assert SnapshotFile(str(path)).load(listener) is not None
+    found = SnapshotFile(str(path)).load(listener)
+    assert found is not None
+    assert len(list(found[0])) == 3
     assert listener.said[0] == (
         "WARNING",
         f'snapshot "{path}": other users have access to it (mode 0660); give it mode 0600',

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest import mock
 
 import dns.edns
 import dns.flags
@@ -11,7 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.wire.decode_reply import BadReply, WrongQuestion, decode_header, decode_reply
+from hsdns.wire import decode_reply as decode_reply_module
+from hsdns.wire.decode_reply import (
+    MANY,
+    BadReply,
+    WrongQuestion,
+    _Reader,
+    decode_header,
+    decode_reply,
+)
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
@@ -217,3 +228,78 @@ def test_any_bytes_are_a_reply_or_bad(noise: bytes) -> None:
         for rr in (*reply.answer, *reply.authority, *reply.additional):
             assert 1 <= len(rr.owner.wire) <= 255
             assert rr.owner.wire[-1] == 0
+
+
+# Records by kind: as those before and after it, longer, with a name, and with another owner.
+KINDS = {
+    "A": b"\xc0\x0c\0\1\0\1\0\0\0\x1e\0\4" + b"abcd",
+    "other A": b"\xc0\x0c\0\1\0\1\0\0\0\x1e\0\4" + b"ABCD",
+    "other TTL": b"\xc0\x0c\0\1\0\1\0\0\0\x1f\0\4" + b"abcd",
+    "TXT": b"\xc0\x0c\0\x10\0\1\0\0\0\x1e\0\4" + b"\3bcd",
+    "long TXT": b"\xc0\x0c\0\x10\0\1\0\0\0\x1e\0\6" + b"\5bcdef",
+    "CNAME": b"\xc0\x0c\0\5\0\1\0\0\0\x1e\0\2" + b"\xc0\x10",
+    "empty": b"\0\xff\0\0\1\0\0\0\x1e\0\0",
+    "class ANY": b"\xc0\x0c\0\1\0\xff\0\0\0\x1e\0\0",
+    "short A": b"\xc0\x0c\0\1\0\1\0\0\0\x1e\0\3" + b"abc",
+    "OPT": b"\0\0\x29\4\xd0\0\0\0\0\0\0",
+}
+
+
+def message(runs: Sequence[tuple[str, int]], missing: int = 0) -> bytes:
+    """A reply with so many records of each kind, without its last octets."""
+    records = [KINDS[kind] for kind, count in runs for _ in range(count)]
+    header = b"\x12\x34\x81\x80\0\1" + len(records).to_bytes(2, "big") + bytes(4)
+    whole = header + QUESTION + b"".join(records)
+    return whole[: len(whole) - missing]
+
+
+def decoded(wire: bytes) -> object:
+    """What is decoded, or how it fails."""
+    try:
+        reply = decode_reply(wire, QUERY)
+    except BadReply as error:
+        return str(error), error.is_truncated
+    return reply, [rr.owner.wire for rr in reply.answer]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*KINDS]), st.sampled_from([1, 2, MANY - 1, MANY, MANY + 3])),
+        max_size=6,
+    ),
+    st.integers(0, 20),
+)
+def test_runs_are_decoded_as_one_by_one(runs: list[tuple[str, int]], missing: int) -> None:
+    wire = message(runs, missing)
+    with mock.patch.object(decode_reply_module, "MANY", 100_000):
+        one_by_one = decoded(wire)
+    assert decoded(wire) == one_by_one
+
+
+@pytest.mark.parametrize(
+    ("runs", "single", "looks"),
+    [
+        pytest.param([("A", 4000)], 0, 1, id="one RRset"),
+        pytest.param([("CNAME", 1), ("A", 4000)], MANY, 2, id="after a CNAME"),
+        pytest.param([("A", 1), ("TXT", 1)] * 2000, 4000 - 15, 15, id="no runs"),
+    ],
+)
+def test_thousands_of_records_take_few_steps(
+    runs: list[tuple[str, int]], single: int, looks: int
+) -> None:
+    """A look for a run may cost as much as reading MANY records; those that are read singly bound the looks."""
+    counts = Counter[str]()
+
+    def counted(name: str) -> Callable[..., Any]:
+        method = getattr(_Reader, name)
+
+        def call(self: _Reader, *args: int) -> Any:
+            counts[name] += 1
+            return method(self, *args)
+
+        return call
+
+    with mock.patch.multiple(_Reader, _record=counted("_record"), _run=counted("_run")):
+        reply = decode_reply(message(runs), QUERY)
+    assert len(reply.answer) == sum(count for _, count in runs)
+    assert (counts["_record"], counts["_run"]) == (single, looks)

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest import mock
 
 import dns.flags
 import dns.message
@@ -16,6 +17,7 @@ from hsdns.wire import rdata
 from hsdns.wire.edns import ECHOED, Edns
 from hsdns.wire.encode import (
     MAX_TCP_LEN,
+    _Writer,
     encode,
     encode_badvers,
     encode_query,
@@ -344,3 +346,49 @@ def test_encode_query(query: Query) -> None:
     assert message.edns == (-1 if query.edns is None else 0)
     options = () if query.edns is None else query.edns.options
     assert [(int(option.otype), option.to_wire()) for option in message.options] == list(options)
+
+
+ADDRESSES = tuple(RR(QUERY.qname, RRType.A, 30, n.to_bytes(4, "big")) for n in range(4096))
+
+
+@given(
+    st.sampled_from([RRType.A, RRType.TXT, RRType.SRV, RRType.NS]),
+    st.integers(0, 300),
+    st.sampled_from([None, (0, "ttl", 9), (70, "rrclass", 3), (70, "rdata", bytes(6) + b"\2lo\0"), (65, "owner", name("x."))]),
+    st.sampled_from([12 + len(QUERY.question_wire), 512, 1232, 1233, 1234, MAX_TCP_LEN]),
+    st.sampled_from([QUERY.qname, name("db.default.svc.cluster.local"), name("other.org"), name(".")]),
+)  # fmt: skip
+def test_records_that_differ_in_rdata_only_are_written_as_all_others(
+    rrtype: int, count: int, change: tuple[int, str, Any] | None, limit: int, owner: Name
+) -> None:
+    rdata = {RRType.SRV: bytes(6) + b"\1a\0", RRType.NS: b"\1a\0"}.get(rrtype, b"abcd")
+    records = [RR(owner, rrtype, 30, rdata) for _ in range(count)]
+    if change is not None and change[0] < count:
+        records[change[0]] = records[change[0]]._replace(**{change[1]: change[2]})
+    reply = Reply(answer=tuple(records), additional=ADDRESSES[:3])
+    with mock.patch("hsdns.wire.encode._MANY", 100_000):
+        one_by_one = encode(QUERY, reply, limit)
+    assert encode(QUERY, reply, limit) == one_by_one
+
+
+@pytest.mark.parametrize(("limit", "most"), [(1232, 110), (MAX_TCP_LEN, 4096)])
+def test_no_more_records_are_looked_at_than_may_fit(limit: int, most: int) -> None:
+    looked: list[int] = []
+    encoder = _Writer._write_alike
+
+    def look(self: _Writer, records: tuple[RR, ...]) -> int | None:
+        class Counted(tuple):  # type: ignore[type-arg]  # of RR
+            __slots__ = ()
+
+            def __getitem__(self, index: Any) -> Any:
+                found = super().__getitem__(index)
+                looked.append(len(found))
+                return found
+
+        return encoder(self, Counted(records))
+
+    with mock.patch.object(_Writer, "_write_alike", look):
+        wire = encode(QUERY, Reply(answer=ADDRESSES), limit)
+    assert len(wire) <= limit
+    assert len(looked) == 1
+    assert looked[0] <= most

@@ -10,7 +10,9 @@ Rule 3: a `fresh` reply (computed from the newest state of the cluster) is count
         serve_stale and keepttl do not apply.
 Rule 4: one query at a time refreshes an entry.  The new reply is stored; SERVFAIL, REFUSED or no reply leave the stale
         entry in place.
-Rule 5: cacheable: the answer table only stores `fresh` replies, and counts them as this plugin would.
+Rule 5: cacheable: the answer table counts the `fresh` replies that it stores as this plugin would.
+Rule 6: the answer table also stores replies from entries, until more than answering is due: the entry expires, or is to
+        be refreshed.  A new entry in place of one that was lent so makes the stored replies stale.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Next, Request
+from hsdns.cluster.freshness import CachedReply, cached_counter
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.cache.counts import Counts
 from hsdns.plugins.cache.half import Half, Judgement, judge, ttls
+from hsdns.plugins.cache.lent import LentEntries
 from hsdns.plugins.cache.options import (
     DENIAL,
     MIN_TTL,
@@ -39,10 +43,11 @@ from hsdns.plugins.cache.options import (
     warn_of_durations,
 )
 from hsdns.plugins.cache.refresh import wait_for
-from hsdns.plugins.cache.store import Entry, Key, Store, with_ttl
+from hsdns.plugins.cache.store import Entry, Key, Store
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import AD, Query, Reply
 from hsdns.wire.name import ROOT, Name
+from hsdns.wire.packed import with_ttl
 
 MAX_TTL: Final = 3600  # plugin/pkg/dnsutil MaximumDefaultTTL
 MAX_DENIAL_TTL: Final = MAX_TTL // 2
@@ -73,6 +78,7 @@ class Cache(Plugin):
         self.prefers_positive = prefers_positive and stale.up_to > 0
         self.keeps_ttl = keeps_ttl
         self._all_zones = ROOT in zones
+        self._lent = LentEntries()
         self._counts: Counts
         self._runtime: Runtime
 
@@ -124,6 +130,10 @@ class Cache(Plugin):
         self._runtime = runtime
         self._counts = Counts(runtime.metrics, ",".join(zone.to_text() for zone in self.zones))
 
+    def stored_octets(self) -> int:
+        """The memory of both halves."""
+        return self.success.store.octets + self.denial.store.octets
+
     def mark(self, query: Query, reply: Reply) -> tuple[str, int] | None:
         """How a `fresh` reply is counted: its type, and for how many seconds it is a hit; None if it is not."""
         if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
@@ -159,8 +169,8 @@ class Cache(Plugin):
         if found is not None and found[1].is_outdated:
             found = None
         self._counts.count_lookup(request, found[0] if found else None)
-        if found is not None and found[1].reply is not None:
-            reply = await self._serve(request, key, found[1], next)
+        if found is not None and not found[1].is_marker:
+            reply = await self._serve(request, key, *found, next)
             if reply.fresh and request.dependencies is not None:
                 request.dependencies.mark = self.mark(query, reply)
         else:
@@ -195,13 +205,16 @@ class Cache(Plugin):
         entry = self.success.store.find(key)
         return entry if entry is None or entry.is_positive else entry.last_good
 
-    async def _serve(self, request: Request, key: Key, entry: Entry, following: Next) -> Reply:
+    async def _serve(
+        self, request: Request, key: Key, half: str, entry: Entry, following: Next
+    ) -> Reply:
         """Answer with an entry, and refresh it if it is popular or stale."""
         now, stale = request.now, self.stale
         ttl = entry.ttl(now)
         if ttl > 0:
             if self._is_popular(entry, now):
                 self._refresh_in_background(request, key, entry, following)
+            self._lend(request, key, half, entry)
         else:
             if stale.verify:
                 verified = await self._verify(request, key, entry, following)
@@ -219,6 +232,27 @@ class Cache(Plugin):
         shown = entry.show(max(ttl, 0))
         assert shown is not None, "a marker is not served"
         return shown
+
+    def _lend(self, request: Request, key: Key, half: str, entry: Entry) -> None:
+        """Let the answer table send a reply, until this plugin has more to do than to send it."""
+        frame, dependencies, now = entry.frame, request.dependencies, request.now
+        if dependencies is None or frame is None or entry.counters is None:
+            return
+        amount, gap, percent = self.prefetch
+        expires = entry.stored + entry.full_ttl
+        if amount:
+            if entry.hits < amount:
+                return
+            # Hits must be seen often enough to tell whether they are less than `gap` apart.
+            expires = min(
+                expires - math.ceil(entry.full_ttl * percent / 100), now + min(1.0, gap / 2)
+            )
+        if expires > now:
+            ttl = 0 if self.keeps_ttl else entry.full_ttl
+            for counter in (cached_counter(key), *entry.counters):
+                dependencies.add(counter)
+            self._lent.add(cached_counter(key), expires)
+            dependencies.cached = CachedReply(half, (entry.stored, ttl, expires), frame.ad)
 
     def _is_popular(self, entry: Entry, now: float) -> bool:
         """Whether an entry must be prefetched now."""
@@ -272,8 +306,8 @@ class Cache(Plugin):
                 return None
             shown, stored = verified
             # As in CoreDNS, with a timeout the reply is returned as stored, with AA.
-            if seconds and stored is not None and stored.reply is not None:
-                return stored.reply
+            if seconds and stored is not None and not stored.is_marker:
+                return stored.show(stored.full_ttl)
             return shown
 
         if not seconds:
@@ -324,7 +358,9 @@ class Cache(Plugin):
             shown = with_ttl(shown, shown_ttl)
         if not judgement.is_storable or ttl <= 0 or (reply.fresh and has_marker):
             return shown, None
-        entry, evicted = None, False
+        if self._lent.take(cached_counter(key), request.now):
+            self._runtime.counters.bump(cached_counter(key))
+        entry, evicted = None, 0
         if not half.is_disabled(request.query.qname):
             # AA is always set, for old resolvers that drop replies without it (item.go).
             stored = None if reply.fresh else shown.replace(aa=True, rd=None, error=None)
@@ -332,13 +368,18 @@ class Cache(Plugin):
             entry = Entry(stored, ttl, now, reply.rcode == Rcode.SERVFAIL)
             self._set_origin(request, key, entry, judgement)
             evicted = half.store.store(key, entry)
-        sizes = {each.name: len(each.store) for each in (self.success, self.denial)}
-        self._counts.count_stored(request, half.name if evicted else None, sizes)
+        sizes = {
+            each.name: (len(each.store), each.store.octets) for each in (self.success, self.denial)
+        }
+        self._counts.count_stored(request, half.name, evicted, sizes)
         return shown, entry
 
     def _set_origin(self, request: Request, key: Key, entry: Entry, judgement: Judgement) -> None:
-        """Record the wildcard of a new entry and the positive answer that it replaces."""
+        """Record what a new entry depends on, its wildcard, and the positive answer that it replaces."""
         entry.is_positive = judgement.is_positive
+        if entry.frame is not None and entry.frame.still_holds is not None:
+            found = request.dependencies
+            entry.counters = found.counters if found is not None and found.is_cacheable else None
         wildcard = (request.metadata or {}).get(WILDCARD)
         entry.wildcard = wildcard() if wildcard is not None else ""
         if judgement.is_denial:

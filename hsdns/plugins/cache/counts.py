@@ -37,6 +37,9 @@ class Counts:
         self._entries = metrics.gauge(
             "coredns_cache_entries", "The number of elements in the cache.", _OF_KIND
         )
+        self._octets = metrics.gauge(
+            "hsdns_cache_bytes", "The memory of the elements in the cache.", _OF_KIND
+        )
         self._prefetches = metrics.counter(
             "coredns_cache_prefetch_total",
             "The number of times the cache has prefetched a cached item.",
@@ -72,13 +75,15 @@ class Counts:
         self._stale.inc(self._labels(request))
 
     def count_stored(
-        self, request: Request, evicted_from: str | None, sizes: Mapping[str, int]
+        self, request: Request, kind: str, evicted: int, sizes: Mapping[str, tuple[int, int]]
     ) -> None:
-        """Set the size of each half, and count an eviction."""
-        if evicted_from is not None:
-            self._evictions.inc((request.server, evicted_from, self._zones, request.view))
-        for kind, size in sizes.items():
-            self._entries.set(size, (request.server, kind, self._zones, request.view))
+        """Set the size of each half, in entries and octets, and count the evictions from the one of that kind."""
+        if evicted:
+            self._evictions.inc((request.server, kind, self._zones, request.view), evicted)
+        for each, (entries, octets) in sizes.items():
+            labels = (request.server, each, self._zones, request.view)
+            self._entries.set(entries, labels)
+            self._octets.set(octets, labels)
 
     def add(self, server: str, kind: str, hits: int, misses: int) -> None:
         """Count many queries at once, of a block without a view."""

@@ -1,20 +1,35 @@
-"""A bounded table of replies.
+"""A table of replies, bounded in number and in octets.
 
 Path: plugins/cache has two: for positive replies and for denials.
 Source: CoreDNS 1.14.7 plugin/pkg/cache (256 shards of at least 4 entries each) and plugin/cache/item.go.
-Rule: entries do not expire.  As in CoreDNS an entry stays until its key is stored again or it is evicted at random;
-      otherwise coredns_cache_entries would have another meaning.
+Rule 1: entries do not expire.  As in CoreDNS an entry stays until its key is stored again or it is evicted;
+        otherwise coredns_cache_entries would have another meaning.
+Rule 2: if there are too many entries, a random one is evicted, as in CoreDNS.  If they have too many octets, the oldest
+        of the biggest ones are: of replies of 64 KB a few hundred are stored, and they do not evict ordinary ones.
+Rule 3: octets are those of memory, within a factor that the test allows: the records are packed, the rest is constant.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from functools import lru_cache
 from random import Random
 from typing import Final
 
-from hsdns.wire.message import RR, Reply
+from hsdns.wire.message import Reply
+from hsdns.wire.packed import pack, unpack
 
 SHARDS: Final = 256
 MIN_PER_SHARD: Final = 4
+OCTETS_PER_ENTRY: Final = 3360  # 32 MiB for the default capacity
+# Octets of an entry with its key beside its packed records and its name.
+ENTRY_OCTETS: Final = 600
+# A reply whose packed records have at most so many octets, a handful of addresses, is stored unpacked as well once it
+# is asked for again, which takes so many times as much.
+SMALL: Final = 100
+SHOWN_FACTOR: Final = 10
+# Entries of at least so many octets are evicted by size and age, smaller ones at random.
+BIG: Final = 4096
 
 Key = tuple[bytes, int, int, bool, bool]  # lower-case qname, qtype, qclass, DO, CD
 
@@ -22,36 +37,41 @@ Key = tuple[bytes, int, int, bool, bool]  # lower-case qname, qtype, qclass, DO,
 class Entry:
     """A reply, or None as the marker of a `fresh` one, and its TTL; times in seconds.
 
-    `is_positive` tells whether it is a positive answer; otherwise `last_good` is the one that it has replaced
-    (`prefer_positive`).  `wildcard` is the value of the metadata of that name.
+    `frame` is the reply without its records.  `is_positive` tells whether it is a positive answer; otherwise
+    `last_good` is the one that it has replaced (`prefer_positive`).  `wildcard` is the value of the metadata of
+    that name.  `counters` are those of the cluster's state that `still_holds` depends on, None if they are not known.
     """
 
     __slots__ = (
         "_hits",
         "_is_refreshing",
         "_last_hit",
+        "_packed",
         "_retry_after",
         "_shown",
         "_shown_ttl",
-        "_stored",
+        "counters",
+        "frame",
         "full_ttl",
         "is_positive",
         "is_servfail",
         "last_good",
-        "reply",
+        "stored",
         "wildcard",
     )
 
     def __init__(
         self, reply: Reply | None, ttl: int, now: float, is_servfail: bool = False
     ) -> None:
-        self.reply = reply
+        self.frame = None if reply is None else _frame(reply)
         self.is_servfail = is_servfail
         self.is_positive = False
         self.last_good: Entry | None = None
         self.wildcard = ""
+        self.counters: tuple[int, ...] | None = ()
         self.full_ttl = ttl
-        self._stored = now
+        self._packed = b"" if reply is None else pack(reply)
+        self.stored = now
         self._shown: Reply | None = None
         self._shown_ttl = -1
         self._last_hit = -1e18
@@ -59,34 +79,53 @@ class Entry:
         self._is_refreshing = False
         self._retry_after = -1e18
 
+    @property
+    def octets(self) -> int:
+        """The memory of the entry with its key, but for the name in the key."""
+        packed = len(self._packed)
+        found = ENTRY_OCTETS + packed * (1 + SHOWN_FACTOR * (packed <= SMALL))
+        return found if self.last_good is None else found + self.last_good.octets
+
+    @property
+    def is_marker(self) -> bool:
+        """Whether it stands for a `fresh` reply, which is not stored."""
+        return self.frame is None
+
     def ttl(self, now: float) -> int:
         """The remaining seconds, rounded up; 0 or less after it has expired."""
-        return self.full_ttl - int(now - self._stored)
+        return self.full_ttl - int(now - self.stored)
 
     def is_usable(self, now: float, stale: int = 0) -> bool:
         """Whether it may be served; entries but markers for `stale` seconds after they expire."""
         ttl = self.ttl(now)
-        return ttl > 0 or (self.reply is not None and -ttl < stale)
+        return ttl > 0 or (self.frame is not None and -ttl < stale)
 
     @property
     def is_outdated(self) -> bool:
         """Whether the name now exists in the cluster, which did not have it when the reply was made."""
-        reply = self.reply
-        return reply is not None and reply.still_holds is not None and not reply.still_holds()
+        frame = self.frame
+        return frame is not None and frame.still_holds is not None and not frame.still_holds()
 
     def show(self, ttl: int) -> Reply | None:
-        """The reply with a TTL; made again only if the TTL differs from the last one."""
-        if self.reply is None:
+        """The reply with a TTL; a small one is made again only if the TTL differs from the last one."""
+        if self.frame is None:
             return None
-        if self._shown is None or self._shown_ttl != ttl:
-            self._shown = with_ttl(self.reply, ttl)
-            self._shown_ttl = ttl
-        return self._shown
+        if self._shown is not None and self._shown_ttl == ttl:
+            return self._shown
+        shown = unpack(self._packed, ttl, self.frame)
+        if len(self._packed) <= SMALL:
+            self._shown, self._shown_ttl = shown, ttl
+        return shown
 
     def hit(self, now: float, gap: float) -> int:
         """Count a hit; return the number of hits less than `gap` seconds apart."""
         self._hits = 1 if self._last_hit < now - gap else self._hits + 1
         self._last_hit = now
+        return self._hits
+
+    @property
+    def hits(self) -> int:
+        """How many hits less than `gap` seconds apart hit() has counted."""
         return self._hits
 
     def take_hits(self, other: Entry, now: float) -> None:
@@ -107,18 +146,31 @@ class Entry:
 
 
 class Store:
-    """A bounded table with random eviction."""
+    """A bounded table; see the rules of the module for what is evicted."""
 
-    __slots__ = ("_entries", "_keys", "_places", "_random", "_room")
+    __slots__ = (
+        "_big",
+        "_entries",
+        "_keys",
+        "_most_octets",
+        "_places",
+        "_random",
+        "_room",
+        "octets",
+    )
 
     def __init__(self, capacity: int, random: Random) -> None:
         """Take the capacity of the Corefile; it is rounded down to whole shards, at least 1,024."""
         self._room = max(capacity // SHARDS, MIN_PER_SHARD) * SHARDS
+        self._most_octets = self._room * OCTETS_PER_ENTRY
+        self.octets = 0  # the memory of all entries
         self._random = random
-        self._entries: dict[Key, Entry] = {}
+        self._entries: dict[Key, tuple[Entry, int]] = {}  # with its octets
         # A random key of a dict would take linear time; the list and the places of keys in it make it constant.
         self._keys: list[Key] = []
         self._places: dict[Key, int] = {}
+        # The keys of big entries by the bit length of their octets, each the oldest first.
+        self._big: dict[int, OrderedDict[Key, None]] = {}
 
     def __len__(self) -> int:
         """The number of entries, including expired ones."""
@@ -126,45 +178,64 @@ class Store:
 
     def find(self, key: Key) -> Entry | None:
         """The entry of a key, even if it has expired."""
-        return self._entries.get(key)
+        found = self._entries.get(key)
+        return found[0] if found is not None else None
 
     def lookup(self, key: Key, now: float, stale: int = 0) -> Entry | None:
         """The entry of a key if it may be served, up to `stale` seconds after it expires."""
-        entry = self._entries.get(key)
+        entry = self.find(key)
         return entry if entry is not None and entry.is_usable(now, stale) else None
 
-    def store(self, key: Key, entry: Entry) -> bool:
-        """Store an entry; return whether another one was evicted."""
-        evicted = False
-        if key not in self._entries:
+    def store(self, key: Key, entry: Entry) -> int:
+        """Store an entry; return how many others were evicted."""
+        octets, evicted = entry.octets + len(key[0]), 0
+        if key in self._entries:
+            self._forget_size(key)
+        else:
             if len(self._keys) >= self._room:
-                self.remove(self._keys[self._random.randrange(len(self._keys))])
-                evicted = True
+                self.remove(self._any_key())
+                evicted = 1
             self._places[key] = len(self._keys)
             self._keys.append(key)
-        self._entries[key] = entry
+        self._entries[key] = entry, octets
+        self.octets += octets
+        if octets >= BIG:
+            self._big.setdefault(octets.bit_length(), OrderedDict())[key] = None
+        while self.octets > self._most_octets:
+            self.remove(next(iter(self._big[max(self._big)])) if self._big else self._any_key())
+            evicted += 1
         return evicted
 
     def remove(self, key: Key) -> None:
         """Remove a key; the last one of the list moves to its place."""
-        if self._entries.pop(key, None) is None:
+        if key not in self._entries:
             return
+        self._forget_size(key)
+        del self._entries[key]
         place, last = self._places.pop(key), self._keys.pop()
         if last != key:
             self._keys[place] = last
             self._places[last] = place
 
+    def _any_key(self) -> Key:
+        return self._keys[self._random.randrange(len(self._keys))]
 
-def with_ttl(reply: Reply, ttl: int) -> Reply:
-    """The reply with one TTL for all records."""
-    return reply.replace(
-        answer=_with_ttl(reply.answer, ttl),
-        authority=_with_ttl(reply.authority, ttl),
-        additional=_with_ttl(reply.additional, ttl),
-    )
+    def _forget_size(self, key: Key) -> None:
+        octets = self._entries[key][1]
+        self.octets -= octets
+        if octets >= BIG:
+            length = octets.bit_length()
+            del self._big[length][key]
+            if not self._big[length]:
+                del self._big[length]
 
 
-def _with_ttl(records: tuple[RR, ...], ttl: int) -> tuple[RR, ...]:
-    return tuple(
-        [RR(owner, rrtype, ttl, rdata, rrclass) for owner, rrtype, _, rdata, rrclass in records]
-    )
+def _frame(reply: Reply) -> Reply:
+    """A reply without its records; one for all replies that do not differ in anything else."""
+    frame = reply.replace(answer=(), authority=(), additional=())
+    return frame if frame.still_holds is not None else _shared(frame)
+
+
+@lru_cache(256)
+def _shared(frame: Reply) -> Reply:
+    return frame

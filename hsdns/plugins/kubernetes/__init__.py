@@ -174,7 +174,7 @@ class Kubernetes(Plugin):
 
     @property
     def names(self) -> ClusterNames:
-        """The names of namespaces and Services, for the answer table."""
+        """The names that exist, for the answer table."""
         return self.state.names
 
     def find_peers(self, earlier: Sequence[Plugin]) -> None:
@@ -263,7 +263,7 @@ class Kubernetes(Plugin):
         return nxdomain(soa).replace(fresh=True)
 
     def tells_absence(self, zone: Name) -> bool:
-        """Whether the answer table may deny names of a zone other than those of namespaces and Services."""
+        """Whether the answer table may deny the names of a zone that ClusterNames does not list."""
         return not any(
             zone.is_at_or_below(through) or through.is_at_or_below(zone)
             for through in self._fallthrough

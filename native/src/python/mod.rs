@@ -19,6 +19,7 @@ use crate::entry::Terms;
 use crate::key::{MAX_UDP_LEN, MIN_UDP_LEN};
 use crate::negative_zone::NegativeZone;
 use crate::table::Client;
+use crate::timing::Timing;
 use crate::versions::{Dependency, SIZE};
 use crate::{names, table, versions};
 
@@ -229,6 +230,18 @@ impl ClusterNames {
         self.inner.remove_service(namespace, name);
     }
 
+    /// Add labels below a Service.
+    fn add_labels(&self, namespace: &[u8], name: &[u8], labels: Vec<PyBackedBytes>) {
+        let labels = labels.iter().map(|label| &label[..]);
+        self.inner.add_labels(namespace, name, labels);
+    }
+
+    /// Remove labels below a Service, once each.
+    fn remove_labels(&self, namespace: &[u8], name: &[u8], labels: Vec<PyBackedBytes>) {
+        let labels = labels.iter().map(|label| &label[..]);
+        self.inner.remove_labels(namespace, name, labels);
+    }
+
     /// Tell whether there is such a namespace.
     fn has_namespace(&self, label: &[u8]) -> bool {
         self.inner.has_namespace(label)
@@ -256,6 +269,11 @@ fn refuse_payload(max_payload: u16) -> PyResult<()> {
     Ok(())
 }
 
+/// Seconds of the monotonic clock in nanoseconds; saturates.
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}
+
 //----- AnswerTable -----------------------------------------------------------------
 
 /// From the octets of a query to the octets of its reply.
@@ -276,7 +294,8 @@ impl AnswerTable {
 
     /// Store the reply to a query; False if it cannot be stored.
     #[pyo3(signature = (
-        query, reply, dependencies, group, *, size, rotate, names, mark_ttl, log = false, max_payload = 65_535
+        query, reply, dependencies, group, *, size, rotate, names, mark_ttl, log = false, max_payload = 65_535,
+        timed = None
     ))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn store(
@@ -291,6 +310,7 @@ impl AnswerTable {
         mark_ttl: i32,
         log: bool,
         max_payload: u16,
+        timed: Option<(f64, u32, f64)>,
     ) -> PyResult<bool> {
         refuse_payload(max_payload)?;
         let dependencies = dependencies.into_iter().map(|(index, value)| Dependency {
@@ -306,6 +326,11 @@ impl AnswerTable {
             mark_ttl,
             log,
             max_payload,
+            timing: timed.map(|(stored, ttl, expires)| Timing {
+                stored: nanoseconds(stored),
+                ttl,
+                expires: nanoseconds(expires),
+            }),
         };
         Ok(self.inner.store(query, reply, terms))
     }
@@ -368,10 +393,15 @@ impl AnswerTable {
         let client = Client {
             is_ipv6: is_ipv6(address),
             is_tcp: true,
-            now: (now * 1e9) as u64, // saturates
+            now: nanoseconds(now),
         };
         let reply = self.inner.lookup(query, limit, client, address)?;
         Some(PyBytes::new(py, &reply))
+    }
+
+    /// Let entries take at most so many octets, from the next one on that is stored.
+    fn set_capacity(&self, octets: usize) {
+        self.inner.set_capacity(octets);
     }
 
     /// Drop all entries.

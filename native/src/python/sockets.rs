@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyList};
 
 use super::{AnswerTable, BATCH_STATISTICS, MISS, WORKER_STATISTICS};
 use crate::batch::{self, Meter};
-use crate::system::{Message, Sender};
+use crate::system::{Message, Packet, Sender};
 use crate::worker::send_replies;
 use crate::{queue, worker};
 
@@ -162,7 +162,18 @@ impl MissQueue {
         self.inner.fileno()
     }
 
-    /// Take the oldest misses, at most so many.
+    /// Add misses of one worker.
+    fn offer(&self, worker: usize, misses: Vec<Reply>) {
+        let packets = misses.iter().map(|(query, address, control)| Packet {
+            query,
+            address,
+            control,
+            is_cut: false,
+        });
+        self.inner.offer(worker, packets);
+    }
+
+    /// Take the next misses, at most so many.
     fn take<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
         let taken = PyList::empty(py);
         for waiting in self.inner.take(most) {
@@ -173,7 +184,11 @@ impl MissQueue {
         Ok(taken)
     }
 
-    /// How many misses did not fit.
+    fn __len__(&self) -> usize {
+        self.inner.len()
+    }
+
+    /// How many misses were dropped.
     #[getter]
     fn dropped(&self) -> u64 {
         self.inner.dropped()

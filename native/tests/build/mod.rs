@@ -119,6 +119,7 @@ pub fn terms() -> Terms {
         mark_ttl: -1,
         log: false,
         max_payload: u16::MAX,
+        timing: None,
     }
 }
 
@@ -156,11 +157,14 @@ pub fn ask(table: &AnswerTable, query: &[u8]) -> Option<Vec<u8>> {
     summary.map(|_| out)
 }
 
-/// Names of a cluster with the Service web in the namespace default, serial 7, open.
+/// Names of a cluster with the Service web in the namespace default, its endpoint pod-0 and its port http; serial 7,
+/// open.
 pub fn cluster_names() -> Arc<ClusterNames> {
     let names = Arc::new(ClusterNames::default());
     names.add_namespace(b"default");
     names.add_service(b"default", b"web");
+    let labels = [&b"\x05pod-0"[..], b"\x04http\x03tcp"];
+    names.add_labels(b"default", b"web", labels.into_iter());
     names.set_serial(7);
     names.set_open(true);
     names

@@ -85,10 +85,17 @@ def test_changes_are_seen_and_told_alike() -> None:
             told = await get(session, "changes?from=190")
             assert (told["count"], len(told["changes"])) == (200, 10)
             assert (await post(session, "stop"))["count"] == 200
+            few = await post(session, "changes", rate=2000, seconds=0.02, among=3)
+            assert {service: set(addresses) for service, addresses in few["before"].items()} == {
+                f"web-{n}": set(state[f"team-0/web-{n}-x7k2p"]) for n in range(3)
+            }
+            assert [await see() for _ in range(40)] == ["MODIFIED"] * 40
+            told = await get(session, "changes?from=0")
+            assert {change[2] for change in told["changes"]} == {"web-0", "web-1", "web-2"}
             final = await get(session, "state")
             assert final["slices"] == state
             assert final["watches"] == 1
-            for _, namespace, service, old, new in told["changes"]:
+            for _, namespace, service, old, new in told["changes"][-3:]:
                 assert old != new
                 assert new in state[f"{namespace}/{service}-x7k2p"]
             await post(session, "load", services=1, endpoints=1)

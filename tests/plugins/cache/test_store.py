@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hsdns.plugins.cache.store import Entry, Key, Store
-from hsdns.wire.iana import Rcode
+from hsdns.plugins.cache.store import BIG, OCTETS_PER_ENTRY, SMALL, Entry, Key, Store
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Reply
+from hsdns.wire.name import Name
 from tests.support.plugins.requests import reply, section
 
 A = "www.example.org. 30 IN A 192.0.2.1"
@@ -36,6 +42,131 @@ def test_eviction_draws_any_entry() -> None:
     assert len(left) < 1024 - 256
     assert any(number < 512 for number in left)
     assert any(number >= 512 for number in left)
+
+
+ROOM = 1024  # entries in the smallest store
+MOST = ROOM * OCTETS_PER_ENTRY
+
+
+def text(octets: int) -> Reply:
+    """A reply with about so many octets of RDATA."""
+    return Reply(answer=(RR(Name(b"\1a\0"), RRType.TXT, 30, bytes(octets)),))
+
+
+def addresses(count: int) -> Reply:
+    owner = Name.from_text("www.example.org")
+    return Reply(
+        answer=tuple(RR(owner, RRType.A, 30, bytes((10, 0, *divmod(n, 256)))) for n in range(count))
+    )
+
+
+def test_big_replies_evict_the_oldest_of_their_own_size_only() -> None:
+    store = Store(0, Random(1))
+    for number in range(500):
+        store.store(key(number), Entry(addresses(1), 30, 0.0))
+    evicted = [
+        number
+        for number in range(500, 900)
+        if store.store(key(number), Entry(text(60_000), 30, 0.0))
+    ]
+    assert store.octets <= MOST
+    fits = evicted[0] - 500
+    assert 40 <= fits <= 60
+    assert len(store) == 500 + fits
+    assert all(store.find(key(number)) for number in range(500))
+    assert [number for number in range(500, 900) if store.find(key(number))] == [
+        *range(900 - fits, 900)
+    ]
+
+
+def test_the_biggest_are_evicted_first() -> None:
+    store, sizes = Store(0, Random(1)), [60_000, 9_000, 4_200, 3_000]
+    for number, size in enumerate(sizes):
+        store.store(key(number), Entry(text(size), 30, 0.0))
+    evicted = []
+    for number in range(4, 900):
+        known = {each for each in range(4) if store.find(key(each))}
+        store.store(key(number), Entry(text(BIG + 300), 30, 0.0))
+        evicted += sorted(known - {each for each in range(4) if store.find(key(each))})
+    # The third is as big as the flood, and older; the last one is not big.
+    assert evicted == [0, 1, 2]
+    assert store.find(key(3)) is not None
+
+
+def test_many_entries_that_are_not_big_are_evicted_at_random() -> None:
+    store = Store(0, Random(1))
+    count = sum(
+        store.store(key(number), Entry(text(BIG - 1000), 30, 0.0)) for number in range(ROOM)
+    )
+    assert count > 0
+    assert len(store) == ROOM - count
+    assert store.octets <= MOST
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 60), st.sampled_from([None, 0, 100, 5_000, 60_000, 200_000])),
+        max_size=120,
+    ),
+    st.integers(),
+)
+def test_octets_are_the_sum_of_the_entries_and_bounded(
+    steps: list[tuple[int, int | None]], seed: int
+) -> None:
+    store = Store(0, Random(seed))
+    for number, size in steps:
+        if size is None:
+            store.remove(key(number))
+        else:
+            store.store(key(number), Entry(text(size), 30, 0.0))
+        left = [entry for each in range(61) if (entry := store.find(key(each))) is not None]
+        assert len(left) == len(store)
+        assert store.octets == sum(entry.octets + len(key(0)[0]) for entry in left) <= MOST
+
+
+def test_the_answer_that_a_denial_has_replaced_counts_too() -> None:
+    entry = Entry(text(10), 30, 0.0)
+    before = entry.octets
+    entry.last_good = Entry(text(10_000), 30, 0.0)
+    assert entry.octets > before + 10_000
+
+
+@pytest.mark.parametrize("count", [1, 3, 8, 30, 200, 4000])
+@pytest.mark.parametrize("asked", [False, True])
+def test_octets_are_those_of_memory(count: int, asked: bool) -> None:
+    """Not less than 90 % of what is allocated, which includes the room of dicts; not more than 3 times as much."""
+    number = 40 if count == 4000 else 1000
+    store = Store(0, Random(1))
+    store.store((b"", 1, 1, False, False), Entry(addresses(1), 30, 0.5))
+    before = store.octets
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for each in range(number):
+            entry = Entry(addresses(count), 30, each + 0.5)
+            store.store((b"\10%08d\7example\0" % each, 1, 1, False, False), entry)
+            if asked:
+                entry.show(20)
+        gc.collect()
+        allocated = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    counted = store.octets - before
+    assert 0.9 * allocated < counted < 3 * allocated
+
+
+def test_only_small_replies_are_stored_unpacked_too() -> None:
+    small, big = Entry(addresses(3), 30, 0.0), Entry(addresses(SMALL), 30, 0.0)
+    assert small.show(7) is small.show(7)
+    assert big.show(7) is not big.show(7)
+    assert big.show(7) == big.show(7)
+
+
+def test_replies_that_differ_in_their_records_only_share_a_frame() -> None:
+    first, second = Entry(addresses(1), 30, 0.0), Entry(addresses(2), 30, 0.0)
+    assert first.frame is second.frame
+    held = Entry(addresses(1).held(lambda: False), 30, 0.0)
+    assert (held.is_outdated, first.is_outdated) == (True, False)
 
 
 def test_storing_a_known_key_evicts_nothing() -> None:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
+from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.transport import Unreachable
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import FaultInjector
@@ -25,6 +26,7 @@ class MemoryApi:
     def __init__(self, cluster: FakeCluster, read_token: Callable[[], str] | None = None) -> None:
         self.cluster = cluster
         self.server = SERVER
+        self.redact = Redaction()
         self.up = True
         self.closed = False
         self._read_token = read_token
@@ -38,6 +40,7 @@ class MemoryApi:
             raise Unreachable(f"{SERVER}: connection refused")
         if self._token is None and self._read_token is not None:
             self._token = self._read_token()
+            self.redact.remember(self._token)
         response = self.cluster.answer(path, query, self._token)
         if response.fault.refused:
             raise Unreachable(f"{SERVER}: the connection was closed before an answer came")

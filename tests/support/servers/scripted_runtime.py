@@ -48,7 +48,7 @@ class ScriptedRuntime(ServerRuntime):
         twin, configuration = self._twin, self.configuration
         tables = patch.object(writer, "AnswerTable", twin.AnswerTable) if twin else nullcontext()
         with tables:
-            made = make_processors(configuration, self, self._versions, self.counts, _fail)
+            made = make_processors(configuration, self, self._versions, self.counts)
         if twin is None:
             for processor in made.values():
                 processor.writer = None

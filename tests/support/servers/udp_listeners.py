@@ -51,7 +51,11 @@ def listen_udp(
 ) -> UdpListener:
     """Make a listener of one of the KINDS, not started; the one on the loop uses only the first socket."""
     if kind == "loop":
-        with patch.object(udp, "Batch", twin_of(kind).Batch):
+        twin = twin_of(kind)
+        with (
+            patch.object(udp, "Batch", twin.Batch),
+            patch.object(udp, "MissQueue", twin.MissQueue),
+        ):
             return UdpServer(sockets[0], processor, spawn, clock)
     from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
@@ -66,6 +70,7 @@ def serving_with(kind: str) -> Iterator[None]:
     with ExitStack() as patches:
         for where, name in (
             (lifecycle, "Versions"), (writer, "AnswerTable"), (watch, "ClusterNames"), (udp, "Batch"),
+            (udp, "MissQueue"),
         ):  # fmt: skip
             patches.enter_context(patch.object(where, name, getattr(twin, name)))
         for where in (opener, answer_tables):

@@ -1,0 +1,84 @@
+"""The labels below a Service that exist, for the answer table, which denies all others.
+
+Path: services.py asks what an event changes -> fastpath's ClusterNames.
+Rule 1: whatever schema.py finds is listed.  More may be: the labels of an ExternalName's slices, for example, have no
+        records, so the table leaves them to the chain.
+Rule 2: a label is listed once for each slice that has it, so that an event is compared with the last state of its slice
+        and of nothing else.
+Rule 3: a label is in wire form; a port is listed as PORT PROTOCOL, two labels in one, without underscores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from hsdns.cluster.address import dashed
+from hsdns.cluster.pack import MOST_SHARED
+from hsdns.cluster.value import HEADLESS, PackedSlice, Port, ServiceValue
+from hsdns.wire.name import MAX_LABEL_LEN
+
+# Names for a topology zone are below it, and have three labels or more.
+TOPOLOGY: Final = b"\5_zone"
+
+
+class SliceLabels:
+    """The labels of one slice's endpoints and ports.
+
+    `addresses` are those whose labels are their dashed form, `labels` all other labels, `reversible` the addresses that
+    PTR finds.
+    """
+
+    __slots__ = ("addresses", "labels", "reversible")
+
+    def __init__(self, parts: Sequence[PackedSlice]) -> None:
+        self.addresses: set[bytes] = set()
+        self.labels: set[bytes] = set()
+        self.reversible = self.addresses  # one set for both, where no part differs
+        if any(part.labels is not None or not part.reversible for part in parts):
+            self.reversible = set()
+        for part in parts:
+            self.labels.update(_ports(part.ports))
+            separate = part.separate
+            if part.reversible:
+                self.reversible.update(separate)
+            if part.labels is None:
+                if self.addresses is not self.reversible:
+                    self.addresses.update(separate)
+                continue
+            for host, label in zip(part.hosts, part.labels, strict=True):
+                if label is not None:
+                    self.labels.add(_wire(label))
+                elif isinstance(host, bytes):
+                    self.addresses.add(host)
+
+    def without(self, other: SliceLabels) -> list[bytes]:
+        """The labels that the other does not have."""
+        found = [_wire(dashed(address)) for address in self.addresses - other.addresses]
+        found += self.labels - other.labels
+        return found
+
+
+def own_labels(value: ServiceValue | None, zonal: bool) -> set[bytes]:
+    """The labels below a Service that are not of its slices."""
+    if value is None:
+        return set()
+    found = set(_ports(value.ports))
+    if zonal and value.kind == HEADLESS:
+        found.add(TOPOLOGY)
+    return found
+
+
+@lru_cache(maxsize=MOST_SHARED)
+def _ports(ports: tuple[Port, ...]) -> list[bytes]:
+    """The ports that can be asked for by name; without a name or protocol, none can."""
+    return [
+        _wire(port.name) + _wire(port.protocol)
+        for port in ports
+        if 0 < len(port.name) <= MAX_LABEL_LEN and 0 < len(port.protocol) <= MAX_LABEL_LEN
+    ]
+
+
+def _wire(label: bytes) -> bytes:
+    return bytes((len(label),)) + label

@@ -1,0 +1,172 @@
+"""Frames of HTTP/2, counted before the library sees them; no socket and no clock here.
+
+Path: doh_http2.py feeds it the octets of a client and takes whole frames out.
+Rule 1: only the nine octets of a frame's header are looked at (RFC 9113 section 4.1); h2 knows what a frame means.
+Rule 2: all that costs work without asking anything is counted by connection and time (RFC 9113 section 10.5): resets
+        (CVE-2023-44487), PING and SETTINGS (CVE-2019-9512, -9515), empty frames (CVE-2019-9518), header octets in any
+        number of CONTINUATION frames (CVE-2024-27316).
+Rule 3: a frame that exceeds a limit is never parsed, nor is what came before it in the same read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from h2.errors import ErrorCodes
+
+PREFACE_LEN: Final = 24  # octets, RFC 9113 section 3.4
+HEADER_LEN: Final = 9
+MAX_FRAME_LEN: Final = 16_384  # SETTINGS_MAX_FRAME_SIZE where nothing else is said
+MAX_BLOCK_LEN: Final = (
+    16_384  # octets of the header block of a request; a GET has the query in its path
+)
+
+_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 8
+_CONTINUATION: Final = 9
+_PUSH_PROMISE: Final = 5
+_END_STREAM, _END_HEADERS, _PADDED = 1, 4, 8
+_SETTING_LEN: Final = 6  # octets
+
+
+class Rate(NamedTuple):
+    """How much may come at once, and how much is allowed again each second."""
+
+    burst: float
+    per_second: float
+
+
+# A connection's; a client that stays below MAX_STREAMS and asks with what browsers and resolvers send is far away from
+# them, also where it gives up all that it has asked every two seconds.
+RATES: Final = {
+    "streams": Rate(1000, 5000),
+    "resets": Rate(400, 100),
+    "pings": Rate(50, 5),
+    "settings": Rate(100, 10),  # the parameters, or frames without any
+    "empty frames": Rate(10, 1),
+    "header octets": Rate(512 * 1024, 1024 * 1024),
+    "window updates": Rate(2000, 5000),
+    "other frames": Rate(100, 10),  # PRIORITY, GOAWAY, and types that do not exist
+    "data frames": Rate(1000, 5000),
+}
+_KIND: Final = {
+    _DATA: "data frames",
+    _HEADERS: "streams",
+    _RST_STREAM: "resets",
+    _PING: "pings",
+    _WINDOW_UPDATE: "window updates",
+}
+
+
+class Excess(Exception):
+    """A client has exceeded a limit; `what` it was, and the code to send it away with."""
+
+    def __init__(self, what: str, code: ErrorCodes = ErrorCodes.ENHANCE_YOUR_CALM) -> None:
+        super().__init__(what)
+        self.what = what
+        self.code = code
+
+
+class Allowance:
+    """How much of each kind a connection may still send; `now` in seconds."""
+
+    def __init__(self, now: float) -> None:
+        self._left = {what: rate.burst for what, rate in RATES.items()}
+        self._now = now
+
+    def pass_time(self, now: float) -> None:
+        """Allow again what the time since the last call allows."""
+        elapsed, self._now = now - self._now, now
+        left = self._left
+        for what, (burst, per_second) in RATES.items():
+            if left[what] < burst:
+                left[what] = min(burst, left[what] + elapsed * per_second)
+
+    def take(self, what: str, amount: float = 1) -> None:
+        """Take a part of it; raise Excess where less is left."""
+        left = self._left[what] - amount
+        if left < 0:
+            raise Excess(what)
+        self._left[what] = left
+
+
+class Frames:
+    """The frames of one connection; `now` in seconds."""
+
+    def __init__(self, now: float) -> None:
+        self.waiting: deque[bytes] = deque()  # at first the preface, in any pieces
+        self.reset: set[int] = set()  # streams whose reset waits
+        self._allowance = Allowance(now)
+        self._data = bytearray()
+        self._preface_left = PREFACE_LEN
+        self._block_len = 0  # octets of a header block whose end has not come
+
+    def feed(self, data: bytes, now: float) -> None:
+        """Take octets of the client; raise Excess."""
+        self._allowance.pass_time(now)
+        if self._preface_left:
+            preface, data = data[: self._preface_left], data[self._preface_left :]
+            self._preface_left -= len(preface)
+            self.waiting.append(preface)
+        buffer = self._data
+        buffer += data
+        at, size = 0, len(buffer)
+        while size - at >= HEADER_LEN:
+            length = buffer[at] << 16 | buffer[at + 1] << 8 | buffer[at + 2]
+            if length > MAX_FRAME_LEN:
+                raise Excess("frame length", ErrorCodes.FRAME_SIZE_ERROR)
+            end = at + HEADER_LEN + length
+            if end > size:
+                break
+            frame = bytes(buffer[at:end])
+            self._count(frame, length)
+            self.waiting.append(frame)
+            at = end
+        del buffer[:at]
+
+    def take(self) -> bytes:
+        """Take the frame that has waited longest."""
+        frame = self.waiting.popleft()
+        if self.reset and frame[3] == _RST_STREAM:
+            self.reset.discard(_stream_of(frame))
+        return frame
+
+    def clear(self) -> None:
+        """Forget what waits."""
+        self.waiting.clear()
+        self.reset.clear()
+        self._data.clear()
+
+    def _count(self, frame: bytes, length: int) -> None:
+        """Count a frame; raise Excess."""
+        kind, flags, take = frame[3], frame[4], self._allowance.take
+        if kind == _SETTINGS:
+            take("settings", max(1, length // _SETTING_LEN))
+            return
+        if kind in (_HEADERS, _CONTINUATION, _PUSH_PROMISE):
+            take("header octets", length)
+            self._block_len += length
+            if self._block_len > MAX_BLOCK_LEN:
+                raise Excess("header octets")
+            if flags & _END_HEADERS:
+                self._block_len = 0
+        if kind == _CONTINUATION:
+            # A request fits in one frame, so each further one has hardly a use, least of all an empty one.
+            take("other frames" if length else "empty frames")
+            return
+        take(_KIND.get(kind, "other frames"))
+        if kind == _RST_STREAM:
+            self.reset.add(_stream_of(frame))
+        elif kind == _DATA and not flags & _END_STREAM and _is_empty(frame, length):
+            take("empty frames")
+
+
+def _is_empty(frame: bytes, length: int) -> bool:
+    """Whether a DATA frame carries nothing but padding."""
+    if length and frame[4] & _PADDED:
+        return length <= 1 + frame[HEADER_LEN]
+    return not length
+
+
+def _stream_of(frame: bytes) -> int:
+    return int.from_bytes(frame[5:9], "big") & 0x7FFFFFFF

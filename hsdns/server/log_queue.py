@@ -1,0 +1,112 @@
+"""Lines that wait to be written to the log, bounded; no thread and no file here.
+
+Path: log_writer.py fills it from every thread, and empties it in one.
+Rule 1: the order of lines is kept.  What does not fit is dropped: the newest lines, and from then on all until half of
+        the queue is free, so that a reader that stalls is reported by one line, not by one for each that was lost.
+Rule 2: each lost line is counted, and reported once, in the first line that is written afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+MAX_LINES: Final = 32_768
+MAX_OCTETS: Final = 4 * 1024 * 1024
+MAX_CHUNK: Final = 65_536  # octets written at once; a pipe holds as much
+
+
+class Chunk(NamedTuple):
+    """What is written at once: octets of one stream, with their number of lines.
+
+    `reported` is the number of lost lines that one of these lines reports; that one is not counted in `lines`.
+    """
+
+    stream: int
+    data: bytes
+    lines: int
+    reported: int = 0
+
+    @property
+    def size(self) -> int:
+        """The octets that count towards the limit; a report is one line, and always fits."""
+        return 0 if self.reported else len(self.data)
+
+
+class LogQueue:
+    """The lines of several streams, in order; `lost` is the number of lines that were never written."""
+
+    def __init__(self, max_lines: int = MAX_LINES, max_octets: int = MAX_OCTETS) -> None:
+        self.lost = 0
+        self._max_lines = max_lines
+        self._max_octets = max_octets
+        self._chunks: deque[Chunk] = deque()
+        self._lines = self._octets = 0
+        self._unreported = 0  # of the lost lines
+        self._has_overflowed = False
+
+    def __bool__(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self._chunks) or self._has_overflowed
+
+    def put(self, stream: int, data: bytes) -> None:
+        """Add complete lines, or drop them."""
+        lines = data.count(b"\n")
+        share = 2 if self._has_overflowed else 1
+        if (
+            self._lines + lines > self._max_lines // share
+            or self._octets + len(data) > self._max_octets // share
+        ):
+            self._has_overflowed = True
+            self._lose(lines)
+            return
+        self._has_overflowed = False
+        if self._unreported:
+            self._add(self._report())
+        self._add(Chunk(stream, data, lines))
+
+    def take(self) -> Chunk:
+        """Remove what is to be written next; only if there is something."""
+        if not self._chunks:
+            self._has_overflowed = False
+            return self._report()
+        first = self._remove()
+        data, lines, reported = [first.data], first.lines, first.reported
+        size = len(first.data)
+        while (
+            self._chunks
+            and self._chunks[0].stream == first.stream
+            and size + len(self._chunks[0].data) <= MAX_CHUNK
+        ):
+            chunk = self._remove()
+            data.append(chunk.data)
+            size += len(chunk.data)
+            lines += chunk.lines
+            reported += chunk.reported
+        return Chunk(first.stream, b"".join(data), lines, reported)
+
+    def fail(self, chunk: Chunk, written: int) -> None:
+        """Count the lines of a chunk of which only the first `written` octets could be written."""
+        self._lose(min(chunk.lines, chunk.data.count(b"\n", written)))
+        self._unreported += chunk.reported
+
+    def _report(self) -> Chunk:
+        number, self._unreported = self._unreported, 0
+        verb = "line of the log was" if number == 1 else "lines of the log were"
+        text = f"[WARNING] {number} {verb} dropped because the output was not read or was full\n"
+        return Chunk(0, text.encode(), 0, number)
+
+    def _lose(self, lines: int) -> None:
+        self.lost += lines
+        self._unreported += lines
+
+    def _add(self, chunk: Chunk) -> None:
+        self._chunks.append(chunk)
+        self._lines += chunk.lines
+        self._octets += chunk.size
+
+    def _remove(self) -> Chunk:
+        chunk = self._chunks.popleft()
+        self._lines -= chunk.lines
+        self._octets -= chunk.size
+        return chunk

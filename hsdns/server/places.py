@@ -1,0 +1,132 @@
+"""The places of connections: how many may be open, and which one is closed for a new one.
+
+Path: opener.py has one for the clients of all listeners, http.py one for its pages; no socket and no clock here.
+Rule 1: where no place is free, the client with most connections loses one: the one that was silent longest, or the
+        oldest if a query is in progress on all of them.  So a client that holds all places keeps no other one out.
+Rule 2: a query in progress is ended for a client with fewer connections only; else the new connection is refused.
+Rule 3: the cost of a new connection does not depend on the number of places.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Final, Protocol
+
+from hsdns.server.sockets import plain_ipv4
+
+MAX_TRIES: Final = 16  # connections with queries in progress that are passed over for a new one
+_NETWORK_LEN: Final = 8  # octets of an IPv6 address that stand for the client
+
+
+class Held(Protocol):
+    """A connection that has a place."""
+
+    @property
+    def pending(self) -> int:
+        """How many queries have no answer yet."""
+
+
+class Closable(Protocol):
+    """Its transport."""
+
+    def get_write_buffer_size(self) -> int:
+        """How much waits to be sent, in octets."""
+
+    def close(self) -> None:
+        """Close after what was written has gone out."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
+class Places:
+    """At most `most` connections; `closed` counts those that made room, `refused` those that found none."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.closed = self.refused = 0
+        self._clients: dict[Held, str | bytes] = {}
+        # The connections of each client, the one silent longest first.
+        self._connections: dict[str | bytes, dict[Held, Closable]] = {}
+        self._by_count: dict[
+            int, dict[str | bytes, None]
+        ] = {}  # clients by their number of connections
+        self._highest = 0
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def take(self, connection: Held, transport: Closable, address: str) -> bool:
+        """Give a new connection a place, if necessary that of another; return False where there is none."""
+        client = client_of(address)
+        if len(self._clients) >= self.most and not self._make_room(client):
+            self.refused += 1
+            return False
+        self._clients[connection] = client
+        own = self._connections.setdefault(client, {})
+        own[connection] = transport
+        self._move(client, len(own) - 1, len(own))
+        return True
+
+    def touch(self, connection: Held) -> None:
+        """Note that the client has just sent something."""
+        client = self._clients.get(connection)
+        if client is not None:
+            own = self._connections[client]
+            own[connection] = own.pop(connection)
+
+    def release(self, connection: Held) -> None:
+        """Free the place of a connection, if it still has one."""
+        client = self._clients.pop(connection, None)
+        if client is None:
+            return
+        own = self._connections[client]
+        del own[connection]
+        if not own:
+            del self._connections[client]
+        self._move(client, len(own) + 1, len(own))
+
+    def _make_room(self, client: str | bytes) -> bool:
+        """Close a connection of the client with most; return False if none may be closed."""
+        for _ in range(min(MAX_TRIES, len(self._clients))):
+            clients = self._by_count[self._highest]
+            heaviest = next(iter(clients))
+            own = self._connections[heaviest]
+            connection = next(iter(own))
+            if not connection.pending:
+                self._close(connection, own[connection])
+                return True
+            own[connection] = own.pop(connection)
+            clients[heaviest] = clients.pop(heaviest)
+        if self._highest <= len(self._connections.get(client, ())) + 1:
+            return False
+        own = self._connections[next(iter(self._by_count[self._highest]))]
+        self._close(*next(iter(own.items())))
+        return True
+
+    def _close(self, connection: Held, transport: Closable) -> None:
+        self.closed += 1
+        self.release(connection)
+        if connection.pending or transport.get_write_buffer_size():
+            transport.abort()
+        else:
+            transport.close()
+
+    def _move(self, client: str | bytes, before: int, after: int) -> None:
+        """Put a client where its number of connections belongs."""
+        if before:
+            clients = self._by_count[before]
+            del clients[client]
+            if not clients:
+                del self._by_count[before]
+        if after:
+            self._by_count.setdefault(after, {})[client] = None
+        if after > self._highest or (before == self._highest and before not in self._by_count):
+            self._highest = after
+
+
+def client_of(address: str) -> str | bytes:
+    """Return what counts as one client: an IPv4 address, or the /64 of an IPv6 address."""
+    if "." in address:
+        return plain_ipv4(address)
+    return socket.inet_pton(socket.AF_INET6, address.partition("%")[0])[:_NETWORK_LEN]

@@ -1,0 +1,58 @@
+"""How many file descriptors each kind of connection may have.
+
+Path: lifecycle.py divides those of the process; places.py says who has one.
+Rule 1: the shares add up to less than the limit, so that one kind of connection cannot take the descriptors of another.
+        What is left is for upstreams, the API server, files and listening sockets.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Self
+
+from hsdns.metrics import Registry
+from hsdns.server.places import Places
+
+MAX_CLIENTS: Final = 16_384  # some 10 KB each
+# 30 ms pass between connect and request of a kubelet's probe; at 4,000 new connections a second 512 last 128 ms.
+MAX_PAGES: Final = 512
+MAX_RESERVED: Final = (
+    4096 + 1024
+)  # upstreams; new connections that are accepted before others have closed
+
+
+class Shares(NamedTuple):
+    """The places of each kind of connection that clients open."""
+
+    clients: Places
+    pages: Places
+
+    @classmethod
+    def of(cls, limit: int) -> Self:
+        """Divide a number of descriptors."""
+        pages = max(8, min(MAX_PAGES, limit // 8))
+        reserved = min(MAX_RESERVED, limit * 3 // 8)
+        return cls(Places(max(16, min(MAX_CLIENTS, limit - pages - reserved))), Places(pages))
+
+    def count_in(self, metrics: Registry) -> None:
+        """Show the shares as metrics."""
+        is_open = metrics.gauge(
+            "hsdns_connections", "Open connections of clients and to HTTP pages.", ("share",)
+        )
+        most = metrics.gauge(
+            "hsdns_connections_max", "How many of them may be open at once.", ("share",)
+        )
+        closed = metrics.counter(
+            "hsdns_connections_closed_total",
+            "Connections that were closed to make room for new ones.",
+            ("share",),
+        )
+        shares = {("clients",): self.clients, ("pages",): self.pages}
+        for labels, places in shares.items():
+            most.set(places.most, labels)
+
+        def count() -> None:
+            for labels, places in shares.items():
+                is_open.set(len(places), labels)
+                closed.values[labels] = places.closed
+
+        metrics.before_collect(count)

@@ -1,0 +1,74 @@
+"""Records as one bytes value, for what stores many replies.
+
+Path: beside message.py; plugins/cache stores replies with it.
+Rule 1: it contains each owner once and no TTL: unpack() gives all records the same one.
+Rule 2: both directions work on columns, because a reply of 64 KB has thousands of records, and a Python statement for
+        each of them would hold the loop for milliseconds.  (4,000 addresses: 1 MB as records, 45 KB packed.)
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from hsdns.wire.message import RR, Reply, make_record
+from hsdns.wire.name import Name
+
+# The number of each record's owner, the types, the RDATA and the classes.
+_Section = tuple[tuple[int, ...], tuple[int, ...], tuple[bytes, ...], tuple[int, ...]]
+_Packed = tuple[tuple[bytes, ...], _Section, _Section, _Section]
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(_Packed).decode
+_wire: Final = attrgetter("wire")
+_NOTHING: Final[_Section] = ((), (), (), ())
+
+
+def pack(reply: Reply) -> bytes:
+    """The records of a reply, without their TTLs."""
+    owners: dict[bytes, int] = {}
+    sections = [_pack(each, owners) for each in (reply.answer, reply.authority, reply.additional)]
+    # The encoder's own value keeps room for half as much again.
+    return bytes(memoryview(_encode((tuple(owners), *sections))))
+
+
+def unpack(packed: bytes, ttl: int, reply: Reply) -> Reply:
+    """A reply with packed records, all with this TTL in seconds."""
+    wires, *sections = _decode(packed)
+    owners = [Name(wire) for wire in wires]
+    answer, authority, additional = (_unpack(each, owners, ttl) for each in sections)
+    return reply.replace(answer=answer, authority=authority, additional=additional)
+
+
+def with_ttl(reply: Reply, ttl: int) -> Reply:
+    """The reply with one TTL for all records."""
+    return reply.replace(
+        answer=_with_ttl(reply.answer, ttl),
+        authority=_with_ttl(reply.authority, ttl),
+        additional=_with_ttl(reply.additional, ttl),
+    )
+
+
+def _pack(records: tuple[RR, ...], owners: dict[bytes, int]) -> _Section:
+    if not records:
+        return _NOTHING
+    names, types, _, rdata, classes = zip(*records, strict=True)
+    numbers = tuple([owners.setdefault(wire, len(owners)) for wire in map(_wire, names)])
+    return numbers, types, rdata, classes
+
+
+def _unpack(section: _Section, owners: list[Name], ttl: int) -> tuple[RR, ...]:
+    numbers, types, rdata, classes = section
+    names = map(owners.__getitem__, numbers)
+    # The TTL repeats without end; the other columns have the same length.
+    return tuple(map(make_record, zip(names, types, repeat(ttl), rdata, classes, strict=False)))
+
+
+def _with_ttl(records: tuple[RR, ...], ttl: int) -> tuple[RR, ...]:
+    if not records:
+        return ()
+    names, types, _, rdata, classes = zip(*records, strict=True)
+    return tuple(map(make_record, zip(names, types, repeat(ttl), rdata, classes, strict=False)))

@@ -1,0 +1,202 @@
+"""What presses and what asks honestly: processes that print one line of JSON when they have ended.
+
+Path: rows.py (which) -> run.py, soak.py -> here -> asker.c, doh_attack.py, silent.py, tcp_asker.py.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from loadtest.answering.programs import ROOT, which
+from loadtest.pressure.corefile import Ports
+from loadtest.pressure.priority import raise_priority
+from loadtest.process import BenchmarkError
+from loadtest.watch.dns import service_name
+
+HEAVY: Final = "127.0.0.2"  # the address of what presses
+HONEST: Final = "127.0.0.1"
+DOH_CLIENTS: Final = 4
+SILENT_MOST: Final = 12_000  # silent connections that are open at once
+_COMPILE_TIMEOUT = 60.0
+_GRACE = 15.0
+A: Final = 1
+BIG: Final = "BIG"  # in a name: the Service with BIG_ENDPOINTS
+BIG_ENDPOINTS: Final = 1_000
+
+
+class Tools(NamedTuple):
+    """The compiled programs, a folder for files of names, and the name that BIG stands for in them."""
+
+    asker: Path
+    upstream: Path
+    folder: Path
+    big: str
+
+    def names(self, key: str, lines: Sequence[str]) -> Path:
+        """Write a file of names, all for A records."""
+        path = self.folder / f"{key}.names"
+        path.write_text("".join(f"{line.replace(BIG, self.big)} {A}\n" for line in lines))
+        return path
+
+
+def compile_tools(folder: Path, big: str) -> Tools:
+    """Compile the C programs into a folder; raise BenchmarkError."""
+    compiler = which("cc") or which("gcc") or which("clang")
+    if compiler is None:
+        raise BenchmarkError("there is no C compiler (cc), which the clients are compiled with")
+    for name in ("asker", "upstream"):
+        source = Path(__file__).with_name(f"{name}.c")
+        words = (compiler, "-O2", "-o", str(folder / name), str(source))
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT, check=False
+        )
+        if done.returncode != 0:
+            raise BenchmarkError(f"{source} does not compile: {done.stderr[-500:]}")
+    return Tools(folder / "asker", folder / "upstream", folder, big)
+
+
+class Counts(NamedTuple):
+    """What a client says at its end; microseconds from query to reply."""
+
+    offered: int
+    sent: int
+    answered: int
+    failed: int = 0  # of the answered: SERVFAIL or REFUSED
+    p50_us: float = 0.0
+    p99_us: float = 0.0
+    worst_us: float = 0.0
+    sent_away: int = 0
+
+    @property
+    def share(self) -> float:
+        """The share of what was sent that was answered, and not with a failure."""
+        return (self.answered - self.failed) / self.sent if self.sent else 0.0
+
+
+class Presser(Protocol):
+    """Something that presses a server; `scaled` makes a weaker one."""
+
+    def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
+        """The command that presses for some seconds."""
+
+    def scaled(self, share: float) -> Presser:
+        """The same at a share of its rate."""
+
+
+class Flood(NamedTuple):
+    """Queries over UDP; in names `*` and `#` stand for what differs in each query (asker.c)."""
+
+    key: str
+    names: tuple[str, ...]
+    rate: float
+    source: str = HEAVY
+
+    def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
+        """The command."""
+        names = tools.names(self.key, self.names)
+        return (
+            *(str(tools.asker), str(ports.dns), str(self.rate), str(seconds)),
+            *(str(names), self.source),
+        )
+
+    def scaled(self, share: float) -> Flood:
+        """The same at a share of its rate."""
+        return self._replace(rate=self.rate * share)
+
+
+class DohAttack(NamedTuple):
+    """Four clients of DNS over HTTPS; `kind` is one of http2.ATTACKS."""
+
+    kind: str
+    share: float = 1.0
+
+    def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
+        """The command."""
+        del tools
+        numbers = (ports.doh, seconds, DOH_CLIENTS, self.share)
+        name = service_name("team-0", "web-0")
+        return (*_module("doh_attack"), self.kind, *map(str, numbers), name)
+
+    def scaled(self, share: float) -> DohAttack:
+        """The same at a share of its rate."""
+        return self._replace(share=self.share * share)
+
+
+class Silent(NamedTuple):
+    """TCP connections to the port of /health on which nothing is sent."""
+
+    rate: float
+
+    def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
+        """The command."""
+        del tools
+        return (*_module("silent"), *map(str, (ports.health, self.rate, seconds, SILENT_MOST)))
+
+    def scaled(self, share: float) -> Silent:
+        """The same at a share of its rate."""
+        return self._replace(rate=self.rate * share)
+
+
+class OverTcp(NamedTuple):
+    """Queries for new names over TCP."""
+
+    suffix: str
+    rate: float
+
+    def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
+        """The command."""
+        del tools
+        return (*_module("tcp_asker"), *map(str, (ports.dns, self.rate, seconds, self.suffix)))
+
+    def scaled(self, share: float) -> OverTcp:
+        """The same at a share of its rate."""
+        return self._replace(rate=self.rate * share)
+
+
+def _module(name: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", f"loadtest.pressure.{name}")
+
+
+class Client:
+    """A client that runs; a context manager that ends it.  `honest`: it has priority over what presses."""
+
+    def __init__(self, words: Sequence[str], seconds: float, *, honest: bool = False) -> None:
+        self._what = " ".join(words[:4])
+        self._seconds = seconds
+        self._process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, text=True
+        )
+        if honest:
+            raise_priority(self._process.pid)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+    def counts(self) -> Counts:
+        """Wait for the end and return its counts; raise BenchmarkError."""
+        try:
+            out, said = self._process.communicate(timeout=self._seconds + _GRACE)
+        except subprocess.TimeoutExpired:
+            raise BenchmarkError(f"{self._what} does not end") from None
+        if self._process.returncode != 0:
+            raise BenchmarkError(f"{self._what} failed: {said[-500:]}")
+        return read_counts(out)
+
+
+def read_counts(text: str) -> Counts:
+    """Read a line of JSON; raise BenchmarkError."""
+    try:
+        found = json.loads(text)
+        return Counts(**found)
+    except (ValueError, TypeError):
+        raise BenchmarkError(f"a client says {text[:200]!r}, which are no counts") from None

@@ -1,0 +1,95 @@
+"""The Corefile of a server under pressure: kubeadm's (loadtest/corefile.py), and what a row needs beside it.
+
+Path: server.py -> here; soak.py and run.py write it again while the server runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from loadtest.corefile import COREFILE
+
+ZONE_OCTETS = 473  # roughly, of one more server block
+_HOSTS = 10  # lines in it
+
+
+class Ports(NamedTuple):
+    """The ports of a server, and of its upstream."""
+
+    dns: int
+    doh: int
+    health: int
+    ready: int
+    metrics: int
+    upstream: int
+
+
+class Variation(NamedTuple):
+    """What differs from kubeadm's Corefile.
+
+    `bulk`: octets of server blocks for other zones; `interval`: of `reload`.
+    """
+
+    log: bool = False
+    doh: bool = False
+    zonal: bool = False
+    debug: bool = False
+    unlimited: bool = False  # `forward` without max_concurrent
+    bulk: int = 0
+    interval: str = ""
+
+
+class CertificateFiles(NamedTuple):
+    """PEM files."""
+
+    certificate: Path
+    key: Path
+
+
+def corefile(
+    ports: Ports, access: str, variation: Variation, files: CertificateFiles, serial: int = 0
+) -> str:
+    """Write the Corefile; each serial makes another configuration."""
+    text = COREFILE.format(
+        port=ports.dns,
+        bind="bind 127.0.0.1",
+        access=access,
+        health=ports.health,
+        ready=ports.ready,
+        metrics=ports.metrics,
+        upstream=ports.upstream,
+    )
+    if variation.doh:
+        text = _replaced(text, f".:{ports.dns} {{", f".:{ports.dns} https://.:{ports.doh} {{")
+        text = _replaced(
+            text, "    errors\n", f"    errors\n    tls {files.certificate} {files.key}\n"
+        )
+    if variation.log:
+        text = _replaced(text, "    errors\n", "    errors\n    log\n")
+    if variation.debug:
+        text = _replaced(text, "    errors\n", "    errors\n    debug\n")
+    if variation.zonal:
+        text = _replaced(text, "        pods insecure\n", "        pods insecure\n        zonal\n")
+    if variation.unlimited:
+        text = _replaced(text, " {\n        max_concurrent 1000\n    }\n", "\n")
+    if variation.interval:
+        text = _replaced(text, "    reload\n", f"    reload {variation.interval} 1s\n")
+    blocks = [_block(ports, number, serial) for number in range(variation.bulk // ZONE_OCTETS)]
+    return text + "".join(blocks)
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    if text.count(old) != 1:
+        raise ValueError(f"the Corefile of the benchmarks has no {old!r}")
+    return text.replace(old, new)
+
+
+def _block(ports: Ports, number: int, serial: int) -> str:
+    hosts = "".join(
+        f"        192.0.2.{line + 1} host-{line}-{serial}.zone-{number}.test\n"
+        for line in range(_HOSTS)
+    )
+    return (
+        f"zone-{number}.test:{ports.dns} {{\n    bind 127.0.0.1\n    hosts {{\n{hosts}    }}\n}}\n"
+    )

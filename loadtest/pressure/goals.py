@@ -1,0 +1,122 @@
+"""Limits for hsdns under each kind of pressure.
+
+Path: results.py -> here -> report.py, cli.py.
+Rule 1: a limit is a number, or a multiple of CoreDNS's figure in the same run.
+Rule 2: a figure that could not be measured fails: a server that ended, or no CoreDNS to compare with.  What was not
+        selected is not judged.
+Rule 3: the limits for events, memory and wrong answers hold in every row.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+from loadtest.answering.programs import COREDNS, NATIVE, PURE
+from loadtest.pressure.http2 import ATTACKS
+from loadtest.pressure.results import Outcome
+from loadtest.pressure.rows import ROWS
+
+HIGHEST, LOWEST = "at most", "at least"
+KUBEADM_MB: Final = 178  # 170 MiB, the limit of memory in kubeadm's manifest
+_OURS = (NATIVE, PURE)
+_UNALIKE = ("corefile",)  # not the stock Corefile
+
+
+class Goal(NamedTuple):
+    """A figure of a row on some servers; `peers`: the limit is a multiple of CoreDNS's figure."""
+
+    row: str
+    figure: str
+    sense: str
+    limit: float
+    servers: tuple[str, ...] = _OURS
+    peers: bool = False
+
+
+EVERYWHERE: Final = (
+    ("event p99, ms", HIGHEST, 20.0),
+    ("event worst, ms", HIGHEST, 100.0),
+    ("stale or wrong answers", HIGHEST, 0.0),
+)
+GOALS: Final = (
+    *(Goal(row.key, *each) for row in ROWS for each in EVERYWHERE),
+    *(
+        Goal(row.key, "peak RSS, MB", HIGHEST, KUBEADM_MB)
+        for row in ROWS
+        if row.key not in _UNALIKE
+    ),
+    Goal("existing", "answered", LOWEST, 0.95),
+    Goal("existing", "honest answered", LOWEST, 0.99),
+    Goal("new-4k", "answered", LOWEST, 0.99, (NATIVE,)),
+    Goal("new-4k", "CPU µs an answer", HIGHEST, 1.5, peers=True),
+    Goal("new-12k", "answered", LOWEST, 0.95, (NATIVE,)),
+    Goal("fair", "chained p99 / quiet p99", HIGHEST, 3.0),
+    Goal("unread", "TCP answered", LOWEST, 0.99),
+    Goal("unread", "health answered", LOWEST, 0.99),
+    Goal("unread", "honest answered", LOWEST, 0.99),
+    Goal("descriptors", "health answered", LOWEST, 0.99),
+    Goal("descriptors", "TCP answered", LOWEST, 0.99),
+    *(Goal(f"doh-{kind}", "honest p99 / quiet p99", HIGHEST, 3.0) for kind in ATTACKS),
+    *(Goal(f"doh-{kind}", "TCP answered", LOWEST, 0.99) for kind in ATTACKS),
+    Goal("large", "answered", LOWEST, 0.99),
+    Goal("zonal", "RSS growth, MB", HIGHEST, 8.0),
+    Goal("corefile", "honest worst, ms", HIGHEST, 20.0),
+    Goal("silent", "health answered", LOWEST, 0.99),
+    Goal("bare", "honest answered", LOWEST, 0.99),
+)  # fmt: skip
+
+
+class Verdict(NamedTuple):
+    """A goal on one server, the figure, and the limit as a number."""
+
+    goal: Goal
+    server: str
+    value: float | None
+    limit: float | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the figure is within the limit."""
+        if self.value is None or self.limit is None:
+            return False
+        within = operator.le if self.goal.sense == HIGHEST else operator.ge
+        return bool(within(self.value, self.limit))
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word or two."""
+        if self.value is None or self.limit is None:
+            return "not measured"
+        return "holds" if self.holds else "FAILS"
+
+
+def judge(
+    outcomes: Sequence[Outcome], rows: Collection[str], servers: Collection[str]
+) -> list[Verdict]:
+    """Judge every goal whose row and server were selected."""
+    found = {(each.row, each.server): each for each in outcomes}
+    verdicts = []
+    for goal in GOALS:
+        for server in goal.servers:
+            if goal.row not in rows or server not in servers:
+                continue
+            if goal.peers and COREDNS not in servers:
+                continue
+            limit = _limit(goal, found.get((goal.row, COREDNS)))
+            verdicts.append(
+                Verdict(goal, server, _value(found.get((goal.row, server)), goal), limit)
+            )
+    return verdicts
+
+
+def _value(outcome: Outcome | None, goal: Goal) -> float | None:
+    return None if outcome is None else outcome.figure(goal.figure)
+
+
+def _limit(goal: Goal, peer: Outcome | None) -> float | None:
+    if not goal.peers:
+        return goal.limit
+    value = _value(peer, goal)
+    return None if value is None else value * goal.limit

@@ -1,0 +1,90 @@
+"""What was true of each Service at which time, and what an answer at some time may have said; no clock and no socket.
+
+Path: judge.py -> here <- the changes of the API server (loadtest/apiserver/control.py).
+Rule 1: a state is true from the write of its event at the API server until the write of the next one.
+Rule 2: an answer is right if its addresses were true at some time between MARGIN before the query was sent and the
+        arrival of the reply.  It is stale if they were true before, and wrong if they never were.
+Rule 3: a change is shown by the first reply with its state or a later one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+MARGIN: Final = 0.1  # seconds
+RIGHT, STALE, WRONG, FAILED = "right", "stale", "wrong", "failed"
+_STATES = 200  # so many past states of a Service are remembered; older ones count as wrong
+
+
+class Answer(NamedTuple):
+    """A reply: clock times of query and reply, and the addresses; None if it was not NOERROR with addresses."""
+
+    service: str
+    asked: float
+    received: float
+    addresses: frozenset[str] | None
+
+
+class _State(NamedTuple):
+    since: float
+    addresses: frozenset[str]
+    number: int  # of the change that made it; -1 at the beginning
+
+
+class History:
+    """The states of Services, from the addresses that each had at the beginning on."""
+
+    def __init__(self, before: Mapping[str, Iterable[str]]) -> None:
+        self.counts: Counter[str] = Counter()
+        self.worst_age = 0.0  # seconds that the oldest stale answer was behind
+        self._states = {
+            service: deque([_State(float("-inf"), frozenset(addresses), -1)], _STATES)
+            for service, addresses in before.items()
+        }
+        self._unshown: dict[str, list[tuple[int, float]]] = {service: [] for service in before}
+        self._changes = 0
+
+    def change(self, time: float, service: str, old: str, new: str) -> None:
+        """Record that one address replaced another; raise KeyError for a Service that is not among them."""
+        states = self._states[service]
+        addresses = states[-1].addresses - {old} | {new}
+        states.append(_State(time, addresses, self._changes))
+        self._unshown[service].append((self._changes, time))
+        self._changes += 1
+
+    def judge(self, answer: Answer) -> tuple[str, list[float]]:
+        """Say what an answer is, and the delays in seconds of the changes that it is the first to show.
+
+        All changes up to its arrival must be recorded.
+        """
+        word, shown = self._judge(answer)
+        self.counts[word] += 1
+        return word, shown
+
+    def _judge(self, answer: Answer) -> tuple[str, list[float]]:
+        if answer.addresses is None:
+            return FAILED, []
+        later = float("inf")
+        for state in reversed(self._states[answer.service]):
+            if state.addresses == answer.addresses and state.since <= answer.received:
+                age = answer.asked - later
+                if age > MARGIN:
+                    self.worst_age = max(self.worst_age, age)
+                    return STALE, []
+                return RIGHT, self._shown(answer, state.number)
+            later = state.since
+        return WRONG, []
+
+    def _shown(self, answer: Answer, number: int) -> list[float]:
+        waiting = self._unshown[answer.service]
+        delays = [answer.received - time for which, time in waiting if which <= number]
+        waiting[:] = [each for each in waiting if each[0] > number]
+        return delays
+
+    def unshown(self, since: float, now: float) -> list[float]:
+        """How long the changes from before `since` have been waiting that no answer has shown, in seconds."""
+        return [
+            now - time for waiting in self._unshown.values() for _, time in waiting if time < since
+        ]

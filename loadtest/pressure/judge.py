@@ -1,0 +1,201 @@
+"""Changes Services through the API server, asks for them over UDP and judges every answer.
+
+Path: run.py, soak.py -> here -> fake_api_process.py (changes), history.py (judgement), the server under test.
+Rule 1: changes go from Service to Service in turn, at a known rate: a Service is asked for from a little before its
+        change until an answer shows it, and any of them from time to time, to see one that goes back.
+Rule 2: one query a millisecond at most, from several ports, so that all workers of a server are asked.
+Rule 3: where the system allows it, this thread has priority over all that presses: a delay is the server's.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import socket
+import threading
+import time
+from collections import deque
+from typing import Final
+
+from loadtest.apiserver.objects import namespace_of
+from loadtest.figures import Spread
+from loadtest.pressure.history import Answer, History
+from loadtest.pressure.priority import raise_priority
+from loadtest.process import BenchmarkError
+from loadtest.watch.dns import question, service_name
+from loadtest.watch.fake_api_process import FakeApiProcess
+
+ASK_EVERY: Final = 0.001  # seconds
+AMONG: Final = 100  # Services that are changed
+_LEAD = 0.005  # seconds before a change from which its Service is asked for
+_GIVE_UP = 5.0  # seconds after which a change is no longer asked for
+_POLL = 0.1  # seconds between two requests for the changes
+_SOCKETS = 8
+_STROLL = 10  # every so many queries, one for any of the Services
+_TAIL = 0.5  # seconds before the end in which a change need not be shown
+
+
+def addresses_of(reply: bytes) -> frozenset[str] | None:
+    """The A records of a reply with one question; None if it failed, has none, or is not whole."""
+    count = reply[6] << 8 | reply[7]
+    if reply[3] & 15 or reply[2] & 2 or not count:
+        return None
+    found = []
+    at = _after_name(reply, 12) + 4
+    for _ in range(count):
+        at = _after_name(reply, at)
+        if reply[at : at + 4] == b"\0\1\0\1":
+            found.append(".".join(map(str, reply[at + 10 : at + 14])))
+        at += 10 + (reply[at + 8] << 8 | reply[at + 9])
+    return frozenset(found)
+
+
+def _after_name(reply: bytes, at: int) -> int:
+    while length := reply[at]:
+        if length >= 0xC0:
+            return at + 2
+        at += 1 + length
+    return at + 1
+
+
+class Judge(threading.Thread):
+    """Judges a server for some seconds; a thread that is to be started and joined.
+
+    `history`, `delays` (seconds from write to answer), `taken` (changes) and `asked` (queries) grow until the join;
+    `failure` says why it could not go on.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        api: FakeApiProcess,
+        rate: float,
+        seconds: float,
+        *,
+        among: int = AMONG,
+    ) -> None:
+        super().__init__(name="judge", daemon=True)
+        self.delays: list[float] = []
+        self.history = History({})
+        self.asked = self.taken = 0
+        self.failure: BaseException | None = None
+        self._port = port
+        self._api = api
+        self._rate = rate
+        self._seconds = seconds
+        self._among = among
+        self._queries = [
+            question(service_name(namespace_of(index), f"web-{index}")) for index in range(among)
+        ]
+        self._waiting: deque[Answer] = deque()
+        self._sent: dict[tuple[int, int], tuple[int, float]] = {}
+        self._pending: dict[int, float] = {}  # Service -> when its change was due
+        self._seen: dict[int, frozenset[str]] = {}  # the latest answer
+        self._scheduled = 0
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Change, ask and judge until the time is over."""
+        raise_priority()
+        try:
+            self._run()
+        except BaseException as error:  # the thread that joins says it
+            self.failure = error
+
+    def spread(self) -> Spread | None:
+        """The delays; None if there were none."""
+        if self.failure is not None:
+            raise BenchmarkError(f"the judge stopped: {self.failure!r}") from self.failure
+        return Spread.of(self.delays) if self.delays else None
+
+    def _run(self) -> None:
+        before = self._api.start_changes(self._rate, self._seconds, self._among)
+        self.history = History(before)
+        first = self._api.first_change()
+        self._origin, self._index = first.time, int(first.service.removeprefix("web-"))
+        feeder = threading.Thread(target=self._feed, daemon=True)
+        feeder.start()
+        socks = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(_SOCKETS)]
+        try:
+            for sock in socks:
+                sock.connect(("127.0.0.1", self._port))
+                sock.setblocking(False)
+            end = first.time + self._seconds
+            while (now := time.monotonic()) < end:
+                self._schedule(now)
+                self._ask(socks, now)
+                self._receive(socks, now + ASK_EVERY)
+            self._receive(socks, time.monotonic() + _TAIL)
+        finally:
+            self._over.set()
+            feeder.join()
+            for sock in socks:
+                sock.close()
+        self.delays += self.history.unshown(end - _TAIL, end)
+
+    def _schedule(self, now: float) -> None:
+        while (due := self._origin + self._scheduled / self._rate) < now + _LEAD:
+            self._pending[(self._index + self._scheduled) % self._among] = due
+            self._scheduled += 1
+
+    def _ask(self, socks: list[socket.socket], now: float) -> None:
+        strolls = not self._pending or self.asked % _STROLL == 0
+        if strolls:
+            index = random.randrange(self._among)
+        else:
+            index, due = next(iter(self._pending.items()))
+            del self._pending[index]
+            if now < due + _GIVE_UP:
+                self._pending[index] = due  # behind the others
+        which, number = self.asked % _SOCKETS, self.asked // _SOCKETS & 0xFFFF
+        self.asked += 1
+        self._sent[which, number] = index, time.monotonic()
+        try:
+            socks[which].send(number.to_bytes(2, "big") + self._queries[index])
+        except OSError:  # not listening, or no room
+            del self._sent[which, number]
+
+    def _receive(self, socks: list[socket.socket], until: float) -> None:
+        while True:
+            ready = select.select(socks, [], [], max(0.0, until - time.monotonic()))[0]
+            for sock in ready:
+                try:
+                    reply = sock.recv(4096)
+                except OSError:
+                    continue
+                self._take(socks.index(sock), reply, time.monotonic())
+            if time.monotonic() >= until:
+                return
+
+    def _take(self, which: int, reply: bytes, now: float) -> None:
+        found = self._sent.pop((which, reply[0] << 8 | reply[1]), None)
+        if found is None:
+            return
+        index, asked = found
+        addresses = addresses_of(reply)
+        self._waiting.append(Answer(f"web-{index}", asked, now, addresses))
+        due = self._pending.get(index)
+        if addresses is None:
+            return
+        before = self._seen.get(index)
+        self._seen[index] = addresses
+        if due is not None and before is not None and addresses != before:
+            del self._pending[index]
+
+    def _feed(self) -> None:
+        """Fetch the changes, and judge the answers from before the request for them."""
+        raise_priority()
+        is_last = False
+        while not is_last:
+            is_last = self._over.wait(_POLL)
+            until = time.monotonic()
+            try:
+                changes = self._api.changes(self.taken)
+            except (OSError, BenchmarkError) as error:
+                self.failure = error
+                return
+            self.taken += len(changes)
+            for change in changes:
+                self.history.change(change.time, change.service, change.old, change.new)
+            while self._waiting and self._waiting[0].received < until:
+                self.delays += self.history.judge(self._waiting.popleft())[1]

@@ -1,0 +1,21 @@
+"""The priority of what measures over what presses, where the system allows it.
+
+Path: judge.py, probes.py (threads), clients.py and run.py (processes) -> here.
+Rule 1: on two cores that are all taken, a client that waits for the CPU would count its own wait as the server's.
+Source: setpriority(2), which on Linux is about one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from typing import Final
+
+NICE: Final = -10
+
+
+def raise_priority(pid: int | None = None) -> None:
+    """Raise the priority of a process that has one thread, or of this thread; without the right, do nothing."""
+    with contextlib.suppress(PermissionError, ProcessLookupError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id() if pid is None else pid, NICE)

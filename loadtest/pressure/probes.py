@@ -1,0 +1,86 @@
+"""Probes that are repeated all the time: /health as kubelet asks for it, and one query over a new TCP connection.
+
+Path: run.py, soak.py -> here -> the server under test.
+Rule 1: 30 ms pass between connection and request, as with a kubelet on a busy node.  More than a second is a failure.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple, Self
+
+from hsdns.wire.framing import frame
+from loadtest.pressure.priority import raise_priority
+
+EVERY: Final = 0.1  # seconds
+PAUSE: Final = 0.03  # seconds from connection to request
+TIMEOUT: Final = 1.0
+
+
+class Probed(NamedTuple):
+    """How many there were, and how many were answered in time."""
+
+    sent: int
+    answered: int
+
+
+class Probes:
+    """Probes of one kind, each as long as `probe` takes; a context manager that ends them."""
+
+    def __init__(self, probe: Callable[[], bool]) -> None:
+        self._probe = probe
+        self._sent = self._answered = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    @property
+    def result(self) -> Probed:
+        """The counts so far."""
+        return Probed(self._sent, self._answered)
+
+    def _run(self) -> None:
+        raise_priority()
+        while not self._over.wait(EVERY):
+            self._sent += 1
+            try:
+                self._answered += self._probe()
+            except OSError:
+                continue
+
+
+def health_probe(port: int) -> Callable[[], bool]:
+    """Ask for /health."""
+
+    def probe() -> bool:
+        began = time.monotonic()
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT) as sock:
+            time.sleep(PAUSE)
+            sock.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            said = sock.recv(64).split(b" ")[1:2] == [b"200"]
+        return said and time.monotonic() - began < TIMEOUT
+
+    return probe
+
+
+def tcp_probe(port: int, query: bytes) -> Callable[[], bool]:
+    """Ask over TCP."""
+
+    def probe() -> bool:
+        began = time.monotonic()
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT) as sock:
+            sock.sendall(frame(query))
+            reply = sock.recv(4096)[2:]
+        return reply[:2] == query[:2] and time.monotonic() - began < TIMEOUT
+
+    return probe

@@ -1,0 +1,113 @@
+"""What one server did under one kind of pressure.
+
+Path: run.py, soak.py -> here -> goals.py, report.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from loadtest.figures import Spread, ratio
+from loadtest.pressure.clients import Counts
+from loadtest.pressure.probes import Probed
+
+MB = 1_000_000
+
+
+class Honest(NamedTuple):
+    """An honest client, without pressure and under it."""
+
+    quiet: Counts
+    pressed: Counts
+
+    @property
+    def slowdown(self) -> float | None:
+        """Its p99 under pressure, divided by its quiet one."""
+        return ratio(self.pressed.p99_us, self.quiet.p99_us)
+
+
+class Outcome(NamedTuple):
+    """One server in one row.  Seconds, octets; `ended`: why the server or the measurement ended early."""
+
+    row: str
+    server: str
+    pressing: Counts
+    cluster: Honest | None = None  # asks for a Service, from the answer table
+    external: Honest | None = None  # asks for a cached name
+    chained: Honest | None = None  # asks for another name each time
+    health: Probed | None = None
+    tcp: Probed | None = None
+    events: Spread | None = None  # from the write to the API server to the first answer
+    judged: dict[str, int] = {}  # noqa: RUF012 - a default that nothing changes
+    worst_age: float = 0.0
+    cpu: float = 0.0
+    seconds: float = 0.0
+    memory_before: int = 0
+    memory_after: int = 0
+    memory_peak: int = 0
+    ended: str = ""
+
+    def figure(self, name: str) -> float | None:
+        """A figure of goals.py by its name; None if it was not measured."""
+        found: float | None = None if self.ended else _FIGURES[name](self)
+        return found
+
+
+def _share(probed: Probed | None) -> float | None:
+    return None if probed is None or not probed.sent else probed.answered / probed.sent
+
+
+def _slowdown(honest: Honest | None) -> float | None:
+    return None if honest is None else honest.slowdown
+
+
+def _honest(outcome: Outcome) -> float | None:
+    found = [each.slowdown for each in (outcome.cluster, outcome.external) if each is not None]
+    known = [each for each in found if each is not None]
+    return max(known) if known else None
+
+
+def _worst(outcome: Outcome) -> float | None:
+    found = [each.pressed.worst_us for each in (outcome.cluster, outcome.external) if each]
+    return max(found) / 1e3 if found else None
+
+
+_FIGURES: Any = {
+    "answered": lambda it: it.pressing.share,
+    "honest answered": lambda it: min(
+        (each.pressed.share for each in (it.cluster, it.external, it.chained) if each), default=None
+    ),
+    "event p99, ms": lambda it: it.events and it.events.p99 * 1e3,
+    "event worst, ms": lambda it: it.events and it.events.worst * 1e3,
+    "stale or wrong answers": lambda it: (
+        it.judged.get("stale", 0) + it.judged.get("wrong", 0) if it.judged else None
+    ),
+    "honest p99 / quiet p99": _honest,
+    "chained p99 / quiet p99": lambda it: _slowdown(it.chained),
+    "honest worst, ms": _worst,
+    "health answered": lambda it: _share(it.health),
+    "TCP answered": lambda it: _share(it.tcp),
+    "peak RSS, MB": lambda it: it.memory_peak / MB,
+    "RSS growth, MB": lambda it: (it.memory_after - it.memory_before) / MB,
+    "CPU µs an answer": lambda it: (
+        it.cpu / it.pressing.answered * 1e6 if it.pressing.answered else None
+    ),
+    "CPU, s": lambda it: it.cpu,
+    "pressing p99, ms": lambda it: it.pressing.p99_us / 1e3 if it.pressing.answered else None,
+}
+FIGURES = tuple(_FIGURES)
+
+
+def as_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """All measurements, and the figures computed from them."""
+    return [
+        _plain(each) | {"figures": {name: each.figure(name) for name in FIGURES}}
+        for each in outcomes
+    ]
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "_asdict"):
+        return {name: _plain(each) for name, each in value._asdict().items()}
+    return value

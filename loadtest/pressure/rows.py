@@ -1,0 +1,103 @@
+"""The kinds of pressure: who presses how, and what differs in the server's Corefile and process.
+
+Path: cli.py -> run.py -> here.
+Rule 1: a row is the same for all servers; one that CoreDNS has nothing for says so (`peers`).
+Rule 2: all is bounded in time, number and rate, and stays on loopback.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from loadtest.pressure.clients import BIG, DohAttack, Flood, OverTcp, Presser, Silent
+from loadtest.pressure.corefile import Variation
+from loadtest.pressure.http2 import ATTACKS
+from loadtest.pressure.server import Limits
+from loadtest.watch.dns import ZONE
+
+BELOW_SERVICE: Final = Flood("existing", (f"*.web-1.team-0.svc.{ZONE}",), 20_000)
+PODS: Final = Flood("pods", (f"#.team-0.pod.{ZONE}",), 20_000)
+LOGGED: Final = Flood("logged", ("*.new.example",), 1_000)
+UNANSWERED: Final = Flood("silent", ("*.silent.example",), 800)
+ZONAL: Final = Flood("zonal", (f"*.prefer._zone.{BIG}",), 200)
+BARE: Final = Flood("bare", ("*.bare.example",), 800)
+
+
+class Row(NamedTuple):
+    """A kind of pressure.
+
+    `rewrite`: seconds between two changes of the Corefile, 0 for none.  `chained`: an honest client asks for another
+    name each time, which no table has.
+    """
+
+    key: str
+    title: str
+    pressers: tuple[Presser, ...]
+    variation: Variation = Variation()
+    limits: Limits = Limits()
+    rewrite: float = 0.0
+    chained: bool = False
+    peers: bool = True
+
+
+_DOH_TITLES: Final = {
+    "reset": "4 DoH clients, each 1,000 requests a second that it takes back at once",
+    "requests": "4 DoH clients, each 1,000 requests a second, 50 in a write",
+    "ping": "4 DoH clients, each 10,000 PING frames a second",
+    "settings": "4 DoH clients, each 10,000 SETTINGS frames a second",
+    "paths": "4 DoH clients, each 50 requests a second with a path of 60 KB",
+    "empty": "4 DoH clients, each 10,000 empty DATA frames a second",
+    "continuation": "4 DoH clients, each 10,000 CONTINUATION frames a second, without end",
+}
+ROWS: Final = (
+    Row("existing", "20,000 random names a second below an existing Service", (BELOW_SERVICE,)),
+    Row("new-4k", "4,000 new external names a second", (Flood("new", ("*.new.example",), 4_000),)),
+    Row("new-12k", "12,000 new external names a second", (Flood("new", ("*.new.example",), 12_000),)),
+    Row(
+        "fair",
+        "one client with 20,000 made-up names of Pods a second; an honest one asks 100 different Services a second",
+        (PODS,),
+        chained=True,
+    ),
+    Row(
+        "unread",
+        "standard output is a pipe that nobody reads; 1,000 logged queries a second for new names",
+        (LOGGED,),
+        Variation(log=True),
+        Limits(unread=True),
+    ),
+    Row(
+        "descriptors",
+        "1,024 open files (hard limit 20,000), no max_concurrent; 800 names a second that the upstream does not answer",
+        (UNANSWERED,),
+        Variation(unlimited=True),
+        Limits(descriptors="1024:20000"),
+    ),
+    *(
+        Row(f"doh-{kind}", _DOH_TITLES[kind], (DohAttack(kind),), Variation(doh=True))
+        for kind in ATTACKS
+    ),
+    Row("large", "20 new answers of 64 KB a second, over TCP", (OverTcp("large.example", 20),)),
+    Row(
+        "zonal",
+        "200 made-up topology zones a second of a Service with 1,000 endpoints",
+        (ZONAL,),
+        Variation(zonal=True),
+        peers=False,
+    ),
+    Row(
+        "corefile",
+        "a Corefile of 1.1 MB that is read every 2 s and changes every 4 s",
+        (),
+        Variation(bulk=1_100_000, interval="2s"),
+        rewrite=4.0,
+    ),
+    Row("silent", "4,000 silent connections a second to the port of /health", (Silent(4_000),)),
+    Row(
+        "bare",
+        "800 replies a second from the upstream with a record of class ANY without RDATA, with `debug`",
+        (BARE,),
+        Variation(debug=True),
+    ),
+)  # fmt: skip
+BY_KEY: Final = {row.key: row for row in ROWS}

@@ -1,0 +1,233 @@
+"""Measures each row on each server in turn.
+
+Path: cli.py -> here -> server.py, clients.py, judge.py, probes.py -> results.Outcome.
+Rule 1: first without pressure, then the same clients under it, on the same server: an honest client is compared with
+        itself.
+Rule 2: CPU time is that from the first pressing query to the last.
+Rule 3: a server that ends is an outcome, not an error of the benchmark.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from loadtest.answering.cluster import Question
+from loadtest.answering.packets import query_of
+from loadtest.answering.programs import COREDNS, Program
+from loadtest.apiserver.objects import namespace_of
+from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
+from loadtest.pressure.corefile import CertificateFiles
+from loadtest.pressure.judge import Judge
+from loadtest.pressure.probes import Probed, Probes, health_probe, tcp_probe
+from loadtest.pressure.results import Honest, Outcome
+from loadtest.pressure.rows import Row
+from loadtest.pressure.server import ServerUnderPressure
+from loadtest.process import BenchmarkError
+from loadtest.progress import Progress
+from loadtest.watch.dns import service_name
+from loadtest.watch.fake_api_process import FakeApiProcess
+
+CHANGES: Final = 20.0  # a second
+CACHED: Final = "www.cached.example"
+_HONEST_RATE = 100.0
+_LEAD = 0.5  # seconds of pressure before it is measured
+_FIRST_UNCHANGED, _LAST_UNCHANGED = (
+    400,
+    10_000,
+)  # Services that are not changed, and not asked for before
+
+
+class Effort(NamedTuple):
+    """Seconds without pressure and under it."""
+
+    quiet: float = 3.0
+    pressed: float = 8.0
+
+
+QUICK: Final = Effort(2.0, 4.0)
+
+
+class Bench(NamedTuple):
+    """What all rows share."""
+
+    api: FakeApiProcess
+    tools: Tools
+    files: CertificateFiles
+    progress: Progress
+    effort: Effort
+
+
+def make_certificate(folder: Path) -> CertificateFiles:
+    """Make a certificate with the openssl command; raise BenchmarkError."""
+    files = CertificateFiles(folder / "cert.pem", folder / "key.pem")
+    words = [
+        *("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"),
+        *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+        *("-keyout", str(files.key), "-out", str(files.certificate)),
+    ]
+    try:
+        subprocess.run(words, check=True, capture_output=True, timeout=30)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BenchmarkError(f"openssl makes no certificate: {error}") from None
+    return files
+
+
+def measure(bench: Bench, rows: Sequence[Row], programs: Sequence[Program]) -> list[Outcome]:
+    """Measure all rows."""
+    outcomes = []
+    for row in rows:
+        for program in programs:
+            if program.key == COREDNS and not row.peers:
+                continue
+            outcome = measure_one(bench, row, program)
+            outcomes.append(outcome)
+            bench.progress.log(f"{row.key}, {program.title}: {brief(outcome)}")
+    return outcomes
+
+
+def brief(outcome: Outcome) -> str:
+    """An outcome in one line."""
+    if outcome.ended:
+        return outcome.ended.replace("\n", " ")[:300]
+    said = [f"answered {outcome.pressing.share:.0%}"] if outcome.pressing.sent else []
+    if outcome.events is not None:
+        said.append(f"event p99 {outcome.events.p99 * 1e3:,.1f} ms")
+    said.append(f"CPU {outcome.cpu:.1f} s")
+    said.append(f"peak {outcome.memory_peak / 1e6:.0f} MB")
+    return ", ".join(said)
+
+
+def measure_one(bench: Bench, row: Row, program: Program) -> Outcome:
+    """Measure one server under one kind of pressure."""
+    try:
+        with ServerUnderPressure(
+            program, bench.api.access, bench.tools, bench.files, row.variation, row.limits
+        ) as server:
+            return _measure(bench, row, program, server)
+    except BenchmarkError as error:
+        return Outcome(row.key, program.key, Counts(0, 0, 0), ended=str(error))
+
+
+class _Phase(NamedTuple):
+    """What the honest clients saw, with or without pressure."""
+
+    clients: dict[str, Counts]
+    health: Probed
+    tcp: Probed
+    judge: Judge
+
+
+def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressure) -> Outcome:
+    keys = [key for key in HONEST_NAMES if key != "chained" or row.chained]
+    floods = {key: honest_flood(key) for key in keys}
+    quiet = run_phase(bench, server, floods, bench.effort.quiet)
+    before, cpu, began = server.memory(), server.cpu(), time.monotonic()
+    seconds = bench.effort.pressed + _LEAD
+    with ExitStack() as stack:
+        pressing = [start(stack, bench.tools, server, each, seconds) for each in row.pressers]
+        stack.enter_context(Rewriter(server, row.rewrite))
+        time.sleep(_LEAD)
+        pressed = run_phase(bench, server, floods, bench.effort.pressed)
+        counts = [each.counts() for each in pressing]
+        spent = server.cpu() - cpu
+    after = server.memory()
+    seen = {key: Honest(quiet.clients[key], pressed.clients[key]) for key in quiet.clients}
+    return Outcome(
+        row.key,
+        program.key,
+        counts[0] if counts else Counts(0, 0, 0),
+        seen.get("cluster"),
+        seen.get("external"),
+        seen.get("chained"),
+        pressed.health,
+        pressed.tcp,
+        pressed.judge.spread(),
+        dict(pressed.judge.history.counts),
+        pressed.judge.history.worst_age,
+        spent,
+        time.monotonic() - began,
+        before.now,
+        after.now,
+        after.peak,
+    )
+
+
+HONEST_NAMES: Final = {
+    "cluster": (service_name("team-1", "web-150"),),
+    "external": (CACHED,),
+    "chained": tuple(
+        service_name(namespace_of(index), f"web-{index}")
+        for index in range(_FIRST_UNCHANGED, _LAST_UNCHANGED)
+    ),
+}
+
+
+def honest_flood(key: str) -> Flood:
+    """An honest client; unlike what presses, it comes from 127.0.0.1."""
+    return Flood(f"honest-{key}", HONEST_NAMES[key], _HONEST_RATE, HONEST)
+
+
+def start(
+    stack: ExitStack,
+    tools: Tools,
+    server: ServerUnderPressure,
+    presser: Presser,
+    seconds: float,
+    *,
+    is_honest: bool = False,
+) -> Client:
+    """Start a client; it ends with the stack."""
+    words = presser.words(tools, server.ports, seconds)
+    return stack.enter_context(Client(words, seconds, honest=is_honest))
+
+
+def run_phase(
+    bench: Bench, server: ServerUnderPressure, floods: dict[str, Flood], seconds: float
+) -> _Phase:
+    """Have the honest clients ask, and the judge judge, for some seconds."""
+    query = b"\0\7" + query_of(Question(service_name("team-1", "web-151"), "A"), edns=False)[2:]
+    with ExitStack() as stack:
+        health = stack.enter_context(Probes(health_probe(server.ports.health)))
+        tcp = stack.enter_context(Probes(tcp_probe(server.ports.dns, query)))
+        clients = {
+            key: start(stack, bench.tools, server, flood, seconds, is_honest=True)
+            for key, flood in floods.items()
+        }
+        judge = Judge(server.ports.dns, bench.api, CHANGES, seconds)
+        judge.start()
+        counts = {key: client.counts() for key, client in clients.items()}
+        judge.join()
+        judge.spread()
+        return _Phase(counts, health.result, tcp.result, judge)
+
+
+class Rewriter:
+    """Changes the Corefile of a server every so many seconds; a context manager.  0: never."""
+
+    def __init__(self, server: ServerUnderPressure, every: float) -> None:
+        self._server = server
+        self._every = every
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Rewriter:
+        if self._every:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        if self._every:
+            self._thread.join()
+
+    def _run(self) -> None:
+        serial = 0
+        while not self._over.wait(self._every):
+            serial += 1
+            self._server.write_corefile(serial)

@@ -1,0 +1,168 @@
+"""Labels below a Service: what an event changes, and that what exists is always listed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from hsdns.cluster import schema
+from hsdns.cluster.objects import Event
+from hsdns.cluster.question import SVC, ParsedName
+from hsdns.cluster.service_labels import TOPOLOGY, SliceLabels, own_labels
+from hsdns.cluster.services import Services
+from hsdns.cluster.value import (
+    CLUSTER_IP,
+    EXTERNAL_NAME,
+    HEADLESS,
+    NO_PORTS,
+    Key,
+    PackedSlice,
+    Port,
+    ServiceValue,
+)
+from hsdns.plugins.kubernetes import watch
+from hsdns.wire.name import Name
+from tests import strategies
+from tests.cluster.test_reference import serve
+from tests.support.cluster.reference import Options
+
+HTTP = Port(b"http", b"tcp", 80)
+UNNAMED = Port(b"", b"tcp", 80)
+LONG = Port(b"x" * 64, b"tcp", 80)
+
+
+def part(addresses: bytes, labels: Any = None, ports: tuple[Port, ...] = NO_PORTS, width: int = 4,
+         targets: tuple[Name, ...] = ()) -> PackedSlice:  # fmt: skip
+    return PackedSlice("s", "1", width, addresses, labels, ports, targets)
+
+
+A = part(b"\x0a\0\0\1")
+AB = part(b"\x0a\0\0\1\x0a\0\0\2")
+NAMED = part(b"\x0a\0\0\1\x0a\0\0\2", (b"pod-0", None))
+TWICE = part(b"\x0a\0\0\1\x0a\0\0\2", (b"pod-0", b"pod-0"))
+SIX = part(bytes(15) + b"\1", width=16)
+TARGET = part(b"", (b"example-org", None), width=0, targets=(Name(b"\1a\0"), Name(b"\1b\0")))
+WITH_PORTS = part(b"\x0a\0\0\1", ports=(HTTP, UNNAMED, LONG))
+
+CHANGES = [
+    pytest.param([], [A], [b"\x0810-0-0-1"], [], id="added"),
+    pytest.param([A], [], [], [b"\x0810-0-0-1"], id="removed"),
+    pytest.param([A], [AB], [b"\x0810-0-0-2"], [], id="one-more"),
+    pytest.param([AB], [AB], [], [], id="unchanged"),
+    pytest.param([A], [NAMED], [b"\5pod-0", b"\x0810-0-0-2"], [b"\x0810-0-0-1"], id="hostname"),
+    pytest.param([TWICE], [NAMED], [b"\x0810-0-0-2"], [], id="one-of-two-with-a-hostname"),
+    pytest.param([], [SIX], [b"\3--1"], [], id="IPv6"),
+    pytest.param([], [A, SIX], [b"\x0810-0-0-1", b"\3--1"], [], id="two-parts"),
+    pytest.param([], [TARGET], [b"\x0bexample-org"], [], id="FQDN"),
+    pytest.param([A], [WITH_PORTS], [b"\4http\3tcp"], [], id="ports"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "gained", "lost"), CHANGES)
+def test_change_of_a_slice(
+    before: list[PackedSlice], after: list[PackedSlice], gained: list[bytes], lost: list[bytes]
+) -> None:
+    had, has = SliceLabels(before), SliceLabels(after)
+    assert sorted(has.without(had)) == sorted(gained)
+    assert sorted(had.without(has)) == sorted(lost)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ports", "zonal", "expected"),
+    [
+        (CLUSTER_IP, (HTTP,), False, {b"\4http\3tcp"}),
+        (CLUSTER_IP, (HTTP, UNNAMED, LONG), True, {b"\4http\3tcp"}),
+        (HEADLESS, NO_PORTS, False, set()),
+        (HEADLESS, NO_PORTS, True, {TOPOLOGY}),
+        (EXTERNAL_NAME, (), True, set()),
+        (None, (), True, set()),
+    ],
+)
+def test_labels_of_the_service_itself(
+    kind: str | None, ports: tuple[Port, ...], zonal: bool, expected: set[bytes]
+) -> None:
+    assert own_labels(ServiceValue(kind, ports=ports), zonal) == expected
+    assert own_labels(None, zonal) == set()
+
+
+class CheckedNames:
+    """Names, and counters, that look before and after every step whether all that exists is listed."""
+
+    def __init__(self) -> None:
+        self.open = False
+        self.serial = 0
+        self.services: dict[Key, Counter[bytes]] = {}
+        self.store: Services | None = None
+
+    def add_namespace(self, label: bytes) -> None:
+        """Namespaces are not looked at."""
+
+    remove_namespace = add_namespace
+
+    def add_service(self, *key: bytes) -> None:
+        self.services[key] = Counter()  # type: ignore[index]  # two labels
+        self.check()
+
+    def remove_service(self, *key: bytes) -> None:
+        del self.services[key]  # type: ignore[arg-type]  # two labels
+        self.check()
+
+    def add_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        self.check()
+        self.services[namespace, name].update(labels)
+        self.check()
+
+    def remove_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None:
+        self.check()
+        self.services[namespace, name] -= Counter(labels)
+        self.check()
+
+    def bump(self, index: int) -> None:
+        self.check()
+
+    def read(self, index: int) -> int:
+        return 0
+
+    def check(self) -> None:
+        """What schema.py finds below a Service, of all labels that there are, is listed."""
+        if self.store is None:
+            return
+        for (namespace, name), value in self.store.values.items():
+            listed = self.services[namespace, name]
+            every = {label for labels in self.services.values() for label in labels}
+            for label in every - set(listed) | {TOPOLOGY}:
+                first, second = label[1 : 1 + label[0]], label[2 + label[0] :]
+                parsed = ParsedName(SVC, namespace, name, endpoint=first)
+                if label == TOPOLOGY:
+                    if label in listed:
+                        continue
+                    parsed = ParsedName(SVC, namespace, name, topology_zone=b"a")
+                elif second:
+                    parsed = ParsedName(SVC, namespace, name, port=first, protocol=second)
+                found = schema.find(value, parsed, Name(b"\1?" + label + b"\0"), 5)
+                assert found is None or (label == TOPOLOGY and not self.store._zonal), label
+
+
+@pytest.mark.parametrize("zonal", [False, True])
+@settings(
+    max_examples=40,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+@given(strategies.options(), strategies.histories())
+def test_what_exists_is_listed_at_every_step(
+    zonal: bool, options: Options, history: list[Event]
+) -> None:
+    """Whatever another thread finds between two steps of an event, it denies nothing that exists."""
+    names = CheckedNames()
+    with patch.object(watch, "ClusterNames", lambda: names):
+        plugin = serve(options, [], counters=names, zonal=zonal)
+    names.store = plugin.store.services
+    for event in history:
+        plugin.store.apply([event])
+        names.check()

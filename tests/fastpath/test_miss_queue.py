@@ -1,0 +1,166 @@
+"""The queue of misses: whose turn it is, who loses, and that it is bounded."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.fastpath.control import write_address
+from hsdns.fastpath.miss_queue import OCTETS_PER_MISS, client_of
+from tests.fastpath.test_entry import modules
+
+
+def address(host: str, port: int = 4000) -> bytes:
+    if ":" in host:
+        return write_address(socket.AF_INET6, (host, port, 0, 0))
+    return write_address(socket.AF_INET, (host, port))
+
+
+A, B, C, D = (address(f"192.0.2.{number}") for number in range(1, 5))
+CLIENTS = {"a": A, "b": B, "c": C, "d": D}
+
+
+def offered(text: str) -> list[tuple[bytes, bytes, bytes]]:
+    """Misses like `a1 b1 a2`: the client, and which of its queries."""
+    return [(each.encode(), CLIENTS[each[0]], b"") for each in text.split()]
+
+
+def taken(queue: Any, most: int = 100) -> str:
+    return " ".join(query.decode() for _, query, _, _ in queue.take(most))
+
+
+ROWS = [
+    pytest.param(8, ["a1 a2 a3"], "a1 a2 a3", 0, id="one-client-in-order"),
+    pytest.param(8, ["a1 a2 a3 b1 c1 c2"], "a1 b1 c1 a2 c2 a3", 0, id="turns"),
+    pytest.param(8, ["a1 a2", "b1", "a3"], "a1 b1 a2 a3", 0, id="turns-over-batches"),
+    pytest.param(3, ["a1 a2 a3 a4 a5"], "a1 a2 a3", 2, id="alone-it-loses-its-newest"),
+    pytest.param(3, ["a1 a2 a3 b1"], "a1 b1 a2", 1, id="the-heaviest-loses-its-newest"),
+    pytest.param(4, ["a1 a2 a3 b1 b2"], "a1 b1 a2 b2", 1, id="down-to-equal-shares"),
+    pytest.param(4, ["a1 a2 b1 b2 a3 b3"], "a1 b1 a2 b2", 2, id="among-equals-who-asks-loses"),
+    pytest.param(4, ["a1 a2 b1 b2 c1"], "a1 b1 c1", 1, id="a-third-one-gets-in"),
+    pytest.param(3, ["a1 b1 c1 d1"], "a1 b1 c1", 1, id="no-room-for-a-fourth"),
+    pytest.param(0, ["a1"], "", 1, id="no-room"),
+]
+
+
+@pytest.mark.parametrize(("capacity", "batches", "expected", "dropped"), ROWS)
+def test_turns_and_drops(
+    twin: ModuleType, capacity: int, batches: list[str], expected: str, dropped: int
+) -> None:
+    queue = twin.MissQueue(capacity)
+    for batch in batches:
+        queue.offer(0, offered(batch))
+    found = taken(queue)
+    if "c1" in expected and capacity == 4:  # of two equal ones either may lose
+        found = " ".join(each for each in found.split() if each[1] == "1")
+    assert found == expected
+    assert (queue.dropped, len(queue)) == (dropped, 0)
+
+
+def test_who_takes_turns_when_some_are_taken(twin: ModuleType) -> None:
+    queue = twin.MissQueue(8)
+    queue.offer(0, offered("a1 a2 a3 b1"))
+    assert taken(queue, 1) == "a1"
+    queue.offer(0, offered("c1 b2"))
+    assert taken(queue, 3) == "b1 a2 c1"
+    assert taken(queue, 0) == ""
+    assert taken(queue) == "b2 a3"
+
+
+def test_what_is_taken_is_what_was_offered(twin: ModuleType) -> None:
+    queue = twin.MissQueue()
+    queue.offer(3, [(b"query", A, b"control")])
+    assert queue.take(5) == [(3, b"query", A, b"control")]
+
+
+def test_octets_are_bounded(twin: ModuleType) -> None:
+    queue = twin.MissQueue(2)
+    queue.offer(0, [(bytes(2 * OCTETS_PER_MISS + 1), A, b"")])
+    assert (len(queue), queue.dropped) == (0, 1)
+    queue.offer(0, [(bytes(2 * OCTETS_PER_MISS), A, b""), (b"x", B, b"")])
+    assert (len(queue), queue.dropped) == (1, 2)
+    assert len(queue.take(2)[0][1]) == 2 * OCTETS_PER_MISS
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+    ],
+)
+def test_clients(twin: ModuleType, first: str, second: str, same: bool) -> None:
+    """Two clients take turns, one does not."""
+    queue = twin.MissQueue()
+    one, other = address(first), address(second, 5000)
+    queue.offer(0, [(b"1", one, b""), (b"2", one, b""), (b"3", other, b"")])
+    assert [query for _, query, _, _ in queue.take(3)] == ([b"1", b"2", b"3"] if same else [b"1", b"3", b"2"])  # fmt: skip
+    assert (client_of(one) == client_of(other)) is same
+
+
+steps = st.lists(
+    st.one_of(
+        st.lists(st.integers(0, 5), max_size=12).map(lambda clients: ("offer", clients)),
+        st.integers(0, 6).map(lambda most: ("take", most)),
+    ),
+    max_size=30,
+)
+
+
+@given(st.integers(1, 8), steps)
+def test_any_offers_and_takes(capacity: int, operations: list[tuple[str, Any]]) -> None:
+    """It is bounded, loses nothing while there is room, never costs a client below its share, and keeps order."""
+    for twin in modules():
+        queue = twin.MissQueue(capacity)
+        lines: dict[int, list[int]] = {}  # what is to be in the queue, as far as the rules say
+        number = 0
+        for what, argument in operations:
+            if what == "take":
+                found = [
+                    (int(query) // 1000, int(query)) for _, query, _, _ in queue.take(argument)
+                ]
+                waiting = sum(map(len, lines.values()))
+                assert len(found) == min(argument, waiting), "it is work-conserving"
+                for client, query in found:
+                    assert lines[client][0] == query, "the oldest of a client first"
+                    lines[client].pop(0)
+                served = Counter(client for client, _ in found)
+                for client, line in lines.items():
+                    if line:
+                        assert max(served.values(), default=0) <= served[client] + 1, "turns"
+                continue
+            for client in argument:
+                number += 1
+                query = client * 1000 + number
+                dropped, before = queue.dropped, sum(map(len, lines.values()))
+                queue.offer(0, [(b"%d" % query, address(f"192.0.2.{client}"), b"")])
+                assert len(queue) == min(capacity, before + 1)
+                assert queue.dropped - dropped == (before == capacity)
+                line = lines.setdefault(client, [])
+                longest = max(map(len, lines.values()))
+                if before < capacity:
+                    line.append(query)
+                elif longest > len(line) + 1:
+                    line.append(query)
+                    heaviest = [each for each in lines.values() if len(each) == longest]
+                    if len(heaviest) == 1:
+                        heaviest[0].pop()
+                    else:  # whose newest it was shows when all are taken
+                        drained = queue.take(capacity)
+                        kept = [int(query) for _, query, _, _ in drained]
+                        lost = {each[-1] for each in heaviest} - set(kept)
+                        assert len(lost) == 1
+                        assert (
+                            set(kept) == {each for some in lines.values() for each in some} - lost
+                        )
+                        lines.clear()

@@ -1,0 +1,62 @@
+import pytest
+
+from loadtest.pressure.soak import Soak, slope
+
+MB = 1_000_000
+GOOD = Soak(
+    "hsdns", 1800, 360_000, {"right": 1_000_000}, 0.0, 0.004, 0.02, 1.0,
+    [(float(second), 90 * MB) for second in range(0, 1800, 2)], 400.0, 900.0, 1.0,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        ([], 0.0),
+        ([(1, 5)], 0.0),
+        ([(1, 5), (1, 7)], 0.0),
+        ([(0, 1), (1, 3), (2, 5)], 2.0),
+        ([(0, 5), (1, 3), (2, 5), (3, 3)], -0.4),
+    ],
+)
+def test_slope(samples: list[tuple[float, float]], expected: float) -> None:
+    assert slope(samples) == pytest.approx(expected)
+
+
+def growing(seconds: int, an_hour: int) -> list[tuple[float, int]]:
+    return [(float(at), 90 * MB + at * an_hour // 3600) for at in range(0, seconds, 2)]
+
+
+@pytest.mark.parametrize(
+    ("memory", "is_flat"),
+    [
+        (growing(1800, 9 * MB), True),
+        (growing(1800, 30 * MB), False),
+        (growing(60, 30 * MB), True),
+        (growing(60, 2000 * MB), False),
+    ],
+    ids=["slow", "fast", "short", "short and fast"],
+)
+def test_memory(memory: list[tuple[float, int]], is_flat: bool) -> None:
+    assert GOOD._replace(memory=memory).is_flat is is_flat
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"judged": {"right": 9, "stale": 1}, "worst_age": 0.25},
+         "1 answers were stale or wrong, by 0.25 s at most"),
+        ({"judged": {}}, "no answer was judged"),
+        ({"memory": growing(1800, 30 * MB)}, "memory rises by 30 MB an hour"),
+        ({"after_p99_us": 1300.0}, "2 s after the end p99 is 1.3 ms, before it was 0.4 ms, and 100.0% is answered"),
+        ({"after_share": 0.5}, "2 s after the end p99 is 0.9 ms, before it was 0.4 ms, and 50.0% is answered"),
+        ({"ended": "hsdns ended with status 1"}, "hsdns ended with status 1"),
+    ],
+)  # fmt: skip
+def test_faults(changed: dict[str, object], sentence: str) -> None:
+    assert GOOD._replace(**changed).faults == [sentence]  # type: ignore[arg-type] # whatever a row has
+
+
+def test_a_good_soak_has_no_faults() -> None:
+    assert GOOD.faults == []
+    assert GOOD.to_json()["faults"] == []

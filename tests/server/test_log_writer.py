@@ -1,0 +1,176 @@
+"""The thread that writes standard output and standard error: sinks in memory, each with its fault."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hsdns.metrics import Registry
+from hsdns.server.log_queue import LogQueue
+from hsdns.server.log_writer import LogWriter, QueuedStream, queued_output, sink_of
+
+TIMEOUT = 10.0  # seconds; only a test that fails takes them
+
+
+class Stalling:
+    """A sink that takes nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.goes_on = threading.Event()
+        self.called = threading.Event()
+        self.written = b""
+
+    def __call__(self, data: bytes) -> int:
+        self.called.set()
+        self.goes_on.wait(TIMEOUT)
+        self.written += data
+        return len(data)
+
+
+class Failing:
+    """A sink with a script: how many octets it takes, or the error that it raises; after that it takes all."""
+
+    def __init__(self, *script: int | Exception) -> None:
+        self.script = list(script)
+        self.written = b""
+
+    def __call__(self, data: bytes) -> int:
+        step = self.script.pop(0) if self.script else len(data)
+        if isinstance(step, Exception):
+            raise step
+        self.written += data[:step]
+        return len(data[:step])
+
+
+@contextlib.contextmanager
+def started(sink: Callable[[bytes], int], queue: LogQueue | None = None) -> Iterator[LogWriter]:
+    writer = LogWriter([sink], queue)
+    writer.start()
+    yield writer
+    assert writer.close(TIMEOUT)
+
+
+def test_a_sink_that_stalls_holds_up_no_other_thread() -> None:
+    sink = Stalling()
+    with started(sink, LogQueue(10, 1000)) as writer:
+        writer.write(0, b"first\n")
+        assert sink.called.wait(TIMEOUT)
+        for number in range(100):
+            writer.write(0, b"%d\n" % number)
+        assert writer.lost == 90
+        sink.goes_on.set()
+    lines = sink.written.decode().splitlines()
+    assert lines == [
+        "first",
+        *map(str, range(10)),
+        "[WARNING] 90 lines of the log were dropped because the output was not read or was full",
+    ]
+
+
+def test_closing_waits_no_longer_than_it_was_told_to() -> None:
+    sink = Stalling()
+    writer = LogWriter([sink])
+    writer.start()
+    writer.write(0, b"last words\n")
+    assert sink.called.wait(TIMEOUT)
+    assert not writer.close(0)
+    sink.goes_on.set()
+
+
+@pytest.mark.parametrize(
+    ("sink", "written"),
+    [
+        pytest.param(Failing(3, 1), b"[INFO] a\n[INFO] b\n", id="in-pieces"),
+        pytest.param(Failing(OSError(28, "No space left on device")), b"[WARNING] 1 line", id="full-disk"),
+        pytest.param(Failing(BrokenPipeError(32, "Broken pipe")), b"[WARNING] 1 line", id="closed-pipe"),
+        pytest.param(Failing(ValueError("I/O operation on closed file")), b"[WARNING] 1 line", id="closed-stream"),
+        pytest.param(Failing(3, OSError(28, "No space left on device")), b"[IN\n[WARNING] 1 line", id="full-within-a-line"),
+    ],
+)  # fmt: skip
+def test_errors_of_a_sink(sink: Failing, written: bytes) -> None:
+    metrics = Registry()
+    with started(sink) as writer:
+        writer.count_in(metrics)
+        writer.write(0, b"[INFO] a\n")
+        assert writer._changed.acquire(timeout=TIMEOUT)
+        writer._changed.wait_for(lambda: not writer._queue and not writer._is_writing, TIMEOUT)
+        writer._changed.release()
+        writer.write(0, b"[INFO] b\n")
+    assert sink.written.startswith(written)
+    assert sink.written.endswith(b"\n[INFO] b\n")
+    metrics.fold()
+    metrics.fold()
+    assert metrics.counter("hsdns_log_drops_total", "").values == {(): writer.lost}
+    assert writer.lost == (b"WARNING" in written)
+
+
+def test_all_that_python_writes_goes_through_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+
+    def fail() -> None:
+        raise ValueError("of a thread")
+
+    async def fail_unseen() -> None:
+        asyncio.get_running_loop().call_exception_handler({"message": "of the loop"})
+
+    with queued_output() as writer:
+        assert type(sys.stdout) is type(sys.stderr) is QueuedStream
+        sys.stdout.write("printed")
+        sys.stdout.write(" in pieces\n")
+        sys.stdout.write("without an end")
+        sys.stdout.flush()
+        monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+        thread = threading.Thread(target=fail)
+        thread.start()
+        thread.join()
+        monkeypatch.setattr(logging.getLogger("asyncio"), "propagate", False)
+        asyncio.run(fail_unseen())
+        sys.excepthook(ValueError, ValueError("of all"), None)
+        assert writer.lost == 0
+    assert not any(isinstance(stream, QueuedStream) for stream in (sys.stdout, sys.stderr))
+    assert out.getvalue() == "printed in pieces\nwithout an end"
+    for part in ("ValueError: of a thread", "of the loop", "ValueError: of all"):  # fmt: skip
+        assert part in err.getvalue()
+
+
+def test_a_stream_of_a_process_without_that_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with queued_output():
+        sys.stdout.write("to nothing\n")
+        assert not sys.stdout.isatty()
+        with pytest.raises(OSError, match="fileno"):
+            sys.stdout.fileno()
+
+
+def test_a_pipe_that_does_not_block_is_waited_for() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with open(writing, "w") as stream, open(reading, "rb") as reader:
+        filled = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                filled += os.write(writing, b"\n" * 4096)
+        with started(sink_of(stream)) as writer:
+            writer.write(0, b"the last line\n")
+            assert reader.read(filled) == b"\n" * filled
+            assert reader.readline() == b"the last line\n"
+
+
+def test_a_surrogate_is_written_as_an_escape(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    with queued_output():
+        sys.stdout.write("\udc80\n")
+    assert out.getvalue() == "\\udc80\n"

@@ -26,7 +26,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 20
 
-.PHONY: help serve test check format lint types native fuzz contracts docs docs-examples changelog scenarios peer bench bench-watch bench-reload bench-pressure ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native contracts docs docs-examples changelog scenarios peer bench bench-watch bench-reload bench-pressure ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,7 +68,12 @@ FUZZ_FLAGS := -Cpasses=sancov-module --cfg=fuzzing $(addprefix -Cllvm-args=-sani
     level=4 inline-8bit-counters pc-table trace-compares)
 FUZZ_TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
 
-fuzz:  ## Fuzz the compiled parser for FUZZ_SECONDS (needs cargo and c++), from the inputs in the tree
+fuzz: fuzz-python fuzz-native  ## Fuzz each decoder for FUZZ_SECONDS, from the inputs in the tree
+
+fuzz-python: $(VENV)/test  ## Fuzz the decoders in Python
+	$(BIN)/python -m tests.support.fuzz.run $(FUZZ_SECONDS)
+
+fuzz-native:  ## Fuzz the compiled parser (needs cargo and c++)
 	cd native/fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --release --locked \
 	    --target-dir target --target $(FUZZ_TARGET)
 	@mkdir -p native/fuzz/found

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from ipaddress import ip_address
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
+from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice, Candidate, RequestFilter
 from hsdns.chain import Handler, Next
 from hsdns.corefile.arguments import HostPort
@@ -82,6 +84,13 @@ class ServesTls(Protocol):
         """Raise CorefileError where the two cannot serve one address."""
 
 
+@runtime_checkable
+class LogsStacks(Protocol):
+    """A handler that may ask for the stack of an error that a handler raises (`errors`)."""
+
+    stacktrace: bool
+
+
 class ListenAddress(NamedTuple):
     """Where queries arrive; `host` "" is every address of this host.  All schemes but `dns` are TCP only."""
 
@@ -102,27 +111,37 @@ class ListenAddress(NamedTuple):
 
 @dataclass
 class AssembledBlock:
-    """A server block whose plugins are set up, in ORDER."""
+    """A server block whose plugins are set up, in ORDER; what is derived of them is looked up once they all are."""
 
     keys: tuple[Key, ...]
     listens: tuple[ListenAddress, ...]
     filtered: bool = False  # by a `view`, so that others may have the same zone
     plugins: list[Plugin] = field(default_factory=list)
 
-    @property
+    @cached_property
     def handlers(self) -> list[Handler]:
         """The plugins of the chain."""
         return [plugin for plugin in self.plugins if isinstance(plugin, Handler)]
 
-    @property
+    @cached_property
     def view(self) -> str:
         """The name of the block's view, "" where it has none."""
         return next((each.view for each in self.handlers if isinstance(each, HasView)), "")
 
-    @property
+    @cached_property
     def filters(self) -> tuple[RequestFilter, ...]:
         """The handlers that see a query before the block is chosen."""
         return tuple(handler for handler in self.handlers if isinstance(handler, RequestFilter))
+
+    @cached_property
+    def policy(self) -> BlockPolicy:
+        """Which of its replies the answer table may store; looked up once its plugins have started."""
+        return BlockPolicy(self.handlers)
+
+    @cached_property
+    def logs_stacks(self) -> bool:
+        """Whether the stack of an error that a handler raises is logged."""
+        return any(isinstance(each, LogsStacks) and each.stacktrace for each in self.plugins)
 
 
 class ServedAddress(NamedTuple):
@@ -176,16 +195,12 @@ class Configuration:
     blocks: tuple[AssembledBlock, ...]
     listeners: tuple[ServedAddress, ...]
 
-    @property
-    def plugins(self) -> list[Plugin]:
+    @cached_property
+    def plugins(self) -> tuple[Plugin, ...]:
         """Every plugin, in the order in which they start."""
-        return [
-            plugin
-            for name in ORDER
-            for block in self.blocks
-            for plugin in block.plugins
-            if plugin.name == name
-        ]
+        order = {name: index for index, name in enumerate(ORDER)}
+        found = (plugin for block in self.blocks for plugin in block.plugins)
+        return tuple(sorted(found, key=lambda plugin: order[plugin.name]))
 
 
 def assemble(

@@ -146,9 +146,16 @@ class Inherits(Protocol):
 
 def inherit_plugins(old: Iterable[Plugin], new: Iterable[Plugin]) -> None:
     """Let the plugins of a new configuration, none of them started, inherit from those that run."""
-    running = list(old)
+    running: dict[str, list[Plugin]] = {}
+    for known in old:
+        running.setdefault(known.name, []).append(known)
+    kinds: dict[
+        type[Plugin], bool
+    ] = {}  # to ask each plugin would be slow where there are thousands
     for plugin in new:
-        if isinstance(plugin, Inherits):
-            for known in running:
-                if known.name == plugin.name and plugin.inherit(known):
-                    break
+        kind = type(plugin)
+        if kind not in kinds:
+            kinds[kind] = isinstance(plugin, Inherits)
+        if kinds[kind]:
+            assert isinstance(plugin, Inherits)
+            any(plugin.inherit(known) for known in running.get(plugin.name, ()))

@@ -16,11 +16,13 @@ from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.block_choice import BlockChoice
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.fastpath import AnswerTable
+from hsdns.turns import another_turn
 from hsdns.wire.decode import BadQuery, decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_badvers, udp_limit
 from hsdns.wire.iana import Rcode, RRClass
 from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import ROOT
+from hsdns.wire.size import is_big
 
 log = logging.getLogger("hsdns.query")
 
@@ -105,6 +107,8 @@ class QueryProcessor:
         limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query, reply)
         if reply.sign is not None or reply.following is not None:
             return self._write(request, reply, limit, more)
+        if protocol == "tcp" and is_big(reply):  # over UDP few records fit
+            await another_turn()
         try:
             out = encode(query, reply, limit)
         except Exception as error:  # a handler made records that cannot be written

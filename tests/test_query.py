@@ -21,8 +21,9 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
+from hsdns.wire.size import MANY_RECORDS
 from tests.support.clients.messages import query, summary
-from tests.support.coroutines.eager import finish
+from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import make_request, reply, rr
 
 CLIENT = Endpoint("192.0.2.1", 40000)
@@ -525,3 +526,22 @@ def test_what_cannot_be_written_is_a_signed_servfail(caplog: pytest.LogCaptureFi
     )
     assert found is not None
     assert (found[3] & 15, found[-2:], rest) == (Rcode.SERVFAIL, b"#1", [])
+
+
+@pytest.mark.parametrize(
+    ("records", "protocol", "expected"),
+    [
+        pytest.param(MANY_RECORDS, "tcp", 1, id="big"),
+        pytest.param(MANY_RECORDS - 1, "tcp", 0, id="ordinary"),
+        pytest.param(MANY_RECORDS, "udp", 0, id="few fit"),
+    ],
+)
+def test_a_big_reply_is_encoded_in_another_turn(records: int, protocol: str, expected: int) -> None:
+    address = FOUND.answer[0]
+    chain = Recorder(FOUND.replace(answer=(address,) * records))
+    processor = ObservedProcessor({".": chain}).processor
+    wire = query("www.example.org").to_wire()
+    out, count = turns(processor.answer(wire, CLIENT, LOCAL, protocol, 5.0))
+    assert count == expected
+    assert out is not None
+    assert (out[2] & 2 == 0) == (protocol == "tcp")

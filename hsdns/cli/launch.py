@@ -23,6 +23,7 @@ from hsdns.chain import Endpoint
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile, CorefileError, Token
 from hsdns.plugins import NOT_YET, ORDER
+from hsdns.server.corefile_files import CorefileFiles
 
 if TYPE_CHECKING:
     from hsdns.server.log_writer import LogWriter
@@ -44,21 +45,31 @@ class CorefileSource(NamedTuple):
             return cls("Corefile", fallback, None if Path("Corefile").exists() else "")
         return cls(conf, fallback)
 
-    def load(self) -> Corefile:
-        """Parse the Corefile; raise CorefileError."""
-        corefile = self._parse(self.text)
+    def load(self, files: CorefileFiles | None = None) -> Corefile:
+        """Parse the Corefile, and note in `files` what was read; raise CorefileError."""
+        files = CorefileFiles() if files is None else files
+        files.start()
+        corefile = self._parse(self.text, files)
         if not corefile.blocks:
             missing = self.text == "" and self.path != "stdin"
             warning = (
                 f"{self.path} {'does not exist' if missing else 'has no server block'}, "
                 "so the default is served; choose another file with -conf"
             )
-            corefile = replace(self._parse(self.fallback), warnings=(*corefile.warnings, warning))
+            corefile = replace(
+                self._parse(self.fallback, files), warnings=(*corefile.warnings, warning)
+            )
         return corefile
 
-    def _parse(self, text: str | None) -> Corefile:
+    def _parse(self, text: str | None, files: CorefileFiles) -> Corefile:
         return parse(
-            self.path, text=text, environ=os.environ, known_directives=ORDER, not_yet=NOT_YET
+            self.path,
+            text=text,
+            environ=os.environ,
+            known_directives=ORDER,
+            not_yet=NOT_YET,
+            open_file=files.open_file,
+            list_files=files.list_files,
         )
 
 
@@ -168,7 +179,14 @@ async def _serve(
     def build(corefile: Corefile) -> Configuration:
         return _build(corefile, port, warn=log.warning, objects=objects)
 
-    server = Server(source.load, build, workers or usable_cpus(), watches_apart=True)
+    files = CorefileFiles()
+    server = Server(
+        lambda: source.load(files),
+        build,
+        workers or usable_cpus(),
+        watches_apart=True,
+        has_changed=files.have_changed,
+    )
     output.count_in(server.metrics)
     handle_signals(server)
     try:
@@ -253,8 +271,12 @@ def table_lines(configuration: Configuration) -> list[str]:
     lines = []
     for block in configuration.blocks:
         keys = " ".join(key.token.text for key in block.keys)
-        reason = BlockPolicy(block.handlers).reason
-        result = f"are not cached, {reason}" if reason else "are cached in the answer table"
+        policy = BlockPolicy(block.handlers)
+        result = "are cached in the answer table"
+        if policy.reason and policy.stores_cached:
+            result = f"from cache are cached in the answer table, others are not: {policy.reason}"
+        elif policy.reason:
+            result = f"are not cached, {policy.reason}"
         lines.append(f"{keys}: answers {result}")
     return lines
 

@@ -17,6 +17,7 @@ from hsdns.cluster.freshness import ANYTHING, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.nameserver import Nameserver
 from hsdns.cluster.reverse import address_of
+from hsdns.turns import another_turn
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, nodata, unwritten
 from hsdns.wire.name import Name
@@ -86,7 +87,7 @@ class ClusterAnswers:
             records, truncated = await self._addresses(qname, qtype, zone, chase, ())
             return self._positive(zone, records, tc=truncated)
         if qtype == RRType.SRV:
-            return self._positive(zone, *self._srv(qname, zone, dependencies))
+            return self._positive(zone, *await self._srv(qname, zone, dependencies))
         if qtype == RRType.PTR:
             return self._positive(zone, self._ptr(qname, zone, dependencies))
         if qtype == RRType.SOA:
@@ -180,7 +181,7 @@ class ClusterAnswers:
             return (), False
         return (cname, *reply.answer), reply.tc
 
-    def _srv(
+    async def _srv(
         self, qname: Name, zone: Name, dependencies: Dependencies | None
     ) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
         if self.nameserver.is_default(qname, zone):
@@ -198,7 +199,11 @@ class ClusterAnswers:
             return (record,), (RR(target, schema.address_type(found), self.ttl, found),)
         node, parsed = found
         value = self.lookup.values(zone)[parsed.namespace, parsed.name]
-        return schema.srv_records(value, node, parsed, qname, zone, self.ttl)
+        if node.srv is None:
+            for _ in schema.make_srv(value, node, parsed, qname, zone, self.ttl):
+                await another_turn()
+        assert node.srv is not None, "made"
+        return node.srv
 
     def _ptr(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> tuple[RR, ...]:
         address = address_of(qname)

@@ -8,6 +8,10 @@ Rule 3: owner names are lower case; name compression against the question restor
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Final
+
 from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.value import (
     CLUSTER_IP,
@@ -19,10 +23,12 @@ from hsdns.cluster.value import (
     ServiceValue,
     SliceKey,
 )
-from hsdns.wire.iana import RRType
-from hsdns.wire.message import RR
+from hsdns.wire.iana import RRClass, RRType
+from hsdns.wire.message import RR, make_record
 from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import srv
+
+PIECE: Final = 500  # entries between two turns of the loop; a millisecond or two
 
 
 def find(value: ServiceValue, parsed: ParsedName, qname: Name, ttl: int) -> Node | None:
@@ -54,33 +60,44 @@ def find(value: ServiceValue, parsed: ParsedName, qname: Name, ttl: int) -> Node
 def _make(value: ServiceValue, parsed: ParsedName, owner: Name, ttl: int) -> Node | None:
     if parsed.topology_zone and value.kind != HEADLESS:
         return None  # a ClusterIP does not belong to a topology zone
-    if parsed.endpoint or parsed.topology_zone:
+    if parsed.endpoint or value.has_topology_zone(parsed.topology_zone):
         found = [entry.host for entry in _entries(value, parsed)]
         count = len(found)
+    elif parsed.topology_zone and not parsed.prefers:
+        found, count = [], 0
     else:
         found, count = value.hosts(parsed.port, parsed.protocol)
     first = found[0] if found else None
     if not count and not parsed.topology_zone and not _port_matches(value, parsed):
         return None
-    a, aaaa, targets = [], [], []
-    for host in dict.fromkeys(found):
-        if isinstance(host, Name):
-            targets.append(host)
-        elif len(host) == 4:
-            a.append(RR(owner, RRType.A, ttl, host))
-        else:
-            aaaa.append(RR(owner, RRType.AAAA, ttl, host))
-    return Node(tuple(a), tuple(aaaa), count, first, tuple(targets))
+    hosts = dict.fromkeys(found)
+    targets = tuple([host for host in hosts if isinstance(host, Name)])
+    addresses = [host for host in hosts if isinstance(host, bytes)]
+    a = [host for host in addresses if len(host) == 4]
+    aaaa = [host for host in addresses if len(host) != 4] if len(a) < len(addresses) else []
+    return Node(
+        _records(owner, RRType.A, ttl, a),
+        _records(owner, RRType.AAAA, ttl, aaaa),
+        count,
+        first,
+        targets,
+    )
 
 
-def _entries(value: ServiceValue, parsed: ParsedName) -> list[Entry]:
+def _records(owner: Name, rrtype: int, ttl: int, rdata: Sequence[bytes]) -> tuple[RR, ...]:
+    """An RRset; in columns, because a Service may have 20,000 endpoints."""
+    columns = (repeat(owner), repeat(rrtype), repeat(ttl), rdata, repeat(RRClass.IN))
+    return tuple(map(make_record, zip(*columns, strict=False)))
+
+
+def _entries(value: ServiceValue, parsed: ParsedName) -> Iterator[Entry]:
     """The entries that match a question; with `prefer`, all of them if the topology zone has none."""
-    if parsed.topology_zone:
-        found = list(value.entries_in(parsed.topology_zone))
-        if found or not parsed.prefers:
-            return found
+    if parsed.topology_zone and not (
+        parsed.prefers and not value.has_topology_zone(parsed.topology_zone)
+    ):
+        return value.entries_in(parsed.topology_zone)
     endpoint = parsed.endpoint or None
-    return list(value.entries(endpoint, parsed.port, parsed.protocol, parsed.cluster))
+    return value.entries(endpoint, parsed.port, parsed.protocol, parsed.cluster)
 
 
 def _port_matches(value: ServiceValue, parsed: ParsedName) -> bool:
@@ -97,29 +114,28 @@ def _port_matches(value: ServiceValue, parsed: ParsedName) -> bool:
     )
 
 
-def srv_records(
+def make_srv(
     value: ServiceValue, node: Node, parsed: ParsedName, qname: Name, zone: Name, ttl: int
-) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
-    """The SRV records of an existing name and the addresses of their targets.
+) -> Iterator[None]:
+    """Make the SRV records of an existing name and the addresses of their targets, `node.srv`, piece by piece.
 
-    The weight is floor(100 / entries), at least 1, where the entries are all (address, port) pairs, including
-    duplicates and pairs without a port number (CoreDNS plugin/backend_lookup.go).
+    It takes 0.2 s for a Service with 20,000 endpoints, so the caller lets others run between the pieces.  The weight is
+    floor(100 / entries), at least 1, where the entries are all (address, port) pairs, including duplicates and pairs
+    without a port number (CoreDNS plugin/backend_lookup.go).
     """
-    if node.srv is None:
-        node.srv = _make_srv(value, parsed, qname.lowered(), zone, ttl)
-    return node.srv
-
-
-def _make_srv(
-    value: ServiceValue, parsed: ParsedName, owner: Name, zone: Name, ttl: int
-) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
-    entries = [entry for entry in _entries(value, parsed) if isinstance(entry.host, bytes)]
-    weight = max(1, 100 // len(entries)) if entries else 1
-    answer: dict[tuple[Name, int], RR] = {}
-    additional: dict[tuple[Name, bytes], RR] = {}
+    entries: list[tuple[bytes, bytes | None, int, bytes]] = []
+    for number, (host, label, port, cluster) in enumerate(_entries(value, parsed), 1):
+        if isinstance(host, bytes):
+            entries.append((host, label, port, cluster))
+        if number % PIECE == 0:
+            yield
+    owner, weight = qname.lowered(), max(1, 100 // len(entries)) if entries else 1
+    answer: dict[tuple[bytes, int], RR] = {}
+    additional: dict[tuple[bytes, bytes], RR] = {}
     targets: dict[tuple[bytes | None, bytes], Name | None] = {}
-    for host, label, port, cluster in entries:
-        assert isinstance(host, bytes)
+    for number, (host, label, port, cluster) in enumerate(entries, 1):
+        if number % PIECE == 0:
+            yield
         if port == NO_PORT:
             continue
         if (label, cluster) not in targets:
@@ -127,11 +143,12 @@ def _make_srv(
         target = targets[label, cluster]
         if target is None:  # the name would be over 255 octets
             continue
-        if (target, port) not in answer:
-            answer[target, port] = RR(owner, RRType.SRV, ttl, srv(0, weight, port & 0xFFFF, target))
-        if (target, host) not in additional:
-            additional[target, host] = RR(target, address_type(host), ttl, host)
-    return tuple(answer.values()), tuple(additional.values())
+        name = target.lower
+        if (name, port) not in answer:
+            answer[name, port] = RR(owner, RRType.SRV, ttl, srv(0, weight, port & 0xFFFF, target))
+        if (name, host) not in additional:
+            additional[name, host] = RR(target, address_type(host), ttl, host)
+    node.srv = tuple(answer.values()), tuple(additional.values())
 
 
 def target_name(

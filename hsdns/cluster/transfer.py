@@ -9,13 +9,14 @@ Source: CoreDNS 1.14.7 plugin/kubernetes xfr.go for the order, the weights and t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop
 from typing import Final
 
 from hsdns.cluster import schema
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.value import EXTERNAL_NAME, Key, PackedSlice, Port, ServiceValue
+from hsdns.cluster.value import EXTERNAL_NAME, PackedSlice, Port, ServiceValue
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import MAX_NAME_LEN, Name
@@ -33,23 +34,31 @@ def has_records(zone: Name) -> bool:
 def zone_records(answers: ClusterAnswers, zone: Name) -> Iterator[RR]:
     """The records of a forward zone without its two SOA records; the values are those of the time of the call."""
     servers, glue = answers.nameserver.records(zone)
-    values = sorted(
-        (
-            (key, value)
-            for key, value in list(answers.lookup.values(zone).items())
-            if value.kind is not None and answers.lookup.is_exposed(key[0], None)
-        ),
-        key=lambda item: (item[0][1], item[0][0]),
-    )
+    found = list(answers.lookup.values(zone).items())
+    exposed = {
+        namespace
+        for namespace in {key[0] for key, _ in found}
+        if answers.lookup.is_exposed(namespace, None)
+    }
+    values = {
+        (name, namespace): value
+        for (namespace, name), value in found
+        if value.kind is not None and namespace in exposed
+    }
     head = (*servers, *(record._replace(ttl=0) for record in glue))
     return _walk(head, values, zone, answers.ttl)
 
 
 def _walk(
-    head: Sequence[RR], values: Sequence[tuple[Key, ServiceValue]], zone: Name, ttl: int
+    head: Sequence[RR], values: Mapping[tuple[bytes, bytes], ServiceValue], zone: Name, ttl: int
 ) -> Iterator[RR]:
+    """In the order of the names; a heap, because to sort all of them before the first message takes too long."""
     yield from head
-    for (namespace, name), value in values:
+    names = list(values)
+    heapify(names)
+    while names:
+        name, namespace = heappop(names)
+        value = values[name, namespace]
         own = schema.target_name(None, ParsedName(SVC, namespace, name), zone)
         if own is None:  # over 255 octets
             continue

@@ -258,7 +258,9 @@ class ServiceValue:
 
     def has_topology_zone(self, topology_zone: bytes) -> bool:
         """Whether any endpoint is in a topology zone."""
-        return any(topology_zone in (part.topology_zones or ()) for part in self.slices)
+        return topology_zone != b"" and any(
+            topology_zone in (part.topology_zones or ()) for part in self.slices
+        )
 
     @property
     def labels(self) -> dict[bytes, tuple[tuple[PackedSlice, int], ...]]:

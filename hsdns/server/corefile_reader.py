@@ -2,6 +2,7 @@
 
 Path: lifecycle.py asks it; cli/launch.py says how a Corefile is parsed.
 Rule 1: a file that cannot be read, or be put to use, is tried once, not every 30 seconds.
+Rule 2: a file that has not changed is not parsed again; lifecycle.py has a reload read in a thread.
 """
 
 from __future__ import annotations
@@ -15,15 +16,23 @@ log = logging.getLogger("hsdns.server")
 
 
 class CorefileReader:
-    """Remembers which Corefile was read last; `load` parses it again and raises CorefileError."""
+    """Remembers which Corefile was read last; `load` parses it again and raises CorefileError.
 
-    def __init__(self, load: Callable[[], Corefile]) -> None:
+    `has_changed` tells whether `load` would read anything else than the last time.
+    """
+
+    def __init__(
+        self, load: Callable[[], Corefile], has_changed: Callable[[], bool] = lambda: True
+    ) -> None:
         self._load = load
+        self._has_changed = has_changed
         self._last: str | None = None  # its digest, or why it could not be read
 
     def read(self, *, only_if_changed: bool = False) -> Corefile | None:
         """Parse it; return None where only a change is wanted and it is what was read last.  Raise CorefileError."""
         last = self._last
+        if only_if_changed and last is not None and not self._has_changed():
+            return None
         try:
             corefile = self._load()
         except CorefileError as error:

@@ -14,18 +14,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
+from itertools import groupby
 from typing import Final
 
 from hsdns.assemble import Configuration
 from hsdns.plugin import Plugin, inherit_plugins
-from hsdns.plugins import ORDER
 from hsdns.plugins.health import Health
 from hsdns.query import QueryProcessor
 from hsdns.server.http import HttpListeners
 from hsdns.server.listener import DRAIN_TIMEOUT
 from hsdns.server.listeners import Listeners
 from hsdns.server.opener import Opener
-from hsdns.server.runtime import ServerRuntime
+from hsdns.server.runtime import ServerRuntime, Turn
 from hsdns.server.transitions import StateMachine, Transition
 
 log = logging.getLogger("hsdns.server")
@@ -195,16 +195,20 @@ class Instance:
             for each in draining:
                 await each.listeners.closed.wait()
             self.runtime.bound = self.listeners.bind(predecessor.listeners)
-        for name in ORDER:
-            for plugin in self.configuration.plugins:
-                if plugin.name == name:
-                    self._started.append(plugin)
-                    await plugin.start(self.runtime)
+        turn = Turn(self.runtime.clock)
+        for _, plugins in groupby(self.configuration.plugins, lambda plugin: plugin.name):
+            for plugin in plugins:
+                self._started.append(plugin)
+                await plugin.start(self.runtime)
+                await turn.end_if_long()
             if predecessor is None:  # probes are answered while kubernetes waits for the cluster
                 await self._http.open(self.runtime.pages)
         if predecessor is None:
             self.runtime.bound = self.listeners.bind(None)
         await self._http.open(self.runtime.pages)
+        for block in self.configuration.blocks:  # in pieces, what the processors need of each
+            _ = block.policy, block.filters, block.logs_stacks, self.runtime.chain_of(block)
+            await turn.end_if_long()
         # Now that the handlers know which names they answer first.
         self.runtime.processors = self._make_processors(self.configuration, self.runtime)
 
@@ -223,13 +227,15 @@ class Instance:
         finally:
             await self._stop(self._started)
 
-    async def _stop(self, plugins: list[Plugin]) -> None:
+    async def _stop(self, plugins: Sequence[Plugin]) -> None:
         """Stop plugins, each whatever the others do, and end the tasks."""
         task = asyncio.current_task()
         cancelled = task.cancelling() if task is not None else 0
+        turn = Turn(self.runtime.clock)
         for plugin in plugins:
             try:
                 await plugin.stop()
+                await turn.end_if_long()
             except Exception:
                 log.exception("plugin/%s did not stop cleanly", plugin.name)
             except asyncio.CancelledError:
@@ -240,4 +246,5 @@ class Instance:
         await self.runtime.queries.cancel()
         # The tables go now: what was frozen after the start (cli/launch.py) is in circles that no collection looks at.
         self.runtime.processors = {}
+        self.runtime.forget_chains()
         self._life.fire(Event.STOPPED)

@@ -11,10 +11,11 @@ Rule 3: on SIGTERM /ready says no at once, the lameduck period answers with fres
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, Final, TypeVar
 
 from hsdns.assemble import Configuration, ListenAddress
 from hsdns.chain import Endpoint
@@ -43,6 +44,7 @@ from hsdns.server.watch_loop import WatchLoop
 from hsdns.server.watchdog import Watchdog
 
 log = logging.getLogger("hsdns.server")
+T = TypeVar("T")
 
 RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 
@@ -50,10 +52,12 @@ RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 class Server:
     """One process's DNS server.
 
-    `load` parses the Corefile and raises CorefileError; `build` makes a Configuration of what it gives.  `workers`
+    `load` parses the Corefile and raises CorefileError; `build` makes a Configuration of what it gives; `has_changed`
+    tells whether `load` would read something else than the last time.  At a reload they run in a thread.  `workers`
     threads answer at each UDP address, where the compiled fast path is loaded.  With `watches_apart` clusters are
     followed in a thread of its own, and a watchdog looks at the loops.  The other arguments are edges that tests
-    exchange: `clock` gives monotonic seconds, `opener` and `http` open sockets, `processors` makes what answers.
+    exchange: `clock` gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open
+    sockets, `processors` makes what answers.
     """
 
     def __init__(
@@ -63,7 +67,9 @@ class Server:
         workers: int = 1,
         *,
         watches_apart: bool = False,
+        has_changed: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
+        in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
         opener: type[Opener] = Opener,
         http: type[HttpListeners] = HttpListeners,
         processors: Callable[..., dict[str, QueryProcessor]] = make_processors,
@@ -72,7 +78,8 @@ class Server:
         self.counters = Versions()
         self.workers = workers
         self.instances: list[Instance] = []  # all that have not stopped, oldest first
-        self._corefile = CorefileReader(load)
+        self._corefile = CorefileReader(load, has_changed)
+        self._in_thread = in_thread
         self._build = build
         self._clock = clock
         self._processors = processors
@@ -177,12 +184,16 @@ class Server:
             # A second line with the same reason, for the searches and alerts that are written for CoreDNS's.
             trigger = RELOAD_FAILED if only_if_changed else "SIGUSR1"
             try:
-                corefile = self._corefile.read(only_if_changed=only_if_changed)
+                read = self._corefile.read
+                corefile = await self._off_the_loop(read, only_if_changed=only_if_changed)
                 if corefile is None:
                     return True
                 show_version(self.metrics, corefile.digest)
                 log.info("Reloading")
-                await self._change_over(self._build(corefile))
+                configuration = await self._off_the_loop(self._build, corefile)
+                if self.stopping:
+                    return False
+                await self._change_over(configuration)
             except Exception as error:
                 failures(self.metrics).inc()
                 if isinstance(error, START_FAILURES):
@@ -234,6 +245,16 @@ class Server:
             if self._watchdog is not None:
                 self._watchdog.stop()
             self._life.fire(Event.CLOSED)
+
+    async def _off_the_loop(self, call: Callable[..., T], *args: Any, **options: Any) -> T:
+        """Call something that makes many objects in a thread; a collection in between would stop the loop too."""
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return await self._in_thread(call, *args, **options)  # type: ignore[no-any-return] # T, by its contract
+        finally:
+            if was_enabled:
+                gc.enable()
 
     def _end(self, event: Event, status: int) -> None:
         if self._status is None or event is Event.QUIT:

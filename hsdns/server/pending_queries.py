@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-# Of one listener.  Each takes some kibibytes while it waits.
-CAPACITY: Final = 8192
+# Of one listener.  A forwarded query takes 10 KiB while it waits.
+CAPACITY: Final = 4096
 
 
 class PendingQueries:

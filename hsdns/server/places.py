@@ -9,13 +9,11 @@ Rule 3: the cost of a new connection does not depend on the number of places.
 
 from __future__ import annotations
 
-import socket
 from typing import Final, Protocol
 
-from hsdns.server.sockets import plain_ipv4
+from hsdns.server.sent_away import client_of
 
 MAX_TRIES: Final = 16  # connections with queries in progress that are passed over for a new one
-_NETWORK_LEN: Final = 8  # octets of an IPv6 address that stand for the client
 
 
 class Held(Protocol):
@@ -45,12 +43,10 @@ class Places:
     def __init__(self, most: int) -> None:
         self.most = most
         self.closed = self.refused = 0
-        self._clients: dict[Held, str | bytes] = {}
+        self._clients: dict[Held, bytes] = {}
         # The connections of each client, the one silent longest first.
-        self._connections: dict[str | bytes, dict[Held, Closable]] = {}
-        self._by_count: dict[
-            int, dict[str | bytes, None]
-        ] = {}  # clients by their number of connections
+        self._connections: dict[bytes, dict[Held, Closable]] = {}
+        self._by_count: dict[int, dict[bytes, None]] = {}  # clients by their number of connections
         self._highest = 0
 
     def __len__(self) -> int:
@@ -86,7 +82,7 @@ class Places:
             del self._connections[client]
         self._move(client, len(own) + 1, len(own))
 
-    def _make_room(self, client: str | bytes) -> bool:
+    def _make_room(self, client: bytes) -> bool:
         """Close a connection of the client with most; return False if none may be closed."""
         for _ in range(min(MAX_TRIES, len(self._clients))):
             clients = self._by_count[self._highest]
@@ -112,7 +108,7 @@ class Places:
         else:
             transport.close()
 
-    def _move(self, client: str | bytes, before: int, after: int) -> None:
+    def _move(self, client: bytes, before: int, after: int) -> None:
         """Put a client where its number of connections belongs."""
         if before:
             clients = self._by_count[before]
@@ -123,10 +119,3 @@ class Places:
             self._by_count.setdefault(after, {})[client] = None
         if after > self._highest or (before == self._highest and before not in self._by_count):
             self._highest = after
-
-
-def client_of(address: str) -> str | bytes:
-    """Return what counts as one client: an IPv4 address, or the /64 of an IPv6 address."""
-    if "." in address:
-        return plain_ipv4(address)
-    return socket.inet_pton(socket.AF_INET6, address.partition("%")[0])[:_NETWORK_LEN]

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from hsdns.answer_table.policy import BlockPolicy
-from hsdns.assemble import Configuration, ServedAddress
-from hsdns.chain import Request, link
+from hsdns.assemble import Configuration
+from hsdns.chain import Request
 from hsdns.fastpath import Versions
 from hsdns.plugins.prometheus import QueryCounts, panics
 from hsdns.query import QueryProcessor
@@ -25,13 +24,6 @@ class DebugMode(Protocol):
     debug_mode: bool
 
 
-@runtime_checkable
-class LogsStacks(Protocol):
-    """A handler that may ask for the stack of an error that a handler raises (`errors`)."""
-
-    stacktrace: bool
-
-
 def make_processors(
     configuration: Configuration,
     runtime: ServerRuntime,
@@ -42,15 +34,11 @@ def make_processors(
 
     The tasks of handlers that wait are in `runtime.queries`.
     """
-    chains = {
-        id(block): link(block.handlers, runtime.queries.spawn) if block.handlers else None
-        for block in configuration.blocks
-    }
+    chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
 
     def on_refused(request: Request, reply: Reply) -> None:
         counts.count_dropped(request, reply, runtime.clock() - request.now)
 
-    policies = {id(block): BlockPolicy(block.handlers) for block in configuration.blocks}
     panicked = panics(runtime.metrics)
     debugs = has_debug(configuration)
 
@@ -63,10 +51,11 @@ def make_processors(
             on_panic=panicked.inc,
             writer=make_writer(
                 listener.listen.server,
-                {zone: policies[id(block)] for zone, block in listener.zones.items()},
+                {zone: block.policy for zone, block in listener.zones.items()},
                 counters,
             ),
-            stacktrace=debugs or _logs_stacks(listener),
+            stacktrace=debugs
+            or any(block.logs_stacks for blocks in listener.served.values() for block in blocks),
         )
         for listener in configuration.listeners
     }
@@ -74,10 +63,7 @@ def make_processors(
 
 def has_debug(configuration: Configuration) -> bool:
     """Whether any block has `debug`, which counts for the process."""
+    one_of_each = {type(plugin): plugin for plugin in configuration.plugins}
     return any(
-        isinstance(plugin, DebugMode) and plugin.debug_mode for plugin in configuration.plugins
+        isinstance(plugin, DebugMode) and plugin.debug_mode for plugin in one_of_each.values()
     )
-
-
-def _logs_stacks(listener: ServedAddress) -> bool:
-    return any(isinstance(plugin, LogsStacks) and plugin.stacktrace for plugin in listener.plugins)

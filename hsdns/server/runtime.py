@@ -12,8 +12,8 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from hsdns.assemble import Configuration
-from hsdns.chain import Endpoint, Request
+from hsdns.assemble import AssembledBlock, Configuration
+from hsdns.chain import Endpoint, Next, Request, link
 from hsdns.cluster.freshness import Counters
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
@@ -26,6 +26,7 @@ from hsdns.wire.message import Reply
 
 log = logging.getLogger("hsdns.server")
 
+MAX_TURN = 0.002  # seconds
 SpawnWatch = Callable[[Coroutine[Any, Any, Any], str], Running]
 POLL_INTERVAL = 0.02  # seconds between looks at a condition that plugins wait for at the start
 
@@ -64,6 +65,20 @@ class Tasks:
             log.error("%s ended with an error", task.get_name(), exc_info=error)
 
 
+class Turn:
+    """Long work on the event loop, in pieces of MAX_TURN seconds at most; other tasks run in between."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began = clock()
+
+    async def end_if_long(self) -> None:
+        """Let others run if the piece has become long."""
+        if self._clock() - self._began > MAX_TURN:
+            await asyncio.sleep(0)
+            self._began = self._clock()
+
+
 class ServerRuntime:
     """The chain.Runtime of one configuration."""
 
@@ -95,6 +110,7 @@ class ServerRuntime:
         self._names_answered_first_changed = names_answered_first_changed
         self.late_watch = late_watch
         self._spawn_watch = spawn_watch
+        self._chains: dict[int, Next | None] = {}  # by id() of the blocks of the configuration
 
     @staticmethod
     def wall() -> float:
@@ -112,6 +128,17 @@ class ServerRuntime:
     async def resolve(self, request: Request) -> Reply:
         """Ask the listener that the request came in at, from its zones on."""
         return await self.processors[request.server].resolve(request)
+
+    def chain_of(self, block: AssembledBlock) -> Next | None:
+        """Link the handlers of a block, once; None if it has none."""
+        if id(block) not in self._chains:
+            handlers = block.handlers
+            self._chains[id(block)] = link(handlers, self.queries.spawn) if handlers else None
+        return self._chains[id(block)]
+
+    def forget_chains(self) -> None:
+        """Free what chain_of() has linked."""
+        self._chains.clear()
 
     def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Add pages, which instance.py has opened."""

@@ -84,8 +84,10 @@ def settings_of(listener: ServedAddress) -> Settings:
 
 def _limits(plugins: list[Plugin]) -> Limits:
     limits = DEFAULT_LIMITS
+    one_of_each = {type(plugin): plugin for plugin in plugins}.values()  # there may be thousands
+    kinds = {type(plugin) for plugin in one_of_each if isinstance(plugin, SetsTimeouts)}
     for plugin in plugins:
-        if isinstance(plugin, SetsTimeouts):
+        if type(plugin) in kinds and isinstance(plugin, SetsTimeouts):
             limits = Limits(
                 plugin.read or limits.read,
                 plugin.write or limits.write,

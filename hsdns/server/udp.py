@@ -20,7 +20,7 @@ from hsdns.fastpath import Batch, MissQueue
 from hsdns.query import QueryProcessor
 from hsdns.server.udp_listener import BATCH_LEN, TURN, UdpListener, batches_in
 
-READING: Final = 4 * TURN  # seconds; a miss is read in a tenth of the time that it takes to answer
+READING: Final = 2 * TURN  # seconds; to read a miss takes much less than to answer it
 
 
 class UdpServer(UdpListener):

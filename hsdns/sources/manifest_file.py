@@ -2,34 +2,28 @@
 
 Path: manifest_folder.py (bytes) -> here -> cluster/controllers/simulation.
 Rule 1: every document has its line; an error has the line of its field.
-Rule 2: all errors of a file are reported at once.
-Rule 3: kinds that DNS does not use are skipped, but the namespace they name exists.
+Rule 2: all errors of a file are reported at once, MAX_PROBLEMS at most.
+Rule 3: any file of 1 MB is read or refused within 2 s and 200 MB: manifest_yaml.py bounds YAML.
+Rule 4: kinds that DNS does not use are skipped, but the namespace they name exists.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import yaml
 
 from hsdns.cluster.controllers.document import Document, Refused, check_document
 from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED, KINDS, Manifest
+from hsdns.sources.manifest_yaml import ManifestLoader, TooLarge, key_text
 
-# CSafeLoader is ten times as fast, but not in every build of PyYAML.
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _GROUPS = {kind: group for group, kind in KINDS}
-
-
-class _Loader(_Base):  # type: ignore[misc]  # chosen at run time
-    """YAML as Kubernetes reads it: without the timestamp type."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML's own class attribute, replaced rather than changed
-        first: [(tag, pattern) for tag, pattern in listed if tag != "tag:yaml.org,2002:timestamp"]
-        for first, listed in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+MAX_FILE_LEN: Final = 128 * 1024 * 1024  # octets; as a dump of 10,000 Services with their Pods has
+MAX_PROBLEMS: Final = 100  # a file with more of them is reported no further
+_MAX_NESTED_LISTS: Final = 8  # a List of Lists of Lists, each of which is decoded again
 
 
 class ManifestFile(NamedTuple):
@@ -43,6 +37,9 @@ def read_manifest_file(content: bytes, path: str) -> ManifestFile:
     """Parse all documents of a file; errors are returned in `problems`."""
     documents: list[Document] = []
     problems: list[str] = []
+    if len(content) > MAX_FILE_LEN:
+        too_long = f"{path}:1: the file is longer than {MAX_FILE_LEN} octets; split it"
+        return ManifestFile([], [too_long])
     items = _json_items(content) if _looks_like_json(content, path) else _yaml_items(content)
     try:
         for item in items:
@@ -51,6 +48,11 @@ def read_manifest_file(content: bytes, path: str) -> ManifestFile:
                 document = _read_item(item, where)
             except _ManifestError as fault:
                 problems.append(f"{path}:{fault.line}: {fault}")
+                if len(problems) == MAX_PROBLEMS:
+                    problems.append(
+                        f"{where}: the rest of the file is not read; correct these errors first"
+                    )
+                    break
             else:
                 if document is not None:
                     documents.append(document)
@@ -60,6 +62,8 @@ def read_manifest_file(content: bytes, path: str) -> ManifestFile:
 
 
 _NO_OBJECT = "this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata"
+_NESTED = "it is nested too deeply; correct the file"
+_NESTED_LISTS = "lists are nested too deeply; write the objects into one list"
 _NO_LIST = "items of {} is not a list; write one object per item"
 
 
@@ -140,19 +144,15 @@ def _converted(item: _Item, kind: type[Manifest]) -> Manifest:
     except msgspec.ValidationError as fault:
         raise _wrong_type(str(fault)) from None
     except RecursionError:
-        raise Refused("object", "it contains itself through an alias; write it out") from None
+        raise Refused("object", _NESTED) from None
 
 
 def _normalised(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_key(key): _normalised(each) for key, each in value.items() if each is not None}
+        return {key_text(key): _normalised(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
         return [_normalised(each) for each in value]
     return value
-
-
-def _key(key: object) -> str:
-    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 _WORDS = {
@@ -211,7 +211,7 @@ def _line_of(item: _Item, field: str) -> int:
     if node is None:
         # JSON is a subset of YAML, whose nodes have lines.
         try:
-            node, shift = yaml.compose(bytes(item.value), Loader=_Loader), item.line - 1
+            node, shift = yaml.compose(bytes(item.value), Loader=ManifestLoader), item.line - 1
         except yaml.YAMLError:
             return item.line
     for step in re.findall(r"[^.\[\]]+", field):
@@ -236,24 +236,34 @@ def _line_of(item: _Item, field: str) -> int:
 
 def _yaml_items(content: bytes) -> Iterator[_Item]:
     try:
-        loader = _Loader(content)
+        loader = ManifestLoader(content)
     except yaml.YAMLError as fault:
         raise _yaml_fault(fault, content) from None
     try:
         while loader.check_node():
             node = loader.get_node()
+            loader.check_aliases(node)
             value = loader.construct_document(node)
             yield from _yaml_objects(node, value)
     except yaml.YAMLError as fault:
         raise _yaml_fault(fault, content) from None
-    except (ValueError, RecursionError) as fault:
+    except (
+        ValueError,
+        LookupError,
+        AttributeError,
+        TypeError,
+    ) as fault:  # of tags, as in `!!bool x`
         raise _ManifestError(1, f"a value cannot be read ({fault}); put it in quotes") from None
     finally:
         loader.dispose()
 
 
-def _yaml_objects(node: Any, value: Any, of: _Head | None = None) -> Iterator[_Item]:
+def _yaml_objects(
+    node: Any, value: Any, of: _Head | None = None, above: int = 0
+) -> Iterator[_Item]:
     line = node.start_mark.line + 1
+    if above > _MAX_NESTED_LISTS:
+        raise _ManifestError(line, _NESTED_LISTS)
     if value is None or (isinstance(value, list) and of is None):
         return
     if not isinstance(value, dict):
@@ -271,7 +281,7 @@ def _yaml_objects(node: Any, value: Any, of: _Head | None = None) -> Iterator[_I
     nodes = next((each for key, each in node.value if key.value == "items"), None)
     inner = _inner_head(head)
     for each, item in zip(nodes.value if nodes else [], items, strict=False):
-        yield from _yaml_objects(each, item, inner)
+        yield from _yaml_objects(each, item, inner, above + 1)
 
 
 def _is_list(kind: object, has_items: bool) -> bool:
@@ -286,6 +296,8 @@ def _inner_head(head: _Head) -> _Head:
 
 
 def _yaml_fault(fault: yaml.YAMLError, content: bytes) -> _ManifestError:
+    if isinstance(fault, TooLarge):
+        return _ManifestError(fault.line, fault.problem)
     mark = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
     if mark is not None:
         problem = getattr(fault, "problem", None) or "not understood"
@@ -316,7 +328,7 @@ def _looks_like_json(content: bytes, path: str) -> bool:
         return False
     try:
         msgspec.json.decode(content, type=msgspec.Raw)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
     return True
 
@@ -343,11 +355,17 @@ class _Lines:
         return self._line
 
 
-def _json_objects(raw: msgspec.Raw, lines: _Lines, of: _Head | None) -> Iterator[_Item]:
+def _json_objects(
+    raw: msgspec.Raw, lines: _Lines, of: _Head | None, above: int = 0
+) -> Iterator[_Item]:
     text = bytes(raw)
     line = lines.line_of(text.lstrip())
+    if above > _MAX_NESTED_LISTS:
+        raise _ManifestError(line, _NESTED_LISTS)
     try:
         found = msgspec.json.decode(text, type=_JsonHead)
+    except RecursionError:
+        raise _ManifestError(line, _NESTED) from None
     except msgspec.ValidationError:
         if of is None and text.lstrip()[:1] == b"[":
             return
@@ -364,7 +382,10 @@ def _json_objects(raw: msgspec.Raw, lines: _Lines, of: _Head | None) -> Iterator
     if of is not None:
         head = _Head(found.api_version or of.api_version, found.kind or of.kind)
     if not _is_list(head.kind, bytes(found.items) != b"null"):
-        metadata = msgspec.json.decode(found.metadata)
+        try:
+            metadata = msgspec.json.decode(found.metadata)
+        except RecursionError:
+            raise _ManifestError(line, _NESTED) from None
         head.metadata = metadata if isinstance(metadata, Mapping) else None
         yield _Item(line, head, raw)
         return
@@ -374,4 +395,4 @@ def _json_objects(raw: msgspec.Raw, lines: _Lines, of: _Head | None) -> Iterator
         raise _ManifestError(line, _NO_LIST.format(head.kind)) from None
     inner = _inner_head(head)
     for item in items:
-        yield from _json_objects(item, lines, inner)
+        yield from _json_objects(item, lines, inner, above + 1)

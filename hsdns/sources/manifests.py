@@ -34,7 +34,7 @@ from hsdns.cluster.objects import (
 )
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.tree import Token
-from hsdns.sources.manifest_file import read_manifest_file
+from hsdns.sources.manifest_file import MAX_FILE_LEN, read_manifest_file
 from hsdns.sources.manifest_folder import (
     Fingerprint,
     fingerprint,
@@ -177,7 +177,7 @@ class Manifests:
         for path in manifest_paths(self.paths):
             try:
                 with open(path, "rb") as file:
-                    content = file.read()
+                    content = file.read(MAX_FILE_LEN + 1)
             except OSError as fault:
                 sentences.append(
                     (

@@ -8,13 +8,16 @@ Rule 1: the length is that of the chain's reply: uncompressed, not truncated, wi
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from hsdns.wire.edns import OPT_FIXED_LEN
 from hsdns.wire.encode import MAX_TCP_LEN, encode, udp_limit
 from hsdns.wire.message import TC, Query, Reply
 
+MANY_RECORDS: Final = 1000
 _HEADER_LEN: Final = 12
+_wire: Final = attrgetter("wire")
 _RR_FIXED_LEN: Final = 10  # type 2, class 2, ttl 4, rdlength 2
 _OPTION_FIXED_LEN: Final = 4  # code 2, length 2
 
@@ -23,13 +26,20 @@ def reply_size(query: Query, reply: Reply) -> int:
     """Return the length of the uncompressed reply in octets."""
     size = _HEADER_LEN + len(query.question_wire)
     for section in (reply.answer, reply.authority, reply.additional):
-        for rr in section:
-            size += _RR_FIXED_LEN + len(rr.owner.wire) + len(rr.rdata)
+        if section:
+            owners, _, _, rdata, _ = zip(*section, strict=True)
+            size += _RR_FIXED_LEN * len(section) + sum(map(len, rdata))
+            size += sum(map(len, map(_wire, owners)))
     if reply.edns_options is not None:
         size += OPT_FIXED_LEN
         for _, data in reply.edns_options:
             size += _OPTION_FIXED_LEN + len(data)
     return size
+
+
+def is_big(reply: Reply) -> bool:
+    """Whether to look at each of its records takes about a millisecond or more."""
+    return len(reply.answer) + len(reply.authority) + len(reply.additional) >= MANY_RECORDS
 
 
 def is_truncated(query: Query, reply: Reply, protocol: str) -> bool:

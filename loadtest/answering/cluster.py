@@ -16,6 +16,7 @@ from hsdns.sources.synthetic_cluster import SERVICES_PER_NAMESPACE, Shape, Synth
 
 ZONE = "cluster.local"
 SERVICES_ZONE = f"svc.{ZONE}"
+CACHED_ZONE = "cached.example"  # outside the cluster; answered by `template`, and then by `cache`
 TTL = 30
 _WEIGHT = 100  # CoreDNS shares it among the endpoints
 
@@ -41,6 +42,14 @@ class Cluster(NamedTuple):
     def shape(self) -> Shape:
         """The parameters with which the source generates the same cluster."""
         return Shape(services=self.services, endpoints=self.endpoints, headless=1.0)
+
+    def cached_block(self) -> str:
+        """The lines of a Corefile that answer the names of CACHED_ZONE, with as many addresses as a Service has."""
+        answers = "".join(
+            f'        answer "{{{{ .Name }}}} 30 IN A 192.0.2.{each + 1}"\n'
+            for each in range(self.endpoints)
+        )
+        return f"template IN A {CACHED_ZONE} {{\n{answers}    }}"
 
     def service(self, index: int) -> str:
         """Name of a Service."""

@@ -34,6 +34,7 @@ GOALS: Final = (
     Goal("compiled, search path: its hit", ("search", NATIVE), ("hot", NATIVE), 1.25, 1.15),
     Goal("compiled, random names: its hit", ("random", NATIVE), ("hot", NATIVE), 1.25, 1.15),
     Goal("compiled, cookies and mixed case: its hit", ("cookies", NATIVE), ("hot", NATIVE), None, 1.2),
+    Goal("compiled, a cached external name: its hit", ("cached", NATIVE), ("hot", NATIVE), 1.2),
     Goal("compiled, 100,000 names: 1,000 names", ("names-100k", NATIVE), ("names-1k", NATIVE), 1.2),
     Goal("compiled, TCP: CoreDNS", ("tcp", NATIVE), ("tcp", COREDNS), 1 / 3),
     Goal("pure Python, a hit: dict server", ("hot", PURE), ("hot", DICT), 1.2, 1.0),
@@ -41,6 +42,7 @@ GOALS: Final = (
     Goal("pure Python, search path: its hit", ("search", PURE), ("hot", PURE), 1.25, 1.15),
     Goal("pure Python, random names: its hit", ("random", PURE), ("hot", PURE), 1.25, 1.15),
     Goal("pure Python, cookies and mixed case: its hit", ("cookies", PURE), ("hot", PURE), None, 1.2),
+    Goal("pure Python, a cached external name: its hit", ("cached", PURE), ("hot", PURE), 1.5),
     Goal("pure Python, 100,000 names: 1,000 names", ("names-100k", PURE), ("names-1k", PURE), 1.2),
     Goal("pure Python, TCP: CoreDNS", ("tcp", PURE), ("tcp", COREDNS), 1 / 3),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, NamedTuple
 
-from loadtest.answering.cluster import SERVICES_ZONE, ZONE, Cluster, Question
+from loadtest.answering.cluster import CACHED_ZONE, SERVICES_ZONE, ZONE, Cluster, Question
 
 HOT = 1_000  # names
 FEW_PORTS: Final = 20
@@ -36,7 +36,8 @@ class Mix(NamedTuple):
     """A kind of traffic.
 
     `fresh`: each round has different names.  `randomized`: each query has its own cookie and case.  `changes`: cluster
-    events per second during the run.  `ports`: the number of ports from which drain sends, in turn.
+    events per second during the run.  `ports`: the number of ports from which drain sends, in turn.  `external`: names
+    outside the cluster, which only the servers with a Corefile have.
     """
 
     key: str
@@ -48,6 +49,7 @@ class Mix(NamedTuple):
     tcp: bool = False
     changes: int = 0
     ports: int = FEW_PORTS
+    external: bool = False
     methods: tuple[str, ...] = (DRAIN, DNSPERF)
 
     @property
@@ -103,6 +105,10 @@ def fresh_names(random: Random, count: int) -> list[Question]:
     return [Question(f"{_label(random, 12)}.{domains[index & 1]}", "A") for index in range(count)]
 
 
+def _cached(_: Cluster, __: Random) -> list[Question]:
+    return [Question(f"www-{each}.{CACHED_ZONE}", "A") for each in range(EXTERNAL)]
+
+
 def _random_names(_: Cluster, random: Random) -> list[Question]:
     return fresh_names(random, FRESH_FIRST)
 
@@ -137,6 +143,13 @@ MIXES: Final = (
     Mix("names-1k", "A of 1,000 pods", _pods(HOT)),
     Mix("names-100k", "A of 100,000 pods", _pods(MOST_PODS)),
     Mix("changes", "the 1,000 names while 1,000 endpoints per second change", _hot, changes=1000, methods=(DNSPERF,)),
+    Mix(
+        "cached",
+        "100 names outside the cluster with 10 addresses, from the cache",
+        _cached,
+        external=True,
+        methods=(DRAIN,),
+    ),
     Mix("tcp", "the 1,000 names on 20 open TCP connections", _hot, tcp=True, methods=(DNSPERF,)),
 )  # fmt: skip
 BY_KEY: Final = {mix.key: mix for mix in MIXES}

@@ -39,7 +39,7 @@ from loadtest.answering.servers import BACKENDS, RunSettings, Server
 from loadtest.process import BenchmarkError
 
 REPLAYING: Final = (ECHO, DICT)  # they repeat what another server said
-CHANGEABLE: Final = (NATIVE, PURE, COREDNS)  # their cluster may change
+CHANGEABLE: Final = (NATIVE, PURE, COREDNS)  # their cluster may change, and they have a Corefile
 _WARM_UP_QUERIES = 200  # queries of the warm-up before a round
 _FRESH_QUESTIONS = 400_000  # questions of a fresh mix in a file for dnsperf
 _CATCH_UP_TIME = 1.0  # seconds that a server has for what changed while it stood still
@@ -61,6 +61,8 @@ QUICK: Final = Effort(8, 1, 1, 1.0)
 
 def supports(program: Program, mix: Mix) -> bool:
     """Whether a server can be measured with a mix."""
+    if mix.external:
+        return program.key in CHANGEABLE
     if program.key == DICT:
         return mix.repeats and not mix.tcp and not mix.changes
     return not mix.changes or program.key == ECHO or program.key in CHANGEABLE

@@ -151,6 +151,7 @@ class Server:
                 health=free_port(),
                 ready=free_port(),
                 metrics=free_port(),
+                outside=self._settings.cluster.cached_block(),
                 upstream=free_port(),
             )
         )

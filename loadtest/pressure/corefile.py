@@ -59,6 +59,7 @@ def corefile(
         ready=ports.ready,
         metrics=ports.metrics,
         upstream=ports.upstream,
+        outside="",
     )
     if variation.doh:
         text = _replaced(text, f".:{ports.dns} {{", f".:{ports.dns} https://.:{ports.doh} {{")

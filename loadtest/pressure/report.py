@@ -18,6 +18,7 @@ from loadtest.process import BenchmarkError
 
 BEGIN: Final = "<!-- bench-pressure: begin -->"
 END: Final = "<!-- bench-pressure: end -->"
+BUSY_US: Final = 5_000  # a p99 without pressure above this is not the server's
 _HEAD = [
     "server",
     "answered",
@@ -81,6 +82,8 @@ def _remarks(it: Outcome) -> str:
     said = []
     if it.pressing.sent < 0.95 * it.pressing.offered:
         said.append(f"{it.pressing.sent / it.pressing.offered:.0%} of the rate was reached")
+    if any(each.quiet.p99_us > BUSY_US for each in (it.cluster, it.external) if each):
+        said.append("the machine was busy before")
     if it.pressing.sent_away:
         said.append(f"clients sent away {it.pressing.sent_away:,} times")
     said += [

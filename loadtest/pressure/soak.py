@@ -34,6 +34,7 @@ PERIOD: Final = 60.0  # seconds after which the pressing clients are started aga
 QUIET_AFTER: Final = 2.0  # seconds
 FLAT: Final = 10_000_000  # octets an hour
 NOISE: Final = 5_000_000
+MOST_MEMORY: Final = 2_000_000_000  # octets, at which a server is ended
 _SAMPLE_EVERY = 2.0
 _SAY_EVERY = 10.0
 _QUIET_SECONDS = 5.0
@@ -154,6 +155,10 @@ def _soak(bench: Bench, program: Program, server: ServerUnderPressure, seconds: 
                 clients = [start(turn, bench.tools, server, each, end - now) for each in PRESSERS]
                 while (now := time.monotonic()) < end:
                     memory.append((now - began, server.memory().now))
+                    if memory[-1][1] > MOST_MEMORY:
+                        raise BenchmarkError(
+                            f"ended for its memory: {_line(program, judge, memory)}"
+                        )
                     if now >= said + _SAY_EVERY:
                         said = now
                         say(_line(program, judge, memory))

@@ -137,6 +137,7 @@ class ServerUnderTest:
             ready=self._ready_port,
             metrics=free_port(),
             upstream=free_port(),
+            outside="",
             access="\n        ".join(self._access.properties),
         )
 

@@ -43,3 +43,28 @@ def test_reason(text: str, reason: str) -> None:
     (listener,) = memory_server.configuration.listeners
     (found,) = listener.zones.values()
     assert BlockPolicy(found.handlers).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "stores_cached"),
+    [
+        pytest.param("forward . 192.0.2.1", False, id="no-cache"),
+        pytest.param("cache\nforward . 192.0.2.1", True, id="forward"),
+        pytest.param(f"cache\n{KUBERNETES}", True, id="kubernetes"),
+        pytest.param("cache\nwhoami", True, id="must-see-each-query-but-comes-after-cache"),
+        pytest.param("cache\nheader {\nresponse set rd\n}\nwhoami", True, id="header-comes-after-cache"),
+        pytest.param("prometheus\nerrors\nlog\nbufsize\nloadbalance\ncancel\nlocal\nany\nmetadata\ncache\nwhoami", True, id="all-that-may"),
+        pytest.param("acl\ncache\nwhoami", False, id="acl"),
+        pytest.param("nsid\ncache\nwhoami", False, id="nsid"),
+        pytest.param("rewrite edns0 nsid set\ncache\nwhoami", False, id="rewrite-of-options"),
+        pytest.param(f"{LOG_OF_LOCAL}\ncache\nwhoami", False, id="log-of-the-asked-address"),
+        pytest.param("dns64\ncache\nwhoami", False, id="dns64"),
+        pytest.param("view v {\nexpr true\n}\ncache\nwhoami", False, id="view-chooses-the-block"),
+    ],
+)  # fmt: skip
+def test_replies_of_cache(text: str, stores_cached: bool) -> None:
+    memory_server = MemoryServer(block(text), None)
+    (found,) = memory_server.configuration.blocks
+    policy = BlockPolicy(found.handlers)
+    assert policy.stores_cached is stores_cached
+    assert policy.stores_any is (stores_cached or not policy.reason)

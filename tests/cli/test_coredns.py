@@ -382,3 +382,43 @@ def test_process_that_cannot_start() -> None:
         "stop it or change the key's port (or -dns.port)\n"
     )
     assert not Path("pid").exists()
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_few_descriptors_are_shared() -> None:
+    """A client that holds all places keeps neither another one nor a probe out."""
+    port, health = free_port(), free_port()
+    corefile = f".:{port} {{\nbind 127.0.0.1\nhealth 127.0.0.1:{health}\nwhoami\n}}\n"
+    code = (
+        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
+        "sys.argv[0] = 'hsdns'; runpy.run_module('hsdns', run_name='__main__')"
+    )
+    with (
+        contextlib.ExitStack() as held,
+        subprocess.Popen(
+            [sys.executable, "-c", code, "-conf", "stdin", "-workers", "1"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        ) as started,
+    ):
+        held.callback(started.kill)
+        assert started.stdin is not None
+        started.stdin.write(corefile)
+        started.stdin.close()
+        assert [line_of(started) for _ in range(3)][0] == f".:{port} on 127.0.0.1"  # noqa: RUF015 - all are read
+        for where, places in ((port, 32), (health, 8)):
+            for _ in range(places + 4):
+                client = socket.create_connection(("127.0.0.1", where), timeout=10)
+                held.enter_context(client)
+        assert fetch(health, "/health") == "OK"
+        with socket.create_connection(
+            ("127.0.0.1", port), timeout=10, source_address=("127.0.0.2", 0)
+        ) as other:
+            for _ in range(3):
+                other.sendall(frame(query().to_wire()))
+                assert other.recv(4096)
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(timeout=20) == 0

@@ -348,6 +348,7 @@ def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFi
     ("body", "line"),
     [
         pytest.param("kubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are cached in the answer table", id="kept"),
+        pytest.param("cache\nwhoami", "example.org.: answers from cache are cached in the answer table, others are not: it has no kubernetes plugin", id="cache"),
         pytest.param("whoami", "example.org.: answers are not cached, it has no kubernetes plugin", id="no-cluster"),
         pytest.param("log . \"{name} {local}\"\nkubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are not cached, log must see every query", id="log"),
     ],

@@ -7,12 +7,13 @@ import pytest
 from hsdns.cluster.answer import MAX_CHAIN, MAX_FOLLOWED, ClusterAnswers
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName
+from hsdns.cluster.schema import PIECE
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
-from tests.support.coroutines.eager import finish
+from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local")
@@ -107,3 +108,17 @@ def test_names_that_fan_out_at_every_step_are_followed_only_so_often() -> None:
     answers.lookup.find = counting  # type: ignore[method-assign]  # to count the work, not the time
     finish(answers.answer(Name.from_text("s0.ns.svc.cluster.local"), RRType.A, ZONE, nothing))
     assert 11 < len(asked) <= MAX_FOLLOWED + 1
+
+
+def test_srv_records_of_many_endpoints_let_others_run_in_between() -> None:
+    answers = chain_of(0)
+    addresses = [f"10.{n >> 8}.{n & 255}.1" for n in range(2 * PIECE)]
+    answers.lookup.store.apply(
+        upserts(service("ns/db"), endpoint_slice("ns/db-1", "db", *addresses))
+    )
+    qname = Name.from_text("db.ns.svc.cluster.local")
+    reply, count = turns(answers.answer(qname, RRType.SRV, ZONE, nothing))
+    assert (len(reply.answer), count) == (2 * PIECE, 4)
+    again, count = turns(answers.answer(qname, RRType.SRV, ZONE, nothing))
+    assert (again.answer, count) == (reply.answer, 0)
+    assert not answers.is_missing(qname, RRType.SRV, ZONE)

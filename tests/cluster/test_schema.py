@@ -3,8 +3,9 @@
 import pytest
 
 from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.schema import find, pointers, srv_records, target_name
-from hsdns.cluster.value import HEADLESS, PackedSlice, Port, ServiceValue
+from hsdns.cluster.schema import PIECE, find, make_srv, pointers, target_name
+from hsdns.cluster.value import HEADLESS, Node, PackedSlice, Port, ServiceValue
+from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import section
 
@@ -15,6 +16,30 @@ PART = PackedSlice(
     "db-1", "1", 4, b"\n\0\0\1\n\0\0\2", (b"db-0", None), (Port(b"sql", b"tcp", 5432),)
 )
 VALUE = ServiceValue(HEADLESS, "1", slices=(PART,))
+
+
+def srv_records(
+    value: ServiceValue, node: Node, asked: ParsedName, qname: Name
+) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
+    """The records, made in as many pieces as it takes."""
+    for _ in make_srv(value, node, asked, qname, ZONE, 7):
+        pass
+    assert node.srv is not None
+    return node.srv
+
+
+def test_srv_records_of_many_endpoints_are_made_in_pieces() -> None:
+    count = 4 * PIECE + 10
+    part = PART._replace(
+        addresses=b"".join((10 << 24 | n).to_bytes(4, "big") for n in range(count)), labels=None
+    )
+    value = ServiceValue(HEADLESS, "1", slices=(part,))
+    node = find(value, ASKED, QNAME, 7)
+    assert node is not None
+    pieces = sum(1 for _ in make_srv(value, node, ASKED, QNAME, ZONE, 7))
+    assert pieces == 2 * (count // PIECE)
+    assert node.srv is not None
+    assert [len(section) for section in node.srv] == [count, count]
 
 
 def test_a_node_is_made_once_in_lower_case_and_cached_in_the_value() -> None:
@@ -55,14 +80,14 @@ def test_names_with_a_topology_zone_that_a_client_made_up_are_not_cached(prefers
         node = find(value, asked, qname, 7)
         assert node is not None
         assert len(node.a) == (1 if topology_zone == "a" else 2 if prefers else 0)
-        srv_records(value, node, asked, qname, ZONE, 7)
+        assert srv_records(value, node, asked, qname)
     assert list(value.nodes) == [Name.from_text(f"a.{word}._zone.db.ns.svc.cluster.local").lower]
 
 
 def test_srv_records_and_their_addresses() -> None:
     node = find(VALUE, ASKED, QNAME, 7)
     assert node is not None
-    answer, additional = srv_records(VALUE, node, ASKED, QNAME, ZONE, 7)
+    answer, additional = srv_records(VALUE, node, ASKED, QNAME)
     assert section(answer) == [
         "db.ns.svc.cluster.local. 7 IN SRV 0 50 5432 db-0.db.ns.svc.cluster.local.",
         "db.ns.svc.cluster.local. 7 IN SRV 0 50 5432 10-0-0-2.db.ns.svc.cluster.local.",
@@ -71,7 +96,6 @@ def test_srv_records_and_their_addresses() -> None:
         "db-0.db.ns.svc.cluster.local. 7 IN A 10.0.0.1",
         "10-0-0-2.db.ns.svc.cluster.local. 7 IN A 10.0.0.2",
     ]
-    assert srv_records(VALUE, node, ASKED, QNAME, ZONE, 7)[0] is answer
 
 
 def test_a_target_that_would_be_too_long_is_none() -> None:

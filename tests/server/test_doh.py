@@ -31,7 +31,7 @@ from hsdns.server.runtime import Tasks
 from hsdns.server.sent_away import REFUSED_SECONDS, SentAway
 from hsdns.server.settings import DEFAULT_LIMITS, Settings
 from hsdns.server.sockets import open_tcp
-from hsdns.server.turns import STEPS, Turns
+from hsdns.server.turns import STEPS, TakesSteps, Turns
 from hsdns.wire.message import Reply
 from tests.support.clients import http2_frames
 from tests.support.clients.messages import query, summary
@@ -280,6 +280,32 @@ def test_body_that_is_too_long(client: type[Http1Client] | type[Http2Client]) ->
             else:
                 found = await connection.ask("POST", "/dns-query", bytes(16_000))
             assert (found.status, found.body) == (400, b"invalid request\n")
+
+    run(test())
+
+
+def test_pipelined_requests_take_turns() -> None:
+    """Over HTTP/1.1 too, one client with many requests at once does not hold the loop."""
+
+    async def test() -> None:
+        async with serving(tls=False) as it, Http1Client(it, tls=False) as client:
+            entered = 0
+            enter = it.turns.enter
+
+            def count(connection: TakesSteps) -> None:
+                nonlocal entered
+                entered += 1
+                enter(connection)
+
+            it.turns.enter = count  # type: ignore[method-assign] # to see it called
+            client.writer.write(f"GET {get()} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 99)
+            check(await client.ask("GET", get()))
+            for _ in range(99):
+                head = await client.reader.readuntil(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 200 ")
+                size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                await client.reader.readexactly(size)
+            assert entered == 100
 
     run(test())
 

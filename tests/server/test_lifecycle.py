@@ -9,7 +9,9 @@ import os
 import signal
 import socket
 import ssl
+import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from hsdns.plugins.errors import Errors
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
 from hsdns.server.lifecycle import StartError
+from hsdns.server.phases import Phase
 from loadtest.ports import free_port
 from tests.server.loopback import (
     NOERROR,
@@ -48,6 +51,53 @@ pytestmark = pytest.mark.sockets
 
 
 # --- start ---
+
+
+def test_a_reload_reads_and_assembles_in_a_thread(tmp_path: Path) -> None:
+    threads: list[tuple[str, bool]] = []
+
+    def noting(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*args: Any) -> Any:
+            threads.append((name, threading.current_thread() is threading.main_thread()))
+            return call(*args)
+
+        return noted
+
+    async def test() -> None:
+        reloadable = ReloadableServer(tmp_path, WHOAMI)
+        server = reloadable.server
+        server._corefile._load = noting("load", server._corefile._load)
+        server._build = noting("build", server._build)
+        async with running(reloadable):
+            assert await server.reload()
+            assert (await reloadable.ask()).startswith(NOERROR)
+
+    run(test())
+    assert threads == [("load", True), ("build", True), ("load", False), ("build", False)]
+
+
+def test_a_server_that_ends_while_the_corefile_is_read_starts_no_other_instance(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        async with running(ReloadableServer(tmp_path, WHOAMI)) as reloadable:
+            server, read = reloadable.server, asyncio.Event()
+
+            async def in_thread(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+                await read.wait()
+                return function(*args, **options)
+
+            server._in_thread = in_thread
+            before = server.instance
+            reload = asyncio.create_task(server.reload())
+            await until(lambda: server.phase is Phase.RELOADING, "a reload")
+            await server.shut_down()
+            read.set()
+            assert not await reload
+            assert server.instances == [before]
+            assert reloadable.failures == 0
+
+    run(test())
 
 
 @pytest.mark.parametrize("loop", LOOPS)

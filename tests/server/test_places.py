@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from hsdns.server.places import MAX_TRIES, Places, client_of
+from hsdns.server.places import MAX_TRIES, Places
 
 
 class Connection:
@@ -126,21 +126,6 @@ def test_a_probe_outlives_4000_silent_connections_a_second() -> None:
         if number == 512 + 4 * 30:  # 30 ms later
             assert not probe.end
     assert probe.end == "closed", "a silent one goes in the end"
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "is_same"),
-    [
-        ("192.0.2.1", "192.0.2.1", True),
-        ("192.0.2.1", "192.0.2.2", False),
-        ("192.0.2.1", "::ffff:192.0.2.1", True),
-        ("2001:db8::1", "2001:db8::ffff:1", True),
-        ("2001:db8::1", "2001:db8:0:1::1", False),
-        ("fe80::1%lo", "fe80::2", True),
-    ],
-)
-def test_client(one: str, other: str, is_same: bool) -> None:
-    assert (client_of(one) == client_of(other)) is is_same
 
 
 def test_any_history_keeps_count() -> None:

@@ -18,7 +18,7 @@ from hsdns.metrics import Registry
 from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins import ORDER
 from hsdns.server import runtime as module
-from hsdns.server.runtime import ServerRuntime, Tasks
+from hsdns.server.runtime import MAX_TURN, ServerRuntime, Tasks, Turn
 from hsdns.wire.message import Reply
 from tests.support.coroutines.event_loops import DEADLINE, LOOPS, run, until
 from tests.support.plugins.requests import make_request
@@ -181,8 +181,10 @@ class Unready(Plugin):
 def test_readiness_asks_every_block() -> None:
     runtime = make_runtime()
     assert runtime.readiness() == ([], [], [])
-    runtime.configuration = configuration(". {\nwhoami\n}\nexample.org {\nwhoami\n}")
+    text = ". {\nwhoami\n}\nexample.org {\nwhoami\n}"
+    runtime.configuration = configuration(text)
     assert runtime.readiness() == ([], [], [])
+    runtime.configuration = configuration(text)
     for block, name in zip(runtime.configuration.blocks, ("kubernetes", "hosts"), strict=True):
         block.plugins = [Unready(name)]
     assert runtime.readiness().unready == ["hosts", "kubernetes"]
@@ -311,3 +313,24 @@ def test_clocks_keep_no_configuration() -> None:
     runtime = make_runtime()
     assert getattr(runtime.clock, "__self__", None) is not runtime
     assert not hasattr(runtime.wall, "__self__")
+
+
+def test_long_work_lets_others_run_in_between() -> None:
+    now, ran = 0.0, list[float]()
+
+    async def other() -> None:
+        while True:
+            ran.append(now)
+            await asyncio.sleep(0)
+
+    async def work() -> None:
+        nonlocal now
+        task = asyncio.create_task(other())
+        turn = Turn(lambda: now)
+        for _ in range(6):
+            now += MAX_TURN * 0.6
+            await turn.end_if_long()
+        task.cancel()
+
+    asyncio.run(work())
+    assert [round(each / MAX_TURN, 1) for each in ran] == [1.2, 2.4, 3.6]

@@ -16,8 +16,8 @@ from tests.server.test_places import Connection
         pytest.param(64, 32, 8, id="few"),
         pytest.param(1024, 512, 128, id="soft-limit"),
         pytest.param(4096, 2048, 512, id="hard-limit"),
-        pytest.param(20_000, 14_368, 512, id="many"),
-        pytest.param(1 << 20, 16_384, 512, id="container"),
+        pytest.param(20_000, 8192, 512, id="many"),
+        pytest.param(1 << 20, 8192, 512, id="container"),
     ],
 )
 def test_shares(limit: int, clients: int, pages: int) -> None:

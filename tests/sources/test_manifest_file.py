@@ -7,7 +7,8 @@ import json
 import pytest
 
 from hsdns.cluster.objects import Service
-from hsdns.sources.manifest_file import read_manifest_file
+from hsdns.sources import manifest_file
+from hsdns.sources.manifest_file import MAX_PROBLEMS, read_manifest_file
 
 SERVICE = """\
 apiVersion: v1
@@ -281,17 +282,45 @@ def test_problems(name: str, text: str, problems: list[str]) -> None:
         pytest.param(b"a: 1\nb: \xff\n", "a.yaml:2: not YAML: ", id="not UTF-8"),
         pytest.param(b"a: 1\n\tb: 2\n", "a.yaml:2: not YAML: ", id="tab"),
         pytest.param(b"a: 1\nb: \x00\n", "a.yaml:2: not YAML: ", id="control character"),
-        pytest.param(b"a: &x [*x]\n", "", id="an alias to itself, in nothing that is read"),
+        pytest.param(b"a: &x [*x]\n", "a.yaml:1: it contains itself through an alias; write it out", id="an alias to itself, in nothing that is read"),
         pytest.param(
             b"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: &x [{port: 1}, *x]}\n",
-            "a.yaml:1: Service default/a: object: it contains itself through an alias; write it out",
+            "a.yaml:4: it contains itself through an alias; write it out",
             id="an alias to itself",
         ),
+        pytest.param(b"a: !!bool x\n", "a.yaml:1: a value cannot be read ('x'); put it in quotes", id="a tag that does not fit"),
+        pytest.param(b"a: !!timestamp x\n", "a.yaml:1: a value cannot be read (", id="a time that is none"),
     ],
-)
+)  # fmt: skip
 def test_hostile_content(content: bytes, problem: str) -> None:
     found = read_manifest_file(content, "a.yaml").problems
     assert [each[: len(problem)] for each in found] == ([problem] if problem else [])
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param(b'{"kind":"List","items":[' * 10 + b"]}" * 10, "a.json:1: lists are nested too deeply; write the objects into one list", id="lists"),
+        pytest.param(b'{"kind":"Pod","apiVersion":"v1","metadata":' + b"[" * 9000, "a.json:1: it is nested too deeply; correct the file", id="lists-in-a-field"),
+        pytest.param(b'{"kind":"List","items":[' + b"[" * 9000, "a.json:1: it is nested too deeply; correct the file", id="lists-in-items"),
+    ],
+)  # fmt: skip
+def test_hostile_json(content: bytes, problem: str) -> None:
+    assert read_manifest_file(content, "a.json").problems == [problem]
+
+
+def test_a_file_without_any_sense_is_not_reported_line_by_line() -> None:
+    found = read_manifest_file(b"---\nkind: A\n" * 200, "a.yaml").problems
+    assert len(found) == MAX_PROBLEMS + 1
+    assert found[-1] == "a.yaml:200: the rest of the file is not read; correct these errors first"
+
+
+def test_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_file, "MAX_FILE_LEN", 10)
+    assert read_manifest_file(b"a: 1234567", "a.yaml").problems == []
+    assert read_manifest_file(b"a: 12345678", "a.yaml").problems == [
+        "a.yaml:1: the file is longer than 10 octets; split it"
+    ]
 
 
 @pytest.mark.parametrize(

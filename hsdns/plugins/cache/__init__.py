@@ -44,10 +44,12 @@ from hsdns.plugins.cache.options import (
 )
 from hsdns.plugins.cache.refresh import wait_for
 from hsdns.plugins.cache.store import Entry, Key, Store
+from hsdns.turns import another_turn
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import AD, Query, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.packed import with_ttl
+from hsdns.wire.size import is_big
 
 MAX_TTL: Final = 3600  # plugin/pkg/dnsutil MaximumDefaultTTL
 MAX_DENIAL_TTL: Final = MAX_TTL // 2
@@ -178,6 +180,8 @@ class Cache(Plugin):
             if not reply.written or reply.dropped:
                 # The server writes it for the query of the client, not for one that a later plugin has changed.
                 return reply if reply.rd is None else reply.replace(rd=None)
+            if is_big(reply):  # an upstream's has just been decoded
+                await another_turn()
             judgement = judge(query, reply, self._runtime.wall)
             reply, _ = self._store(request, key, reply, judgement, has_marker=found is not None)
             if reply.fresh and request.dependencies is not None:

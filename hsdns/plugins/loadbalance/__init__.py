@@ -3,7 +3,8 @@
 Path: step 5, before `cache`: a cached reply is reordered each time it is sent.
 Source: CoreDNS 1.14.7 plugin/loadbalance.
 Rule 1: with `round_robin`, CNAME records come first in each section, then other types in their original order, then A
-        and AAAA shuffled together, then MX shuffled.  `prefer` then moves addresses in its networks to the front.
+        and AAAA shuffled together, then MX shuffled; more than MANY are rotated by a random number instead, as in
+        the answer table.  `prefer` then moves addresses in its networks to the front.
 Rule 2: with `weighted`, for queries of type A, AAAA and SRV, one address is selected at random by weight and swapped
         with the first.
 Rule 3: only replies with rcode NOERROR are changed, zone transfers never.  Random numbers are the runtime's, so a run
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from operator import itemgetter
 from random import Random
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
@@ -38,6 +40,8 @@ ROUND_ROBIN: Final = "round_robin"
 WEIGHTED: Final = "weighted"
 _ADDRESSES: Final = frozenset({RRType.A, RRType.AAAA})
 _WEIGHED: Final = frozenset({RRType.A, RRType.AAAA, RRType.SRV})
+MANY: Final = 256  # records from which on to draw a random number for each would hold the loop
+_type: Final = itemgetter(1)
 _TRANSFERS: Final = frozenset({RRType.AXFR, RRType.IXFR})
 _POLICIES: Final = (ROUND_ROBIN, WEIGHTED)
 _POLICY_OF: Final = {"prefer": ROUND_ROBIN, "reload": WEIGHTED}
@@ -137,9 +141,18 @@ def shuffle(records: tuple[RR, ...], random: Random) -> tuple[RR, ...]:
     if len(records) < 2:
         return records
     found = _sort(records)
-    random.shuffle(found.addresses)
-    random.shuffle(found.exchanges)
+    _mix(found.addresses, random)
+    _mix(found.exchanges, random)
     return (*found.aliases, *found.others, *found.addresses, *found.exchanges)
+
+
+def _mix(records: list[RR], random: Random) -> None:
+    """Shuffle records, or rotate them where they are many."""
+    if len(records) <= MANY:
+        random.shuffle(records)
+    else:
+        first = random.randrange(len(records))
+        records[:] = records[first:] + records[:first]
 
 
 def weigh(records: tuple[RR, ...], weights: Weights, random: Random) -> tuple[RR, ...]:
@@ -158,20 +171,24 @@ def prefer(records: tuple[RR, ...], networks: Sequence[Network]) -> tuple[RR, ..
     if len(records) < 2:
         return records
     found = _sort(records)
-    ranks = {rr: _rank(rr, networks) for rr in found.addresses}
-    found.addresses.sort(key=lambda rr: ranks[rr])
+    ranges = [
+        (network.network_address.packed, network.broadcast_address.packed) for network in networks
+    ]
+    found.addresses.sort(key=lambda rr: _rank(rr.rdata, ranges))
     return (*found.aliases, *found.addresses, *found.exchanges, *found.others)
 
 
-def _rank(rr: RR, networks: Sequence[Network]) -> int:
-    address = ip_address(rr.rdata)
-    for rank, network in enumerate(networks):
-        if address in network:
+def _rank(address: bytes, ranges: Sequence[tuple[bytes, bytes]]) -> int:
+    """The number of the first range that contains an address, or of all if none does."""
+    for rank, (lowest, highest) in enumerate(ranges):
+        if lowest <= address <= highest and len(address) == len(lowest):
             return rank
-    return len(networks)
+    return len(ranges)
 
 
 def _sort(records: Sequence[RR]) -> _Sorted:
+    if {*map(_type, records)} <= _ADDRESSES:
+        return _Sorted([], [], [*records], [])
     found = _Sorted([], [], [], [])
     for rr in records:
         if rr.rrtype in _ADDRESSES:

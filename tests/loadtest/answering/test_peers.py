@@ -5,6 +5,7 @@ import pytest
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from loadtest.answering import peers
+from loadtest.answering.cluster import Cluster
 from loadtest.answering.peers import Location, write
 from loadtest.corefile import COREFILE
 
@@ -18,10 +19,17 @@ def test_configurations_are_whole(name: str, tmp_path: Path) -> None:
     assert "{port}" not in text
 
 
-def test_the_corefile_is_kubeadms() -> None:
+@pytest.mark.parametrize(
+    ("outside", "others"),
+    [("", []), (Cluster(endpoints=3).cached_block(), ["template"])],
+    ids=["kubeadm's", "with names outside the cluster"],
+)
+def test_the_corefile_is_kubeadms(outside: str, others: list[str]) -> None:
     numbers = {"port": 1, "health": 2, "ready": 3, "metrics": 4, "upstream": 5}
-    text = COREFILE.format(**numbers, bind="", access="source synthetic services=1")
+    text = COREFILE.format(
+        **numbers, bind="", access="source synthetic services=1", outside=outside
+    )
     (block,) = parse("Corefile", text=text, environ={}, known_directives=ORDER).blocks
     assert [each.name.text for each in block.directives] == [
-        "errors", "health", "ready", "kubernetes", "prometheus", "forward", "cache", "reload", "loadbalance",
+        "errors", "health", "ready", "kubernetes", *others, "prometheus", "forward", "cache", "reload", "loadbalance",
     ]  # fmt: skip

@@ -55,7 +55,7 @@ def test_a_small_run(tmp_path: Path) -> None:
         (DICT, "hot ports cluster search names-1k names-100k"),
         (KNOT, "hot ports cluster search random cookies names-1k names-100k tcp"),
         (ECHO, "hot ports cluster search random cookies names-1k names-100k changes tcp"),
-        (PURE, "hot ports cluster search random cookies names-1k names-100k changes tcp"),
+        (PURE, "hot ports cluster search random cookies names-1k names-100k changes cached tcp"),
     ],
     ids=str,
 )

@@ -51,6 +51,11 @@ def test_row() -> None:
     ]
 
 
+def test_a_quiet_phase_that_was_not_quiet() -> None:
+    busy = OURS._replace(cluster=Honest(QUIET._replace(p99_us=6_000), PRESSED))
+    assert "the machine was busy before" in outcome_rows([busy])[1][-1]
+
+
 def test_a_server_that_ended_says_so() -> None:
     assert outcome_rows([ENDED])[1] == ["CoreDNS", *[""] * 11, "CoreDNS ended with status 2: fatal"]
 

@@ -12,7 +12,8 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import AD, CD, RD, Reply, unwritten
 from hsdns.wire.name import ROOT, Name
-from tests.support.coroutines.eager import finish
+from hsdns.wire.size import MANY_RECORDS
+from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up, setup_error
@@ -1044,3 +1045,14 @@ def test_stale_answers_bridge_an_upstream_that_is_silent() -> None:
             await runtime.stop_tasks()
 
     asyncio.run(run())
+
+
+def test_a_big_reply_of_an_upstream_is_stored_in_another_turn() -> None:
+    """It has just been decoded, which takes milliseconds too; a hit does not wait."""
+    found = reply([a()])
+    asked = Asked("cache 30", found.replace(answer=found.answer * MANY_RECORDS))
+    request = make_request(QNAME, "A", now=asked.now)
+    first, count = turns(asked.cache.handle(request, asked.below))
+    assert (len(first.answer), count) == (MANY_RECORDS, 1)
+    again, count = turns(asked.cache.handle(request, asked.below))
+    assert (again.answer, count) == (first.answer, 0)

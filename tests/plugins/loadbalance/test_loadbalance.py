@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections import Counter
 from ipaddress import ip_network
+from itertools import pairwise
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import pytest
 
-from hsdns.plugins.loadbalance import Loadbalance, prefer, shuffle
+from hsdns.plugins.loadbalance import MANY, Loadbalance, prefer, shuffle
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from tests.support.coroutines.eager import finish
@@ -268,3 +270,27 @@ def test_last_weighted_takes_effect_alone() -> None:
     assert found._file is not None
     assert found._file._path.endswith("two")
     assert [warning.partition(":1: ")[0] for warning in warnings] == ["Corefile:2", "Corefile:5"]
+
+
+def test_many_addresses_are_rotated_with_one_random_number() -> None:
+    """To shuffle the addresses of 20,000 endpoints would hold the loop for milliseconds."""
+    found = tuple(rr(f"db. 5 IN A 10.{n >> 8}.{n & 255}.1") for n in range(20_000))
+
+    random = mock.Mock(spec=Random)
+    random.randrange.return_value = 12_345
+    assert shuffle(found, random) == (*found[12_345:], *found[:12_345])
+    assert random.randrange.call_count == 1
+    assert all(call.args == ([],) for call in random.shuffle.mock_calls)
+    few = shuffle(found[:MANY], Random(1))
+    assert sorted(few) == sorted(found[:MANY])
+    assert few != found[:MANY]
+    assert any(one.rdata > two.rdata for one, two in pairwise(few[:100]))
+
+
+def test_addresses_are_compared_with_networks_as_octets() -> None:
+    """Without an object for each address: there may be 20,000."""
+    records = ["a. 5 IN A 10.0.0.255", "a. 5 IN A 10.0.1.0", "a. 5 IN AAAA a00::1"]
+    found = tuple(map(rr, records))
+    networks = [ip_network("10.0.1.0/24"), ip_network("a00::/16"), ip_network("10.0.0.255/32")]
+    with mock.patch("hsdns.plugins.loadbalance.ip_address", side_effect=AssertionError):
+        assert prefer(found, networks) == (found[1], found[2], found[0])

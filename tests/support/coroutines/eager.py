@@ -20,3 +20,15 @@ def finish(coro: Coroutine[Any, Any, T]) -> T:
         return result
     coro.close()
     raise AssertionError(f"the coroutine waits for {waiting_for!r}, but it must not wait")
+
+
+def turns(coro: Coroutine[Any, Any, T]) -> tuple[T, int]:
+    """Run a coroutine that waits for nothing but other turns of the loop; return its result and their number."""
+    count = 0
+    while True:
+        try:
+            waiting_for = coro.send(None)
+        except StopIteration as stop:
+            return stop.value, count
+        assert waiting_for is None, "anything but another turn"
+        count += 1

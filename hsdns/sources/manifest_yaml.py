@@ -1,0 +1,142 @@
+"""Loader of YAML that is bounded: what is read is not trusted to be the work of a person.
+
+Path: manifest_file.py reads each document with it.
+Rule 1: nodes are counted while they are composed, and with what their aliases stand for before values are made of them
+        (CVE-2019-11253): MAX_NODES, or one for NODE_LEN octets where a file is longer.
+Rule 2: nesting is bounded (MAX_DEPTH), through aliases too.
+Rule 3: keys become text, as Kubernetes reads them; numbers as keys could be chosen to have the same hash.
+Rule 4: a number has at most MAX_NUMBER_LEN characters: those in base 60 take time with the square of their length.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+MAX_DEPTH: Final = 100
+MAX_NODES: Final = 100_000
+NODE_LEN: Final = 5  # octets; Services with one-word names, written in lines, have 7 for each node
+MAX_NUMBER_LEN: Final = 100
+_TEXT: Final = "tag:yaml.org,2002:str"
+_NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+# CSafeLoader is ten times as fast, but not in every build of PyYAML.
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class TooLarge(yaml.YAMLError):
+    """A document that exceeds a limit; `problem` is a sentence about what begins in `line`."""
+
+    def __init__(self, problem: str, node: Any) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.line: int = node.start_mark.line + 1 if node is not None else 1
+
+
+class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
+    """YAML as Kubernetes reads it: without the timestamp type, and with text as keys."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML's own class attribute, replaced rather than changed
+        first: [(tag, pattern) for tag, pattern in listed if tag != "tag:yaml.org,2002:timestamp"]
+        for first, listed in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self._left = self._limit = max(MAX_NODES, len(content) // NODE_LEN)
+        self._depth = 0
+        self._has_aliases = b"*" in content
+
+    # PyYAML calls these two around each node that it composes, to resolve tags by paths; there are no such tags.
+
+    def descend_resolver(self, parent: Any, index: Any) -> None:
+        """Count a node; raise TooLarge."""
+        self._left -= 1
+        self._depth += 1
+        if self._left < 0:
+            raise TooLarge(
+                "there are too many values for the length of the file; is it a manifest?", parent
+            )
+        if self._depth > MAX_DEPTH:
+            raise TooLarge(
+                f"it is nested more than {MAX_DEPTH} levels deep; correct the file", parent
+            )
+
+    def ascend_resolver(self) -> None:
+        """Leave a node."""
+        self._depth -= 1
+
+    def check_aliases(self, document: Any) -> None:
+        """Count what the aliases of a document stand for; raise TooLarge."""
+        if self._has_aliases:
+            self._measure(document, {})
+
+    def _measure(self, node: Any, known: dict[Any, tuple[int, int] | None]) -> tuple[int, int]:
+        """Return the number of nodes and the depth of a node, with those that its aliases stand for.
+
+        An anchor is before its aliases, so it is known when they come, and the recursion is no deeper than the text.
+        """
+        if isinstance(node, yaml.ScalarNode):
+            return 1, 1
+        if node in known:
+            found = known[node]
+            if found is None:
+                raise TooLarge("it contains itself through an alias; write it out", node)
+            return found
+        known[node] = None
+        size, depth = 1, 0
+        children = (
+            [each for pair in node.value for each in pair]
+            if isinstance(node, yaml.MappingNode)
+            else node.value
+        )
+        for child in children:
+            inner_size, inner_depth = self._measure(child, known)
+            size += inner_size
+            depth = max(depth, inner_depth)
+        if size > self._limit:
+            raise TooLarge(
+                f"its aliases stand for more than {self._limit} values; write it out", node
+            )
+        if depth >= MAX_DEPTH:
+            raise TooLarge(
+                f"it is nested more than {MAX_DEPTH} levels deep through aliases; write it out",
+                node,
+            )
+        known[node] = size, depth + 1
+        return size, depth + 1
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+        """Make a mapping with text as keys."""
+        if isinstance(node, yaml.MappingNode):
+            self.flatten_mapping(node)
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise TooLarge("a key is not text; write a word", key_node)
+            # Most keys are text already.
+            key = (
+                key_node.value
+                if key_node.tag == _TEXT
+                else key_text(self.construct_object(key_node))
+            )
+            found[key] = self.construct_object(value_node, deep=deep)
+        return found
+
+    def construct_number(self, node: Any) -> Any:
+        """Make a number of a scalar; raise TooLarge."""
+        if len(node.value) > MAX_NUMBER_LEN:
+            raise TooLarge(
+                f"a number has more than {MAX_NUMBER_LEN} characters; put it in quotes", node
+            )
+        return yaml.SafeLoader.yaml_constructors[node.tag](self, node)
+
+
+for _tag in _NUMBERS:
+    ManifestLoader.add_constructor(_tag, ManifestLoader.construct_number)
+
+
+def key_text(key: object) -> str:
+    """Return a key as text: booleans as in JSON, others as Python writes them."""
+    return str(key).lower() if isinstance(key, bool) else str(key)

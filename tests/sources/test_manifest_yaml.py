@@ -1,0 +1,106 @@
+"""Documents that are made to cost much, each of which was read until memory, time or the stack ran out."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.sources import manifest_yaml
+from hsdns.sources.manifest_file import read_manifest_file
+from hsdns.sources.manifest_yaml import MAX_DEPTH, MAX_NODES, MAX_NUMBER_LEN, ManifestLoader
+
+HEAD = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"
+TOO_MANY = "there are too many values for the length of the file; is it a manifest?"
+
+
+def aliases(first: str, level: str, times: int = 9, levels: int = 8) -> str:
+    """Each level stands for nine of the one before it; its first line is 4."""
+    text = f"x0: &x0 {first}\n"
+    for number in range(1, levels):
+        text += f"x{number}: &x{number} " + level.format(", ".join([f"*x{number - 1}"] * times))
+        text += "\n"
+    return HEAD + text
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(aliases("[a, a, a, a, a, a, a, a, a]", "[{}]"), f"9: its aliases stand for more than {MAX_NODES} values; write it out", id="billion-laughs"),
+        pytest.param(aliases("{a: b}", "{{<<: [{}]}}"), f"9: its aliases stand for more than {MAX_NODES} values; write it out", id="merge-keys"),
+        pytest.param(aliases("[a]", "[{}]", 1, 500), f"{4 + MAX_DEPTH - 1}: it is nested more than {MAX_DEPTH} levels deep through aliases; write it out", id="chain-of-aliases"),
+        pytest.param(HEAD + "a: &x {b: [*x]}", "4: it contains itself through an alias; write it out", id="cycle"),
+        pytest.param(HEAD + "a: " + "[" * 100_000, f"4: it is nested more than {MAX_DEPTH} levels deep; correct the file", id="deep-lists"),
+        pytest.param("{a: " * 100_000, f"1: it is nested more than {MAX_DEPTH} levels deep; correct the file", id="deep-mappings"),
+        pytest.param("- " * 100_000, f"1: it is nested more than {MAX_DEPTH} levels deep; correct the file", id="deep-block-lists"),
+        pytest.param("? " * 100_000, f"1: it is nested more than {MAX_DEPTH} levels deep; correct the file", id="deep-keys"),
+        pytest.param("a: 1" + ":1" * 50_000, f"1: a number has more than {MAX_NUMBER_LEN} characters; put it in quotes", id="base-60"),
+        pytest.param("a: 1" + ":1" * 50_000 + ".5", f"1: a number has more than {MAX_NUMBER_LEN} characters; put it in quotes", id="base-60-float"),
+        pytest.param("a: !!int " + "1" * 5_000, f"1: a number has more than {MAX_NUMBER_LEN} characters; put it in quotes", id="long-number"),
+        pytest.param("{[a]: b}", "1: a key is not text; write a word", id="list-as-key"),
+    ],
+)  # fmt: skip
+def test_refused(text: str, problem: str) -> None:
+    assert read_manifest_file(text.encode(), "a.yaml").problems == [f"a.yaml:{problem}"]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [pytest.param("a,", id="keys-without-values"), pytest.param("[],", id="empty-lists")],
+)
+@pytest.mark.parametrize(("limit", "length"), [(1000, 4500), (10, 500)])
+def test_values_are_limited_by_the_length(
+    unit: str, limit: int, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them would take 400 octets each, where the file has one or two."""
+    monkeypatch.setattr(manifest_yaml, "MAX_NODES", limit)
+    text = "{" + unit * (length // len(unit)) + "}"
+    assert read_manifest_file(text.encode(), "a.yaml").problems == [f"a.yaml:1: {TOO_MANY}"]
+
+
+def test_documents_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_yaml, "MAX_NODES", 100)
+    assert read_manifest_file(b"---\n" * 99, "a.yaml").problems == []
+    assert read_manifest_file(b"---\n" * 101, "a.yaml").problems == [f"a.yaml:1: {TOO_MANY}"]
+
+
+def test_keys_are_text() -> None:
+    """Numbers with the same hash made a mapping of 1 MB take 14 s."""
+    text = "{" + ", ".join(f"{number * (2**61 - 1)}: 1" for number in range(1, 50)) + "}"
+    found = yaml.load(text.encode(), ManifestLoader)  # noqa: S506, RUF100 - it is a safe loader
+    assert len(found) == 49
+    assert {type(key) for key in found} == {str}
+    assert yaml.load(b"{yes: 1, 8080: 2, 1.5: 3, ~: 4}", ManifestLoader) == {  # noqa: S506, RUF100 - as above
+        "true": 1, "8080": 2, "1.5": 3, "None": 4,
+    }  # fmt: skip
+
+
+def test_aliases_of_people_are_read() -> None:
+    text = (
+        HEAD
+        + "x: &app {app: web, tier: front}\nspec: {selector: {<<: *app}, ports: [{port: 80}]}\n"
+    )
+    found = read_manifest_file(text.encode(), "a.yaml")
+    assert found.problems == []
+    assert len(found.documents) == 1
+
+
+INDICATORS = st.sampled_from(
+    [*"[]{},:-?&*!|>'\"%@#\n \t", "a", "1", "<<: ", "&a ", "*a ", "- ", "? ", ": ", "---\n", "!!int ", "!!set ",
+     "!!omap ", "!!bool ", "!!binary ", "!!timestamp ", "!!float ", "kind: List\n", "items:\n", "1:1", "0x", "~"]
+)  # fmt: skip
+
+
+@given(st.lists(INDICATORS, max_size=60).map("".join) | st.text(max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    found = read_manifest_file(text.encode("utf-8", "surrogatepass"), "a.yaml")
+    assert all(each.startswith("a.yaml:") for each in found.problems)
+
+
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**90), 10**90) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+))  # fmt: skip
+def test_what_is_within_the_limits_is_unchanged(value: object) -> None:
+    assert yaml.load(yaml.safe_dump(value).encode(), ManifestLoader) == value  # noqa: S506, RUF100 - as above

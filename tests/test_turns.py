@@ -1,0 +1,38 @@
+"""Turns of the event loop in the middle of a computation."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hsdns.eager import start
+from hsdns.turns import another_turn
+
+
+def test_others_run_between_the_pieces_of_an_eager_coroutine() -> None:
+    async def run() -> list[str]:
+        done: list[str] = []
+        tasks: list[asyncio.Task[object]] = []
+        over = asyncio.Event()
+
+        async def compute() -> str:
+            for number in range(3):
+                done.append(f"piece {number}")
+                asyncio.get_running_loop().call_soon(done.append, f"other {number}")
+                await another_turn()
+            return "result"
+
+        def deliver(result: str | None) -> None:
+            done.append(str(result))
+            over.set()
+
+        def spawn(coro: object) -> asyncio.Task[object]:
+            tasks.append(asyncio.get_running_loop().create_task(coro))  # type: ignore[arg-type]
+            return tasks[-1]
+
+        start(compute(), deliver, spawn)
+        await over.wait()
+        return done
+
+    assert asyncio.run(run()) == [
+        "piece 0", "other 0", "piece 1", "other 1", "piece 2", "other 2", "result"
+    ]  # fmt: skip

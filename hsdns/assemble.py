@@ -45,6 +45,14 @@ class FindsHandlers(Protocol):
 
 
 @runtime_checkable
+class FindsPeers(Protocol):
+    """A plugin that works together with those of other blocks."""
+
+    def find_peers(self, earlier: Sequence[Plugin]) -> None:
+        """Find them among those before it; called once for each, in file order, when all blocks are set up."""
+
+
+@runtime_checkable
 class HasView(Protocol):
     """A handler that makes a view of its block (CoreDNS: Viewer)."""
 
@@ -239,6 +247,10 @@ def assemble(
         for handler in target.handlers:
             if isinstance(handler, FindsHandlers):
                 handler.find_handlers(target.handlers)
+    plugins = [plugin for target in assembled for plugin in target.plugins]
+    for at, plugin in enumerate(plugins):
+        if isinstance(plugin, FindsPeers):
+            plugin.find_peers(plugins[:at])
     for listener in listeners:
         if listener.listen.scheme != "dns":
             listener.find_tls()

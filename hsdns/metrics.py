@@ -10,8 +10,10 @@ Rule 3: label values come from bounded sets, because otherwise a client could ex
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -121,7 +123,9 @@ class Registry:
     def __init__(self) -> None:
         self._metrics: dict[str, Metrics] = {}
         self._before: list[Callable[[], None]] = []
-        self._deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        # Threads defer; one at a time runs what is deferred.
+        self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._running = Lock()
 
     def before_collect(self, fold: Callable[[], None]) -> None:
         """Call `fold` on the loop before each scrape, to add values that are counted elsewhere."""
@@ -134,9 +138,14 @@ class Registry:
             self._run_deferred()
 
     def _run_deferred(self) -> None:
-        waiting, self._deferred = self._deferred, []
-        for count, measured in waiting:
-            count(*measured)
+        if not self._running.acquire(blocking=False):
+            return  # another thread does
+        try:
+            while self._deferred:
+                count, measured = self._deferred.popleft()
+                count(*measured)
+        finally:
+            self._running.release()
 
     def fold(self) -> None:
         """Add all values that are counted elsewhere; called on the loop."""

@@ -7,7 +7,7 @@ Rule 1: every plugin has setup(), and start() and stop(), since most begin somet
 Rule 2: all else that a plugin may be is an optional capability: a runtime-checkable protocol, declared by the module
         that looks for it, which plugins implement by having its methods.  There are
         chain.Handler and WaitsInTask; block_choice.RequestFilter; all of answer_table/capabilities.py;
-        FindsHandlers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits here;
+        FindsHandlers, FindsPeers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits here;
         ReportsReadiness, MayRelapse and MakesRemarks in readiness.py; Transferer in plugins/transfer.py;
         MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py; DebugMode and LogsStacks in
         server/processors.py; SetsSockets, SetsTimeouts and LimitsConnections in server/settings.py.
@@ -36,7 +36,7 @@ class Running(Protocol):
     """A task that runs until it is cancelled."""
 
     def cancel(self) -> object:
-        """End it, in one of the next steps of the loop."""
+        """End it, in one of the next turns of its loop."""
 
 
 class Runtime(Protocol):
@@ -60,8 +60,14 @@ class Runtime(Protocol):
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Awaitable[Any]:
         """Run a coroutine as a task that is cancelled when the configuration stops."""
 
-    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
-        """Run a coroutine as a task that goes on when the configuration stops, for Inherits.inherit()."""
+    def spawn_watch(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
+        """Run a coroutine in the thread that follows clusters; it goes on when the configuration stops, for inherit().
+
+        It is the only writer of what it follows, and all that it calls may be called from any thread.
+        """
+
+    def late_watch(self, now: float) -> Awaitable[None] | None:
+        """What to wait for before a store is read, if that thread has not turned for long; `now` is clock()."""
 
     async def resolve(self, request: Request) -> Reply:
         """Answer a Request.nested() from the block that serves its name (CoreDNS upstream.Lookup)."""

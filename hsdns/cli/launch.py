@@ -181,7 +181,11 @@ async def _serve(
 
     files = CorefileFiles()
     server = Server(
-        lambda: source.load(files), build, workers or usable_cpus(), has_changed=files.have_changed
+        lambda: source.load(files),
+        build,
+        workers or usable_cpus(),
+        watches_apart=True,
+        has_changed=files.have_changed,
     )
     output.count_in(server.metrics)
     handle_signals(server)

@@ -73,7 +73,7 @@ class ExternalNames:
         values = sorted(
             (
                 (key, value)
-                for key, value in self._services.values.items()
+                for key, value in list(self._services.values.items())
                 if value.kind and self._lookup.is_exposed(key[0], None)
             ),
             key=lambda item: (item[0][1], item[0][0]),

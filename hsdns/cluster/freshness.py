@@ -2,8 +2,8 @@
 
 Path: the store bumps the counters of what an event changes; code that computes an answer adds the counters of what it
 is about to read; fastpath/ stores the answer with their values and uses it while none of them has changed.
-Rule 1: a counter is added before the store is read, and bumped in the step of the loop that changes the store.  An
-        answer computed from the state before an event is therefore stale after it, whenever it is stored.
+Rule 1: a counter is added before the store is read, and bumped after the store has changed, by the thread that changes
+        it.  An answer computed from the state before an event is therefore stale after it, whenever it is stored.
 Rule 2: the number of counters is fixed.  Two objects that share a counter invalidate each other's answers, which costs
         time but never gives a wrong answer.  Names that do not exist have counters as well.
 """
@@ -158,6 +158,15 @@ class Dependencies:
     def mark_uncacheable(self) -> None:
         """Record that the answer also depends on something without a counter."""
         self.is_cacheable = False
+
+    @property
+    def hold(self) -> bool:
+        """Whether none of the counters has moved since it was added."""
+        return all(self._counters.read(index) == value for index, value in self._pairs.items())
+
+    def again(self) -> Dependencies:
+        """An empty record, for another attempt to compute the answer."""
+        return Dependencies(self._counters)
 
     @property
     def counters(self) -> tuple[int, ...]:

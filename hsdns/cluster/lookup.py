@@ -134,8 +134,9 @@ class NameLookup:
             if self.may_point_to(owner[0], dependencies):
                 if dependencies is not None:
                     dependencies.add(service_counter(owner[0], owner[1]))
-                value = services.values[owner[0], owner[1]]
-                found += schema.pointers(value, owner, address, self._primary_zone)
+                value = services.values.get((owner[0], owner[1]))
+                if value is not None:  # else an event is removing both
+                    found += schema.pointers(value, owner, address, self._primary_zone)
         return found
 
     def _find_pod(self, parsed: ParsedName, dependencies: Dependencies | None) -> bytes | None:

@@ -14,12 +14,13 @@ from hsdns.cluster import schema
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.store import Store
-from hsdns.cluster.value import CLUSTER_IP, HEADLESS
+from hsdns.cluster.value import CLUSTER_IP, HEADLESS, ServiceValue
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 
 _DEFAULT: Final = b"\2ns\3dns"
+_GONE: Final = ServiceValue(None)  # an event has removed the value, but not yet its addresses
 
 
 class Nameserver:
@@ -66,7 +67,7 @@ class Nameserver:
         services, found = self._services, dict[bytes, None]()
         owners = [owner for local in self._local for owner in services.endpoint_ips.lookup(local)]
         for owner in owners:
-            value = services.values[owner[0], owner[1]]
+            value = services.values.get((owner[0], owner[1]), _GONE)
             if headless and value.kind == HEADLESS:
                 for part in value.slices:
                     if part.name == owner[2] and part.width:
@@ -81,7 +82,7 @@ class Nameserver:
         for local in self._local:
             for owner in services.endpoint_ips.lookup(local):
                 is_endpoint = True
-                value = services.values[owner[0], owner[1]]
+                value = services.values.get((owner[0], owner[1]), _GONE)
                 parsed = ParsedName(SVC, owner[0], owner[1])
                 if value.kind == HEADLESS:
                     for part in value.slices:

@@ -51,9 +51,10 @@ class Pods:
             )
         self._rejected.finish("Pod", meta, gone)
         if self.labels is not None:
-            self.labels.pop(key, None)
             if new is not None and meta.labels:
                 self.labels[key] = meta.labels
+            else:
+                self.labels.pop(key, None)
         if old == new:
             return False
         self.changes += 1

@@ -1,7 +1,8 @@
 """The index from addresses to Services and slices, and the reverse names of addresses.
 
 Path: services.py keeps the indexes; lookup.py and nameserver.py look up addresses.
-Rule: an address leads to the objects that have it, not to records; those are computed from the Service's value.
+Rule 1: an address leads to the objects that have it, not to records; those are computed from the Service's value.
+Rule 2: a change replaces one value in one dict, so that a lookup in another thread finds the owners before or after it.
 """
 
 from __future__ import annotations
@@ -21,45 +22,40 @@ _NIBBLES: Final = {b"%x" % value for value in range(16)}
 class ReverseIndex(Generic[Owner]):
     """Addresses (4 or 16 octets) and the keys of the objects that have them, in the order of their addition."""
 
-    __slots__ = ("_one", "_several")
+    __slots__ = ("_owners",)
 
     def __init__(self) -> None:
-        # Nearly every address has one owner; a tuple around it would cost 48 octets for each endpoint.
-        self._one: dict[bytes, Owner] = {}
-        self._several: dict[bytes, tuple[Owner, ...]] = {}
+        # Nearly every address has one owner; a tuple around it would cost 48 octets for each endpoint.  Several are a
+        # list, which is never changed.
+        self._owners: dict[bytes, Owner | list[Owner]] = {}
 
     def add(self, address: bytes, owner: Owner) -> None:
         """Add an owner of an address; without effect if it is one already."""
-        if address not in self._one and address not in self._several:  # nearly always
-            self._one[address] = owner
-            return
         known = self.lookup(address)
         if owner not in known:
-            self._put(address, (*known, owner))
+            self._owners[address] = [*known, owner] if known else owner
 
     def remove(self, address: bytes, owner: Owner) -> None:
         """Remove an owner of an address; without effect if it is none."""
-        if self._one.get(address) == owner:
-            del self._one[address]
-        elif address in self._several:
-            self._put(address, tuple(known for known in self._several[address] if known != owner))
+        known = self.lookup(address)
+        rest = [each for each in known if each != owner]
+        if len(rest) > 1:
+            self._owners[address] = rest
+        elif rest:
+            self._owners[address] = rest[0]
+        elif known:
+            del self._owners[address]
 
     def lookup(self, address: bytes) -> tuple[Owner, ...]:
         """The owners of an address."""
-        one = self._one.get(address)
-        return (one,) if one is not None else self._several.get(address, ())
-
-    def _put(self, address: bytes, owners: tuple[Owner, ...]) -> None:
-        self._one.pop(address, None)
-        self._several.pop(address, None)
-        if len(owners) == 1:
-            self._one[address] = owners[0]
-        elif owners:
-            self._several[address] = owners
+        found = self._owners.get(address)
+        if found is None:
+            return ()
+        return tuple(found) if isinstance(found, list) else (found,)
 
     def addresses(self) -> list[bytes]:
         """All addresses that have an owner."""
-        return [*self._one, *self._several]
+        return list(self._owners)
 
 
 def is_reverse(name: Name) -> bool:

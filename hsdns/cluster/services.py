@@ -4,7 +4,7 @@ Path: store.py passes on the events -> lookup.py, nameserver.py, external.py and
 Rule 1: an event replaces one value in a dict; neither an event nor a lookup iterates over or copies the cluster.
 Rule 2: slices and Services may come in any order: a slice may come before its Service, move to another one, or outlive
         it.
-Rule 3: the counters of all that an event changes move in the same step of the loop (freshness.py).
+Rule 3: the counters of all that an event changes move in the same call, after the change (freshness.py).
 Source: CoreDNS 1.14.7 plugin/kubernetes/controller.go for the events that change a serial.
 """
 
@@ -104,10 +104,10 @@ class Services:
             self._rejected.add(
                 "owner", "it has no usable label kubernetes.io/service-name; it is skipped"
             )
-        if before is not None and before != owner:
-            self._replace_slice(before, meta.name, ())
-            del self._slice_owner[slice_key]
         if owner is None:
+            if before is not None:
+                self._replace_slice(before, meta.name, ())
+                del self._slice_owner[slice_key]
             self._rejected.finish("EndpointSlice", meta, gone)
             self._measure(meta, slice_owner(meta))
             return before is not None
@@ -120,6 +120,10 @@ class Services:
         )
         self._rejected.finish("EndpointSlice", meta, gone)
         self._replace_slice(owner, meta.name, new)
+        if (
+            before is not None and before != owner
+        ):  # only now, so that its addresses never lead nowhere
+            self._replace_slice(before, meta.name, ())
         self._measure(meta, owner)
         # All fields but the slice's name and resourceVersion.
         return before != owner or [part[2:] for part in old] != [part[2:] for part in new]

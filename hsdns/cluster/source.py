@@ -2,7 +2,8 @@
 
 Path: source -> Store.apply.  Each file in hsdns/sources/ implements a source; the Corefile property
 `source NAME ARGUMENT...` selects one, without it the source is the API server.
-Rule 1: deliver() applies a batch in one step of the loop, so no query sees a part of it.
+Rule 1: deliver() applies a batch in one call, event by event; a query may see those before another.  Only one thread
+        calls it.
 Rule 2: Synced follows the objects that existed at the start.  A source with invalid input reports it and delivers
         nothing of it, so that the state before is still served.
 """

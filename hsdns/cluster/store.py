@@ -7,7 +7,9 @@ Rule 3: a serial changes when an event could change an answer: with any add or d
         is visible (CoreDNS 1.14.7 plugin/kubernetes/controller.go).
 Rule 4: a restored snapshot is served until Synced.  The source delivers all existing objects before that, and each of
         them is applied whatever its version; restored objects that it has not delivered are deleted at Synced.
-Rule 5: the counters of all that an event changes move in the same step of the loop (freshness.py).
+Rule 5: the counters of all that an event changes move in the same call, after the change (freshness.py).
+Rule 6: one thread writes, that of the watch; others read without a lock.  So whatever a reader finds in one place is a
+        value that is replaced, never changed, and a reader copies a dict before it iterates over it.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class StoreSettings(NamedTuple):
 
     `pod_names` names endpoints without a hostname after their pods, `endpoints` False ignores slices.  The selectors
     drop the objects that they do not match, as the API server would.  `zonal` keeps the topology zones of endpoints,
-    `multicluster` the ServiceImports, `pod_labels` the labels of pods.
+    `multicluster` the ServiceImports, `pods` pods by address, `pod_labels` their labels.
     """
 
     pod_names: bool = False
@@ -64,6 +66,7 @@ class StoreSettings(NamedTuple):
     zonal: bool = False
     multicluster: bool = False
     pod_labels: bool = False
+    pods: bool = True
 
     def to_texts(self) -> dict[str, str]:
         """The settings that differ from the default, for a snapshot: only one with the same texts can be restored."""
@@ -204,7 +207,7 @@ class Store:
         if isinstance(found, Service):
             return self.services.apply(found, gone)
         if isinstance(found, Pod):
-            return self.pods.apply(found, gone)
+            return self.settings.pods and self.pods.apply(found, gone)
         self._apply_namespace(found.metadata, gone)
         return False
 
@@ -232,9 +235,11 @@ class Store:
                 self._names.remove_namespace(namespace)
                 self._counters.bump(namespace_counter(namespace))
         else:
-            if namespace not in self.namespaces:
-                self._names.add_namespace(namespace)
-                self._counters.bump(namespace_counter(namespace))
+            is_new = namespace not in self.namespaces
             self._namespace_changes += self.namespaces.get(namespace) != meta.resource_version
+            if is_new:
+                self._names.add_namespace(namespace)
             self.namespaces[namespace] = meta.resource_version
+            if is_new:
+                self._counters.bump(namespace_counter(namespace))
         self.rejected.finish("Namespace", meta, gone)

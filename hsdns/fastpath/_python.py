@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hsdns.fastpath.batch import BatchStatistics, Miss
+from hsdns.fastpath.hit_counts import AnswerTableStatistics
 from hsdns.fastpath.log import LogRecord
 from hsdns.fastpath.miss_queue import MissQueue
 from hsdns.fastpath.mmsg import IS_AVAILABLE
-from hsdns.fastpath.table import AnswerTable, AnswerTableStatistics
+from hsdns.fastpath.table import AnswerTable
 from hsdns.fastpath.versions import ClusterNames, Versions
 
 if TYPE_CHECKING or IS_AVAILABLE:

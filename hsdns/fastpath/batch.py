@@ -134,7 +134,7 @@ class Batch:
         now = begin / 1_000_000_000
         changes = CHANGES[0]
         inbox, may_be_ipv6 = self._inbox.octets, self._may_be_ipv6
-        find, answer_normalized = table.prepared_replies.by_form.get, table.answer_normalized
+        find, answer_normalized = table.find_prepared(now), table.answer_normalized
         negative_replies = table.negative_replies
         misses: list[Miss] = []
         hits: list[int] = []

@@ -106,6 +106,11 @@ class Entry:
             indexes >>= _INDEX_LEN
         return True
 
+    @property
+    def needs_lease(self) -> bool:
+        """Whether it depends on counters."""
+        return self.indexes > 1
+
     def has_old_serial(self) -> bool:
         """Tell whether the SOA serial in its records is not the current one."""
         shared = self.shared
@@ -113,13 +118,13 @@ class Entry:
             shared.has_old_serial or self.records is not shared.records
         )
 
-    def revalidate(self) -> None:
-        """Record that it is valid now, and take the records with the current serial."""
+    def revalidate(self, changes: int) -> None:
+        """Record the value of CHANGES before it was found valid, and take the records with the current serial."""
         shared = self.shared
         if shared.names is not None:
             shared.update_serial()
             self.records = shared.records
-        self.changes = CHANGES[0]
+        self.changes = changes
 
     def count_down(self, now: float) -> bool:
         """Write the TTL of now into the records of a timed reply; return False if it has expired."""

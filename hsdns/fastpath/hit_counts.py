@@ -19,7 +19,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS
 
@@ -77,6 +77,24 @@ def size_of(kind: int) -> int:
 def row_of(kind: int) -> int:
     """The row that a kind is counted in: group << 1 | TCP."""
     return (kind >> _GROUP_SHIFT & _32_BITS) << 1 | kind & TCP
+
+
+class AnswerTableStatistics(NamedTuple):
+    """What a table holds and what it has done so far.
+
+    `misses` are plain queries that neither an entry nor a negative zone answered, `not_plain` those not looked up.
+    """
+
+    entries: int
+    octets: int
+    hits: int
+    misses: int
+    negative_hits: int
+    stored: int
+    refused: int
+    stale: int
+    evicted: int
+    not_plain: int
 
 
 class HitCounter:

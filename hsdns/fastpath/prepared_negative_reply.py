@@ -125,7 +125,7 @@ class PreparedNegativeReplies:
                     return
                 self._countdown = PACE
                 del self._by_parent[next(iter(self._by_parent))]
-            rest = key[1 + length :]
+            changes, rest = CHANGES[0], key[1 + length :]
             left_to_chain = negative_zone.labels_left_to_chain(rest[:-3])
             prepared = PreparedNegativeReply(negative_zone, left_to_chain, rest, form, changes)
             self._by_parent[parent] = prepared

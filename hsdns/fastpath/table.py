@@ -7,16 +7,16 @@ Rule 2: an entry takes precedence over a negative zone.  A stale entry counts as
 Rule 3: replies to frequent queries are prepared (prepared_reply.py, prepared_negative_reply.py); others are put
         together from the shared header, the client's question and the records.
 Rule 4: memory is bounded: everything counts with what Python adds to it, and eviction.py chooses what goes.
-Rule 5: each hit of a logging block has a record in the log ring (log.py), over UDP and over TCP.
+Rule 5: what depends on counters, and what negative zones say, is a miss when the lease of the counters has ended.
+Rule 6: each hit of a logging block has a record in the log ring (log.py), over UDP and over TCP.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
-from hsdns.fastpath.arguments import refuse_numbers, refuse_payload
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
 from hsdns.fastpath.entry import (
     ALWAYS,
@@ -34,10 +34,12 @@ from hsdns.fastpath.hit_counts import (
     IPV6,
     LENGTH_SHIFT,
     TCP,
+    AnswerTableStatistics,
     HitCounter,
     Row,
 )
 from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
+from hsdns.fastpath.limits import refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.negative_zone import COUNTS, LEFT_TO_CHAIN, NegativeZone
 from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
@@ -54,24 +56,7 @@ MAX_DEPENDENCIES: Final = 8
 _ROOM_TO_PREPARE: Final = 1024
 # This part of the capacity is set aside for prepared replies.
 _PREPARED_SHARE: Final = 16
-
-
-class AnswerTableStatistics(NamedTuple):
-    """What a table holds and what it has done so far.
-
-    `misses` are plain queries that neither an entry nor a negative zone answered, `not_plain` those not looked up.
-    """
-
-    entries: int
-    octets: int
-    hits: int
-    misses: int
-    negative_hits: int
-    stored: int
-    refused: int
-    stale: int
-    evicted: int
-    not_plain: int
+_NOTHING_PREPARED: Final[dict[bytes, PreparedReply]] = {}
 
 
 class AnswerTable:
@@ -134,6 +119,7 @@ class AnswerTable:
         refuse_payload(max_payload)
         dependencies = tuple((index % Versions.SIZE, value) for index, value in dependencies)
         plain = read_query(query)
+        changes = CHANGES[0]
         values = self._versions.values
         if (
             plain is None
@@ -180,6 +166,7 @@ class AnswerTable:
             self._shared_headers.release(last)
             self._queues.resize(stored, octets - before)
             self._make_room(0)
+        self._entries[key].changes = changes
         self.logs |= log
         self._stored += 1
         room = self._room_for_prepared()
@@ -237,6 +224,7 @@ class AnswerTable:
         prepared = self.prepared_replies.by_form.get(query[2:])
         if (
             prepared is not None
+            and now < self._versions.lease_end
             and prepared.length <= limit
             and (prepared.entry.changes == CHANGES[0] or self.is_still_valid(prepared))
             and prepared.entry.marked_until > now
@@ -312,11 +300,16 @@ class AnswerTable:
                 if lower != key:
                     key = lower
                     entry = self._entries.get(key)
-        if entry is None or not (
-            (entry.changes == CHANGES[0] and (entry.timing is None or entry.marked_until > now))
-            or self._revalidate(entry, now)
+        is_leased = now < self._versions.lease_end
+        if (
+            entry is None
+            or not (
+                (entry.changes == CHANGES[0] and (entry.timing is None or entry.marked_until > now))
+                or self._revalidate(entry, now)
+            )
+            or not (is_leased or not entry.needs_lease)
         ):
-            return self._answer_negative(key, query, end, form, limit)
+            return self._answer_negative(key, query, end, form, limit, is_leased)
         shared = entry.shared
         _, variant, opt, most, do = form
         if most > shared.max_payload:
@@ -346,12 +339,19 @@ class AnswerTable:
         head = shared.heads[variant]
         return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt)), kind
 
+    def find_prepared(self, now: float) -> Callable[[bytes], PreparedReply | None]:
+        """What finds the prepared reply to a form of query in a batch that begins now (monotonic seconds)."""
+        if now < self._versions.lease_end:
+            return self.prepared_replies.by_form.get
+        self.negative_replies.is_likely = False
+        return _NOTHING_PREPARED.get
+
     def answer_normalized(
         self, form: bytes, now: float
     ) -> tuple[tuple[bytes, ...], int, int] | None:
         """PreparedReply.adapted() of the prepared reply to the normalized form of a query; None if there is none."""
         prepared = self.prepared_replies.find_normalized(form)
-        if prepared is None:
+        if prepared is None or now >= self._versions.lease_end:
             return None
         entry = prepared.entry
         if (
@@ -365,14 +365,15 @@ class AnswerTable:
 
     def is_still_valid(self, prepared: PreparedReply) -> bool:
         """Tell whether a prepared reply can be sent after a change; if not, answer() decides about its entry."""
-        entry = prepared.entry
+        entry, changes = prepared.entry, CHANGES[0]
         if entry.has_old_serial() or not entry.is_valid(self._versions):
             return False
-        entry.revalidate()
+        entry.revalidate(changes)
         return True
 
     def _revalidate(self, entry: Entry, now: float) -> bool:
         """Tell whether an entry is still valid after a change or in another second; update its serial or TTL."""
+        changes = CHANGES[0]
         is_old = entry.timing is not None and entry.marked_until <= now
         if not entry.is_valid(self._versions) or (is_old and not entry.count_down(now)):
             self._stale += 1
@@ -382,14 +383,14 @@ class AnswerTable:
             self.prepared_replies.update(entry)
         elif entry.has_old_serial():
             self.prepared_replies.forget(entry)
-        entry.revalidate()
+        entry.revalidate(changes)
         return True
 
     def _answer_negative(
-        self, key: bytes, query: bytes, end: int, form: Form, limit: int | None
+        self, key: bytes, query: bytes, end: int, form: Form, limit: int | None, is_leased: bool
     ) -> tuple[bytes, int] | None:
         changes = CHANGES[0]
-        kind, negative_zone = self._find_negative_zone(key)
+        kind, negative_zone = self._find_negative_zone(key) if is_leased else (0, None)
         template = negative_zone.template if negative_zone is not None else None
         if negative_zone is None or template is None:
             # cut_query() does not look at the labels, so this may be no query at all.

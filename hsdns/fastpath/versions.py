@@ -2,14 +2,18 @@
 
 Path: the cluster's store bumps counters and adds names; table.py and negative_zone.py compare and look up.  Twin of
 native/src/versions.rs and names.rs.
-Rule 1: a reply is computed from the store after its counters were read; an event changes the store and bumps counters
-        in one step.  So a reply is valid as long as its counters have the values that were read.
+Rule 1: a reply is computed from the store after its counters were read; an event changes the store and then bumps the
+        counters.  So a reply is valid as long as its counters have the values that were read.
 Rule 2: many names share a counter: a collision costs a miss, never a wrong answer.
 Rule 3: everything that can invalidate a stored or prepared reply moves CHANGES too, and each counter has the value of
         CHANGES after its last bump.  So a reply needs one number: the value of CHANGES when it was found valid.  It is
         valid until CHANGES moves, which costs one comparison for each hit; after that, if none of its counters was
-        bumped since.  CHANGES moves after what changes, and is read before it, for both may be in different threads.
-Rule 4: of the labels below a Service only hashes are stored, sorted, one for each time that a label was added.  If two
+        bumped since.
+Rule 4: threads write while others read.  What a change is about is written before CHANGES moves, and CHANGES is read
+        before what it stands for; so a reader may find too old, never too new, a number.
+Rule 5: counters that have a lease speak for a store only until it ends: its writer renews it while it follows the
+        cluster.  Without a lease they always do.
+Rule 6: of the labels below a Service only hashes are stored, sorted, one for each time that a label was added.  If two
         are equal, a name that does not exist is left to the chain; a name that exists is never denied.  A change makes
         a new array, which replaces the old one in one step: a look-up sees one of the two.
 """
@@ -19,10 +23,19 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from math import inf
+from threading import Lock
 from typing import Final, TypeAlias
 
 # The number of changes in this process; in a list, so that all modules share it.
 CHANGES: Final = [0]
+_WRITING: Final = Lock()  # held for some instructions, by writers alone
+
+
+def count_change() -> None:
+    """Move CHANGES, once a change can be seen."""
+    with _WRITING:
+        CHANGES[0] += 1
 
 
 # Labels in wire form -> the hashes of those that exist below a Service.
@@ -35,18 +48,24 @@ class Versions:
 
     SIZE: Final = 65536
 
-    __slots__ = ("moved", "values")
+    __slots__ = ("lease_end", "moved", "values")
 
     def __init__(self) -> None:
         self.values = [0] * self.SIZE
         self.moved = [0] * self.SIZE  # the value of CHANGES after the last bump
+        self.lease_end = inf
 
     def bump(self, index: int) -> None:
         """Make stale what depends on a counter."""
         index %= self.SIZE
-        self.values[index] += 1
-        CHANGES[0] += 1
-        self.moved[index] = CHANGES[0]
+        with _WRITING:
+            self.values[index] += 1
+            self.moved[index] = CHANGES[0] + 1
+            CHANGES[0] += 1
+
+    def renew_lease(self, end: float) -> None:
+        """Let what depends on counters, and what negative zones say, count until `end` (monotonic seconds)."""
+        self.lease_end = end
 
     def read(self, index: int) -> int:
         """Return the value of a counter."""
@@ -77,7 +96,7 @@ class ClusterNames:
     @open.setter  # noqa: A003 - it is the property above that is meant
     def open(self, is_open: bool) -> None:
         self._is_open = is_open
-        CHANGES[0] += 1
+        count_change()
 
     @property
     def serial(self) -> int:
@@ -89,17 +108,17 @@ class ClusterNames:
         if not 0 <= serial < 1 << 32:
             raise OverflowError(f"a serial has 32 bits, {serial} does not fit")
         self._serial = serial
-        CHANGES[0] += 1
+        count_change()
 
     def add_namespace(self, label: bytes) -> None:
         """Add a namespace."""
         self.namespaces.add(label)
-        CHANGES[0] += 1
+        count_change()
 
     def remove_namespace(self, label: bytes) -> None:
         """Remove a namespace; its Services stay until they are removed themselves."""
         self.namespaces.discard(label)
-        CHANGES[0] += 1
+        count_change()
 
     def has_namespace(self, label: bytes) -> bool:
         """Tell whether there is such a namespace."""
@@ -111,7 +130,7 @@ class ClusterNames:
         if name not in found:
             found[name] = _NO_HASHES
             self._count += 1
-        CHANGES[0] += 1
+        count_change()
 
     def remove_service(self, namespace: bytes, name: bytes) -> None:
         """Remove a Service, with the labels below it."""
@@ -120,7 +139,7 @@ class ClusterNames:
             return
         del found[name]
         self._count -= 1
-        CHANGES[0] += 1
+        count_change()
         if not found:
             del self.services[namespace]
 
@@ -137,7 +156,7 @@ class ClusterNames:
         for label in labels:
             insort(hashes, hash(label))
         found[name] = hashes
-        CHANGES[0] += 1
+        count_change()
 
     def remove_labels(self, namespace: bytes, name: bytes, labels: Iterable[bytes]) -> None:
         """Remove labels below a Service once each; a label that was added more often stays."""
@@ -151,7 +170,7 @@ class ClusterNames:
             if at < len(hashes) and hashes[at] == wanted:
                 del hashes[at]
         found[name] = hashes
-        CHANGES[0] += 1
+        count_change()
 
     def has_service(self, namespace: bytes, name: bytes) -> bool:
         """Tell whether there is such a Service."""

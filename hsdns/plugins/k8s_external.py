@@ -115,6 +115,7 @@ class K8sExternal(Plugin):
         zone = qname.longest_of(self.zones)
         if zone is None:
             return await next(request)
+        await self.kubernetes.catch_up(request)
         zone = zone.lowered()
         if qname == zone:
             return self._finish(request, self._at_apex(request, zone))

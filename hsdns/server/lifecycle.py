@@ -40,6 +40,8 @@ from hsdns.server.shares import Shares
 from hsdns.server.start_error import START_FAILURES
 from hsdns.server.start_error import StartError as StartError
 from hsdns.server.transitions import StateMachine
+from hsdns.server.watch_loop import WatchLoop
+from hsdns.server.watchdog import Watchdog
 
 log = logging.getLogger("hsdns.server")
 T = TypeVar("T")
@@ -52,8 +54,9 @@ class Server:
 
     `load` parses the Corefile and raises CorefileError; `build` makes a Configuration of what it gives; `has_changed`
     tells whether `load` would read something else than the last time.  At a reload they run in a thread.  `workers`
-    threads answer at each UDP address, where the compiled fast path is loaded.  The other arguments are edges that
-    tests exchange: `clock` gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open
+    threads answer at each UDP address, where the compiled fast path is loaded.  With `watches_apart` clusters are
+    followed in a thread of its own, and a watchdog looks at the loops.  The other arguments are edges that tests
+    exchange: `clock` gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open
     sockets, `processors` makes what answers.
     """
 
@@ -63,6 +66,7 @@ class Server:
         build: Callable[[Corefile], Configuration],
         workers: int = 1,
         *,
+        watches_apart: bool = False,
         has_changed: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
         in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
@@ -85,6 +89,10 @@ class Server:
         self._tasks = Tasks()
         self._drains = Tasks()
         self._opener = opener(self.metrics, self._tasks.spawn, clock, workers, shares.clients)
+        self._watchdog = Watchdog(self.metrics, clock) if watches_apart else None
+        self._watch_loop: WatchLoop | None = None
+        if self._watchdog is not None:
+            self._watch_loop = WatchLoop(self.counters.renew_lease, self._watchdog, clock)
         self._life = StateMachine(TRANSITIONS, Phase.NEW)
         self._changing = asyncio.Lock()  # held by the start, a reload, or the end
         self._status: int | None = None
@@ -131,6 +139,8 @@ class Server:
         if self.stopping:
             return
         self._life.fire(Event.START)
+        if self._watchdog is not None:
+            self._watchdog.start()
         try:
             corefile = self._corefile.read()
             assert corefile is not None, "asked for in any case"
@@ -145,6 +155,8 @@ class Server:
         if self.phase in (Phase.CLOSING, Phase.QUITTING):
             await self.close()
             return
+        if self._watchdog is not None:
+            self._watchdog.listen("main")
         self._tasks.spawn(self._tables.write_logs(), "query log")
 
     def show_running(self) -> None:
@@ -228,6 +240,10 @@ class Server:
             self._tables.settle()
             await self._http.close()
             await self._tasks.cancel()
+            if self._watch_loop is not None:
+                await self._watch_loop.close()
+            if self._watchdog is not None:
+                self._watchdog.stop()
             self._life.fire(Event.CLOSED)
 
     async def _off_the_loop(self, call: Callable[..., T], *args: Any, **options: Any) -> T:
@@ -284,6 +300,7 @@ class Server:
             self._drains.spawn(self._finish(old, old.drain()), "drain")
 
     def _make_instance(self, configuration: Configuration) -> Instance:
+        apart = self._watch_loop
         runtime = ServerRuntime(
             self.metrics,
             self.counters,
@@ -291,7 +308,8 @@ class Server:
             reload_if_changed=self._reload_if_changed,
             fail=self._fail,
             names_answered_first_changed=lambda: instance.names_answered_first_changed(),
-            lasting=self._tasks,
+            spawn_watch=self._tasks.spawn if apart is None else apart.spawn,
+            late_watch=(lambda now: None) if apart is None else apart.late,
         )
         runtime.stopping = self.stopping
         instance = Instance(

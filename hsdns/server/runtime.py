@@ -10,7 +10,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from hsdns.assemble import AssembledBlock, Configuration
@@ -19,6 +19,7 @@ from hsdns.cluster.freshness import Counters
 from hsdns.eager import Wait
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
+from hsdns.plugin import Running
 from hsdns.query import QueryProcessor
 from hsdns.readiness import Readiness
 from hsdns.server.http import HttpPages
@@ -28,6 +29,7 @@ from hsdns.wire.message import Reply
 log = logging.getLogger("hsdns.server")
 
 MAX_TURN = 0.002  # seconds
+SpawnWatch = Callable[[Coroutine[Any, Any, Any], str], Running]
 POLL_INTERVAL = 0.02  # seconds between looks at a condition that plugins wait for at the start
 
 
@@ -110,7 +112,8 @@ class ServerRuntime:
         reload_if_changed: Callable[[], Coroutine[Any, Any, None]],
         fail: Callable[[str], None],
         names_answered_first_changed: Callable[[], None] = lambda: None,
-        lasting: Tasks | None = None,
+        spawn_watch: SpawnWatch | None = None,
+        late_watch: Callable[[float], Awaitable[None] | None] = lambda now: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.clock = clock  # monotonic seconds; a function that keeps nothing of this configuration
@@ -127,7 +130,8 @@ class ServerRuntime:
         self._reload_if_changed = reload_if_changed
         self._fail = fail
         self._names_answered_first_changed = names_answered_first_changed
-        self._lasting = lasting
+        self.late_watch = late_watch
+        self._spawn_watch = spawn_watch
         self._chains: dict[int, Next | None] = {}  # by id() of the blocks of the configuration
 
     @staticmethod
@@ -139,10 +143,9 @@ class ServerRuntime:
         """Run a coroutine until the configuration stops."""
         return self.tasks.spawn(coro, name)
 
-    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run a coroutine until it is cancelled, or the server ends."""
-        tasks = self.tasks if self._lasting is None else self._lasting
-        return tasks.spawn(coro, name)
+    def spawn_watch(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
+        """Run a coroutine in the thread of watch_loop.py until it is cancelled, or the server ends."""
+        return (self._spawn_watch or self.tasks.spawn)(coro, name)
 
     async def resolve(self, request: Request) -> Reply:
         """Ask the listener that the request came in at, from its zones on."""

@@ -41,6 +41,16 @@ class ApiAccess:
         self._folder = folder
         self._access(time.monotonic, time.time, lambda sentence: None)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same access to the same API server."""
+        return isinstance(other, ApiAccess) and (self._options, self._folder) == (
+            other._options,
+            other._folder,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._options, self._folder))
+
     def __str__(self) -> str:
         """Return the kubeconfig or the endpoint, else `in cluster`."""
         words = (*self._options.kubeconfig, *self._options.endpoint[:1])

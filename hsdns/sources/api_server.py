@@ -51,6 +51,21 @@ class WatchOptions(NamedTuple):
     pods: bool = False
     imports: bool = False
 
+    def union(self, other: WatchOptions) -> WatchOptions:
+        """What to watch for two blocks; each store drops what it does not select."""
+        namespaces = (*self.namespaces, *other.namespaces)
+        return WatchOptions(
+            # Where one of them needs the whole cluster, there is no alternative to watching it.
+            namespaces=tuple(sorted({*namespaces})) if self.namespaces and other.namespaces else (),
+            labels=self.labels if self.labels == other.labels else "",
+            namespace_labels=self.namespace_labels
+            if self.namespace_labels == other.namespace_labels
+            else "",
+            endpoints=self.endpoints or other.endpoints,
+            pods=self.pods or other.pods,
+            imports=self.imports or other.imports,
+        )
+
     @property
     def scopes(self) -> list[Scope]:
         """The scopes to watch if nothing is forbidden."""
@@ -108,6 +123,12 @@ class ApiServer:
         """Name the API server; a snapshot is only used if it is of the same one."""
         return str(self._connect)
 
+    def joined(self, other: ApiServer) -> ApiServer | None:
+        """A source for this one and another, None if they have different API servers or credentials."""
+        if self._connect != other._connect:
+            return None
+        return ApiServer(self._connect, self.options.union(other.options), self._settle)
+
     @property
     def is_in_cluster(self) -> bool:
         """Whether the server is that of the cluster that this process runs in."""
@@ -122,7 +143,8 @@ class ApiServer:
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Watch all scopes until cancelled."""
-        transport = self._connect(around, report)
+        # In a thread: it imports the HTTP client, for which the loop would stand still for 0.3 s.
+        transport = await asyncio.to_thread(self._connect, around, report)
 
         def report_redacted(level: int, message: str) -> None:
             report(level, transport.redact(message))  # a watch, too, may echo a credential

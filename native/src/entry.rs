@@ -162,6 +162,12 @@ impl Entry {
         holds
     }
 
+    /// Tell whether it depends on counters.
+    #[must_use]
+    pub fn needs_lease(&self) -> bool {
+        self.dependencies_len > 0
+    }
+
     /// Its memory in octets, with its share of the table.
     #[must_use]
     pub fn memory_len(&self) -> usize {

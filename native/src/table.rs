@@ -334,7 +334,9 @@ impl Reading<'_> {
             cache,
         };
         let mut lowered = None;
-        if let Some(entry) = self.find(query.key(), place) {
+        let is_leased = self.table.versions.is_leased(client.now);
+        let entry = self.find(query.key(), place);
+        if let Some(entry) = entry.filter(|entry| is_leased || !entry.needs_lease()) {
             let is_valid = entry.is_valid(&self.table.versions);
             if let Some(number) = entry.number(client.now).filter(|_| is_valid) {
                 let summary = entry.summary();
@@ -349,6 +351,7 @@ impl Reading<'_> {
             counts.totals.stale += 1;
         }
         let negative = nearest(&self.inner.negative_zones, query)
+            .filter(|_| is_leased)
             .map(|negative_zone| &self.inner.negative_zones[negative_zone])
             .and_then(|negative_zone| {
                 let (query, limit) = lower(

@@ -6,7 +6,9 @@
 //!         same.  So a reply that is stored late cannot be a hit after the event, and an event costs nothing per name.
 //! Rule 3: an entry that is found valid stores the number of all changes so far: until the next change its counters,
 //!         which are spread over memory, need not be read.
-//! Rule 4: an index is a hash and stands for many things; a collision costs a miss, never a stale answer.
+//! Rule 4: counters speak for a store only while its writer follows the cluster, which it shows by renewing a lease.
+//!         What depends on counters is a miss once the lease has ended.
+//! Rule 5: an index is a hash and stands for many things; a collision costs a miss, never a stale answer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +21,7 @@ pub const SIZE: usize = 65_536;
 pub struct Versions {
     counters: Box<[AtomicU64]>,
     changes: AtomicU64,
+    lease_end: AtomicU64,
 }
 
 /// A counter and the value that it had.
@@ -65,6 +68,7 @@ impl Versions {
         Self {
             counters: (0..SIZE).map(|_| AtomicU64::new(0)).collect(),
             changes: AtomicU64::new(0),
+            lease_end: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -91,6 +95,17 @@ impl Versions {
     #[must_use]
     pub fn is_unchanged(&self, dependency: Dependency) -> bool {
         self.read(dependency.index) == dependency.value
+    }
+
+    /// Let what depends on counters count until `end`, in nanoseconds of the monotonic clock.
+    pub fn renew_lease(&self, end: u64) {
+        self.lease_end.store(end, Ordering::Release);
+    }
+
+    /// Tell whether what depends on counters counts; always without a lease.
+    #[must_use]
+    pub fn is_leased(&self, now: u64) -> bool {
+        now < self.lease_end.load(Ordering::Relaxed)
     }
 
     /// Prefetch a counter.
@@ -124,6 +139,17 @@ mod tests {
         assert_eq!(held(), [true, false]);
         assert_eq!(versions.read(65_535), 1);
         assert_eq!(versions.changes(), 2);
+    }
+
+    #[test]
+    fn a_lease_lasts_until_its_end() {
+        let versions = Versions::new();
+        assert!(versions.is_leased(u64::MAX - 1));
+        versions.renew_lease(1_000);
+        assert_eq!(
+            [999, 1_000].map(|now| versions.is_leased(now)),
+            [true, false]
+        );
     }
 
     #[test]

@@ -285,7 +285,7 @@ fn refusals() {
         ("query", asked.clone()),
         ("opcode", with(2, 0xA0)),
         ("TC", with(2, 0x86)),
-        ("SERVFAIL", with(3, 2)),
+        ("REFUSED", with(3, 5)),
         ("two questions", with(5, 2)),
         ("another case", with(13, b'W')),
         ("another type", with(end - 3, 2)),

@@ -42,7 +42,7 @@ from tests.support.cluster.reference import (
     Record,
     Reference,
 )
-from tests.support.coroutines.eager import finish
+from tests.support.coroutines.eager import turns
 from tests.support.plugins.requests import make_request
 from tests.support.plugins.runtime import FakeRuntime
 
@@ -142,7 +142,7 @@ def serve(
     runtime.addresses = list(options.local_addresses)
     runtime.resolver = resolve
     runtime.counters = counters or runtime.counters
-    finish(plugin.start(runtime))
+    turns(plugin.start(runtime))
     for spawned in runtime.spawned.values():
         spawned.close()
     return plugin
@@ -153,7 +153,7 @@ def ask(plugin: Kubernetes, qname: Name, qtype: int) -> Reply:
         return NEXT
 
     request = make_request(".").replace(query=Query.ask(qname, qtype))
-    return finish(plugin.handle(request, following))
+    return turns(plugin.handle(request, following))[0]
 
 
 def plain(records: Iterable[RR]) -> frozenset[Record]:

@@ -334,8 +334,9 @@ def test_a_reply_larger_than_the_table_is_refused(twin: ModuleType) -> None:
     assert small.table.statistics().entries == 0
 
 
+@pytest.mark.parametrize("timed", [False, True], ids=["not timed", "timed"])
 @pytest.mark.parametrize("count", [1, 30])
-def test_counted_octets_are_those_that_python_allocates(count: int) -> None:
+def test_counted_octets_are_those_that_python_allocates(count: int, timed: bool) -> None:
     """The estimate of the Python twin covers what the interpreter really allocates, prepared replies included."""
     from hsdns.fastpath import _python  # noqa: PLC0415 - imported before memory is traced
 
@@ -350,11 +351,16 @@ def test_counted_octets_are_those_that_python_allocates(count: int) -> None:
     try:
         for index, (query, reply) in enumerate(zip(queries, replies, strict=True)):
             under_test.store(
-                query, reply, dependencies=[(index + 300, 0), (index + 3000, 0)], rotate=True
+                query,
+                reply,
+                dependencies=[(index + 300, 0), (index + 3000, 0)],
+                rotate=True,
+                timed=(index / 7, 1000, index / 7 + 1000) if timed else None,
             )
         stored = tracemalloc.get_traced_memory()[0], under_test.table.statistics().octets
-        for query in queries * 3:
-            under_test.lookup(query)
+        for now in (150.0, 150.5, 152.0):
+            for query in queries:
+                assert under_test.lookup(query, now=now) is not None
         asked = tracemalloc.get_traced_memory()[0], under_test.table.statistics().octets
     finally:
         tracemalloc.stop()

@@ -1,13 +1,20 @@
-"""Counters and the names of a cluster."""
+"""Counters, their lease, and the names of a cluster."""
 
+import importlib
+import math
 from collections import Counter
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.fastpath import versions as versions_module
 from hsdns.fastpath.versions import ClusterNames, has_label
+from hsdns.fastpath.versions import Versions as PythonVersions
+from tests.fastpath.servers import Server
+from tests.fastpath.twins import PYTHON, TableUnderTest, addresses, ask
 
 
 @pytest.mark.parametrize("index", [0, 1, 65535, 65536, 1 << 40, -1])
@@ -81,3 +88,97 @@ def test_a_serial_has_32_bits(twin: ModuleType) -> None:
             names.serial = wrong
     names.open = True
     assert names.open
+
+
+def leased(twin: ModuleType) -> tuple[TableUnderTest, dict[str, bytes]]:
+    """A table with a reply that depends on a counter, one that does not, and a negative zone."""
+    under_test = TableUnderTest(twin)
+    assert under_test.add_negative_zone() == 0
+    assert under_test.set_template()
+    queries = {"counted": ask("a.b."), "timeless": ask("c.d."), "absent": ask("x.cluster.local.")}
+    assert under_test.store(
+        queries["counted"], addresses(queries["counted"]), dependencies=[(3, 0)]
+    )
+    assert under_test.store(queries["timeless"], addresses(queries["timeless"]))
+    return under_test, queries
+
+
+def answered(under_test: TableUnderTest, queries: dict[str, bytes], now: float) -> set[str]:
+    """What the table answers at a time, asked often enough that replies are prepared."""
+    return {
+        name
+        for name, query in queries.items()
+        for _ in range(5)
+        if under_test.lookup(query, now=now)
+    }
+
+
+ALL = {"counted", "timeless", "absent"}
+
+
+def test_what_depends_on_counters_counts_until_the_lease_ends(twin: ModuleType) -> None:
+    under_test, queries = leased(twin)
+    assert answered(under_test, queries, 1e9) == ALL, "without a lease"
+    under_test.versions.renew_lease(10.0)
+    for now, expected in ((9.999, ALL), (10.0, {"timeless"}), (11.0, {"timeless"})):
+        assert answered(under_test, queries, now) == expected
+    before = under_test.table.statistics()
+    under_test.versions.renew_lease(12.0)
+    assert answered(under_test, queries, 11.0) == ALL, "nothing was dropped"
+    under_test.versions.bump(3)
+    assert answered(under_test, queries, 11.0) == ALL - {"counted"}
+    assert (before.stale, before.evicted, before.misses) == (0, 0, 20)
+
+
+@pytest.mark.sockets
+def test_a_lease_counts_for_datagrams_too(server: Server) -> None:
+    server.under_test, queries = leased(server.under_test.twin)
+    server.bind()
+    client = server.client()
+    for end, expected in ((math.inf, ALL), (0.0, {"timeless"}), (math.inf, ALL)):
+        server.under_test.versions.renew_lease(end)
+        for _ in range(5):
+            for query in queries.values():
+                client.send(query)
+            misses = {query for query, _, _ in server.serve()}
+            assert {name for name, query in queries.items() if query not in misses} == expected
+            for _ in expected:
+                client.recv(65535)
+
+
+class Paused:
+    """A counter whose increments are interrupted once: what a thread that reads finds at that moment."""
+
+    def __init__(self, values: list[int], look: Callable[[], None]) -> None:
+        self.values, self.look = values, look
+
+    def __getitem__(self, index: int) -> int:
+        return self.values[index]
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self.look()
+        self.values[index] = value
+        self.look()
+
+
+@pytest.mark.parametrize("written", ["values", "moved"])
+def test_a_reader_in_the_middle_of_an_increment_keeps_nothing_old(written: str) -> None:
+    under_test, queries = leased(importlib.import_module(PYTHON))
+    versions = under_test.versions
+
+    def look() -> None:
+        for _ in range(5):
+            under_test.lookup(queries["counted"])
+
+    setattr(versions, written, Paused(getattr(versions, written), look))
+    versions.bump(3)
+    assert under_test.lookup(queries["counted"]) is None
+
+
+def test_threads_that_write_exclude_one_another() -> None:
+    versions = PythonVersions()
+    held: list[bool] = []
+    versions.moved = Paused(versions.moved, lambda: held.append(versions_module._WRITING.locked()))  # type: ignore[assignment]  # it stands in for a list
+    versions.bump(3)
+    assert held == [True, True]
+    assert not versions_module._WRITING.locked()

@@ -268,10 +268,10 @@ def test_lasting_tasks_go_on_when_the_configuration_stops(loop: str) -> None:
             NoCounters(),
             reload_if_changed=lambda: asyncio.sleep(0),
             fail=pytest.fail,
-            lasting=lasting,
+            spawn_watch=lasting.spawn,
         )
         runtime.spawn(wait("own"), "own")
-        running = runtime.spawn_lasting(wait("lasting"), "lasting")
+        running = runtime.spawn_watch(wait("lasting"), "lasting")
         await asyncio.sleep(0)
         await runtime.tasks.cancel()
         assert ended == ["own"]
@@ -279,7 +279,7 @@ def test_lasting_tasks_go_on_when_the_configuration_stops(loop: str) -> None:
         await lasting.cancel()
         assert ended == ["own", "lasting"]
         alone = make_runtime()
-        alone.spawn_lasting(wait("alone"), "alone")
+        alone.spawn_watch(wait("alone"), "alone")
         await asyncio.sleep(0)
         await alone.tasks.cancel()
         assert ended[-1] == "alone"

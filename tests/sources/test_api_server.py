@@ -392,3 +392,24 @@ class Fixed:
 
     def invalidate(self, access: Access) -> None:
         pass
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ({}, {}, {}),
+        ({"labels": "a=b"}, {"labels": "a=b"}, {"labels": "a=b"}),
+        ({"labels": "a=b"}, {"labels": "c"}, {}),
+        ({"namespace_labels": "a"}, {}, {}),
+        ({"namespaces": ("b",)}, {"namespaces": ("a", "b")}, {"namespaces": ("a", "b")}),
+        ({"namespaces": ("b",)}, {}, {}),
+        ({"endpoints": False}, {"endpoints": False}, {"endpoints": False}),
+        ({"endpoints": False}, {}, {}),
+        ({"pods": True}, {"imports": True}, {"pods": True, "imports": True}),
+    ],
+)
+def test_the_union_watches_what_either_needs(
+    one: dict[str, Any], other: dict[str, Any], both: dict[str, Any]
+) -> None:
+    options = WatchOptions(**one), WatchOptions(**other)
+    assert options[0].union(options[1]) == options[1].union(options[0]) == WatchOptions(**both)

@@ -4,7 +4,10 @@ Path: step 5, after cache and hosts, before forward; names outside its zones and
 Rule 1: a query is answered from one Service value; it only waits for an ExternalName that points outside the zone.
 Rule 2: a missing name falls through even before the cluster has been read (CoreDNS handler.go); without fallthrough
         it is SERVFAIL until then and NXDOMAIN afterwards.
-Rule 3: at a reload, a block with the same configuration takes over the watch of the cluster (watch.py).
+Rule 3: events are applied in another thread.  A reply that was computed while one changed what it depends on is
+        computed again, so that it does not mix the states of several objects.
+Rule 4: blocks over the same API server share a watch of it, and at a reload blocks with the same configuration take it
+        over (watch.py).
 Cacheable: yes, its replies depend only on the question and the store, and the store's counters tell when it changes.
         Negative replies of a `multicluster` zone are not cacheable: the answer table would write another zone's serial.
 """
@@ -52,6 +55,7 @@ from hsdns.plugins.kubernetes.options import (
     read_selector,
     read_zones,
 )
+from hsdns.plugins.kubernetes.state import ClusterState
 from hsdns.plugins.kubernetes.watch import ClusterWatch
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.snapshot_file import SnapshotFile
@@ -62,6 +66,7 @@ from hsdns.wire.name import ROOT, Name
 
 log = logging.getLogger("hsdns.plugin.kubernetes")
 
+MAX_ATTEMPTS: Final = 3  # to compute a reply from a state that does not change meanwhile
 DEFAULT_TTL: Final = 5  # seconds; kubeadm's Corefile says 30
 NO_CLUSTER: Final = (
     '{}; to serve a cluster from files add "source manifests PATH" to the kubernetes block, or start with '
@@ -106,6 +111,7 @@ class Kubernetes(Plugin):
     ) -> None:
         """Take zones in lower case, the most important forward one first, and values for all PROPERTIES."""
         self.zones = zones
+        source: Source = options["source"]
         settings = StoreSettings(
             pod_names=options["endpoint_pod_names"],
             endpoints=not options["noendpoints"],
@@ -114,8 +120,8 @@ class Kubernetes(Plugin):
             zonal=options["zonal"],
             multicluster=bool(options["multicluster"]),
             pod_labels=options.get("pod_labels", False),
+            pods=options["pods"] == "verified" or not isinstance(source, ApiServer),
         )
-        source: Source = options["source"]
         path: str | None = options["snapshot"]
         # A snapshot of another cluster, or of fewer names, would deny names that exist.
         words = {
@@ -125,7 +131,9 @@ class Kubernetes(Plugin):
             "source": str(source),
         }
         snapshot = None if path is None else SnapshotFile(path, words)
-        self.watch = ClusterWatch(source, settings, snapshot)
+        self._words: tuple[object, ...] = options.get("words", ())
+        self.state = ClusterState(settings, snapshot)
+        self.watch = ClusterWatch(source, self.state, self._words)
         self.answers: ClusterAnswers
         self._uses_watch = False
         self._options = options
@@ -137,7 +145,6 @@ class Kubernetes(Plugin):
         self._search: tuple[Name, ...] = ()
         self._runtime: Runtime | None = None
         self._position: Position = options.get("position", Position("", 0, 0))
-        self._words: tuple[object, ...] | None = options.get("words")
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -163,20 +170,29 @@ class Kubernetes(Plugin):
     @property
     def store(self) -> Store:
         """The state of the cluster; only after start()."""
-        return self.watch.store
+        return self.state.store
 
     @property
     def names(self) -> ClusterNames:
         """The names that exist, for the answer table."""
-        return self.watch.names
+        return self.state.names
+
+    def find_peers(self, earlier: Sequence[Plugin]) -> None:
+        """Share the watch of the first block over the same API server."""
+        for peer in earlier:
+            if isinstance(peer, Kubernetes):
+                state = peer.watch.join(self.watch)
+                if state is not None:
+                    self.watch, self.state = peer.watch, state
+                    break
 
     def inherit(self, old: Plugin) -> bool:
-        """Take over the watch of a block with the same configuration, word for word."""
-        if not isinstance(old, Kubernetes) or self._words is None or old._words != self._words:
+        """Take over the watch of a block, if all blocks that share it have the same configuration, word for word."""
+        if not isinstance(old, Kubernetes) or not self._words or old._words != self._words:
             return False
-        if not old.watch.is_running:
+        if old.watch.words != self.watch.words or not old.watch.is_running:
             return False
-        self.watch = old.watch
+        self.watch, self.state = old.watch, old.state
         return True
 
     async def start(self, runtime: Runtime) -> None:
@@ -206,7 +222,7 @@ class Kubernetes(Plugin):
 
     def ready(self) -> bool:
         """Ready once all objects that existed at the start, or a snapshot, have been read."""
-        if not self.watch.serves:
+        if not self.state.serves:
             return False
         if self._max_silence is None or not self.store.synced:
             return True
@@ -215,7 +231,7 @@ class Kubernetes(Plugin):
 
     def remark(self) -> str:
         """Tell that a snapshot is being served."""
-        saved = self.store.restored if self.watch.serves else None
+        saved = self.store.restored if self.state.serves else None
         if saved is None:
             return ""
         date = datetime.fromtimestamp(saved, UTC).isoformat(" ", "seconds")
@@ -227,17 +243,13 @@ class Kubernetes(Plugin):
         zone = query.qname.longest_of(self.zones)
         if zone is None:
             return await next(request)
+        await self.catch_up(request)
         shared = self.answers.lookup.is_multicluster(zone)
-        try:
-            reply = await self.answers.answer(
-                query.qname, query.qtype, zone, partial(self.look_up, request), request.dependencies
-            )
-        except NoSuchName:
-            pass
-        else:
-            if shared and request.dependencies is not None and _has_serial(query, reply):
+        found = await self._answer(request, zone)
+        if found is not None:
+            if shared and request.dependencies is not None and _has_serial(query, found):
                 request.dependencies.mark_uncacheable()
-            return reply
+            return found
         if any(query.qname.is_at_or_below(through) for through in self._fallthrough):
             reply = await next(request)
             # `cache` before this plugin stores the reply only while the name does not exist in the cluster.
@@ -289,10 +301,33 @@ class Kubernetes(Plugin):
             found |= question_values(parsed, zonal=self._options["zonal"], multicluster=shared)
         return found
 
+    async def catch_up(self, request: Request) -> None:
+        """Before the store is read: if its writer has not turned for long, wait for that."""
+        late = self._runtime.late_watch(request.now) if self._runtime is not None else None
+        if late is not None:
+            await late
+
     async def look_up(self, request: Request, qname: Name, qtype: int) -> Reply:
         """Resolve a name outside the zone through this server, with the EDNS options of the client."""
         assert self._runtime is not None, "started"
         return await self._runtime.resolve(request.nested(qname, qtype))
+
+    async def _answer(self, request: Request, zone: Name) -> Reply | None:
+        """The reply for a name in a zone, None if the name does not exist."""
+        query, dependencies = request.query, request.dependencies
+        resolve = partial(self.look_up, request)
+        reply: Reply | None = None
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                reply = await self.answers.answer(
+                    query.qname, query.qtype, zone, resolve, dependencies
+                )
+            except NoSuchName:
+                reply = None
+            if dependencies is None or dependencies.hold:
+                break
+            dependencies = dependencies.again()  # those of the request are stale: it is not stored
+        return reply
 
     def _make_answers(self, local_addresses: Sequence[str]) -> ClusterAnswers:
         options = self._options

@@ -1,9 +1,13 @@
-"""The watch of one cluster: its source, its store, and the tasks that keep the store up to date.
+"""The watch of one cluster: its source, its states, and the tasks that keep them up to date.
 
-Path: the kubernetes plugin makes a watch, or takes over that of the instance before a reload; source -> Store.apply.
-Rule 1: all plugin instances with the same configuration share a watch.  The first start() begins it, the last stop()
+Path: the kubernetes plugin makes a watch, or shares that of another block, or takes over that of the instance before a
+reload; source -> ClusterState.apply.
+Rule 1: all blocks over the same API server share a watch, so that no client sees them go back in time.  Blocks with the
+        same settings share a state; other states get each event in the same call.
+Rule 2: all plugin instances with the same configuration share a watch.  The first start() begins it, the last stop()
         ends it; reloads in between neither end it nor list anything again.
-Rule 2: of the runtime that began it, it only keeps what belongs to the process: clocks, randomness, metrics, counters.
+Rule 3: its tasks run in a thread of their own (server/watch_loop.py), the only one that writes the stores.
+Rule 4: of the runtime that began it, it only keeps what belongs to the process: clocks, randomness, metrics, counters.
 """
 
 from __future__ import annotations
@@ -15,12 +19,10 @@ from random import Random
 
 from hsdns.cluster.objects import Event
 from hsdns.cluster.source import Source
-from hsdns.cluster.store import Store, StoreSettings
-from hsdns.fastpath import ClusterNames
 from hsdns.metrics import Registry
 from hsdns.plugin import Running, Runtime
+from hsdns.plugins.kubernetes.state import ClusterState
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.snapshot_file import SnapshotFile, show_serving
 from hsdns.sources.store_check import check_interval, check_store
 
 log = logging.getLogger("hsdns.plugin.kubernetes")
@@ -37,20 +39,15 @@ class _Process:
 
 
 class ClusterWatch:
-    """The watch of a cluster, which makes the store when it is first started.
+    """The watch of a cluster, which begins its states when it is first started.
 
-    `snapshot` is the file for the last known state, None for none.
+    `words` are the configurations of the blocks that share it, in the order of the Corefile.
     """
 
-    def __init__(
-        self, source: Source, settings: StoreSettings, snapshot: SnapshotFile | None = None
-    ) -> None:
+    def __init__(self, source: Source, state: ClusterState, words: tuple[object, ...] = ()) -> None:
         self.source = source
-        self.settings = settings
-        self.names = ClusterNames()
-        self._store: Store | None = None
-        self._metrics: Registry
-        self._snapshot = snapshot
+        self.states = [state]
+        self.words = [words]
         self._users = 0
         self._tasks: list[Running] = []
 
@@ -59,46 +56,45 @@ class ClusterWatch:
         """Whether at least one plugin instance uses it."""
         return self._users > 0
 
-    @property
-    def store(self) -> Store:
-        """The state of the cluster; only after start()."""
-        assert self._store is not None, "started"
-        return self._store
-
-    @property
-    def serves(self) -> bool:
-        """Whether there is a state to answer from."""
-        return self._store is not None and self._store.serves
+    def join(self, other: ClusterWatch) -> ClusterState | None:
+        """Watch for another block, too, if it has the same API server; the state for it.  Neither may be started."""
+        (state,) = other.states
+        if not isinstance(self.source, ApiServer) or not isinstance(other.source, ApiServer):
+            return None
+        joint = self.source.joined(other.source)
+        if joint is None:
+            return None
+        self.source = joint
+        self.words += other.words
+        for known in self.states:
+            if known.is_like(state):
+                return known
+        self.states.append(state)
+        return state
 
     def start(self, runtime: Runtime) -> None:
         """Add a user; the first one loads what is available at once, and begins to watch."""
         self._users += 1
         if self._users > 1:
             return
-        self._metrics = runtime.metrics
-        self._store = store = Store(
-            self.settings,
-            wall=runtime.wall,
-            warn=lambda sentence: log.warning("plugin/kubernetes: %s", sentence),
-            counters=runtime.counters,
-            names=self.names,
-            metrics=runtime.metrics,
-        )
-        if isinstance(self.source, ApiServer):
-            self.source.reject = self._reject
+        for state in self.states:
+            state.begin(runtime, self._report)
+        source = self.source
         process = _Process(runtime.random, runtime.metrics, runtime.clock, runtime.wall)
-        if self._snapshot is not None:
-            self._restore(self._snapshot)
-        self.source.load(self.deliver, self._report)
-        watching = self.source.watch(self.deliver, self._report, process)
-        self._tasks.append(runtime.spawn_lasting(watching, "kubernetes source"))
-        if self._snapshot is not None:
-            saving = self._snapshot.save_periodically(store, self._report, process)
-            self._tasks.append(runtime.spawn_lasting(saving, "kubernetes snapshot"))
+        if isinstance(source, ApiServer):
+            source.reject = self._reject
+        source.load(self.deliver, self._report)
+        watching = source.watch(self.deliver, self._report, process)
+        self._tasks.append(runtime.spawn_watch(watching, "kubernetes source"))
+        for state in self.states:
+            if state.snapshot is not None:
+                saving = state.snapshot.save_periodically(state.store, self._report, process)
+                self._tasks.append(runtime.spawn_watch(saving, "kubernetes snapshot"))
         seconds = check_interval(self._report)
-        if isinstance(self.source, ApiServer) and seconds is not None:
-            checking = check_store(self.source, store, self._report, process, seconds)
-            self._tasks.append(runtime.spawn_lasting(checking, "kubernetes store check"))
+        if isinstance(source, ApiServer) and seconds is not None:
+            for state in self.states:
+                checking = check_store(source, state.store, self._report, process, seconds)
+                self._tasks.append(runtime.spawn_watch(checking, "kubernetes store check"))
 
     def stop(self) -> None:
         """Remove a user; with the last one the tasks end."""
@@ -110,34 +106,12 @@ class ClusterWatch:
 
     def deliver(self, events: Sequence[Event]) -> None:
         """Apply a batch of events from the source."""
-        restored = self.store.restored
-        self.store.apply(events)
-        if restored is not None and self.store.restored is None:
-            self._show_serving()
-            log.info(
-                "plugin/kubernetes: the cluster has been read; the snapshot is no longer served"
-            )
-
-    def _restore(self, snapshot: SnapshotFile) -> None:
-        """Serve the snapshot, if there is one, until the cluster has been read."""
-        found = snapshot.load(self._report)
-        if found is not None:
-            try:
-                self.store.restore(*found)
-            except (OSError, ValueError) as error:
-                log.warning(
-                    'plugin/kubernetes: snapshot "%s": only a part of it could be read: %s',
-                    snapshot.path,
-                    error,
-                )
-        self._show_serving()
-
-    def _show_serving(self) -> None:
-        assert self._snapshot is not None, "restored from it"
-        show_serving(self._metrics, self._snapshot.path, self.store)
+        for state in self.states:
+            state.apply(events)
 
     def _reject(self, kind: str, key: tuple[str, str], reason: str) -> None:
-        self.store.rejected.reject(kind, *key, "form", f"it is skipped: {reason}")
+        rejected = self.states[0].store.rejected
+        rejected.reject(kind, *key, "form", f"it is skipped: {reason}")
 
     def _report(self, level: int, message: str) -> None:
         log.log(level, "plugin/kubernetes: %s", message)

@@ -166,6 +166,11 @@ impl Versions {
     fn read(&self, index: Index) -> u64 {
         self.inner.read(index.0)
     }
+
+    /// Let what depends on counters count until `end`, in monotonic seconds.
+    fn renew_lease(&self, end: f64) {
+        self.inner.renew_lease((end * 1e9) as u64); // saturates
+    }
 }
 
 /// The namespaces and Services of a cluster.

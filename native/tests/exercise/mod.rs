@@ -19,6 +19,7 @@ use hsdns_native::key::{Query, Reader};
 use hsdns_native::names::ClusterNames;
 use hsdns_native::records::read_record;
 use hsdns_native::table::AnswerTable;
+use hsdns_native::timing::Timing;
 use hsdns_native::versions::Versions;
 
 const ZONE: &str = "cluster.local";
@@ -105,8 +106,19 @@ impl Harness {
         let tail = octets.get(12..).unwrap_or_default();
         let mut spliced = [&header, tail].concat();
         spliced[6..12].copy_from_slice(octets.get(6..12).unwrap_or(&[0, 1, 0, 0, 0, 0]));
-        for answer in [octets, &spliced] {
-            if self.table.store(&asked, answer, self.terms()) {
+        let timed = Terms {
+            timing: Some(Timing {
+                stored: 0,
+                ttl: u32::MAX,
+                expires: u64::MAX,
+            }),
+            ..self.terms()
+        };
+        for (answer, terms) in [octets, &spliced]
+            .into_iter()
+            .flat_map(|answer| [(answer, self.terms()), (answer, timed.clone())])
+        {
+            if self.table.store(&asked, answer, terms) {
                 let again = ask(&self.table, &asked).expect("it was stored");
                 let mut reader = Reader::default();
                 let query = reader.read(&asked).expect("it is plain");

@@ -871,6 +871,6 @@ def test_search_paths(
 def test_labels_of_pods_are_kept_where_metadata_is_in_the_block() -> None:
     text = "kubernetes cluster.local {\n source synthetic\n pods verified\n}"
     block = make_block()
-    assert Kubernetes.setup(directives(text), block).watch.settings.pod_labels is False
+    assert Kubernetes.setup(directives(text), block).state.settings.pod_labels is False
     block = block._replace(plugins=frozenset({"metadata"}))
-    assert Kubernetes.setup(directives(text), block).watch.settings.pod_labels is True
+    assert Kubernetes.setup(directives(text), block).state.settings.pod_labels is True

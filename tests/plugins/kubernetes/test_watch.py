@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -12,23 +14,29 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import assemble
-from hsdns.cluster.objects import Event, Namespace, ObjectMeta, Synced, Upserted
+from hsdns.cluster.freshness import service_counter
+from hsdns.cluster.objects import Event, Namespace, ObjectMeta, Service, Synced, Upserted
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import Key
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.kubernetes.state import ClusterState
 from hsdns.plugins.kubernetes.watch import ClusterWatch
 from hsdns.plugins.whoami import Whoami
 from hsdns.server.lifecycle import Server
 from hsdns.sources.synthetic import Synthetic
 from hsdns.sources.synthetic_cluster import Shape
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import DEADLINE, run, until
+from tests.support.plugins.requests import make_request
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
 
@@ -72,7 +80,7 @@ def calls(of: Kubernetes | ClusterWatch) -> list[str]:
 def test_the_first_user_starts_it_and_the_last_one_ends_it() -> None:
     async def test() -> None:
         runtime = FakeRuntime()
-        watch = ClusterWatch(Watched(), StoreSettings())
+        watch = ClusterWatch(Watched(), ClusterState(StoreSettings()))
         watch.start(runtime)
         watch.start(runtime)
         await asyncio.sleep(0)
@@ -165,13 +173,14 @@ def test_an_instance_that_has_not_been_started_ends_no_watch() -> None:
 class ReloadableServer:
     """A server of a cluster behind an API server, with a Corefile that can be rewritten."""
 
-    def __init__(self, folder: Path, api: FakeApi) -> None:
+    def __init__(self, folder: Path, api: FakeApi, *, watches_apart: bool = False) -> None:
         self.api = api
         self.path = folder / "Corefile"
         self.port = free_port()
         self.server = Server(
             lambda: parse(str(self.path), environ={}, known_directives=ORDER),
             lambda corefile: assemble(corefile, default_port=self.port, warn=lambda sentence: None),
+            watches_apart=watches_apart,
         )
 
     def write(self, around: str, options: str = "") -> None:
@@ -266,13 +275,237 @@ def test_a_reload_that_fails_ends_no_watch(tmp_path: Path) -> None:
     run(test())
 
 
+class ApiThread:
+    """A fake API server in a thread of its own, which goes on while the loop of the test stands still."""
+
+    def __init__(self) -> None:
+        self.api = FakeApi()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+
+    def __enter__(self) -> ApiThread:
+        self.thread.start()
+        self.call(self.api.start())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.call(self.api.stop())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+    def call(self, coro: Coroutine[Any, Any, Any]) -> None:
+        """Run a coroutine there, and wait for it."""
+        asyncio.run_coroutine_threadsafe(coro, self.loop).result(DEADLINE)
+
+    def apply(self, *manifests: dict[str, Any]) -> None:
+        """Add or replace objects."""
+
+        async def apply() -> None:
+            for manifest in manifests:
+                self.api.apply(manifest)
+
+        self.call(apply())
+
+
+def stand_still_until(condition: Callable[[], bool]) -> None:
+    """Block the loop of the test until a condition holds."""
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@pytest.mark.sockets
+def test_events_are_applied_while_the_main_loop_stands_still(tmp_path: Path) -> None:
+    key = (b"shop", b"web")
+
+    async def test(reloadable: ReloadableServer, api: ApiThread) -> None:
+        server = reloadable.server
+        reloadable.write(ROUNDS)
+        await server.start()
+        try:
+            assert "10.0.0.1" in await reloadable.ask("web.shop.svc.cluster.local.")
+            store, counter = reloadable.store, service_counter(*key)
+            for round_number in range(2, 5):
+                before: int = server.counters.read(counter)
+                api.apply(service("web", f"10.0.0.{round_number}"))
+                stand_still_until(
+                    lambda before=before: server.counters.read(counter) > before  # type: ignore[misc]  # mypy cannot infer a default's type
+                )
+                assert store.services.values[key].cluster_ips == (bytes((10, 0, 0, round_number)),)
+            assert "10.0.0.4" in await reloadable.ask("web.shop.svc.cluster.local.")
+        finally:
+            await server.close()
+
+    with ApiThread() as api:
+        api.apply({"kind": "Namespace", "metadata": {"name": "shop"}}, service("web", "10.0.0.1"))
+        run(test(ReloadableServer(tmp_path, api.api, watches_apart=True), api))
+
+
+@pytest.mark.parametrize("question", ["web.shop.svc.cluster.local.", "nope.cluster.local."])
+def test_a_late_watch_is_waited_for_before_the_store_is_read(question: str) -> None:
+    late = asyncio.Future[None](loop=(loop := asyncio.new_event_loop()))
+    loop.close()
+    runtime = FakeRuntime()
+    instance = plugin()
+    finish(instance.start(runtime))
+    request = make_request(question)
+
+    async def following(request: object) -> Reply:
+        raise AssertionError("it is in the zone")
+
+    assert finish(instance.handle(request, following)).rcode == Rcode.NXDOMAIN
+    asked: list[float] = []
+
+    def look(now: float) -> asyncio.Future[None]:
+        asked.append(now)
+        return late
+
+    runtime.late = look
+    waiting = instance.handle(request, following)
+    assert waiting.send(None) is late
+    assert asked == [request.now]
+    waiting.close()
+    for coro in runtime.spawned.values():
+        coro.close()
+
+
 def test_events_reach_the_store() -> None:
     runtime = FakeRuntime()
-    watch = ClusterWatch(Watched(), StoreSettings())
+    watch = ClusterWatch(Watched(), ClusterState(StoreSettings()))
     watch.start(runtime)
     events: list[Event] = [Upserted(Namespace(ObjectMeta(name="shop"))), Synced()]
     watch.deliver(events)
-    assert watch.store.synced
-    assert b"shop" in watch.store.namespaces
+    assert watch.states[0].store.synced
+    assert b"shop" in watch.states[0].store.namespaces
     for coro in runtime.spawned.values():
         coro.close()
+
+
+# --- blocks over the same API server ---
+
+TLS = "tls cert key ca"
+
+
+def blocks(
+    *options: str, endpoints: Sequence[str] = ("http://192.0.2.1:8001",) * 4
+) -> list[Kubernetes]:
+    """The kubernetes plugins of a Corefile with a block each."""
+    text = "".join(
+        f"z{number}.local {{\nkubernetes {{\nendpoint {endpoint}\n{each}\n}}\n}}\n"
+        for number, (each, endpoint) in enumerate(zip(options, endpoints, strict=False))
+    )
+    tree = parse("Corefile", text=text, environ={}, known_directives=ORDER)
+    plugins = assemble(tree, warn=lambda sentence: None).plugins
+    return [each for each in plugins if isinstance(each, Kubernetes)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shares"),
+    [
+        pytest.param("", "", "state", id="same"),
+        pytest.param("ttl 5", "ttl 6\nfallthrough", "state", id="options of answers"),
+        pytest.param("", "pods insecure", "state", id="pods that are not watched"),
+        pytest.param("", "pods verified", "watch", id="pods"),
+        pytest.param("labels a=b", "labels a=c", "watch", id="selectors"),
+        pytest.param("", "noendpoints", "watch", id="noendpoints"),
+        pytest.param("", "endpoint_pod_names", "watch", id="endpoint_pod_names"),
+        pytest.param("", "zonal", "watch", id="zonal"),
+        pytest.param("", "multicluster z1.local", "watch", id="multicluster"),
+        pytest.param("", "snapshot a.json", "watch", id="snapshot"),
+        pytest.param("", TLS, "", id="credentials"),
+        pytest.param("", "source synthetic", "", id="source"),
+    ],
+)
+def test_blocks_over_one_api_server_share_a_watch(one: str, other: str, shares: str) -> None:
+    first, second = blocks(one, other)
+    assert (first.watch is second.watch) is bool(shares)
+    assert (first.state is second.state) is (shares == "state")
+
+
+def test_blocks_over_other_api_servers_share_nothing() -> None:
+    urls = [f"http://192.0.2.{number}:8001" for number in (1, 2, 1)]
+    first, second, third = blocks("", "", "", endpoints=urls)
+    assert first.watch is third.watch
+    assert first.watch is not second.watch
+
+
+def test_each_event_reaches_all_states_in_one_call() -> None:
+    runtime = FakeRuntime()
+    first, second, third = blocks("labels app=a", "labels app=b", "labels app=a\nttl 30")
+    for each in (first, second, third):
+        each._startup_timeout = 0.0
+        finish(each.start(runtime))
+    assert list(runtime.spawned) == ["kubernetes source"]
+    objects = [
+        Service(ObjectMeta(name=name, namespace="shop", labels={"app": name}))
+        for name in ("a", "b", "c")
+    ]
+    first.watch.deliver([*map(Upserted, objects), Synced()])
+    known = [[name for _, name in each.store.services.values] for each in (first, second, third)]
+    assert known == [[b"a"], [b"b"], [b"a"]]
+    assert all(each.ready() for each in (first, second, third))
+    for coro in runtime.spawned.values():
+        coro.close()
+
+
+@pytest.mark.parametrize(
+    ("new", "inherited"),
+    [
+        pytest.param(("labels a=b", "ttl 30"), True, id="same"),
+        pytest.param(("labels a=b", "ttl 31"), False, id="another block is new"),
+        pytest.param(("labels a=b",), False, id="one block less"),
+    ],
+)
+def test_a_shared_watch_is_taken_over_by_all_blocks_or_none(
+    new: tuple[str, ...], inherited: bool
+) -> None:
+    runtime = FakeRuntime()
+    old, following = blocks("labels a=b", "ttl 30"), blocks(*new)
+    for each in old:
+        each._startup_timeout = 0.0
+        finish(each.start(runtime))
+    for each in following:
+        assert any(each.inherit(known) for known in old) is inherited
+    if inherited:
+        assert [each.state for each in following] == [each.state for each in old]
+    for coro in runtime.spawned.values():
+        coro.close()
+
+
+@pytest.mark.sockets
+def test_two_blocks_list_once_and_show_the_same(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with FakeApi() as api:
+            api.apply({"kind": "Namespace", "metadata": {"name": "shop"}})
+            api.apply(service("web", "10.0.0.1"))
+            reloadable = ReloadableServer(tmp_path, api)
+            endpoint = f"endpoint {api.url}"
+            reloadable.path.write_text(
+                f"one.local {{\n{ROUNDS}kubernetes {{\n{endpoint}\n}}\n}}\n"
+                f"two.local {{\n{ROUNDS}kubernetes {{\n{endpoint}\nendpoint_pod_names\n}}\n}}\n"
+            )
+            await reloadable.server.start()
+            try:
+                assert len(api.requests) == 3, "Services, slices and namespaces"
+                for zone in ("one", "two"):
+                    assert "10.0.0.1" in await reloadable.ask(f"web.shop.svc.{zone}.local.")
+                api.apply(service("web", "10.0.0.2"))
+                stores = [
+                    each.store
+                    for each in reloadable.server.configuration.plugins
+                    if isinstance(each, Kubernetes)
+                ]
+                await until(lambda: "10.0.0.2" in addresses(stores[0]), "the change")
+                assert "10.0.0.2" in addresses(stores[1]), "in the same step"
+            finally:
+                await reloadable.server.close()
+
+    run(test())
+
+
+def addresses(store: Store) -> list[str]:
+    """The clusterIPs of the Service shop/web."""
+    found = store.services.values[b"shop", b"web"].cluster_ips
+    return [".".join(map(str, address)) for address in found]

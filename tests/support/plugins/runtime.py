@@ -44,7 +44,7 @@ class FakeRuntime:
     """chain.Runtime with a scripted clock, seeded chance and a record of what was asked of it.
 
     `time` is what clock() answers and `wall_time` what wall() does; `http` maps addresses to their paths; `failures`
-    are the reasons passed to fail(); `resolver` answers resolve().  spawn() makes a task where a loop runs (listed in
+    are the reasons passed to fail(); `resolver` answers resolve(), `late` late_watch().  spawn() makes a task where a loop runs (listed in
     `tasks`), else it puts the coroutine into `spawned` for the test to step or close.
     """
 
@@ -66,6 +66,7 @@ class FakeRuntime:
         self.tasks: dict[str, asyncio.Task[Any]] = {}
         self.spawned: dict[str, Coroutine[Any, Any, Any]] = {}
         self.addresses: list[str] = ["192.0.2.53"]
+        self.late: Callable[[float], Awaitable[None] | None] = lambda now: None
         self.resolver: Callable[[Request], Reply] = lambda _: Reply(rcode=Rcode.REFUSED)
 
     def clock(self) -> float:
@@ -86,7 +87,11 @@ class FakeRuntime:
         task = self.tasks[name] = asyncio.create_task(coro, name=name)
         return task
 
-    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
+    def late_watch(self, now: float) -> Awaitable[None] | None:
+        """What `late` says."""
+        return self.late(now)
+
+    def spawn_watch(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
         """Make a task, or keep the coroutine where no loop runs; its cancel() closes it."""
         made = self.spawn(coro, name)
         return made if isinstance(made, asyncio.Task) else Spawned(coro)

@@ -59,7 +59,7 @@ class MemoryRuntime(ScriptedRuntime):
         """Drop it."""
         coro.close()
 
-    def spawn_lasting(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
+    def spawn_watch(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
         """Drop it."""
         coro.close()
         return Spawned(coro)
@@ -84,7 +84,7 @@ class MemoryServer:
         for plugin in self.plugins:
             plugin.watch.source, plugin._startup_timeout = ScriptedSource([], synced=False), 0.0
             if twin is not None:
-                plugin.watch.names = twin.ClusterNames()
+                plugin.state.names = twin.ClusterNames()
         for name in ORDER:
             for each in self.configuration.plugins:
                 if each.name == name:

@@ -1,6 +1,6 @@
-"""Refuses arguments that the answer table cannot take, as the compiled twin does.
+"""Limits of the numbers that the answer table takes, as those of the compiled twin's types.
 
-Path: table.py, when something is stored.  Twin of native/src/python/mod.rs.
+Path: table.py asks when a reply is stored and when a negative zone is added.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hsdns.fastpath.arguments import refuse_numbers, refuse_payload
+from hsdns.fastpath.limits import refuse_numbers, refuse_payload
 
 
 @pytest.mark.parametrize("numbers", [(0,), (1, (1 << 32) - 1), ()])

@@ -1,0 +1,128 @@
+"""The thread that follows the cluster, with an event loop of its own, and the lease of the answer table.
+
+Path: runtime.py spawns here what watches (plugins/kubernetes/watch.py): sources, stores, snapshots, store checks.
+Rule 1: nothing but that runs here, so that no query, log line, reload or transfer is in front of an event.
+Rule 2: what depends on the store is valid in the answer table for LEASE seconds after a turn of this loop
+        (fastpath/versions.py).  A turn that comes late does not count: what has arrived meanwhile comes first.
+Rule 3: queries that are not answered from the table wait for the next turn that counts, at most PATIENCE seconds; then
+        they are answered from the last known state, as while the API server is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from math import inf
+from typing import Any, Final
+
+import uvloop
+
+from hsdns.server.runtime import Tasks
+from hsdns.server.watchdog import Watchdog
+
+LEASE: Final = 1.0  # seconds
+PATIENCE: Final = 2.0  # seconds
+POLL: Final = 0.02  # seconds between looks while queries wait
+END_TIMEOUT: Final = 10.0  # seconds for what runs here to end: a snapshot is saved once more
+# Seconds that another thread may hold the interpreter while this one waits for it (docs/decisions/0008).
+SWITCH_INTERVAL: Final = 0.0005
+log = logging.getLogger("hsdns.server")
+
+
+class WatchTask:
+    """A task of the watch loop, for other threads."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.task: asyncio.Task[Any] | None = None
+
+    def cancel(self) -> None:
+        """End it, in one of the next turns of the watch loop."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+
+class WatchLoop:
+    """The thread; it starts with the first coroutine.  `renew_lease` is that of the counters of all answer tables."""
+
+    def __init__(
+        self,
+        renew_lease: Callable[[float], None],
+        watchdog: Watchdog,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._renew_lease = renew_lease
+        self._watchdog = watchdog
+        self._clock = clock
+        self._lease_end = inf
+        self._tasks = Tasks()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._end: asyncio.Event
+        self._has_started = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._waiting: asyncio.Task[None] | None = None  # of the main loop
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> WatchTask:
+        """Run a coroutine until it is cancelled; from any thread.  What it raises is logged."""
+        if self._loop is None:
+            self._thread.start()
+            self._has_started.wait()
+        assert self._loop is not None, "started"
+        made = WatchTask(self._loop)
+
+        def begin() -> None:
+            made.task = self._tasks.spawn(coro, name)
+
+        self._loop.call_soon_threadsafe(begin)
+        return made
+
+    def late(self, now: float) -> Awaitable[None] | None:
+        """What to wait for before the store is read, None while this loop turns; called on the main loop."""
+        if now < self._lease_end:
+            return None
+        if self._waiting is None or self._waiting.done():
+            self._waiting = asyncio.get_running_loop().create_task(self._wait(), name="late watch")
+        return asyncio.shield(self._waiting)
+
+    async def close(self) -> None:
+        """End all that runs here, and the thread; called on the main loop."""
+        if self._loop is None:
+            return
+        self._loop.call_soon_threadsafe(self._end.set)
+        await asyncio.to_thread(self._thread.join, END_TIMEOUT)
+        if self._thread.is_alive():
+            log.error("what watches the cluster did not end within %g s", END_TIMEOUT)
+
+    def beaten(self, now: float, in_time: bool) -> None:
+        """Renew the lease, if the turn was in time."""
+        if in_time:
+            self._lease_end = now + LEASE
+            self._renew_lease(self._lease_end)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._main())
+
+    async def _main(self) -> None:
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        self._end = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._watchdog.listen("watch", self.beaten)
+        self._has_started.set()
+        await self._end.wait()
+        await self._tasks.cancel()
+        self._watchdog.forget("watch")
+
+    async def _wait(self) -> None:
+        for _ in range(round(PATIENCE / POLL)):
+            if self._clock() < self._lease_end:
+                break
+            await asyncio.sleep(POLL)

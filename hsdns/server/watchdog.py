@@ -1,0 +1,132 @@
+"""Notices event loops that do not turn: counts them, and logs what they are in.
+
+Path: lifecycle.py starts one for the process; the main loop and that of watch_loop.py have a Pulse each.
+Rule 1: a loop sets a timer every BEAT seconds.  A timer that is over STALL late is a stall, counted once: when it is
+        noticed by the watchdog's thread, or by the timer itself where no thread of Python could run meanwhile.
+Rule 2: the stack is logged while the stall lasts, at most once in LOG_PAUSE for each loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Final
+
+from hsdns.metrics import Counter, Registry
+
+BEAT: Final = 0.1  # seconds
+STALL: Final = 0.25  # seconds
+LOOK: Final = 0.1  # seconds between looks at all loops
+LOG_PAUSE: Final = 60.0  # seconds
+log = logging.getLogger("hsdns.server")
+
+
+class Pulse:
+    """The timer of one loop, to be made in its thread; `now` is monotonic seconds."""
+
+    def __init__(self, name: str, counter: Counter, now: float) -> None:
+        self.name = name
+        self.thread = threading.get_ident()
+        self._counter = counter
+        self._due = now + BEAT
+        self._is_counted = False
+        self._counting = threading.Lock()
+        counter.inc((name,), 0)
+
+    def beat(self, now: float) -> bool:
+        """Record that the timer has run; return whether it was in time."""
+        is_late = self.check(now) > 0
+        with self._counting:
+            self._due, self._is_counted = now + BEAT, False
+        return not is_late
+
+    def check(self, now: float) -> float:
+        """Seconds for which the loop has not turned, 0.0 if that is no stall; counts a stall once."""
+        with self._counting:
+            late = now - self._due
+            if late <= STALL:
+                return 0.0
+            if not self._is_counted:
+                self._is_counted = True
+                self._counter.inc((self.name,))
+            return late
+
+
+class Watchdog:
+    """Looks at the pulses from a thread of its own."""
+
+    def __init__(
+        self,
+        metrics: Registry,
+        clock: Callable[[], float] = time.monotonic,
+        frames: Callable[[], Mapping[int, FrameType]] = sys._current_frames,
+    ) -> None:
+        self._counter = metrics.counter(
+            "hsdns_loop_stalls_total",
+            "How often an event loop did not turn for 250 ms: main answers queries, watch follows the cluster.",
+            ("loop",),
+        )
+        self._clock = clock
+        self._frames = frames
+        self._pulses: list[Pulse] = []
+        self._logged: dict[str, float] = {}
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._is_over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def listen(self, name: str, beaten: Callable[[float, bool], None] | None = None) -> None:
+        """Have the running loop beat until it ends; `beaten` gets the time of each beat, and whether it was in time."""
+        loop, pulse = asyncio.get_running_loop(), Pulse(name, self._counter, self._clock())
+
+        def beat() -> None:
+            now = self._clock()
+            in_time = pulse.beat(now)
+            loop.call_later(BEAT, beat)
+            if beaten is not None:
+                beaten(now, in_time)
+
+        loop.call_later(BEAT, beat)
+        self.add(pulse)
+
+    def add(self, pulse: Pulse) -> None:
+        """Look at a loop, too."""
+        self._pulses.append(pulse)
+
+    def forget(self, name: str) -> None:
+        """Look at a loop no more: it ends."""
+        self._pulses = [pulse for pulse in self._pulses if pulse.name != name]
+
+    def look(self) -> None:
+        """Look at all loops once."""
+        now = self._clock()
+        for pulse in self._pulses:
+            late = pulse.check(now)
+            if late and now - self._logged.get(pulse.name, -LOG_PAUSE) >= LOG_PAUSE:
+                frame = self._frames().get(pulse.thread)
+                stack = "".join(traceback.format_stack(frame)) if frame is not None else "no frame"
+                self._logged[pulse.name] = now
+                log.warning(
+                    "the event loop %s has not turned for %.2f s; it is in:\n%s",
+                    pulse.name,
+                    late + BEAT,
+                    stack.rstrip(),
+                )
+
+    def _run(self) -> None:
+        while not self._is_over.wait(LOOK):
+            self.look()

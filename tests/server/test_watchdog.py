@@ -1,0 +1,117 @@
+"""Stalls of event loops: counted once each, logged with the stack once a minute."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+
+import pytest
+
+from hsdns.metrics import Counter, Registry
+from hsdns.server.watchdog import BEAT, LOG_PAUSE, STALL, Pulse, Watchdog
+from tests.support.coroutines.event_loops import LOOPS, run, until
+
+
+def counter() -> Counter:
+    return Counter("hsdns_loop_stalls_total", "", ("loop",))
+
+
+def stalls(counted: Counter, name: str = "main") -> float:
+    return counted.values[(name,)]
+
+
+@pytest.mark.parametrize(
+    ("looks", "beat_at", "in_time", "counted"),
+    [
+        pytest.param([], BEAT, True, 0, id="in time"),
+        pytest.param([BEAT + STALL], BEAT + STALL, True, 0, id="as late as it may be"),
+        pytest.param([], BEAT + STALL + 0.01, False, 1, id="nothing looked meanwhile"),
+        pytest.param([BEAT + STALL + 0.01], BEAT + STALL + 0.02, False, 1, id="noticed before"),
+        pytest.param([0.4, 0.5, 2.0, 60.0], 61.0, False, 1, id="noticed several times"),
+    ],
+)
+def test_a_stall_is_counted_once(
+    looks: list[float], beat_at: float, in_time: bool, counted: int
+) -> None:
+    found = counter()
+    pulse = Pulse("main", found, 0.0)
+    for now in looks:
+        pulse.check(now)
+    assert pulse.beat(beat_at) is in_time
+    assert stalls(found) == counted
+    assert pulse.beat(beat_at + BEAT), "the next one is due from there on"
+    assert stalls(found) == counted
+
+
+class Scripted:
+    """A watchdog whose clock and frames a test sets; this thread stands for that of the loop."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        metrics = Registry()
+        self.dog = Watchdog(
+            metrics, lambda: self.now, lambda: {threading.get_ident(): sys._getframe()}
+        )
+        self.counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))
+        self.pulse = Pulse("main", self.counted, 0.0)
+        self.dog.add(self.pulse)
+
+    def look(self, now: float) -> None:
+        self.now = now
+        self.dog.look()
+
+
+def test_the_stack_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    scripted = Scripted()
+    with caplog.at_level(logging.WARNING):
+        scripted.look(BEAT + STALL)
+        assert not caplog.messages
+        scripted.look(1.0)
+        scripted.look(2.0)
+        scripted.pulse.beat(3.0)
+        scripted.look(10.0)
+        assert len(caplog.messages) == 1
+        assert caplog.messages[0].startswith(
+            "the event loop main has not turned for 1.00 s; it is in:\n"
+        )
+        assert "test_the_stack_is_logged_once_a_minute" in caplog.messages[0]
+        scripted.look(1.0 + LOG_PAUSE)
+        assert len(caplog.messages) == 2
+    assert stalls(scripted.counted) == 2
+
+
+def test_a_loop_that_has_ended_is_not_looked_at() -> None:
+    scripted = Scripted()
+    scripted.dog.forget("main")
+    scripted.look(100.0)
+    assert stalls(scripted.counted) == 0
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_loop_that_stands_still_is_noticed_by_the_thread(loop: str) -> None:
+    async def test() -> None:
+        metrics, noticed = Registry(), threading.Event()
+        dog = Watchdog(metrics)
+        counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))
+        beats: list[bool] = []
+        dog.listen("main", lambda _, in_time: beats.append(in_time))
+        dog.start()
+        await until(lambda: beats == [True], "the first beat")
+        original = dog.look
+
+        def look() -> None:
+            original()
+            if stalls(counted):
+                noticed.set()
+
+        dog.look = look  # type: ignore[method-assign]
+        assert noticed.wait(30), "this blocks the loop until the thread has counted it"
+        await asyncio.sleep(0)
+        await until(lambda: False in beats, "the late beat")
+        assert stalls(counted) == 1
+        dog.stop()
+        dog.stop()
+
+    run(test(), loop)

@@ -108,8 +108,8 @@ class Entry:
 
     @property
     def needs_lease(self) -> bool:
-        """Whether it depends on counters."""
-        return self.indexes > 1
+        """Whether it depends on counters of a store; the first one of a timed reply is that of `cache`."""
+        return self.indexes >= 1 << (_INDEX_LEN if self.timing is None else 2 * _INDEX_LEN)
 
     def has_old_serial(self) -> bool:
         """Tell whether the SOA serial in its records is not the current one."""

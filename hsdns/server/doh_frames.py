@@ -127,7 +127,8 @@ class Frames:
     def take(self) -> bytes:
         """Take the frame that has waited longest."""
         frame = self.waiting.popleft()
-        if self.reset and frame[3] == _RST_STREAM:
+        # A piece of the preface may be shorter than a frame's header.
+        if self.reset and len(frame) >= HEADER_LEN and frame[3] == _RST_STREAM:
             self.reset.discard(_stream_of(frame))
         return frame
 

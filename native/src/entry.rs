@@ -162,10 +162,11 @@ impl Entry {
         holds
     }
 
-    /// Tell whether it depends on counters.
+    /// Tell whether it depends on counters of a store; the first one of a timed reply is that of `cache`.
     #[must_use]
     pub fn needs_lease(&self) -> bool {
-        self.dependencies_len > 0
+        let own = if self.timing.is_some() { Dependency::LEN } else { 0 };
+        usize::from(self.dependencies_len) > own
     }
 
     /// Its memory in octets, with its share of the table.

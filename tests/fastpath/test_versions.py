@@ -91,15 +91,27 @@ def test_a_serial_has_32_bits(twin: ModuleType) -> None:
 
 
 def leased(twin: ModuleType) -> tuple[TableUnderTest, dict[str, bytes]]:
-    """A table with a reply that depends on a counter, one that does not, and a negative zone."""
+    """A table with replies that depend on a store's counters, two that do not, and a negative zone."""
     under_test = TableUnderTest(twin)
     assert under_test.add_negative_zone() == 0
     assert under_test.set_template()
-    queries = {"counted": ask("a.b."), "timeless": ask("c.d."), "absent": ask("x.cluster.local.")}
+    queries = {
+        "counted": ask("a.b."),
+        "timeless": ask("c.d."),
+        "absent": ask("x.cluster.local."),
+        "cached": ask("e.f."),
+        "passed on": ask("g.h."),
+    }
     assert under_test.store(
         queries["counted"], addresses(queries["counted"]), dependencies=[(3, 0)]
     )
     assert under_test.store(queries["timeless"], addresses(queries["timeless"]))
+    # The first counter of a timed reply is that of `cache` alone.
+    for name, dependencies in (("cached", [(4, 0)]), ("passed on", [(5, 0), (3, 0)])):
+        query = queries[name]
+        assert under_test.store(
+            query, addresses(query), dependencies=dependencies, timed=(0.0, 0, 2e9)
+        )
     return under_test, queries
 
 
@@ -113,21 +125,22 @@ def answered(under_test: TableUnderTest, queries: dict[str, bytes], now: float) 
     }
 
 
-ALL = {"counted", "timeless", "absent"}
+LASTING = {"timeless", "cached"}
+ALL = LASTING | {"counted", "absent", "passed on"}
 
 
 def test_what_depends_on_counters_counts_until_the_lease_ends(twin: ModuleType) -> None:
     under_test, queries = leased(twin)
     assert answered(under_test, queries, 1e9) == ALL, "without a lease"
     under_test.versions.renew_lease(10.0)
-    for now, expected in ((9.999, ALL), (10.0, {"timeless"}), (11.0, {"timeless"})):
+    for now, expected in ((9.999, ALL), (10.0, LASTING), (11.0, LASTING)):
         assert answered(under_test, queries, now) == expected
     before = under_test.table.statistics()
     under_test.versions.renew_lease(12.0)
     assert answered(under_test, queries, 11.0) == ALL, "nothing was dropped"
     under_test.versions.bump(3)
-    assert answered(under_test, queries, 11.0) == ALL - {"counted"}
-    assert (before.stale, before.evicted, before.misses) == (0, 0, 20)
+    assert answered(under_test, queries, 11.0) == ALL - {"counted", "passed on"}
+    assert (before.stale, before.evicted, before.misses) == (0, 0, 30)
 
 
 @pytest.mark.sockets
@@ -135,7 +148,7 @@ def test_a_lease_counts_for_datagrams_too(server: Server) -> None:
     server.under_test, queries = leased(server.under_test.twin)
     server.bind()
     client = server.client()
-    for end, expected in ((math.inf, ALL), (0.0, {"timeless"}), (math.inf, ALL)):
+    for end, expected in ((math.inf, ALL), (0.0, LASTING), (math.inf, ALL)):
         server.under_test.versions.renew_lease(end)
         for _ in range(5):
             for query in queries.values():

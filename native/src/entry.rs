@@ -165,7 +165,11 @@ impl Entry {
     /// Tell whether it depends on counters of a store; the first one of a timed reply is that of `cache`.
     #[must_use]
     pub fn needs_lease(&self) -> bool {
-        let own = if self.timing.is_some() { Dependency::LEN } else { 0 };
+        let own = if self.timing.is_some() {
+            Dependency::LEN
+        } else {
+            0
+        };
         usize::from(self.dependencies_len) > own
     }
 

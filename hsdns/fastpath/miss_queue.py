@@ -9,6 +9,7 @@ Rule 3: it is bounded, in number and in octets.  What does not fit costs the cli
         the client that asks its own if none has more.  It is counted and dropped, as the network would drop it.  So a
         client with less than its share, which is the capacity divided by the clients, loses nothing while the octets
         fit.
+Rule 4: the capacity may change; server/queue_bound.py lowers it under lasting overload.
 """
 
 from __future__ import annotations
@@ -55,11 +56,18 @@ class MissQueue:
         """How many misses were dropped."""
         return self._dropped
 
+    def set_capacity(self, capacity: int) -> None:
+        """Change the capacity; the clients with most misses lose their newest ones, down to one each."""
+        self._capacity = capacity
+        while self._is_over() and self._drop_newest(1):
+            self._dropped += 1
+
     def offer(self, worker: int, misses: Iterable[tuple[bytes, bytes, bytes]]) -> None:
         """Add misses of one worker: (query, address, control data) each."""
         for query, address, control in misses:
             client = client_of(address)
-            while (is_full := self._is_full(query)) and self._drop_newest(client):
+            own = 1 + len(self._lines.get(client, ()))
+            while (is_full := self._is_full(query)) and self._drop_newest(own):
                 self._dropped += 1
             if is_full:
                 self._dropped += 1
@@ -75,6 +83,9 @@ class MissQueue:
             self._count >= self._capacity
             or self._octets + len(query) > self._capacity * OCTETS_PER_MISS
         )
+
+    def _is_over(self) -> bool:
+        return self._count > self._capacity or self._octets > self._capacity * OCTETS_PER_MISS
 
     def _push(self, client: bytes, miss: Waiting) -> None:
         line = self._lines.get(client)
@@ -99,13 +110,13 @@ class MissQueue:
         self._sort(client, len(line) + 1, len(line))
         return miss
 
-    def _drop_newest(self, asking: bytes) -> bool:
-        """Drop the newest miss of the client with most of them; False if none has more than this one would have.
+    def _drop_newest(self, own: int) -> bool:
+        """Drop the newest miss of the client with most of them; False if none has more than `own`, which is 1 or more.
 
         The line that loses one has two or more, so that no line becomes empty, and its turn stays.
         """
         length = len(self._by_length) - 1
-        if length <= 1 + len(self._lines.get(asking, ())):
+        if length <= own:
             return False
         client = next(iter(self._by_length[length]))
         gone = self._lines[client].pop()

@@ -4,9 +4,10 @@ Path: step 7 for UDP, and the way from a miss of the answer table to query.py; u
 Rule 1: a fault costs the query that caused it, never the others of its turn.
 Rule 2: the replies of a turn are sent together; those that come later leave at the end of
         the turn in which they come.
-Rule 3: misses wait in a queue that is bounded and fair between clients (fastpath/miss_queue.py).  A turn of the loop
-        takes them from it for TURN seconds, and BATCH_LEN at most; then TCP, timers, health checks and all else that
-        the server does gets its turn.  What waits for an answer from elsewhere is bounded too (pending_queries.py).
+Rule 3: misses wait in a queue that is bounded and fair between clients (fastpath/miss_queue.py), and short under
+        lasting overload (queue_bound.py).  A turn of the loop takes them from it for TURN seconds, and BATCH_LEN at
+        most; then TCP, timers, health checks and all else that the server does gets its turn.  What waits for an
+        answer from elsewhere is bounded too (pending_queries.py).
         What is too much is dropped and counted, as by the network.
 """
 
@@ -25,6 +26,7 @@ from hsdns.fastpath.miss_queue import client_of
 from hsdns.query import QueryProcessor
 from hsdns.server.datagram import asked_endpoint, client_endpoint
 from hsdns.server.pending_queries import PendingQueries
+from hsdns.server.queue_bound import QueueBound
 
 log = logging.getLogger("hsdns.server")
 
@@ -54,6 +56,9 @@ class Queue(Protocol):
     def take(self, most: int) -> list[Miss]:
         """Take the next, at most so many."""
 
+    def set_capacity(self, capacity: int) -> None:
+        """Change how many may wait."""
+
 
 class UdpListener:
     """What answers at one UDP address."""
@@ -69,6 +74,7 @@ class UdpListener:
         self.sockets = list(sockets)
         self.local = Endpoint(*self.sock.getsockname()[:2])
         self._waiting = queue
+        self._bound = QueueBound(clock())
         self._pending = PendingQueries()
         self._refused = 0  # because too many were pending
         self._processor = processor
@@ -136,14 +142,18 @@ class UdpListener:
         self._answer_all(self._turn())
 
     def _turn(self) -> Iterator[Miss]:
-        end = self._clock() + TURN
-        for _ in range(BATCH_LEN):
+        now = self._clock()
+        end, answered = now + TURN, 0
+        while answered < BATCH_LEN and now < end:
             taken = self._waiting.take(1)
             if not taken:
-                return
+                break
             yield taken[0]
-            if self._clock() >= end:
-                return
+            answered += 1
+            now = self._clock()
+        capacity = self._bound.note(now, answered, len(self._waiting), self._waiting.dropped)
+        if capacity is not None:
+            self._waiting.set_capacity(capacity)
 
     def _answer_all(self, misses: Iterable[Miss]) -> None:
         """Have queries answered that the table did not know, and send at once what is known at once."""

@@ -123,6 +123,7 @@ class Multiplexer:
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = False  # whether the timer is that of the next tick
         self._is_closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # which to ask for costs a system call
 
     def __len__(self) -> int:
         """The number of askers that wait."""
@@ -156,7 +157,11 @@ class Multiplexer:
         if not self._ticks:
             self._set_timer()
         try:
-            return await _awaitable(wait)
+            if self._loop is None:
+                self._loop = asyncio.get_running_loop()
+            if asyncio.current_task(self._loop) is None:
+                return await wait
+            return await _in_task(wait, self._loop)
         finally:
             self._waits.discard(wait)
             if wait in self._waiting:  # cancelled
@@ -198,8 +203,7 @@ class Multiplexer:
         while query_id in port.outstanding:
             query_id = number()
         exchange = Exchange(question, content, query_id, port, lost)
-        others = tuple(port.outstanding.values()) if port.outstanding else ()
-        self._transmit(port, query_id.to_bytes(2, "big") + content, others)
+        self._transmit(port, query_id.to_bytes(2, "big") + content)
         port.outstanding[query_id] = self._by_content[content] = exchange
         port.sent += 1
         port.used = now
@@ -208,13 +212,14 @@ class Multiplexer:
             self._retire(port)
         return exchange
 
-    def _transmit(self, port: SourcePort, message: bytes, others: tuple[Exchange, ...]) -> None:
+    def _transmit(self, port: SourcePort, message: bytes) -> None:
         send = port.socket.send
         try:
             send(message)
         except BlockingIOError:
             pass  # lost, as it may be anywhere in the network
         except OSError as error:
+            others = tuple(port.outstanding.values())
             # Either of this datagram, and it comes again, or of those before, and this one was not sent.
             try:
                 send(message)
@@ -353,11 +358,8 @@ class Multiplexer:
             self._timer = asyncio.get_running_loop().call_later(delay, self.expire)
 
 
-def _awaitable(wait: Wait[T]) -> Awaitable[T]:
-    """Return what can be awaited here: the wait itself, or a future where a task runs the caller."""
-    loop = asyncio.get_running_loop()
-    if asyncio.current_task(loop) is None:
-        return wait
+def _in_task(wait: Wait[T], loop: asyncio.AbstractEventLoop) -> Awaitable[T]:
+    """Return what a task can await."""
     over: asyncio.Future[T] = loop.create_future()
     wait.resume = partial(_pass_on, over, wait)
     return over

@@ -43,6 +43,13 @@ def is_answered(query: Query, answer: Sequence[RR]) -> bool:
             if rr.rrtype == qtype and rr.owner.lower == name and qclass in (rr.rrclass, RRClass.ANY)
         }
         return len(own) == 1
+    if len(answer) == 1:  # nothing to follow
+        (only,) = answer
+        return (
+            qtype in (only.rrtype, RRType.ANY)
+            and only.owner.lower == name
+            and qclass in (only.rrclass, RRClass.ANY)
+        )
     end = name if qtype == RRType.ANY else follow(answer, name, qclass)
     return end is not None and any(
         qtype in (rr.rrtype, RRType.ANY)

@@ -59,6 +59,7 @@ _NAMES: Final[dict[int, tuple[tuple[int, ...], int, int]]] = {
 _LENGTHS: Final[dict[int, int]] = {RRType.A: 4, RRType.AAAA: 16}
 
 
+_TO_QUESTION: Final = b"\xc0\x0c"  # pointer
 _FIXED: Final = struct.Struct("!HHIH")  # type, class, ttl, rdlength
 MANY: Final = 256  # records left from which on a run of equal ones is looked for
 
@@ -132,12 +133,20 @@ class _Reader:
 
     def read(self, query: Query, flags: int) -> Reply:
         wire = self._wire
-        qname, at = self._name(HEADER_LEN)
-        at += 4
-        if at > len(wire):
-            raise IndexError
-        if qname.lower() + wire[at - 4 : at] != query.qname.lower + query.question_wire[-4:]:
-            raise WrongQuestion("reply has another question than the query")
+        question = query.question_wire
+        at = HEADER_LEN + len(question)
+        if (
+            wire[HEADER_LEN:at] == question
+        ):  # nearly always, and the names that point to it are its own
+            self._known[HEADER_LEN] = query.qname.wire, at - 4
+            self._owners[_TO_QUESTION] = query.qname
+        else:
+            qname, at = self._name(HEADER_LEN)
+            at += 4
+            if at > len(wire):
+                raise IndexError
+            if qname.lower() + wire[at - 4 : at] != query.qname.lower + question[-4:]:
+                raise WrongQuestion("reply has another question than the query")
         sections: list[tuple[RR, ...]] = []
         rcode = flags & 15
         options: tuple[tuple[int, bytes], ...] | None = None
@@ -221,7 +230,7 @@ class _Reader:
         # Empty RDATA is valid only in dynamic updates; what reads or writes such a record expects its data.
         if not rdata and (rrtype in _LENGTHS or rrtype in _NAMES):
             raise BadReply(f"reply has a record of type {rrtype} without data")
-        return RR(owner, rrtype, ttl, rdata, rrclass), end
+        return make_record((owner, rrtype, ttl, rdata, rrclass)), end
 
     def _rdata(self, rrtype: int, start: int, end: int) -> bytes:
         """Return RDATA with its names uncompressed."""

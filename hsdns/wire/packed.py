@@ -55,6 +55,9 @@ def with_ttl(reply: Reply, ttl: int) -> Reply:
 def _pack(records: tuple[RR, ...], owners: dict[bytes, int]) -> _Section:
     if not records:
         return _NOTHING
+    if len(records) == 1:  # without the columns, in half of the time
+        ((owner, rrtype, _, data, rrclass),) = records
+        return (owners.setdefault(owner.wire, len(owners)),), (rrtype,), (data,), (rrclass,)
     names, types, _, rdata, classes = zip(*records, strict=True)
     numbers = tuple([owners.setdefault(wire, len(owners)) for wire in map(_wire, names)])
     return numbers, types, rdata, classes
@@ -70,5 +73,8 @@ def _unpack(section: _Section, owners: list[Name], ttl: int) -> tuple[RR, ...]:
 def _with_ttl(records: tuple[RR, ...], ttl: int) -> tuple[RR, ...]:
     if not records:
         return ()
+    if len(records) == 1:
+        ((owner, rrtype, _, data, rrclass),) = records
+        return (make_record((owner, rrtype, ttl, data, rrclass)),)
     names, types, _, rdata, classes = zip(*records, strict=True)
     return tuple(map(make_record, zip(names, types, repeat(ttl), rdata, classes, strict=False)))

@@ -9,13 +9,14 @@
 //!         So a client with less than its share, which is the capacity divided by the clients, loses nothing while the
 //!         octets fit.
 //! Rule 4: clients are hashed with SipHash and a random seed, for they can be made up.
-//! Rule 5: its descriptor is readable exactly while the queue is not empty: it is set and cleared under the lock.
+//! Rule 5: the capacity may change; hsdns/server/queue_bound.py lowers it under lasting overload.
+//! Rule 6: its descriptor is readable exactly while the queue is not empty: it is set and cleared under the lock.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::batch::is_ipv6;
 use crate::lock::lock;
@@ -84,7 +85,7 @@ fn client_of(address: &[u8]) -> Client {
 /// The queue of all workers.
 pub struct MissQueue {
     event: Event,
-    capacity: usize,
+    capacity: AtomicUsize,
     inner: Mutex<Inner>,
     dropped: AtomicU64,
 }
@@ -109,7 +110,7 @@ impl MissQueue {
     pub fn new(capacity: usize) -> io::Result<Self> {
         Ok(Self {
             event: Event::new()?,
-            capacity,
+            capacity: AtomicUsize::new(capacity),
             inner: Mutex::default(),
             dropped: AtomicU64::new(0),
         })
@@ -139,22 +140,33 @@ impl MissQueue {
         self.len() == 0
     }
 
+    /// Change the capacity; the clients with most misses lose their newest ones, down to one each.
+    pub fn set_capacity(&self, capacity: usize) {
+        let mut inner = lock(&self.inner);
+        self.capacity.store(capacity, Ordering::Relaxed);
+        let most = capacity.saturating_mul(OCTETS_PER_MISS);
+        while (inner.count > capacity || inner.octets > most) && inner.drop_newest(1) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Add the misses of a batch.
     pub fn offer<'a>(&self, worker: usize, misses: impl ExactSizeIterator<Item = Packet<'a>>) {
         if misses.len() == 0 {
             return;
         }
         let mut inner = lock(&self.inner);
+        let capacity = self.capacity.load(Ordering::Relaxed);
         let was_empty = inner.count == 0;
         let mut dropped = 0;
         for packet in misses {
             let client = client_of(packet.address);
             let is_full = |inner: &Inner| {
-                inner.count >= self.capacity
-                    || inner.octets + packet.query.len()
-                        > self.capacity.saturating_mul(OCTETS_PER_MISS)
+                inner.count >= capacity
+                    || inner.octets + packet.query.len() > capacity.saturating_mul(OCTETS_PER_MISS)
             };
-            while is_full(&inner) && inner.drop_newest(client) {
+            let own = 1 + inner.lines.get(&client).map_or(0, VecDeque::len);
+            while is_full(&inner) && inner.drop_newest(own) {
                 dropped += 1;
             }
             if is_full(&inner) {
@@ -212,11 +224,10 @@ impl Inner {
         Some(miss)
     }
 
-    /// Drop the newest miss of the client with most of them; False if none has more than the one that asks would have.
+    /// Drop the newest miss of the client with most of them; False if none has more than `own`, which is 1 or more.
     ///
     /// The line that loses one has two or more, so that no line becomes empty, and its turn stays.
-    fn drop_newest(&mut self, asking: Client) -> bool {
-        let own = 1 + self.lines.get(&asking).map_or(0, VecDeque::len);
+    fn drop_newest(&mut self, own: usize) -> bool {
         let Some(&(length, client)) = self.by_length.last() else {
             return false;
         };

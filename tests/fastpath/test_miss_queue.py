@@ -164,3 +164,23 @@ def test_any_offers_and_takes(capacity: int, operations: list[tuple[str, Any]]) 
                             set(kept) == {each for some in lines.values() for each in some} - lost
                         )
                         lines.clear()
+
+
+@pytest.mark.parametrize(
+    ("offers", "capacity", "expected"),
+    [
+        pytest.param("a1 a2 b1", 3, "a1 b1 a2", id="it-fits"),
+        pytest.param("a1 a2 a3 a4 b1", 3, "a1 b1 a2", id="the-heaviest-loses-its-newest"),
+        pytest.param("a1 a2 b1 b2 c1", 2, "a1 b1 c1", id="one-each-is-left"),
+    ],
+)
+def test_capacity_changes(twin: ModuleType, offers: str, capacity: int, expected: str) -> None:
+    queue = twin.MissQueue(8)
+    queue.offer(0, offered(offers))
+    queue.set_capacity(capacity)
+    queue.offer(0, offered("a9"))  # there is no room
+    assert taken(queue) == expected
+    assert queue.dropped == len(offers.split()) + 1 - len(expected.split())
+    queue.set_capacity(2)
+    queue.offer(0, offered("a1 a2 a3"))
+    assert taken(queue) == "a1 a2"

@@ -352,13 +352,15 @@ class Cache(Plugin):
     ) -> tuple[Reply, Entry | None]:
         """Set the TTL of a reply and store it if it may be; `has_marker`: a marker for it is still valid."""
         half = self._half(judgement)
-        ttl = half.shown_ttl(reply, judgement.kind)
+        found_ttls = set(ttls(reply))
+        ttl = half.shown_ttl(found_ttls, judgement.kind)
         shown = reply
         if reply.edns_options is not None or reply.edns is not None:
             shown = reply.replace(edns_options=None, edns=None)
-        found_ttls = set(ttls(reply))
         shown_ttl = 0 if reply.fresh and 0 in found_ttls else ttl
-        if found_ttls - {shown_ttl}:  # replies of the cluster usually have it already
+        if found_ttls and found_ttls != {
+            shown_ttl
+        }:  # replies of the cluster usually have it already
             shown = with_ttl(shown, shown_ttl)
         if not judgement.is_storable or ttl <= 0 or (reply.fresh and has_marker):
             return shown, None
@@ -366,16 +368,13 @@ class Cache(Plugin):
             self._runtime.counters.bump(cached_counter(key))
         entry, evicted = None, 0
         if not half.is_disabled(request.query.qname):
-            # AA is always set, for old resolvers that drop replies without it (item.go).
-            stored = None if reply.fresh else shown.replace(aa=True, rd=None, error=None)
             now = max(request.now, self._runtime.clock())  # the reply may have taken long
-            entry = Entry(stored, ttl, now, reply.rcode == Rcode.SERVFAIL)
+            entry = Entry(None if reply.fresh else shown, ttl, now, reply.rcode == Rcode.SERVFAIL)
             self._set_origin(request, key, entry, judgement)
             evicted = half.store.store(key, entry)
-        sizes = {
-            each.name: (len(each.store), each.store.octets) for each in (self.success, self.denial)
-        }
-        self._counts.count_stored(request, half.name, evicted, sizes)
+        self._counts.count_stored(
+            request, half.name, evicted, self.success.store, self.denial.store
+        )
         return shown, entry
 
     def _set_origin(self, request: Request, key: Key, entry: Entry, judgement: Judgement) -> None:

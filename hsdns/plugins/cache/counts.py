@@ -6,10 +6,10 @@ Source: CoreDNS 1.14.7 plugin/cache metrics.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from hsdns.chain import Request
 from hsdns.metrics import Registry
+from hsdns.plugins.cache.options import DENIAL, SUCCESS
+from hsdns.plugins.cache.store import Store
 
 _LABELS = ("server", "zones", "view")
 _OF_KIND = ("server", "type", "zones", "view")
@@ -75,15 +75,17 @@ class Counts:
         self._stale.inc(self._labels(request))
 
     def count_stored(
-        self, request: Request, kind: str, evicted: int, sizes: Mapping[str, tuple[int, int]]
+        self, request: Request, kind: str, evicted: int, success: Store, denial: Store
     ) -> None:
         """Set the size of each half, in entries and octets, and count the evictions from the one of that kind."""
+        server, zones, view = request.server, self._zones, request.view
         if evicted:
-            self._evictions.inc((request.server, kind, self._zones, request.view), evicted)
-        for each, (entries, octets) in sizes.items():
-            labels = (request.server, each, self._zones, request.view)
-            self._entries.set(entries, labels)
-            self._octets.set(octets, labels)
+            self._evictions.inc((server, kind, zones, view), evicted)
+        entries, octets = self._entries.values, self._octets.values
+        labels = (server, SUCCESS, zones, view)
+        entries[labels], octets[labels] = len(success), success.octets
+        labels = (server, DENIAL, zones, view)
+        entries[labels], octets[labels] = len(denial), denial.octets
 
     def add(self, server: str, kind: str, hits: int, misses: int) -> None:
         """Count many queries at once, of a block without a view."""

@@ -6,7 +6,7 @@ Source: CoreDNS 1.14.7 plugin/cache cache.go and plugin/pkg/dnsutil/ttl.go; RFC 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -18,9 +18,10 @@ from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
 from hsdns.wire.outcome import Outcome, outcome
 
-_DENIALS: Final = frozenset({Outcome.NXDOMAIN, Outcome.NODATA, Outcome.SERVER_ERROR})
-_NEVER_STORED: Final = frozenset({Outcome.META, Outcome.OTHER_ERROR})
-_WITH_TTL: Final = frozenset({Outcome.POSITIVE, Outcome.NXDOMAIN, Outcome.NODATA})
+# Tuples, because the hash of an Enum is a Python call.
+_DENIALS: Final = (Outcome.NXDOMAIN, Outcome.NODATA, Outcome.SERVER_ERROR)
+_NEVER_STORED: Final = (Outcome.META, Outcome.OTHER_ERROR)
+_WITH_TTL: Final = (Outcome.POSITIVE, Outcome.NXDOMAIN, Outcome.NODATA)
 
 
 class Judgement(NamedTuple):
@@ -66,9 +67,7 @@ def judge(query: Query, reply: Reply, wall: Callable[[], float]) -> Judgement:
 
 def ttls(reply: Reply) -> list[int]:
     """The TTLs of all records."""
-    return [
-        rr.ttl for section in (reply.answer, reply.authority, reply.additional) for rr in section
-    ]
+    return [rr.ttl for rr in (*reply.answer, *reply.authority, *reply.additional)]
 
 
 @dataclass
@@ -83,13 +82,11 @@ class Half:
     disabled: tuple[Name, ...] = ()
     store: Store = field(init=False)
 
-    def shown_ttl(self, reply: Reply, kind: Outcome) -> int:
-        """The TTL for all records of a reply, in seconds."""
-        if kind == Outcome.SERVER_ERROR:
+    def shown_ttl(self, found: Iterable[int], kind: Outcome) -> int:
+        """The TTL for all records of a reply that has these, in seconds."""
+        if kind is Outcome.SERVER_ERROR:
             return self.failure
-        ttl = MIN_TTL
-        if kind in _WITH_TTL:
-            ttl = min(ttls(reply), default=MIN_TTL)
+        ttl = min(found, default=MIN_TTL) if kind in _WITH_TTL else MIN_TTL
         return min(max(ttl, self.floor), self.maximum)
 
     def is_disabled(self, name: Name) -> bool:
@@ -99,7 +96,7 @@ class Half:
     def mark(self, query: Query, reply: Reply, kind: Outcome) -> tuple[str, int]:
         """The name of this half, and for how many seconds a reply counts as a hit."""
         is_counted = kind not in _NEVER_STORED and not self.is_disabled(query.qname)
-        return self.name, self.shown_ttl(reply, kind) if is_counted else 0
+        return self.name, self.shown_ttl(ttls(reply), kind) if is_counted else 0
 
 
 def _has_soa(reply: Reply) -> bool:

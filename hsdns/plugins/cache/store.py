@@ -37,7 +37,8 @@ Key = tuple[bytes, int, int, bool, bool]  # lower-case qname, qtype, qclass, DO,
 class Entry:
     """A reply, or None as the marker of a `fresh` one, and its TTL; times in seconds.
 
-    `frame` is the reply without its records.  `is_positive` tells whether it is a positive answer; otherwise
+    `frame` is the reply without its records, error and RD; AA is always set, for old resolvers that drop replies
+    without it (item.go).  `is_positive` tells whether it is a positive answer; otherwise
     `last_good` is the one that it has replaced (`prefer_positive`).  `wildcard` is the value of the metadata of
     that name.  `counters` are those of the cluster's state that `still_holds` depends on, None if they are not known.
     """
@@ -218,7 +219,7 @@ class Store:
             self._places[last] = place
 
     def _any_key(self) -> Key:
-        return self._keys[self._random.randrange(len(self._keys))]
+        return self._keys[int(self._random.random() * len(self._keys))]
 
     def _forget_size(self, key: Key) -> None:
         octets = self._entries[key][1]
@@ -232,7 +233,7 @@ class Store:
 
 def _frame(reply: Reply) -> Reply:
     """A reply without its records; one for all replies that do not differ in anything else."""
-    frame = reply.replace(answer=(), authority=(), additional=())
+    frame = reply.replace(answer=(), authority=(), additional=(), aa=True, rd=None, error=None)
     return frame if frame.still_holds is not None else _shared(frame)
 
 

@@ -162,6 +162,11 @@ impl MissQueue {
         self.inner.fileno()
     }
 
+    /// Change the capacity; the clients with most misses lose their newest ones, down to one each.
+    fn set_capacity(&self, capacity: usize) {
+        self.inner.set_capacity(capacity);
+    }
+
     /// Add misses of one worker.
     fn offer(&self, worker: usize, misses: Vec<Reply>) {
         let packets = misses.iter().map(|(query, address, control)| Packet {

@@ -1,16 +1,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
 from hsdns.chain import Request
 from hsdns.metrics import Registry
 from hsdns.plugins.cache.counts import Counts
+from hsdns.plugins.cache.store import Store
 from tests.support.plugins.requests import make_request
 
 REQUEST = make_request("www.example.org.", server="dns://:1053").replace(view="inside")
 LABELS = ("dns://:1053", "a.,b.", "inside")
+
+
+def a_store(entries: int, octets: int) -> Store:
+    """A store of this size."""
+    found = Store(1024, Random(0))
+    found._entries, found.octets = dict.fromkeys(range(entries)), octets  # type: ignore[assignment,arg-type]
+    return found
 
 
 def values(registry: Registry) -> dict[str, dict[tuple[str, ...], float]]:
@@ -55,12 +64,18 @@ def values(registry: Registry) -> dict[str, dict[tuple[str, ...], float]]:
         ),
         pytest.param(
             lambda counts, request: counts.count_stored(
-                request, "success", 3, {"success": (7, 900)}
+                request, "success", 3, a_store(7, 900), a_store(0, 0)
             ),
             {
                 "evictions_total": {("dns://:1053", "success", "a.,b.", "inside"): 3},
-                "entries": {("dns://:1053", "success", "a.,b.", "inside"): 7},
-                "hsdns_cache_bytes": {("dns://:1053", "success", "a.,b.", "inside"): 900},
+                "entries": {
+                    ("dns://:1053", "success", "a.,b.", "inside"): 7,
+                    ("dns://:1053", "denial", "a.,b.", "inside"): 0,
+                },
+                "hsdns_cache_bytes": {
+                    ("dns://:1053", "success", "a.,b.", "inside"): 900,
+                    ("dns://:1053", "denial", "a.,b.", "inside"): 0,
+                },
             },
             id="stored",
         ),

@@ -69,7 +69,7 @@ def test_ttls() -> None:
     ],
 )
 def test_shown_ttl(found: Reply, kind: Outcome, ttl: int) -> None:
-    assert Half("success", 1000, 50, 20, failure=7).shown_ttl(found, kind) == ttl
+    assert Half("success", 1000, 50, 20, failure=7).shown_ttl(ttls(found), kind) == ttl
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""How many misses may wait in a queue, so that those which are answered under lasting overload are answered soon.
+
+Path: udp_listener.py tells it about each turn of the loop, and sets the capacity of the queue (fastpath/miss_queue.py).
+Rule 1: a burst may fill the whole queue.  Only a queue that has not been empty for STANDING seconds is bounded, to what
+        is answered in MAX_WAIT seconds: more would only make every reply later, in the end after the client's time-out.
+Rule 2: the bound is lifted when nothing has been dropped for QUIET seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hsdns.fastpath.miss_queue import CAPACITY
+
+PERIOD: Final = 0.1  # seconds that the rate is measured over
+STANDING: Final = 5 * PERIOD
+QUIET: Final = 10 * PERIOD
+MAX_WAIT: Final = 0.03  # seconds
+LEAST: Final = 64  # misses
+
+
+class QueueBound:
+    """Finds the capacity of one queue; times in monotonic seconds."""
+
+    def __init__(self, now: float) -> None:
+        self.capacity = CAPACITY
+        self._began = self._empty = self._quiet = (
+            now  # the period; when last empty; when last dropped
+        )
+        self._answered = 0  # in this period
+        self._dropped = 0  # at its start
+
+    def note(self, now: float, answered: int, left: int, dropped: int) -> int | None:
+        """Note a turn: how many it has answered, how many are left, how many were ever dropped.
+
+        Return the new capacity, if it changes.
+        """
+        self._answered += answered
+        if not left:
+            self._empty = now
+        if now - self._began < PERIOD:
+            return None
+        rate = self._answered / (now - self._began)
+        is_dropping = dropped != self._dropped
+        self._began, self._answered, self._dropped = now, 0, dropped
+        if is_dropping:
+            self._quiet = now
+        before = self.capacity
+        if before == CAPACITY:
+            if now - self._empty >= STANDING:
+                self.capacity, self._quiet = _bound(rate), now
+        elif is_dropping:
+            self.capacity = _bound(rate)
+        elif now - self._quiet >= QUIET:
+            self.capacity = CAPACITY
+        return None if self.capacity == before else self.capacity
+
+
+def _bound(rate: float) -> int:
+    return min(max(int(rate * MAX_WAIT), LEAST), CAPACITY)

@@ -1,0 +1,53 @@
+"""When a queue of misses is bounded, to how many, and when it is free again."""
+
+from __future__ import annotations
+
+import pytest
+
+from hsdns.fastpath.miss_queue import CAPACITY
+from hsdns.server.queue_bound import LEAST, MAX_WAIT, PERIOD, QUIET, STANDING, QueueBound
+
+TURN = PERIOD / 10
+
+
+class Load:
+    """Turns of a loop that answers `rate` misses a second, whose queue has `left`, of a scripted clock."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.dropped = 0
+        self.under_test = QueueBound(self.now)
+
+    def last(self, seconds: float, rate: int, left: int, drops: int = 0) -> list[int]:
+        """The capacities that were set."""
+        found = []
+        for _ in range(round(seconds / TURN)):
+            self.now += TURN
+            self.dropped += drops
+            found.append(self.under_test.note(self.now, int(rate * TURN), left, self.dropped))
+        return [each for each in found if each is not None]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rate", "left", "expected"),
+    [
+        pytest.param(60, 8_000, 0, [], id="never-full"),
+        pytest.param(STANDING - 2 * PERIOD, 8_000, 9_000, [], id="a-burst"),
+        pytest.param(STANDING + PERIOD, 8_000, 9_000, [int(8_000 * MAX_WAIT)], id="overload"),
+        pytest.param(STANDING + PERIOD, 100, 9_000, [LEAST], id="slow-answers"),
+    ],
+)
+def test_bound(seconds: float, rate: int, left: int, expected: list[int]) -> None:
+    assert Load().last(seconds, rate, left) == pytest.approx(expected, abs=1)
+
+
+def test_bound_follows_the_rate_while_it_drops_and_is_lifted_when_it_does_not() -> None:
+    load = Load()
+    load.last(STANDING + PERIOD, 8_000, 9_000)
+    assert load.last(2 * PERIOD, 4_000, 100, drops=1)[-1:] == pytest.approx(
+        [4_000 * MAX_WAIT], abs=1
+    )
+    assert (
+        load.last(QUIET - 2 * PERIOD, 1_000, 0) == []
+    )  # few are asked now: no measure of the rate
+    assert load.last(3 * PERIOD, 1_000, 0) == [CAPACITY]

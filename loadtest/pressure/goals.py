@@ -35,9 +35,10 @@ class Goal(NamedTuple):
     peers: bool = False
 
 
+EVENT_P99_MS, EVENT_WORST_MS, PROBES_ANSWERED = 20.0, 100.0, 0.99
 EVERYWHERE: Final = (
-    ("event p99, ms", HIGHEST, 20.0),
-    ("event worst, ms", HIGHEST, 100.0),
+    ("event p99, ms", HIGHEST, EVENT_P99_MS),
+    ("event worst, ms", HIGHEST, EVENT_WORST_MS),
     ("stale or wrong answers", HIGHEST, 0.0),
 )
 GOALS: Final = (
@@ -49,20 +50,26 @@ GOALS: Final = (
     ),
     Goal("existing", "answered", LOWEST, 0.95),
     Goal("existing", "honest answered", LOWEST, 0.99),
-    Goal("new-4k", "answered", LOWEST, 0.99, (NATIVE,)),
+    Goal("new-4k", "answered", LOWEST, 0.99),
     Goal("new-4k", "CPU µs an answer", HIGHEST, 1.5, peers=True),
     Goal("new-12k", "answered", LOWEST, 0.95, (NATIVE,)),
-    Goal("fair", "chained p99 / quiet p99", HIGHEST, 3.0),
+    Goal("new-12k", "pressing p99, ms", HIGHEST, 2.0, peers=True),
+    Goal("fair", "honest answered", LOWEST, 0.99),
+    Goal("fair", "honest p99 / quiet p99", HIGHEST, 3.0),
     Goal("unread", "TCP answered", LOWEST, 0.99),
     Goal("unread", "health answered", LOWEST, 0.99),
     Goal("unread", "honest answered", LOWEST, 0.99),
     Goal("descriptors", "health answered", LOWEST, 0.99),
     Goal("descriptors", "TCP answered", LOWEST, 0.99),
     *(Goal(f"doh-{kind}", "honest p99 / quiet p99", HIGHEST, 3.0) for kind in ATTACKS),
+    *(Goal(f"doh-{kind}", "honest answered", LOWEST, 0.99) for kind in ATTACKS),
     *(Goal(f"doh-{kind}", "TCP answered", LOWEST, 0.99) for kind in ATTACKS),
     Goal("large", "answered", LOWEST, 0.99),
+    Goal("large", "honest answered", LOWEST, 0.99),
+    Goal("zonal", "answered", LOWEST, 0.99),
     Goal("zonal", "RSS growth, MB", HIGHEST, 8.0),
     Goal("corefile", "honest worst, ms", HIGHEST, 20.0),
+    Goal("corefile", "honest answered", LOWEST, 0.99),
     Goal("silent", "health answered", LOWEST, 0.99),
     Goal("bare", "honest answered", LOWEST, 0.99),
 )  # fmt: skip

@@ -67,11 +67,11 @@ def _compared(honest: Honest | None) -> str:
     if honest is None:
         return ""
     lost = "" if honest.pressed.share >= 0.9995 else f" ({honest.pressed.share:.0%})"
-    return f"{honest.quiet.p99_us / 1e3:.1f} → {honest.pressed.p99_us / 1e3:.1f}{lost}"
+    return f"{_ms(honest.quiet.all_p99_us / 1e6)} → {_ms(honest.pressed.all_p99_us / 1e6)}{lost}"
 
 
 def _ms(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds * 1e3:,.1f}"
+    return "" if seconds is None else f"{seconds * 1e3:,.{0 if seconds >= 0.1 else 1}f}"
 
 
 def _percent(share: float | None) -> str:
@@ -82,7 +82,7 @@ def _remarks(it: Outcome) -> str:
     said = []
     if it.pressing.sent < 0.95 * it.pressing.offered:
         said.append(f"{it.pressing.sent / it.pressing.offered:.0%} of the rate was reached")
-    if any(each.quiet.p99_us > BUSY_US for each in (it.cluster, it.external) if each):
+    if any(each.quiet.all_p99_us > BUSY_US for each in it.honest):
         said.append("the machine was busy before")
     if it.pressing.sent_away:
         said.append(f"clients sent away {it.pressing.sent_away:,} times")

@@ -24,11 +24,7 @@ BARE: Final = Flood("bare", ("*.bare.example",), 800)
 
 
 class Row(NamedTuple):
-    """A kind of pressure.
-
-    `rewrite`: seconds between two changes of the Corefile, 0 for none.  `chained`: an honest client asks for another
-    name each time, which no table has.
-    """
+    """A kind of pressure; `rewrite`: seconds between two changes of the Corefile, the first at once, 0 for none."""
 
     key: str
     title: str
@@ -36,7 +32,6 @@ class Row(NamedTuple):
     variation: Variation = Variation()
     limits: Limits = Limits()
     rewrite: float = 0.0
-    chained: bool = False
     peers: bool = True
 
 
@@ -55,9 +50,8 @@ ROWS: Final = (
     Row("new-12k", "12,000 new external names a second", (Flood("new", ("*.new.example",), 12_000),)),
     Row(
         "fair",
-        "one client with 20,000 made-up names of Pods a second; an honest one asks 100 different Services a second",
+        "one client with 20,000 made-up names of Pods a second; an honest one asks for 100 others",
         (PODS,),
-        chained=True,
     ),
     Row(
         "unread",

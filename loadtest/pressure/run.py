@@ -14,13 +14,13 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import Question
 from loadtest.answering.packets import query_of
 from loadtest.answering.programs import COREDNS, Program
-from loadtest.apiserver.objects import namespace_of
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
 from loadtest.pressure.corefile import CertificateFiles
 from loadtest.pressure.judge import Judge
@@ -30,17 +30,13 @@ from loadtest.pressure.rows import Row
 from loadtest.pressure.server import ServerUnderPressure
 from loadtest.process import BenchmarkError
 from loadtest.progress import Progress
-from loadtest.watch.dns import service_name
+from loadtest.watch.dns import ZONE, service_name
 from loadtest.watch.fake_api_process import FakeApiProcess
 
 CHANGES: Final = 20.0  # a second
 CACHED: Final = "www.cached.example"
 _HONEST_RATE = 100.0
 _LEAD = 0.5  # seconds of pressure before it is measured
-_FIRST_UNCHANGED, _LAST_UNCHANGED = (
-    400,
-    10_000,
-)  # Services that are not changed, and not asked for before
 
 
 class Effort(NamedTuple):
@@ -124,8 +120,7 @@ class _Phase(NamedTuple):
 
 
 def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressure) -> Outcome:
-    keys = [key for key in HONEST_NAMES if key != "chained" or row.chained]
-    floods = {key: honest_flood(key) for key in keys}
+    floods = {key: honest_flood(key) for key in HONEST_NAMES}
     quiet = run_phase(bench, server, floods, bench.effort.quiet)
     before, cpu, began = server.memory(), server.cpu(), time.monotonic()
     seconds = bench.effort.pressed + _LEAD
@@ -161,10 +156,7 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
 HONEST_NAMES: Final = {
     "cluster": (service_name("team-1", "web-150"),),
     "external": (CACHED,),
-    "chained": tuple(
-        service_name(namespace_of(index), f"web-{index}")
-        for index in range(_FIRST_UNCHANGED, _LAST_UNCHANGED)
-    ),
+    "chained": (f"#.team-1.pod.{ZONE}",),
 }
 
 
@@ -208,7 +200,7 @@ def run_phase(
 
 
 class Rewriter:
-    """Changes the Corefile of a server every so many seconds; a context manager.  0: never."""
+    """Changes the Corefile of a server at once and every so many seconds; a context manager.  0: never."""
 
     def __init__(self, server: ServerUnderPressure, every: float) -> None:
         self._server = server
@@ -227,7 +219,7 @@ class Rewriter:
             self._thread.join()
 
     def _run(self) -> None:
-        serial = 0
-        while not self._over.wait(self._every):
-            serial += 1
+        for serial in count(1):
             self._server.write_corefile(serial)
+            if self._over.wait(self._every):
+                return

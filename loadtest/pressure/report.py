@@ -1,7 +1,8 @@
 """The tables of a run: on the terminal, and in the section "Under pressure" of docs/performance.md.
 
 Path: cli.py -> here <- results.py, goals.py.
-Rule 1: both have the same cells; only the separators differ.
+Rule 1: both have the same cells.  On the page each figure has a line and each server a column, so that a telephone
+        shows them without scrolling; figures that no server has are left out.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ _HEAD = [
 def outcome_rows(outcomes: Sequence[Outcome]) -> Rows:
     """The table of one kind of pressure, with its header."""
     return [_HEAD, *map(_row, outcomes)]
+
+
+def turned(rows: Rows) -> Rows:
+    """A table with its lines as columns, without lines that have no figure."""
+    lines = [list(line) for line in zip(*rows, strict=True)]
+    return [lines[0], *(line for line in lines[1:] if any(line[1:]))]
 
 
 def _row(it: Outcome) -> list[str]:
@@ -145,9 +152,13 @@ def section(
     parts += [
         found.rstrip()
         for row in rows
-        if (found := _table(row, outcomes, markdown, "### {key}\n\n{title}.\n\n"))
+        if (found := _table(row, outcomes, _turned_markdown, "### {key}\n\n{title}.\n\n"))
     ]
     return "\n\n".join(parts)
+
+
+def _turned_markdown(rows: Rows) -> str:
+    return markdown(turned(rows))
 
 
 def _table(row: Row, outcomes: Sequence[Outcome], render: Callable[[Rows], str], title: str) -> str:

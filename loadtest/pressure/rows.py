@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from loadtest.pressure.clients import BIG, DohAttack, Flood, OverTcp, Presser, Silent
 from loadtest.pressure.corefile import Variation
+from loadtest.pressure.hostile_yaml import FILES
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.server import Limits
 from loadtest.watch.dns import ZONE
@@ -24,7 +25,11 @@ BARE: Final = Flood("bare", ("*.bare.example",), 800)
 
 
 class Row(NamedTuple):
-    """A kind of pressure; `rewrite`: seconds between two changes of the Corefile, the first at once, 0 for none."""
+    """A kind of pressure.
+
+    `rewrite`: seconds between two changes of the Corefile, the first at once; 0 for none.  `files`: manifests of
+    hostile_yaml.py, each read by a process, instead of a server that is pressed.
+    """
 
     key: str
     title: str
@@ -32,6 +37,7 @@ class Row(NamedTuple):
     variation: Variation = Variation()
     limits: Limits = Limits()
     rewrite: float = 0.0
+    files: tuple[str, ...] = ()
     peers: bool = True
 
 
@@ -92,6 +98,13 @@ ROWS: Final = (
         "800 replies a second from the upstream with a record of class ANY without RDATA, with `debug`",
         (BARE,),
         Variation(debug=True),
+    ),
+    Row(
+        "yaml",
+        "hostile manifests of 1 MB, each read or refused; CPU time and memory of the worst",
+        (),
+        files=tuple(FILES),
+        peers=False,
     ),
 )  # fmt: skip
 BY_KEY: Final = {row.key: row for row in ROWS}

@@ -5,7 +5,7 @@ from loadtest.figures import Spread
 from loadtest.pressure.clients import Counts
 from loadtest.pressure.goals import judge
 from loadtest.pressure.probes import Probed
-from loadtest.pressure.report import BEGIN, END, outcome_rows, replaced, section, text
+from loadtest.pressure.report import BEGIN, END, outcome_rows, replaced, section, text, turned
 from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.rows import BY_KEY
 from loadtest.process import BenchmarkError
@@ -71,6 +71,14 @@ def test_the_page_has_the_tables_and_the_limits_that_fail() -> None:
     )
     assert "event p99, ms |" not in found
     assert "### existing\n\n20,000 random names a second below an existing Service.\n\n" in found
+
+
+def test_on_the_page_servers_are_columns_and_empty_lines_are_left_out() -> None:
+    assert turned([["server", "a", "b", "c"], ["x", "1", "", ""], ["y", "", "", "2"]]) == [
+        ["server", "x", "y"],
+        ["a", "1", ""],
+        ["c", "", "2"],
+    ]
 
 
 def test_the_terminal_has_all_limits() -> None:

@@ -1013,6 +1013,14 @@ def test_views_are_counted_apart() -> None:
 # --- with forward ---
 
 
+class TickingRuntime(FakeRuntime):
+    """A runtime whose clock goes on by 5 ms whenever somebody looks at it."""
+
+    def clock(self) -> float:
+        self.time += 0.005
+        return self.time
+
+
 def test_stale_answers_bridge_an_upstream_that_is_silent() -> None:
     async def run() -> None:
         well = True
@@ -1021,7 +1029,7 @@ def test_stale_answers_bridge_an_upstream_that_is_silent() -> None:
             return answer(a(60, 1 if len(server.udp) == 1 else 2))(wire) if well else []
 
         async with asyncio.timeout(10), serve(script, script) as server:
-            runtime = FakeRuntime()
+            runtime = TickingRuntime()
             cache = set_up(Cache, "cache {\nserve_stale 1h verify 10s 30s\n}")
             forward = set_up(
                 Forward,

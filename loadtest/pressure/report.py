@@ -158,7 +158,8 @@ def section(
 
 
 def _turned_markdown(rows: Rows) -> str:
-    return markdown(turned(rows))
+    head, *lines = turned(rows)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *lines))
 
 
 def _table(row: Row, outcomes: Sequence[Outcome], render: Callable[[Rows], str], title: str) -> str:

@@ -197,6 +197,7 @@ class Server:
                     if self.stopping:
                         return False
                     await self._change_over(configuration)
+                    collector.keep()
             except Exception as error:
                 failures(self.metrics).inc()
                 if isinstance(error, START_FAILURES):
@@ -280,7 +281,9 @@ class Server:
         except BaseException:
             self.instances.remove(new)
             raise
-        await asyncio.sleep(0)  # a turn for each piece that takes milliseconds with thousands of blocks
+        await asyncio.sleep(
+            0
+        )  # a turn for each piece that takes milliseconds with thousands of blocks
         show_enabled(self.metrics, configuration)
         level = logging.DEBUG if has_debug(configuration) else logging.INFO
         logging.getLogger("hsdns").setLevel(level)

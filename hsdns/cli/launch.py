@@ -191,7 +191,8 @@ async def _serve(
     output.count_in(server.metrics)
     handle_signals(server)
     try:
-        await server.start()
+        with collector.growing():
+            await server.start()
     except (CorefileError, StartError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -31,12 +31,11 @@ class Circle:
 def test_no_full_collection_comes_while_something_is_made() -> None:
     set_up()
     assert gc.get_threshold() == THRESHOLDS
-    with pytest.raises(ZeroDivisionError), growing():
-        with growing():
-            pass
+    with growing():
+        with pytest.raises(KeyError), growing():
+            raise KeyError
         assert gc.get_threshold()[:2] == THRESHOLDS[:2]
         assert gc.get_threshold()[2] > 1_000_000
-        _ = 1 / 0
     assert gc.get_threshold() == THRESHOLDS
 
 

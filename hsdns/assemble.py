@@ -7,8 +7,8 @@ Rule 2: plugins are set up directive by directive in ORDER, through all blocks, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from ipaddress import ip_address
@@ -143,6 +143,12 @@ class AssembledBlock:
         """Whether the stack of an error that a handler raises is logged."""
         return any(isinstance(each, LogsStacks) and each.stacktrace for each in self.plugins)
 
+    def take_apart(self) -> None:
+        """Free the plugins, and what was looked up."""
+        self.plugins.clear()
+        for name in ("handlers", "filters", "policy"):
+            vars(self).pop(name, None)
+
 
 class ServedAddress(NamedTuple):
     """One address and the blocks of each zone there, in file order; several only where views choose among them."""
@@ -202,6 +208,17 @@ class Configuration:
         found = (plugin for block in self.blocks for plugin in block.plugins)
         return tuple(sorted(found, key=lambda plugin: order[plugin.name]))
 
+    async def take_apart(self, pause: Callable[[], Awaitable[None]]) -> None:
+        """Free the plugins, which have stopped, a block at a time; `pause` is awaited in between."""
+        vars(self).pop("plugins", None)
+        for listener in self.listeners:
+            while listener.served:
+                listener.served.popitem()
+                await pause()
+        for block in self.blocks:
+            block.take_apart()
+            await pause()
+
 
 def assemble(
     corefile: Corefile,
@@ -254,7 +271,8 @@ def assemble(
     for listener in listeners:
         if listener.listen.scheme != "dns":
             listener.find_tls()
-    return Configuration(corefile, tuple(assembled), listeners)
+    # Without the tree, which is most of its memory.
+    return Configuration(replace(corefile, blocks=()), tuple(assembled), listeners)
 
 
 def plugin_class(name: str) -> type[Plugin]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import sys
@@ -18,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from hsdns import collector
 from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.chain import Endpoint
 from hsdns.corefile.parser import parse
@@ -133,6 +133,7 @@ def serve(
     from hsdns.server.log_writer import queued_output
 
     raise_limit()
+    collector.set_up()
     with queued_output() as output:
         set_up_logging()
         try:
@@ -190,14 +191,14 @@ async def _serve(
     output.count_in(server.metrics)
     handle_signals(server)
     try:
-        await server.start()
+        with collector.growing():
+            await server.start()
     except (CorefileError, StartError) as error:
         print(error, file=sys.stderr)
         return 1
     if not server.is_serving:
         return await server.run()
-    gc.collect()
-    gc.freeze()  # the objects of the configuration live on; no collection needs to visit them
+    collector.keep()
     if pidfile is not None:
         _write_pid(pidfile, log)
     if not quiet:

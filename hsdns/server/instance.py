@@ -128,6 +128,7 @@ class Instance:
         try:
             await self._prepare(predecessor, draining)
             self._life.fire(Event.PREPARED)
+            await asyncio.sleep(0)  # making the processors of thousands of blocks was long enough
             await self.listeners.start(self.runtime.processors)
         except BaseException:
             self._life.fire(Event.FAILED)
@@ -244,7 +245,6 @@ class Instance:
                 # Nobody has cancelled this task: what a stop() has cancelled and waits for ends so.
         await self.runtime.tasks.cancel()
         await self.runtime.queries.cancel()
-        # The tables go now: what was frozen after the start (cli/launch.py) is in circles that no collection looks at.
-        self.runtime.processors = {}
-        self.runtime.forget_chains()
+        await asyncio.sleep(0)
+        await self.runtime.take_apart()
         self._life.fire(Event.STOPPED)

@@ -11,12 +11,12 @@ Rule 3: on SIGTERM /ready says no at once, the lameduck period answers with fres
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from hsdns import collector
 from hsdns.assemble import Configuration, ListenAddress
 from hsdns.chain import Endpoint
 from hsdns.corefile.tree import Corefile, CorefileError
@@ -35,7 +35,7 @@ from hsdns.server.listener import Listener
 from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
-from hsdns.server.runtime import ServerRuntime, Tasks
+from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.shares import Shares
 from hsdns.server.start_error import START_FAILURES
 from hsdns.server.start_error import StartError as StartError
@@ -44,7 +44,6 @@ from hsdns.server.watch_loop import WatchLoop
 from hsdns.server.watchdog import Watchdog
 
 log = logging.getLogger("hsdns.server")
-T = TypeVar("T")
 
 RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 
@@ -185,15 +184,20 @@ class Server:
             trigger = RELOAD_FAILED if only_if_changed else "SIGUSR1"
             try:
                 read = self._corefile.read
-                corefile = await self._off_the_loop(read, only_if_changed=only_if_changed)
-                if corefile is None:
-                    return True
-                show_version(self.metrics, corefile.digest)
-                log.info("Reloading")
-                configuration = await self._off_the_loop(self._build, corefile)
-                if self.stopping:
-                    return False
-                await self._change_over(configuration)
+                with collector.growing():
+                    corefile = await self._in_thread(read, only_if_changed=only_if_changed)
+                    if corefile is None:
+                        return True
+                    show_version(self.metrics, corefile.digest)
+                    log.info("Reloading")
+                    configuration = await self._in_thread(self._build, corefile)
+                    tree = [*corefile.blocks]
+                    del corefile
+                    await take_apart(tree, self._clock)
+                    if self.stopping:
+                        return False
+                    await self._change_over(configuration)
+                    collector.keep()
             except Exception as error:
                 failures(self.metrics).inc()
                 if isinstance(error, START_FAILURES):
@@ -246,16 +250,6 @@ class Server:
                 self._watchdog.stop()
             self._life.fire(Event.CLOSED)
 
-    async def _off_the_loop(self, call: Callable[..., T], *args: Any, **options: Any) -> T:
-        """Call something that makes many objects in a thread; a collection in between would stop the loop too."""
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            return await self._in_thread(call, *args, **options)  # type: ignore[no-any-return] # T, by its contract
-        finally:
-            if was_enabled:
-                gc.enable()
-
     def _end(self, event: Event, status: int) -> None:
         if self._status is None or event is Event.QUIT:
             self._status = status
@@ -287,12 +281,16 @@ class Server:
         except BaseException:
             self.instances.remove(new)
             raise
+        await asyncio.sleep(
+            0
+        )  # a turn for each piece that takes milliseconds with thousands of blocks
         show_enabled(self.metrics, configuration)
         level = logging.DEBUG if has_debug(configuration) else logging.INFO
         logging.getLogger("hsdns").setLevel(level)
         await self._http.close_others(new.runtime.pages)
         if old is None:
             return
+        await asyncio.sleep(0)
         self.show_running()
         if old.is_idle:
             await self._finish(old, old.drain())

@@ -29,6 +29,7 @@ from hsdns.wire.message import Reply
 log = logging.getLogger("hsdns.server")
 
 MAX_TURN = 0.002  # seconds
+TASKS_A_TURN = 200  # that are ended
 SpawnWatch = Callable[[Coroutine[Any, Any, Any], str], Running]
 POLL_INTERVAL = 0.02  # seconds between looks at a condition that plugins wait for at the start
 
@@ -54,11 +55,13 @@ class Tasks:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def cancel(self) -> None:
-        """End all of them and wait until they have ended."""
+        """End all of them, some in each turn, and wait until they have ended."""
         tasks = tuple(self._tasks)
-        for task in tasks:
+        for count, task in enumerate(tasks, 1):
             if not task.cancelling():  # a second one would cut short what it does to end
                 task.cancel()
+            if count % TASKS_A_TURN == 0:
+                await asyncio.sleep(0)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
@@ -99,6 +102,14 @@ class Turn:
         if self._clock() - self._began > MAX_TURN:
             await asyncio.sleep(0)
             self._began = self._clock()
+
+
+async def take_apart(parts: list[Any], clock: Callable[[], float]) -> None:
+    """Drop the items of a list a few at a time: to free all of them at once would hold the loop."""
+    turn = Turn(clock)
+    while parts:
+        del parts[-1]
+        await turn.end_if_long()
 
 
 class ServerRuntime:
@@ -158,9 +169,19 @@ class ServerRuntime:
             self._chains[id(block)] = link(handlers, self.queries.spawn) if handlers else None
         return self._chains[id(block)]
 
-    def forget_chains(self) -> None:
-        """Free what chain_of() has linked."""
-        self._chains.clear()
+    async def take_apart(self) -> None:
+        """Free the configuration, which has stopped, a block at a time (hsdns/collector.py, rule 3)."""
+        self._names_answered_first_changed = lambda: None
+        configuration, self.configuration = self.configuration, None
+        self.processors = {}
+        self.pages = HttpPages()
+        await asyncio.sleep(0)
+        turn = Turn(self.clock)
+        if configuration is not None:
+            await configuration.take_apart(turn.end_if_long)
+        while self._chains:
+            self._chains.popitem()
+            await turn.end_if_long()
 
     def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Add pages, which instance.py has opened."""

@@ -560,3 +560,55 @@ def test_certificate_is_read_again_at_a_reload(tmp_path: Path) -> None:
             assert await shown(reloadable.port) == after
 
     run(test())
+
+
+MANY_PLUGINS = """.:PORT {
+    bind 127.0.0.1
+    errors
+    log
+    kubernetes cluster.local {
+        source synthetic services=3 endpoints=2
+    }
+    hosts {
+        192.0.2.1 one.example
+        fallthrough
+    }
+    forward fwd.example 127.0.0.1:1
+    template IN A example {
+        answer "{{ .Name }} 60 IN A 192.0.2.2"
+        fallthrough
+    }
+    rewrite name old.example new.example
+    prometheus 127.0.0.1:0
+    cache
+    loadbalance
+    reload
+    whoami
+}
+"""
+
+
+def test_what_reloads_replace_is_freed_without_a_collection(tmp_path: Path) -> None:
+    """hsdns/collector.py exempts configurations from collections, so none may end in a circle."""
+
+    async def test() -> list[str]:
+        old: list[weakref.ref[object]] = []
+        async with running(ReloadableServer(tmp_path, MANY_PLUGINS)) as reloadable:
+            for port in range(5):
+                instance = serving(reloadable.server)
+                old += [weakref.ref(each) for each in instance.configuration.plugins]
+                old += [weakref.ref(each) for each in (instance, instance.configuration)]
+                del instance
+                more = f"example{port}.org:PORT {{\nbind 127.0.0.1\nwhoami\n}}\n"
+                reloadable.write(MANY_PLUGINS + more)
+                assert await reloadable.server.reload()
+                await reloadable.ask("one.example")
+            await until(lambda: len(reloadable.server.instances) == 1, "the end of the old ones")
+            return sorted({repr(each()) for each in old if each() is not None})
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert run(test()) == []
+    finally:
+        gc.enable()

@@ -19,7 +19,7 @@ from hsdns.metrics import Registry
 from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins import ORDER
 from hsdns.server import runtime as module
-from hsdns.server.runtime import MAX_TURN, Queries, ServerRuntime, Tasks, Turn
+from hsdns.server.runtime import MAX_TURN, Queries, ServerRuntime, Tasks, Turn, take_apart
 from hsdns.wire.message import Reply
 from tests.support.coroutines.event_loops import DEADLINE, LOOPS, run, until
 from tests.support.plugins.requests import make_request
@@ -361,3 +361,29 @@ def test_long_work_lets_others_run_in_between() -> None:
 
     asyncio.run(work())
     assert [round(each / MAX_TURN, 1) for each in ran] == [1.2, 2.4, 3.6]
+
+
+def test_a_long_list_is_freed_in_several_turns() -> None:
+    """Each item takes as long as a turn may; the loop turns after each second one."""
+
+    async def test() -> list[int]:
+        now = 0.0
+        parts: list[Any] = [object() for _ in range(6)]
+        left: list[int] = []
+
+        def clock() -> float:
+            nonlocal now
+            now += MAX_TURN
+            return now
+
+        async def look() -> None:
+            while parts:
+                left.append(len(parts))
+                await asyncio.sleep(0)
+
+        looking = asyncio.create_task(look())
+        await take_apart(parts, clock)
+        await looking
+        return left
+
+    assert run(test()) == [4, 2]

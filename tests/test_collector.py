@@ -1,0 +1,59 @@
+"""The policy of the garbage collector."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from hsdns import collector
+from hsdns.collector import THRESHOLDS, growing, keep, set_up
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(collector, "_is_set_up", False)
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
+class Circle:
+    """Something that only a collection frees."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_no_full_collection_comes_while_something_is_made() -> None:
+    set_up()
+    assert gc.get_threshold() == THRESHOLDS
+    with growing():
+        with pytest.raises(KeyError), growing():
+            raise KeyError
+        assert gc.get_threshold()[:2] == THRESHOLDS[:2]
+        assert gc.get_threshold()[2] > 1_000_000
+    assert gc.get_threshold() == THRESHOLDS
+
+
+def test_what_is_kept_is_not_visited_and_what_is_garbage_is_not_kept() -> None:
+    set_up()
+    gc.unfreeze()
+    kept, garbage = Circle(), Circle()
+    freed = weakref.ref(garbage)
+    del garbage
+    keep()
+    assert freed() is None
+    assert gc.get_freeze_count() > 0
+    assert not any(each is kept for each in gc.get_objects())
+
+
+def test_nothing_changes_before_it_is_set_up() -> None:
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    with growing():
+        assert gc.get_threshold() == before
+        keep()
+    assert gc.get_freeze_count() == frozen

@@ -21,6 +21,7 @@ from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.shares import MAX_CLIENTS
 from hsdns.server.sockets import BACKLOG, endpoint_of
 from hsdns.server.tls import TlsConnection
+from hsdns.server.turns import Turns
 
 SWEEP_INTERVAL: Final = 1.0  # seconds
 
@@ -45,7 +46,7 @@ class Connection(Protocol):
 class TcpListener:
     """Accepts on one bound TCP socket; `processor` and `settings` may be exchanged at any time.
 
-    `places` are those that all listeners of the process share.
+    `places` and `turns` are those that all listeners of the process share.
     """
 
     def __init__(
@@ -57,11 +58,17 @@ class TcpListener:
         rejected: Counter,
         places: Places | None = None,
         settings: Settings = DEFAULT_SETTINGS,
+        turns: Turns | None = None,
     ) -> None:
         self.processor = processor
         self.settings = settings
         self.spawn = spawn
         self.clock = clock
+        self.turns = (
+            Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
+            if turns is None
+            else turns
+        )
         self.connections: set[Connection] = set()
         self._sock = sock
         self._rejected = rejected

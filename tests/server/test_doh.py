@@ -80,7 +80,8 @@ class Serving:
             self.rejected,
             None,
             Settings(tls=context, max_connections=most),
-            shares=DohShares(self.turns, self.sent_away, self.responses, self.excesses),
+            self.turns,
+            shares=DohShares(self.sent_away, self.responses, self.excesses),
         )
 
     async def connection(self) -> DohConnection:
@@ -517,7 +518,6 @@ class MemoryServing:
         self.coroutines: list[Any] = []
         self.processor = MemoryProcessor(is_known=is_known)
         shares = DohShares(
-            Turns(lambda: self.now, self.next.append),
             SentAway(),
             Counter("responses", "Responses.", ("server", "status")),
             self.excesses,
@@ -525,7 +525,7 @@ class MemoryServing:
         with socket.socket() as sock:
             self.server = DohServer(
                 sock, self.processor, self.coroutines.append, lambda: self.now, Counter("rejected", "Rejected."),
-                shares=shares,
+                turns=Turns(lambda: self.now, self.next.append), shares=shares,
             )  # fmt: skip
 
     def connect(self, client: str = "192.0.2.1") -> tuple[DohConnection, MemoryTransport]:

@@ -50,6 +50,7 @@ class DohServer(TcpListener):
 
     def __init__(self, *args: Any, shares: DohShares, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._sent_away = shares.sent_away
         self._shares = shares
 
     def make_connection(self) -> asyncio.Protocol:
@@ -59,11 +60,6 @@ class DohServer(TcpListener):
     def count(self, status: int) -> None:
         """Count a reply by its status."""
         self._shares.responses.inc((self.processor.server, str(status)))
-
-    def refuses(self, transport: asyncio.Transport) -> bool:
-        """Whether the client of a new connection was sent away a short time ago."""
-        peer = transport.get_extra_info("peername")
-        return bool(peer) and self._shares.sent_away.refuses(peer[0], self.clock())
 
     def send_away(self, client: Endpoint, excess: str) -> None:
         """Count a client that has exceeded a limit, and do not let it in for a while."""
@@ -75,7 +71,7 @@ class DohServer(TcpListener):
         if tls is None:
             return connection
         tls.set_alpn_protocols(ALPN)
-        return TlsConnection(connection, tls, is_http=True)
+        return TlsConnection(connection, tls, is_http=True, add_fault=self.add_fault)
 
 
 class DohConnection(asyncio.Protocol):
@@ -98,9 +94,6 @@ class DohConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection in."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
-        if self._server.refuses(self._transport):
-            self._transport.abort()
-            return
         ends = self._server.admit(self, self._transport)
         if ends is not None:
             self._client, self._local = ends
@@ -315,7 +308,11 @@ class DohConnection(asyncio.Protocol):
         if http2.excess and not transport.is_closing():
             self._server.send_away(self._client, http2.excess)
             transport.close()
-        elif http2.is_over and is_idle:
+            return
+        if http2.has_fault:
+            http2.has_fault = False
+            self._server.add_fault(transport)
+        if http2.is_over and is_idle:
             transport.close()
 
     async def _answer_http1(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -48,7 +48,8 @@ class Opener:
         self._workers = workers
         self._places = places
         self._rejected = metrics.counter(
-            "hsdns_tcp_rejected_total", "Connections closed at once because too many were open."
+            "hsdns_tcp_rejected_total",
+            "Connections closed at once because too many were open, or came from one client over TLS.",
         )
         self._doh_responses = metrics.counter(
             "coredns_dns_https_responses_total",
@@ -108,4 +109,5 @@ class Opener:
 
             shares = DohShares(self._sent_away, self._doh_responses, self._doh_excesses)
             return DohServer(*args, settings, self._turns, shares=shares)
-        return TcpServer(*args, settings, self._turns)
+        has_tls = processor.server.startswith("tls://")
+        return TcpServer(*args, settings, self._turns, self._sent_away if has_tls else None)

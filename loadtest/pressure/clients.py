@@ -61,7 +61,10 @@ def compile_tools(folder: Path, big: str) -> Tools:
 
 
 class Counts(NamedTuple):
-    """What a client says at its end; microseconds from query to reply."""
+    """What a client says at its end; microseconds from query to reply.
+
+    `all_p99_us` is that of all queries: one without a reply counts as its time-out of a second.
+    """
 
     offered: int
     sent: int
@@ -71,6 +74,7 @@ class Counts(NamedTuple):
     p99_us: float = 0.0
     worst_us: float = 0.0
     sent_away: int = 0
+    all_p99_us: float = 0.0
 
     @property
     def share(self) -> float:

@@ -10,7 +10,7 @@ Rule 3: a change is shown by the first reply with its state or a later one.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 MARGIN: Final = 0.1  # seconds
@@ -34,16 +34,23 @@ class _State(NamedTuple):
 
 
 class History:
-    """The states of Services, from the addresses that each had at the beginning on."""
+    """The states of Services, from the addresses that each had at the beginning on.
 
-    def __init__(self, before: Mapping[str, Iterable[str]]) -> None:
+    Only the changes of the Services in `timed` have delays; None: those of all.
+    """
+
+    def __init__(
+        self, before: Mapping[str, Iterable[str]], timed: Collection[str] | None = None
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self.worst_age = 0.0  # seconds that the oldest stale answer was behind
         self._states = {
             service: deque([_State(float("-inf"), frozenset(addresses), -1)], _STATES)
             for service, addresses in before.items()
         }
-        self._unshown: dict[str, list[tuple[int, float]]] = {service: [] for service in before}
+        self._unshown: dict[str, list[tuple[int, float]]] = {
+            service: [] for service in (before if timed is None else timed)
+        }
         self._changes = 0
 
     def change(self, time: float, service: str, old: str, new: str) -> None:
@@ -51,7 +58,8 @@ class History:
         states = self._states[service]
         addresses = states[-1].addresses - {old} | {new}
         states.append(_State(time, addresses, self._changes))
-        self._unshown[service].append((self._changes, time))
+        if service in self._unshown:
+            self._unshown[service].append((self._changes, time))
         self._changes += 1
 
     def judge(self, answer: Answer) -> tuple[str, list[float]]:
@@ -78,7 +86,7 @@ class History:
         return WRONG, []
 
     def _shown(self, answer: Answer, number: int) -> list[float]:
-        waiting = self._unshown[answer.service]
+        waiting = self._unshown.get(answer.service, [])
         delays = [answer.received - time for which, time in waiting if which <= number]
         waiting[:] = [each for each in waiting if each[0] > number]
         return delays

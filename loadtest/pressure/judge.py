@@ -4,11 +4,14 @@ Path: run.py, soak.py -> here -> fake_api_process.py (changes), history.py (judg
 Rule 1: changes go from Service to Service in turn, at a known rate: a Service is asked for from a little before its
         change until an answer shows it, and any of them from time to time, to see one that goes back.
 Rule 2: one query a millisecond at most, from several ports, so that all workers of a server are asked.
-Rule 3: where the system allows it, this thread has priority over all that presses: a delay is the server's.
+Rule 3: where more than TIMED Services a second change, every second, third ... Service is asked for so, and others are
+        only judged: else the delay would be that of the judge, which has too many to ask for.
+Rule 4: where the system allows it, this thread has priority over all that presses: a delay is the server's.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import select
 import socket
@@ -27,6 +30,7 @@ from loadtest.watch.fake_api_process import FakeApiProcess
 
 ASK_EVERY: Final = 0.001  # seconds
 AMONG: Final = 100  # Services that are changed
+TIMED: Final = 40.0  # changes a second that are waited for
 _LEAD = 0.005  # seconds before a change from which its Service is asked for
 _GIVE_UP = 5.0  # seconds after which a change is no longer asked for
 _POLL = 0.1  # seconds between two requests for the changes
@@ -92,6 +96,9 @@ class Judge(threading.Thread):
         self._pending: dict[int, float] = {}  # Service -> when its change was due
         self._seen: dict[int, frozenset[str]] = {}  # the latest answer
         self._scheduled = 0
+        self._step = math.ceil(rate / TIMED)
+        if among % self._step:
+            raise ValueError(f"{among} Services are not a multiple of {self._step}")
         self._over = threading.Event()
 
     def run(self) -> None:
@@ -110,9 +117,10 @@ class Judge(threading.Thread):
 
     def _run(self) -> None:
         before = self._api.start_changes(self._rate, self._seconds, self._among)
-        self.history = History(before)
         first = self._api.first_change()
         self._origin, self._index = first.time, int(first.service.removeprefix("web-"))
+        timed = range(self._index % self._step, self._among, self._step)
+        self.history = History(before, [f"web-{index}" for index in timed])
         feeder = threading.Thread(target=self._feed, daemon=True)
         feeder.start()
         socks = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(_SOCKETS)]
@@ -136,7 +144,7 @@ class Judge(threading.Thread):
     def _schedule(self, now: float) -> None:
         while (due := self._origin + self._scheduled / self._rate) < now + _LEAD:
             self._pending[(self._index + self._scheduled) % self._among] = due
-            self._scheduled += 1
+            self._scheduled += self._step
 
     def _ask(self, socks: list[socket.socket], now: float) -> None:
         strolls = not self._pending or self.asked % _STROLL == 0

@@ -1,7 +1,8 @@
 """The tables of a run: on the terminal, and in the section "Under pressure" of docs/performance.md.
 
 Path: cli.py -> here <- results.py, goals.py.
-Rule 1: both have the same cells; only the separators differ.
+Rule 1: both have the same cells.  On the page each figure has a line and each server a column, so that a telephone
+        shows them without scrolling; figures that no server has are left out.
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ def outcome_rows(outcomes: Sequence[Outcome]) -> Rows:
     return [_HEAD, *map(_row, outcomes)]
 
 
+def turned(rows: Rows) -> Rows:
+    """A table with its lines as columns, without lines that have no figure."""
+    lines = [list(line) for line in zip(*rows, strict=True)]
+    return [lines[0], *(line for line in lines[1:] if any(line[1:]))]
+
+
 def _row(it: Outcome) -> list[str]:
     if it.ended:
         return [TITLES[it.server], *[""] * (len(_HEAD) - 2), " ".join(it.ended.split())[:160]]
@@ -67,11 +74,11 @@ def _compared(honest: Honest | None) -> str:
     if honest is None:
         return ""
     lost = "" if honest.pressed.share >= 0.9995 else f" ({honest.pressed.share:.0%})"
-    return f"{honest.quiet.p99_us / 1e3:.1f} → {honest.pressed.p99_us / 1e3:.1f}{lost}"
+    return f"{_ms(honest.quiet.all_p99_us / 1e6)} → {_ms(honest.pressed.all_p99_us / 1e6)}{lost}"
 
 
 def _ms(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds * 1e3:,.1f}"
+    return "" if seconds is None else f"{seconds * 1e3:,.{0 if seconds >= 0.1 else 1}f}"
 
 
 def _percent(share: float | None) -> str:
@@ -82,7 +89,7 @@ def _remarks(it: Outcome) -> str:
     said = []
     if it.pressing.sent < 0.95 * it.pressing.offered:
         said.append(f"{it.pressing.sent / it.pressing.offered:.0%} of the rate was reached")
-    if any(each.quiet.p99_us > BUSY_US for each in (it.cluster, it.external) if each):
+    if any(each.quiet.all_p99_us > BUSY_US for each in it.honest):
         said.append("the machine was busy before")
     if it.pressing.sent_away:
         said.append(f"clients sent away {it.pressing.sent_away:,} times")
@@ -145,9 +152,14 @@ def section(
     parts += [
         found.rstrip()
         for row in rows
-        if (found := _table(row, outcomes, markdown, "### {key}\n\n{title}.\n\n"))
+        if (found := _table(row, outcomes, _turned_markdown, "### {key}\n\n{title}.\n\n"))
     ]
     return "\n\n".join(parts)
+
+
+def _turned_markdown(rows: Rows) -> str:
+    head, *lines = turned(rows)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *lines))
 
 
 def _table(row: Row, outcomes: Sequence[Outcome], render: Callable[[Rows], str], title: str) -> str:

@@ -13,6 +13,7 @@ from loadtest.pressure.clients import Counts
 from loadtest.pressure.probes import Probed
 
 MB = 1_000_000
+TIMEOUT_US = 1e6  # of an honest client: asker.c
 
 
 class Honest(NamedTuple):
@@ -23,8 +24,8 @@ class Honest(NamedTuple):
 
     @property
     def slowdown(self) -> float | None:
-        """Its p99 under pressure, divided by its quiet one."""
-        return ratio(self.pressed.p99_us, self.quiet.p99_us)
+        """The p99 of all its queries under pressure, divided by the quiet one."""
+        return ratio(self.pressed.all_p99_us, self.quiet.all_p99_us)
 
 
 class Outcome(NamedTuple):
@@ -35,7 +36,7 @@ class Outcome(NamedTuple):
     pressing: Counts
     cluster: Honest | None = None  # asks for a Service, from the answer table
     external: Honest | None = None  # asks for a cached name
-    chained: Honest | None = None  # asks for another name each time
+    chained: Honest | None = None  # asks for another Pod each time, which no table has
     health: Probed | None = None
     tcp: Probed | None = None
     events: Spread | None = None  # from the write to the API server to the first answer
@@ -48,6 +49,11 @@ class Outcome(NamedTuple):
     memory_peak: int = 0
     ended: str = ""
 
+    @property
+    def honest(self) -> list[Honest]:
+        """The honest clients that there were."""
+        return [each for each in (self.cluster, self.external, self.chained) if each is not None]
+
     def figure(self, name: str) -> float | None:
         """A figure of goals.py by its name; None if it was not measured."""
         found: float | None = None if self.ended else _FIGURES[name](self)
@@ -58,33 +64,29 @@ def _share(probed: Probed | None) -> float | None:
     return None if probed is None or not probed.sent else probed.answered / probed.sent
 
 
-def _slowdown(honest: Honest | None) -> float | None:
-    return None if honest is None else honest.slowdown
-
-
-def _honest(outcome: Outcome) -> float | None:
-    found = [each.slowdown for each in (outcome.cluster, outcome.external) if each is not None]
-    known = [each for each in found if each is not None]
+def _slowdown(outcome: Outcome) -> float | None:
+    known = [each.slowdown for each in outcome.honest if each.slowdown is not None]
     return max(known) if known else None
 
 
 def _worst(outcome: Outcome) -> float | None:
-    found = [each.pressed.worst_us for each in (outcome.cluster, outcome.external) if each]
+    """In milliseconds; a lost query takes as long as it was waited for."""
+    found = [
+        each.pressed.worst_us if each.pressed.answered == each.pressed.sent else TIMEOUT_US
+        for each in outcome.honest
+    ]
     return max(found) / 1e3 if found else None
 
 
 _FIGURES: Any = {
     "answered": lambda it: it.pressing.share,
-    "honest answered": lambda it: min(
-        (each.pressed.share for each in (it.cluster, it.external, it.chained) if each), default=None
-    ),
+    "honest answered": lambda it: min((each.pressed.share for each in it.honest), default=None),
     "event p99, ms": lambda it: it.events and it.events.p99 * 1e3,
     "event worst, ms": lambda it: it.events and it.events.worst * 1e3,
     "stale or wrong answers": lambda it: (
         it.judged.get("stale", 0) + it.judged.get("wrong", 0) if it.judged else None
     ),
-    "honest p99 / quiet p99": _honest,
-    "chained p99 / quiet p99": lambda it: _slowdown(it.chained),
+    "honest p99 / quiet p99": _slowdown,
     "honest worst, ms": _worst,
     "health answered": lambda it: _share(it.health),
     "TCP answered": lambda it: _share(it.tcp),

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from loadtest.pressure.clients import BIG, DohAttack, Flood, OverTcp, Presser, Silent
 from loadtest.pressure.corefile import Variation
+from loadtest.pressure.hostile_yaml import FILES
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.server import Limits
 from loadtest.watch.dns import ZONE
@@ -26,8 +27,8 @@ BARE: Final = Flood("bare", ("*.bare.example",), 800)
 class Row(NamedTuple):
     """A kind of pressure.
 
-    `rewrite`: seconds between two changes of the Corefile, 0 for none.  `chained`: an honest client asks for another
-    name each time, which no table has.
+    `rewrite`: seconds between two changes of the Corefile, the first at once; 0 for none.  `files`: manifests of
+    hostile_yaml.py, each read by a process, instead of a server that is pressed.
     """
 
     key: str
@@ -36,7 +37,7 @@ class Row(NamedTuple):
     variation: Variation = Variation()
     limits: Limits = Limits()
     rewrite: float = 0.0
-    chained: bool = False
+    files: tuple[str, ...] = ()
     peers: bool = True
 
 
@@ -55,9 +56,8 @@ ROWS: Final = (
     Row("new-12k", "12,000 new external names a second", (Flood("new", ("*.new.example",), 12_000),)),
     Row(
         "fair",
-        "one client with 20,000 made-up names of Pods a second; an honest one asks 100 different Services a second",
+        "one client with 20,000 made-up names of Pods a second; an honest one asks for 100 others",
         (PODS,),
-        chained=True,
     ),
     Row(
         "unread",
@@ -98,6 +98,13 @@ ROWS: Final = (
         "800 replies a second from the upstream with a record of class ANY without RDATA, with `debug`",
         (BARE,),
         Variation(debug=True),
+    ),
+    Row(
+        "yaml",
+        "hostile manifests of 1 MB, each read or refused; CPU time and memory of the worst",
+        (),
+        files=tuple(FILES),
+        peers=False,
     ),
 )  # fmt: skip
 BY_KEY: Final = {row.key: row for row in ROWS}

@@ -1,12 +1,15 @@
 """All kinds of pressure at once for a long time, while 200 endpoints a second change and every answer is judged.
 
 Path: cli.py -> here -> server.py, clients.py, judge.py.
-Rule 1: the pressure is a share of that of the rows, all of them in the same time, and begins anew every minute.  Nobody
-        reads the server's standard output, it may open 1,024 files, and its Corefile changes every 20 s.
+Rule 1: the pressure is a share of that of the rows, all of them in the same time, and begins anew every minute.  The
+        server may open 1,024 files, its Corefile changes every 20 s, and nobody reads its standard output.  CoreDNS's
+        is read: else a goroutine waits for each logged query, 100 MB a second, and nothing else is seen.
 Rule 2: stale is an answer with what was true more than 100 ms before its query (history.py).
 Rule 3: memory is flat if the line through the second half of its samples rises by at most FLAT octets an hour, or by
         at most NOISE octets over the half: a short soak has too few samples for an hour's slope.
-Rule 4: it is quiet again if QUIET_AFTER seconds after the end an honest client's p99 is at most 3 times the one before.
+Rule 4: events and /health have the limits of the rows (goals.py), and at least JUDGED answers a second must have been
+        judged: a server that is silent is not right.
+Rule 5: it is quiet again if QUIET_AFTER seconds after the end an honest client's p99 is at most 3 times the one before.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from typing import Any, Final, NamedTuple
 from loadtest.answering.programs import COREDNS, Program
 from loadtest.pressure.clients import Client, DohAttack, Flood, OverTcp, Presser, Silent
 from loadtest.pressure.corefile import Variation
-from loadtest.pressure.history import STALE, WRONG
+from loadtest.pressure.goals import EVENT_P99_MS, EVENT_WORST_MS, PROBES_ANSWERED
+from loadtest.pressure.history import FAILED, STALE, WRONG
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.probes import Probes, health_probe
@@ -32,6 +36,7 @@ CHANGES: Final = 200.0  # a second
 CHANGED: Final = 400  # Services
 PERIOD: Final = 60.0  # seconds after which the pressing clients are started again
 QUIET_AFTER: Final = 2.0  # seconds
+JUDGED: Final = 100  # answers a second
 FLAT: Final = 10_000_000  # octets an hour
 NOISE: Final = 5_000_000
 MOST_MEMORY: Final = 2_000_000_000  # octets, at which a server is ended
@@ -96,8 +101,16 @@ class Soak(NamedTuple):
             return [self.ended]
         wrong = self.judged.get(STALE, 0) + self.judged.get(WRONG, 0)
         found = []
-        if not self.judged:
-            found.append("no answer was judged")
+        judged = sum(self.judged.values()) - self.judged.get(FAILED, 0)
+        if judged < JUDGED * self.seconds:
+            found.append(f"only {judged / self.seconds:.0f} answers a second were judged")
+        if self.event_p99 * 1e3 > EVENT_P99_MS or self.event_worst * 1e3 > EVENT_WORST_MS:
+            found.append(
+                f"events were shown after {self.event_p99 * 1e3:,.0f} ms (p99) and "
+                f"{self.event_worst * 1e3:,.0f} ms (worst)"
+            )
+        if self.health < PROBES_ANSWERED:
+            found.append(f"/health answered {self.health:.1%} of the probes")
         if wrong:
             found.append(
                 f"{wrong:,} answers were stale or wrong, by {self.worst_age:.2f} s at most"
@@ -129,9 +142,10 @@ def slope(samples: Sequence[tuple[float, float]]) -> float:
 def run(bench: Bench, program: Program, seconds: float) -> Soak:
     """Soak one server; a server that ends is a result."""
     variation = VARIATION._replace(zonal=program.key != COREDNS)
+    limits = LIMITS._replace(unread=program.key != COREDNS)
     try:
         with ServerUnderPressure(
-            program, bench.api.access, bench.tools, bench.files, variation, LIMITS
+            program, bench.api.access, bench.tools, bench.files, variation, limits
         ) as server:
             return _soak(bench, program, server, seconds)
     except BenchmarkError as error:
@@ -181,8 +195,8 @@ def _soak(bench: Bench, program: Program, server: ServerUnderPressure, seconds: 
         spread.worst if spread else 0.0,
         probed.answered / max(1, probed.sent),
         memory,
-        quiet.p99_us,
-        after.p99_us,
+        quiet.all_p99_us,
+        after.all_p99_us,
         after.share,
     )
 

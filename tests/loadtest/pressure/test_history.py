@@ -91,3 +91,16 @@ def test_right_is_what_was_true_within_the_margin(
         assert word == STALE
     else:
         assert word == RIGHT
+
+
+def test_only_timed_services_have_delays() -> None:
+    history = History({"a": ["10.0.0.1"], "b": ["10.0.0.1"]}, ["b"])
+    for service in ("a", "b"):
+        history.change(1.0, service, "10.0.0.1", "10.0.0.2")
+    shown = [
+        history.judge(Answer(service, 3.0, 3.5, frozenset({"10.0.0.2"}))) for service in ("a", "b")
+    ]
+    assert shown == [("right", []), ("right", [2.5])]
+    history.change(4.0, "a", "10.0.0.2", "10.0.0.3")
+    assert history.unshown(5.0, 6.0) == []
+    assert history.judge(Answer("a", 5.0, 5.1, frozenset({"10.0.0.2"}))) == ("stale", [])

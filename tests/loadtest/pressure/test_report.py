@@ -5,14 +5,14 @@ from loadtest.figures import Spread
 from loadtest.pressure.clients import Counts
 from loadtest.pressure.goals import judge
 from loadtest.pressure.probes import Probed
-from loadtest.pressure.report import BEGIN, END, outcome_rows, replaced, section, text
+from loadtest.pressure.report import BEGIN, END, outcome_rows, replaced, section, text, turned
 from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.rows import BY_KEY
 from loadtest.process import BenchmarkError
 
 QUIET, PRESSED = (
-    Counts(100, 100, 100, p99_us=500),
-    Counts(100, 100, 90, failed=1, p99_us=2_500, worst_us=9_000),
+    Counts(100, 100, 100, p99_us=500, all_p99_us=500),
+    Counts(100, 100, 90, failed=1, p99_us=2_500, worst_us=9_000, all_p99_us=1e6),
 )
 OURS = Outcome(
     "existing",
@@ -37,7 +37,7 @@ def test_row() -> None:
     assert outcome_rows([OURS])[1] == [
         "hsdns, compiled",
         "95%",
-        "0.5 → 2.5 (89%)",
+        "0.5 → 1,000 (89%)",
         "0.5 → 0.5",
         "",
         "1.0",
@@ -52,7 +52,7 @@ def test_row() -> None:
 
 
 def test_a_quiet_phase_that_was_not_quiet() -> None:
-    busy = OURS._replace(cluster=Honest(QUIET._replace(p99_us=6_000), PRESSED))
+    busy = OURS._replace(cluster=Honest(QUIET._replace(all_p99_us=6_000), PRESSED))
     assert "the machine was busy before" in outcome_rows([busy])[1][-1]
 
 
@@ -71,6 +71,14 @@ def test_the_page_has_the_tables_and_the_limits_that_fail() -> None:
     )
     assert "event p99, ms |" not in found
     assert "### existing\n\n20,000 random names a second below an existing Service.\n\n" in found
+
+
+def test_on_the_page_servers_are_columns_and_empty_lines_are_left_out() -> None:
+    assert turned([["server", "a", "b", "c"], ["x", "1", "", ""], ["y", "", "", "2"]]) == [
+        ["server", "x", "y"],
+        ["a", "1", ""],
+        ["c", "", "2"],
+    ]
 
 
 def test_the_terminal_has_all_limits() -> None:

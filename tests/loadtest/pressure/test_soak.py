@@ -44,9 +44,12 @@ def test_memory(memory: list[tuple[float, int]], is_flat: bool) -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"judged": {"right": 9, "stale": 1}, "worst_age": 0.25},
+        ({"judged": {"right": 1_000_000, "stale": 1}, "worst_age": 0.25},
          "1 answers were stale or wrong, by 0.25 s at most"),
-        ({"judged": {}}, "no answer was judged"),
+        ({"judged": {"right": 90_000, "failed": 900_000}}, "only 50 answers a second were judged"),
+        ({"event_p99": 0.021}, "events were shown after 21 ms (p99) and 20 ms (worst)"),
+        ({"event_worst": 0.101}, "events were shown after 4 ms (p99) and 101 ms (worst)"),
+        ({"health": 0.98}, "/health answered 98.0% of the probes"),
         ({"memory": growing(1800, 30 * MB)}, "memory rises by 30 MB an hour"),
         ({"after_p99_us": 1300.0}, "2 s after the end p99 is 1.3 ms, before it was 0.4 ms, and 100.0% is answered"),
         ({"after_share": 0.5}, "2 s after the end p99 is 0.9 ms, before it was 0.4 ms, and 50.0% is answered"),

@@ -4,8 +4,9 @@ Path: step 2; table.py asks here if it has no entry.  Twin of native/src/negativ
 Rule 1: only a name strictly below the zone and not at or below an exclusion (a name that another handler may answer) is
         judged, only while absence means NXDOMAIN (ClusterNames.open), and only for the types that the zone has a group
         for.
-Rule 2: names have the forms of the Kubernetes DNS specification 1.1.0: SERVICE.NAMESPACE.svc.ZONE and below.  A name
-        that may exist is left to the chain: names of Pods, empty non-terminals, Services, what is listed below these.
+Rule 2: names have the forms of the Kubernetes DNS specification 1.1.0: SERVICE.NAMESPACE.svc.ZONE and below, and
+        ADDRESS.NAMESPACE.pod.ZONE and below.  A name that may exist is left to the chain: empty non-terminals,
+        Services, what is listed below these, and all that looks like an address of a Pod, whatever `pods` says.
 Rule 3: the reply is made from a template, which is one real reply of the chain: the zone's SOA and nothing else.  Its
         owner points at the zone's labels in the question, pointers within its RDATA move with the question's length,
         and its serial is the current one.
@@ -33,9 +34,12 @@ NOT_BELOW: Final = -1
 LEFT_TO_CHAIN: Final = -2
 
 _SERVICES: Final = b"\3svc"
+_PODS: Final = b"\3pod"
+# The octets of an address, and of a label that stands for one.
+_IN_ADDRESSES: Final = b"0123456789abcdef-."
 # Labels right below the zone whose subtrees are not listed in ClusterNames.
-_UNLISTED: Final = frozenset({b"\3pod", b"\3dns", b"\x0bdns-version"})
-_FIRST_LABELS: Final = frozenset(label[1:] for label in (_SERVICES, *_UNLISTED))
+_UNLISTED: Final = frozenset({b"\3dns", b"\x0bdns-version"})
+_FIRST_LABELS: Final = frozenset(label[1:] for label in (_SERVICES, _PODS, *_UNLISTED))
 # Names with three or more labels below a Service exist only below this label, where it is listed.
 _TOPOLOGY: Final = b"\5_zone"
 _RCODE: Final = 0x000F
@@ -118,7 +122,14 @@ class NegativeZone:
         ):
             return LEFT_TO_CHAIN
         label = key[first:end]
-        if label != _SERVICES:
+        if label == _PODS:
+            if not first:
+                return LEFT_TO_CHAIN
+            if key[second + 1 : first] in names.namespaces and (
+                not second or _may_be_address(key[third + 1 : second])
+            ):
+                return LEFT_TO_CHAIN
+        elif label != _SERVICES:
             if label in _UNLISTED:
                 return LEFT_TO_CHAIN
         elif not first:
@@ -220,13 +231,16 @@ class NegativeZone:
             at += _STEPS[parent[at]]
         if not end:
             return _FIRST_LABELS
-        if parent[first:end] != _SERVICES:
+        kind = parent[first:end]
+        if kind not in (_SERVICES, _PODS):
             return ()
         if not first:
             return self._names.namespaces
         namespace = parent[second + 1 : first]
         if namespace not in self._names.namespaces:
             return ()
+        if kind == _PODS:
+            return () if second else _ADDRESSES  # labels below what is no address do not matter
         services = self._names.services.get(namespace, {})
         if not second:
             return services
@@ -263,6 +277,19 @@ class _Either:
         return label in self._first or label in self._second
 
 
+class _Addresses:
+    """The labels that may stand for an address."""
+
+    __slots__ = ()
+
+    def __contains__(self, label: object) -> bool:
+        assert isinstance(label, bytes), "as all labels"
+        return _may_be_address(label)
+
+
+_ADDRESSES: Final = _Addresses()
+
+
 class _Listed:
     """The labels right below a Service, or below one label that is below it, that may exist."""
 
@@ -277,6 +304,11 @@ class _Listed:
         if self._nearest:
             return has_port(self._hashes, label, self._nearest)
         return has_label(self._hashes, bytes((len(label),)) + label)
+
+
+def _may_be_address(label: bytes) -> bool:
+    """Tell whether a label may be an address, or one with dashes; False for those that certainly are none."""
+    return not label.translate(None, _IN_ADDRESSES) and (b"." in label or label.count(b"-") > 1)
 
 
 def _may_exist_below(hashes: Hashes, key: bytes, end: int) -> bool:

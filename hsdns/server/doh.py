@@ -24,10 +24,9 @@ from hsdns.metrics import Counter
 from hsdns.server.datagram import socket_address
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
-from hsdns.server.sent_away import SentAway
+from hsdns.server.sent_away import SentAway, client_of
 from hsdns.server.tcp_listener import TcpListener
 from hsdns.server.tls import TlsConnection
-from hsdns.server.turns import Turns
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import Query
 
@@ -41,7 +40,6 @@ _TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not 
 class DohShares(NamedTuple):
     """What the listeners of a process have in common."""
 
-    turns: Turns
     sent_away: SentAway
     responses: Counter  # by server and status
     excesses: Counter  # by server and limit
@@ -50,9 +48,9 @@ class DohShares(NamedTuple):
 class DohServer(TcpListener):
     """Accepts on one bound TCP socket of an https:// key."""
 
-    def __init__(self, *args: Any, shares: DohShares) -> None:
-        super().__init__(*args)
-        self.turns = shares.turns
+    def __init__(self, *args: Any, shares: DohShares, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._sent_away = shares.sent_away
         self._shares = shares
 
     def make_connection(self) -> asyncio.Protocol:
@@ -62,11 +60,6 @@ class DohServer(TcpListener):
     def count(self, status: int) -> None:
         """Count a reply by its status."""
         self._shares.responses.inc((self.processor.server, str(status)))
-
-    def refuses(self, transport: asyncio.Transport) -> bool:
-        """Whether the client of a new connection was sent away a short time ago."""
-        peer = transport.get_extra_info("peername")
-        return bool(peer) and self._shares.sent_away.refuses(peer[0], self.clock())
 
     def send_away(self, client: Endpoint, excess: str) -> None:
         """Count a client that has exceeded a limit, and do not let it in for a while."""
@@ -78,7 +71,7 @@ class DohServer(TcpListener):
         if tls is None:
             return connection
         tls.set_alpn_protocols(ALPN)
-        return TlsConnection(connection, tls, is_http=True)
+        return TlsConnection(connection, tls, is_http=True, add_fault=self.add_fault)
 
 
 class DohConnection(asyncio.Protocol):
@@ -86,6 +79,7 @@ class DohConnection(asyncio.Protocol):
 
     def __init__(self, server: DohServer) -> None:
         self.pending = 0
+        self.client = b""
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._client = self._local = Endpoint("", 0)
@@ -100,13 +94,11 @@ class DohConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection in."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
-        if self._server.refuses(self._transport):
-            self._transport.abort()
-            return
         ends = self._server.admit(self, self._transport)
         if ends is not None:
             self._client, self._local = ends
             self._address = socket_address(self._client)
+            self.client = client_of(self._client.address)
 
     def data_received(self, data: bytes) -> None:
         """Hand the octets to the HTTP that was agreed on."""
@@ -316,7 +308,11 @@ class DohConnection(asyncio.Protocol):
         if http2.excess and not transport.is_closing():
             self._server.send_away(self._client, http2.excess)
             transport.close()
-        elif http2.is_over and is_idle:
+            return
+        if http2.has_fault:
+            http2.has_fault = False
+            self._server.add_fault(transport)
+        if http2.is_over and is_idle:
             transport.close()
 
     async def _answer_http1(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -333,7 +329,7 @@ class DohConnection(asyncio.Protocol):
                 answered.set_result(reply)
 
         ask = functools.partial(self._ask, request.method, request.path_qs, taken, deliver)
-        self._server.turns.enter(_Http1Step(ask, self.close))
+        self._server.turns.enter(_Http1Step(self.client, ask, self.close))
         reply = await answered
         headers = {**dict(reply.headers), "server": "hsdns"}  # or it would be Python's version
         return web.Response(status=reply.status, headers=headers, body=reply.body)
@@ -342,7 +338,8 @@ class DohConnection(asyncio.Protocol):
 class _Http1Step:
     """A request over HTTP/1.1 that waits for its turn."""
 
-    def __init__(self, ask: Callable[[], None], close: Callable[[], None]) -> None:
+    def __init__(self, client: bytes, ask: Callable[[], None], close: Callable[[], None]) -> None:
+        self.client = client
         self._ask = ask
         self.close = close
 

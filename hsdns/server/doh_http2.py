@@ -63,7 +63,10 @@ class _Unsent(NamedTuple):
 
 
 class Http2:
-    """The server's side of one connection; `now` in seconds.  `excess` is the limit that its client has exceeded."""
+    """The server's side of one connection; `now` in seconds.  `excess` is the limit that its client has exceeded.
+
+    `has_fault` tells that it has broken HTTP/2.
+    """
 
     def __init__(self, now: float) -> None:
         self._h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
@@ -82,6 +85,7 @@ class Http2:
         self._unsent: dict[int, _Unsent] = {}  # in the order of time
         self._unsent_len = 0
         self.is_over = False
+        self.has_fault = False
         self.excess = ""
 
     def feed(self, data: bytes, now: float) -> None:
@@ -102,6 +106,7 @@ class Http2:
             events = self._h2.receive_data(self._frames.take())
         except ProtocolError as error:
             self.is_over = True  # h2 has made the GOAWAY frame that says why
+            self.has_fault = True
             self._frames.clear()
             if isinstance(error, DenialOfServiceError):  # headers that HPACK makes too long
                 self.excess = "header octets"

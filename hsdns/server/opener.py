@@ -48,7 +48,8 @@ class Opener:
         self._workers = workers
         self._places = places
         self._rejected = metrics.counter(
-            "hsdns_tcp_rejected_total", "Connections closed at once because too many were open."
+            "hsdns_tcp_rejected_total",
+            "Connections closed at once because too many were open, or came from one client over TLS.",
         )
         self._doh_responses = metrics.counter(
             "coredns_dns_https_responses_total",
@@ -60,7 +61,7 @@ class Opener:
             "Connections that were closed because their client exceeded a limit of HTTP/2.",
             ("server", "limit"),
         )
-        # The loop runs when the first https:// key is served; the turns are those of the process.
+        # The loop runs when the first connection takes a step; the turns are those of the process.
         self._turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
         self._sent_away = SentAway()
 
@@ -106,8 +107,7 @@ class Opener:
         if processor.server.startswith("https://"):
             from hsdns.server.doh import DohServer, DohShares  # noqa: PLC0415 - Rule 1
 
-            shares = DohShares(
-                self._turns, self._sent_away, self._doh_responses, self._doh_excesses
-            )
-            return DohServer(*args, settings, shares=shares)
-        return TcpServer(*args, settings)
+            shares = DohShares(self._sent_away, self._doh_responses, self._doh_excesses)
+            return DohServer(*args, settings, self._turns, shares=shares)
+        has_tls = processor.server.startswith("tls://")
+        return TcpServer(*args, settings, self._turns, self._sent_away if has_tls else None)

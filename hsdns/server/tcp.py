@@ -3,6 +3,8 @@
 Path: steps 1 and 7 for TCP, and for TLS inside of tls.py.
 Rule 1: queries on one connection are answered side by side; a slow one does not hold up the rest.
 Rule 2: all that a client can use is bounded: queries in progress, silence, half messages, unread replies.
+Rule 3: connections take turns (turns.py).  A step is one message that the answer table does not know, or KNOWN that it
+        knows, and one of a reply of several messages.  What arrives is cut into messages as it is taken up.
 """
 
 from __future__ import annotations
@@ -17,18 +19,16 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.plugins.timeouts import UNLIMITED
 from hsdns.server.datagram import socket_address
+from hsdns.server.sent_away import client_of
 from hsdns.server.tcp_listener import TcpListener
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame
 
 log = logging.getLogger("hsdns.server")
 
-BATCH_LEN: Final = 64  # messages of one connection in a turn of the loop; then others get theirs
-TURN: Final = (
-    0.0005  # seconds; of what the answer table does not know, at most so much in a turn, too
-)
-# Octets from the answer table in a turn of the loop; then it shows whether the client takes them.
-MAX_TABLE_OCTETS: Final = 65_536
+KNOWN: Final = 16  # messages in a step that the answer table may answer
+# Octets of replies of a connection in a turn of the loop; then it shows whether the client takes them.
+MAX_OCTETS: Final = 65_536
 # Queries of one connection; the rest of what was read waits, and reading pauses.
 MAX_IN_WORK: Final = 128
 
@@ -48,13 +48,11 @@ class TcpConnection(asyncio.Protocol):
         self.in_work = 0
         self._server = server
         self._frames = FrameBuffer()
-        self._waiting: deque[bytes] = deque()  # at most what came with one read
         self._more: deque[Iterator[bytes]] = deque()  # of replies whose first message is written
-        self._writes_more = False
-        self._is_answering = False
-        self._is_paused = False
-        self._left_in_turn = BATCH_LEN
-        self._has_next_turn = False
+        self._out: list[bytes] = []  # replies of this turn, framed
+        self._out_octets = 0
+        self._is_stepping = self._is_paused = False
+        self.client = b""
         self._transport: asyncio.Transport | None = None
         self._client = self._local = Endpoint("", 0)
         self._address = b""  # the client's, as the kernel writes it
@@ -72,6 +70,7 @@ class TcpConnection(asyncio.Protocol):
         if ends is not None:
             self._client, self._local = ends
             self._address = socket_address(self._client)
+            self.client = client_of(self._client.address)
 
     def data_received(self, data: bytes) -> None:
         """Answer the messages that are complete."""
@@ -79,30 +78,18 @@ class TcpConnection(asyncio.Protocol):
             return
         now = self._last_used = self._server.clock()
         self._server.touch(self)
-        messages = self._frames.feed(data)
-        if not self._frames.is_partial:
-            self._partial_since = None
-        elif messages or self._partial_since is None:
-            self._partial_since = now
-        if messages:
-            self._take(messages)
+        self._frames.add(data)
+        if self._frames.has_message:
+            self._partial_since = None  # until what comes before it is taken up
             self._go_on()
+        elif self._partial_since is None:
+            self._partial_since = now
 
     def eof_received(self) -> bool:
         """Half-closed by the client: what is in progress is still answered."""
         self._ended = self._client_has_ended = True
         self._partial_since = None  # the rest of it will not come
         return self.pending > 0
-
-    def _take(self, messages: list[bytes]) -> None:
-        """Put messages in the queue; after the last one that is allowed the connection ends."""
-        most = self._server.settings.limits.max_queries
-        if most != UNLIMITED and self._taken + len(messages) >= most:
-            messages = messages[: most - self._taken]
-            self._ended = True
-            self._partial_since = None
-        self._taken += len(messages)
-        self._waiting += messages
 
     def pause_writing(self) -> None:
         """Stop answering and reading while the client does not take its replies."""
@@ -112,26 +99,25 @@ class TcpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on once it does."""
         self._blocked_since = None
-        self._write_more()
         self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._transport = None
-        self._waiting.clear()
+        self._frames.clear()
         self._more.clear()
         self._server.discard(self)
 
     @property
     def pending(self) -> int:
-        """How many queries have no answer yet."""
-        return self.in_work + len(self._waiting)
+        """How many queries have no answer yet; those that are not taken up count as one."""
+        return self.in_work + self._frames.has_message
 
     def end(self) -> None:
         """Take no more queries, send the end, and close when the client does."""
         self._ended = True
         self._partial_since = None
-        self._waiting.clear()
+        self._frames.clear()
         if self._transport is not None and not self._transport.is_closing():
             self._finish(self._transport)
 
@@ -158,26 +144,57 @@ class TcpConnection(asyncio.Protocol):
             transport.close()
 
     def _go_on(self) -> None:
-        """Take up waiting messages as far as allowed, and read only while none waits."""
-        if self._is_answering:  # called from within, by a reply that came at once
-            return
-        self._is_answering = True
-        known: list[bytes] = []
+        """Take up what waits, in turns with others, as far as it may be."""
+        if self._may_step():
+            self._server.turns.enter(self)
+        self._read_or_pause()
+
+    def step(self) -> bool:
+        """Take up the next messages, and go on with a long reply; tell whether the next step may follow."""
+        self._is_stepping = True  # what is answered at once is sent with the rest of the turn
         try:
-            self._answer_waiting(known)
+            if self._more:
+                self._write_more()
+            if self.in_work < MAX_IN_WORK:
+                self._answer_next()
         finally:
-            self._is_answering = False
-            transport = self._transport
-            if known and transport is not None:
-                transport.write(b"".join(known))
-                if self._ended and not self.pending:
-                    self._finish(transport)
-        if self._left_in_turn <= 0 and not self._has_next_turn:
-            self._has_next_turn = True
-            asyncio.get_running_loop().call_soon(self._begin_turn)
+            self._is_stepping = False
+        return self._may_step()
+
+    def end_turn(self) -> None:
+        """Send the replies, and read on if nothing waits."""
+        transport, out = self._transport, self._out
+        if transport is None:
+            out.clear()
+            return
+        if out:
+            transport.write(b"".join(out))
+            out.clear()
+            self._server.processor.flush()
+        self._out_octets = 0
+        if self._ended:
+            if not self.pending:
+                self._finish(transport)
+        elif self._partial_since is None and self._frames.is_partial:
+            self._partial_since = self._last_used
+        self._go_on()
+
+    def _may_step(self) -> bool:
+        return (
+            self._blocked_since is None
+            and self._out_octets < MAX_OCTETS
+            and (bool(self._more) or (self.in_work < MAX_IN_WORK and self._frames.has_message))
+        )
+
+    def _read_or_pause(self) -> None:
+        """Read only while no message waits, and the client takes its replies."""
         if self._transport is None or self._ended:
             return
-        is_busy = self._is_busy()
+        is_busy = (
+            self._blocked_since is not None
+            or self.in_work >= MAX_IN_WORK
+            or self._frames.has_message
+        )
         if is_busy != self._is_paused:
             self._is_paused = is_busy
             if is_busy:
@@ -185,23 +202,27 @@ class TcpConnection(asyncio.Protocol):
             else:
                 self._transport.resume_reading()
 
-    def _answer_waiting(self, known: list[bytes]) -> None:
-        """Begin to answer the messages that wait; replies from the answer table are added to `known`, in frames."""
-        server, waiting = self._server, self._waiting
-        processor, now, octets = server.processor, server.clock(), 0
-        end = now + TURN
-        lookup = processor.lookup
-        while waiting and not self._is_busy():
-            message = waiting.popleft()
-            self._left_in_turn -= 1
+    def _answer_next(self) -> None:
+        """Answer a message, or more of them from the answer table."""
+        server, take = self._server, self._frames.take
+        processor, now = server.processor, server.clock()
+        lookup, most = processor.lookup, server.settings.limits.max_queries
+        for _ in range(KNOWN):
+            message = take()
+            if message is None:
+                return
+            self._taken += 1
+            if most != UNLIMITED and self._taken >= most:  # after this one the connection ends
+                self._ended = True
+                self._frames.clear()
             if lookup is not None:
                 reply = lookup(message, client=self._address, limit=MAX_TCP_LEN, now=now)
                 if reply is not None:
-                    known.append(frame(reply))
-                    octets += len(reply)
-                    if octets > MAX_TABLE_OCTETS:
-                        self._left_in_turn = 0
-                    continue
+                    self._out.append(frame(reply))
+                    self._out_octets += len(reply)
+                    if self._out_octets < MAX_OCTETS:
+                        continue
+                    return
             self.in_work += 1
             try:
                 eager.start(
@@ -214,20 +235,16 @@ class TcpConnection(asyncio.Protocol):
             except BaseException:
                 self.in_work -= 1
                 raise
-            if server.clock() >= end:
-                self._left_in_turn = 0
+            return
 
-    def _begin_turn(self) -> None:
-        self._left_in_turn = BATCH_LEN
-        self._has_next_turn = False
-        self._go_on()
-
-    def _is_busy(self) -> bool:
-        return (
-            self._left_in_turn <= 0
-            or self.in_work >= MAX_IN_WORK
-            or self._blocked_since is not None
-        )
+    def _write(self, reply: bytes) -> None:
+        """Send a reply, at the end of the turn if this is one."""
+        if self._is_stepping:
+            self._out.append(frame(reply))
+            self._out_octets += len(reply)
+        elif self._transport is not None:
+            self._transport.write(frame(reply))
+            self._server.processor.flush()
 
     def _send(self, reply: bytes | None) -> None:
         self.in_work -= 1
@@ -236,15 +253,12 @@ class TcpConnection(asyncio.Protocol):
             return
         self._last_used = self._server.clock()
         if reply is not None:
-            transport.write(frame(reply))
-            self._server.processor.flush()
-        self._end_or_go_on(transport)
-
-    def _end_or_go_on(self, transport: asyncio.Transport) -> None:
-        if self._ended and not self.pending:
-            self._finish(transport)
-        elif self.in_work == MAX_IN_WORK - 1:
-            self._go_on()
+            self._write(reply)
+        if not self._is_stepping:
+            if self._ended and not self.pending:
+                self._finish(transport)
+            elif self._more or self.in_work == MAX_IN_WORK - 1:
+                self._go_on()
 
     def _finish(self, transport: asyncio.Transport) -> None:
         """Close, or let the client close first: to close with queries unread would send a reset."""
@@ -263,21 +277,11 @@ class TcpConnection(asyncio.Protocol):
         """Take the rest of a reply of several messages; called right before _send() with the first."""
         self.in_work += 1
         self._more.append(messages)
-        self._write_more_later()
-
-    def _write_more_later(self) -> None:
-        if not self._writes_more:
-            self._writes_more = True
-            asyncio.get_running_loop().call_soon(self._write_turn)
-
-    def _write_turn(self) -> None:
-        self._writes_more = False
-        self._write_more()
 
     def _write_more(self) -> None:
-        """Write one message of a long reply, unless the client has to read first; the next one in another turn."""
+        """Write one message of a long reply, the next one of another."""
         transport = self._transport
-        if transport is None or self._blocked_since is not None or not self._more:
+        if transport is None or not self._more:
             return
         if self._said_end or transport.is_closing():
             self._more.clear()
@@ -291,10 +295,7 @@ class TcpConnection(asyncio.Protocol):
         if message is None:
             self._more.popleft()
             self.in_work -= 1
-            self._end_or_go_on(transport)
         else:
             self._last_used = self._server.clock()
-            transport.write(frame(message))
+            self._write(message)
             self._more.rotate(-1)
-        if self._more:
-            self._write_more_later()

@@ -17,10 +17,12 @@ from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
 from hsdns.server.places import Places
+from hsdns.server.sent_away import SentAway
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.shares import MAX_CLIENTS
 from hsdns.server.sockets import BACKLOG, endpoint_of
 from hsdns.server.tls import TlsConnection
+from hsdns.server.turns import Turns
 
 SWEEP_INTERVAL: Final = 1.0  # seconds
 
@@ -45,7 +47,7 @@ class Connection(Protocol):
 class TcpListener:
     """Accepts on one bound TCP socket; `processor` and `settings` may be exchanged at any time.
 
-    `places` are those that all listeners of the process share.
+    `places` and `turns` are those that all listeners of the process share, and `sent_away` that of those with TLS.
     """
 
     def __init__(
@@ -57,11 +59,18 @@ class TcpListener:
         rejected: Counter,
         places: Places | None = None,
         settings: Settings = DEFAULT_SETTINGS,
+        turns: Turns | None = None,
+        sent_away: SentAway | None = None,
     ) -> None:
         self.processor = processor
         self.settings = settings
         self.spawn = spawn
         self.clock = clock
+        self.turns = (
+            Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
+            if turns is None
+            else turns
+        )
         self.connections: set[Connection] = set()
         self._sock = sock
         self._rejected = rejected
@@ -69,6 +78,7 @@ class TcpListener:
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._sent_away = sent_away
 
     async def start(self) -> None:
         """Begin to accept."""
@@ -113,14 +123,23 @@ class TcpListener:
     ) -> tuple[Endpoint, Endpoint] | None:
         """Register a new connection and return its endpoints; abort it where there are too many, or it has ended.
 
+        So it is if its client was sent away, or has opened too many in a short time.
+
         A connection that was accepted right before the listener closed is aborted too: it would never be ended.
         """
         client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
         if client is not None and local is not None and not self._is_closed:
             most = self.settings.max_connections
-            is_full = 0 < most <= len(self.connections)
             ends = endpoint_of(client), endpoint_of(local)
-            if not is_full and self._places.take(connection, transport, ends[0].address):
+            is_full = 0 < most <= len(self.connections)
+            is_refused = self._sent_away is not None and not self._sent_away.admits(
+                ends[0].address, self.clock()
+            )
+            if (
+                not is_full
+                and not is_refused
+                and self._places.take(connection, transport, ends[0].address)
+            ):
                 self.connections.add(connection)
                 return ends
             self._rejected.inc()
@@ -143,7 +162,15 @@ class TcpListener:
     def _begin(self) -> asyncio.Protocol:
         connection = self.make_connection()
         tls = self.settings.tls
-        return connection if tls is None else TlsConnection(connection, tls)
+        if tls is None:
+            return connection
+        return TlsConnection(connection, tls, add_fault=self.add_fault)
+
+    def add_fault(self, transport: asyncio.Transport) -> None:
+        """Note that the client of a connection has broken its protocol."""
+        peer = transport.get_extra_info("peername")
+        if self._sent_away is not None and peer:
+            self._sent_away.add_fault(peer[0], self.clock())
 
     def _sweep(self) -> None:
         now = self.clock()

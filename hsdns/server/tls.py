@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import logging
 import ssl
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 log = logging.getLogger("hsdns.server.tls")
@@ -28,12 +29,18 @@ class TlsConnection(asyncio.Protocol):
     """Decrypts for the protocol inside."""
 
     def __init__(
-        self, inside: asyncio.Protocol, context: ssl.SSLContext, *, is_http: bool = False
+        self,
+        inside: asyncio.Protocol,
+        context: ssl.SSLContext,
+        *,
+        is_http: bool = False,
+        add_fault: Callable[[asyncio.Transport], None] | None = None,
     ) -> None:
         self._inside = inside
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.ssl = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._is_http = is_http
+        self._add_fault = add_fault
         self._is_shaken = False  # whether the handshake is over
         self._is_over = False
         self._transport: asyncio.Transport | None = None
@@ -119,6 +126,8 @@ class TlsConnection(asyncio.Protocol):
         self._is_over = True
         if self._transport is None:
             return
+        if self._add_fault is not None:
+            self._add_fault(self._transport)
         if self._is_http and error.reason == "HTTP_REQUEST":
             self._transport.write(PLAIN_HTTP)
         else:

@@ -1,9 +1,10 @@
-"""Turns of the loop, shared between connections whose messages cost more than a look into the answer table.
+"""Turns of the loop, shared between the connections of all clients.
 
-Path: doh.py enters its connections; all of the process share one Turns.
-Rule 1: in a turn of the loop at most STEPS steps are made and about SECONDS are spent, whatever has arrived; then
-        everything else on the loop has its turn.
-Rule 2: connections take steps one after the other, so one with much to do delays another by a step only.
+Path: tcp.py and doh.py enter their connections; all of the process share one Turns.
+Rule 1: in a turn of the loop at most STEPS steps are made and about SECONDS are spent, whatever has arrived on however
+        many connections; then everything else on the loop has its turn.
+Rule 2: clients take steps one after the other, so one with much to do delays another by a step only; the connections of
+        a client take turns for its steps, so that more connections are no more steps.
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-STEPS: Final = 64  # a turn, as many as TCP has messages for one connection
+STEPS: Final = 64  # a turn
 SECONDS: Final = 0.0005  # after which no more steps begin in a turn
-
+_FEW: Final = 8
+FAILED: Final = "a message cannot be handled; its connection is closed"
 
 log = logging.getLogger("hsdns.server")
 
 
 class TakesSteps(Protocol):
     """A connection that has messages waiting."""
+
+    @property
+    def client(self) -> bytes:
+        """Its client, as client_of() in sent_away.py names it; it does not change."""
 
     def step(self) -> bool:
         """Handle one message; tell whether the next one may follow."""
@@ -41,7 +47,8 @@ class Turns:
     ) -> None:
         self._clock = clock
         self._call_soon = call_soon
-        self._queue: deque[TakesSteps] = deque()
+        self._clients: deque[bytes] = deque()  # the one whose step is next first
+        self._lines: dict[bytes, deque[TakesSteps]] = {}  # of each of them, never empty
         self._entered: set[TakesSteps] = set()
         self._left = STEPS
         self._spent = 0.0
@@ -51,43 +58,65 @@ class Turns:
     def enter(self, connection: TakesSteps) -> None:
         """Let a connection take steps as long as it has any, from now on; again changes nothing."""
         if connection not in self._entered:
-            self._entered.add(connection)
-            self._queue.append(connection)
+            self._append(connection)
             self._run()
 
+    def _append(self, connection: TakesSteps) -> None:
+        self._entered.add(connection)
+        line = self._lines.get(connection.client)
+        if line is None:
+            self._lines[connection.client] = deque((connection,))
+            self._clients.append(connection.client)
+        else:
+            line.append(connection)
+
+    def _pop(self) -> TakesSteps:
+        client = self._clients.popleft()
+        line = self._lines[client]
+        connection = line.popleft()
+        if line:
+            self._clients.append(client)
+        else:
+            del self._lines[client]
+        self._entered.discard(connection)
+        return connection
+
     def _run(self) -> None:
-        if self._is_running:  # a step has entered a connection
+        if self._is_running:  # a step or the end of a turn has entered a connection
             return
         self._is_running = True
-        if not self._has_next:
+        stepped: dict[TakesSteps, None] = {}
+        clients, entered = self._clients, self._entered
+        before = self._clock()
+        while clients and self._left > 0 and self._spent < SECONDS:
+            connection = self._pop()
+            stepped[connection] = None
+            try:
+                if connection.step() and connection not in entered:
+                    self._append(connection)
+            except Exception:
+                log.exception(FAILED)
+                connection.close()
+            now = self._clock()
+            self._left -= 1
+            self._spent += now - before
+            before = now
+        for connection in stepped:  # what one of these enters waits for the next turn
+            try:
+                connection.end_turn()
+            except Exception:
+                log.exception(FAILED)
+                connection.close()
+        self._is_running = False
+        # A few short steps do not pay for a call; they count in the next turn.
+        if not self._has_next and (
+            clients or self._left < STEPS - _FEW or self._spent > SECONDS / _FEW
+        ):
             self._has_next = True
             self._call_soon(self._begin)
-        stepped = []
-        clock, queue = self._clock, self._queue
-        try:
-            while queue and self._left > 0 and self._spent < SECONDS:
-                connection = queue.popleft()
-                self._entered.discard(connection)
-                began = clock()
-                try:
-                    has_more = connection.step()
-                except Exception:
-                    log.exception("a message cannot be handled; its connection is closed")
-                    has_more = False
-                    connection.close()
-                self._left -= 1
-                self._spent += clock() - began
-                stepped.append(connection)
-                if has_more and connection not in self._entered:
-                    self._entered.add(connection)
-                    queue.append(connection)
-        finally:
-            self._is_running = False
-            for connection in dict.fromkeys(stepped):
-                connection.end_turn()
 
     def _begin(self) -> None:
         self._has_next = False
         self._left, self._spent = STEPS, 0.0
-        if self._queue:
+        if self._clients:
             self._run()

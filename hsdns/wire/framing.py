@@ -7,34 +7,67 @@ from __future__ import annotations
 
 
 class FrameBuffer:
-    """Splits a byte stream into messages; buffers at most one incomplete message."""
+    """Splits a byte stream into messages, one by one or all at once."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_at", "_buffer")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._at = 0  # where the next message begins
 
     def feed(self, data: bytes) -> list[bytes]:
         """Add received bytes; return the messages that are complete, in order."""
-        buffer = self._buffer
-        if not buffer and len(data) >= 2 and data[0] << 8 | data[1] == len(data) - 2:
+        if not self._buffer and len(data) >= 2 and data[0] << 8 | data[1] == len(data) - 2:
             return [data[2:]]  # exactly one message, as most clients send it
-        buffer += data
-        found, at, size = [], 0, len(buffer)
-        while size - at >= 2:
-            end = at + 2 + (buffer[at] << 8 | buffer[at + 1])
-            if end > size:
-                break
-            found.append(bytes(buffer[at + 2 : end]))
-            at = end
-        if at:
-            del buffer[:at]
+        self.add(data)
+        found = []
+        while (message := self.take()) is not None:
+            found.append(message)
         return found
+
+    def add(self, data: bytes) -> None:
+        """Add received bytes; their messages wait for take()."""
+        if self._at:
+            del self._buffer[: self._at]
+            self._at = 0
+        self._buffer += data
+
+    def take(self) -> bytes | None:
+        """Take the next message that is complete."""
+        end = self._end()
+        if end < 0:
+            return None
+        buffer = self._buffer
+        message = bytes(buffer[self._at + 2 : end])
+        if end == len(buffer):
+            buffer.clear()
+            end = 0
+        self._at = end
+        return message
+
+    def clear(self) -> None:
+        """Forget what was received."""
+        self._buffer.clear()
+        self._at = 0
+
+    @property
+    def has_message(self) -> bool:
+        """Whether a complete message waits."""
+        return self._end() >= 0
 
     @property
     def is_partial(self) -> bool:
-        """Whether an incomplete message is buffered."""
-        return bool(self._buffer)
+        """Whether octets wait that are no complete message."""
+        return bool(self._buffer) and self._end() < 0
+
+    def _end(self) -> int:
+        """Where the next message ends; below 0 if it is not complete."""
+        buffer, at = self._buffer, self._at
+        size = len(buffer)
+        if size - at < 2:
+            return -1
+        end = at + 2 + (buffer[at] << 8 | buffer[at + 1])
+        return end if end <= size else -1
 
 
 def frame(message: bytes) -> bytes:

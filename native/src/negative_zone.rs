@@ -4,10 +4,11 @@
 //!         template is one real NXDOMAIN reply of that block.  Python decides about its exclusions (names that other
 //!         handlers may answer).
 //! Rule 2: only a name strictly below the zone, of a type that has a group, is judged, while absence means NXDOMAIN.
-//! Rule 3: the labels left of the zone are judged from the right (Kubernetes DNS specification 1.1.0): `pod`, `dns` and
-//!         `dns-version` are left to the chain, and any other label but `svc` does not exist.  Below `svc`, a namespace
-//!         or Service that is not listed does not exist, nor do labels below a Service that are not listed (names.rs).
-//!         A name that may exist is left to the chain.
+//! Rule 3: the labels left of the zone are judged from the right (Kubernetes DNS specification 1.1.0): `dns` and
+//!         `dns-version` are left to the chain, and any other label but `svc` and `pod` does not exist.  Below these, a
+//!         namespace that is not listed does not exist.  Below `svc`, neither do a Service and labels below a Service
+//!         that are not listed (names.rs), and below `pod` neither does what is no address.  A name that may exist is
+//!         left to the chain.
 //! Rule 4: the SOA's owner points at the zone within each question, and pointers within its RDATA move with the
 //!         question's length.
 
@@ -27,7 +28,8 @@ const POINTER: u16 = 0xC000;
 const MAX_RECORD_LEN: usize = 600;
 const CLASS_IN: u16 = 1;
 /// Labels right below the zone whose subtrees are not listed in `ClusterNames`.
-const UNLISTED: [&[u8]; 3] = [b"\x03pod", b"\x03dns", b"\x0bdns-version"];
+const UNLISTED: [&[u8]; 2] = [b"\x03dns", b"\x0bdns-version"];
+const PODS: &[u8] = b"\x03pod";
 
 /// One negative zone; it answers nothing before it has a template.
 pub struct NegativeZone {
@@ -192,7 +194,7 @@ impl NegativeZone {
         if UNLISTED.contains(&first) {
             return false;
         }
-        if first != b"\x03svc" {
+        if first != b"\x03svc" && first != PODS {
             return true;
         }
         if left < 2 {
@@ -206,6 +208,9 @@ impl NegativeZone {
             return false;
         }
         let service = query.label(left - 3);
+        if first == PODS {
+            return !may_be_address(&qname[service][1..]);
+        }
         let label = |from_service: usize| &qname[query.label(left - 3 - from_service)];
         let below = match left - 3 {
             0 => Below::Nothing,
@@ -245,6 +250,15 @@ impl Template {
         }
         .write(query, limit, out);
     }
+}
+
+/// Tell whether a label may be an address, or one with dashes; false for those that certainly are none.
+fn may_be_address(label: &[u8]) -> bool {
+    let dashes = label.iter().filter(|&&octet| octet == b'-').count();
+    (dashes > 1 || label.contains(&b'.'))
+        && label
+            .iter()
+            .all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f' | b'-' | b'.'))
 }
 
 /// Write a pointer; the offsets of a question and a SOA need fewer than 14 bits.

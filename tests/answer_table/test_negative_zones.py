@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hsdns.answer_table.negative_zones import NEGATIVE_TYPES
 from hsdns.cluster.objects import Deleted
@@ -162,6 +164,11 @@ def test_template_comes_from_the_block_of_the_negative_zone(twin: ModuleType) ->
         "_x._tcp.web.default.svc",
         "a.db-0.db.default.svc",
         "x.here.default.svc",
+        "x.pod",
+        "x.default.pod",
+        "1-2-3-4.x.pod",
+        "1-2-3-x.default.pod",
+        "1-2-3-4.x.default.pod",
     ],
 )
 def test_names_that_cannot_exist_leave_nothing(twin: ModuleType, left: str) -> None:
@@ -179,7 +186,8 @@ def test_names_that_cannot_exist_leave_nothing(twin: ModuleType, left: str) -> N
         "default.svc.",
         "db-0.db.default.svc.",
         "_http._tcp.web.default.svc.",
-        "x.pod.",
+        "pod.",
+        "default.pod.",
         "1-2-3-4.default.pod.",
         "ns.dns.",
         "x.dns-version.",
@@ -189,6 +197,45 @@ def test_names_left_to_the_chain(twin: ModuleType, left: str) -> None:
     memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
     memory_server.from_chain(ask(PLAIN))
     assert memory_server.from_table(ask(f"{left}cluster.local.")) is None
+
+
+LABELS = st.one_of(
+    st.sampled_from(["10-0-0-1", "1-2-3", "2001-db8--1", "--1", "1--", "---", "10\\.0\\.0\\.1", "--ffff-1\\.2\\.3\\.4"]),
+    st.sampled_from(["1-2-3-4-5", "010-0-0-1", "fe80--1%1", "a-b-c-d", "cafe", "x", "pod", "svc", "_-_-_-_", "1_0-0-0-0"]),
+    st.text("019afgx-", min_size=1, max_size=12),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("pods", ["disabled", "insecure", "verified"])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(
+        st.tuples(
+            st.lists(LABELS, max_size=3).map(lambda labels: "".join(f"{each}." for each in labels)),
+            LABELS,
+            st.sampled_from(["default", "kube-system", "gone"]),
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_names_of_pods_are_denied_as_by_the_chain(
+    twin: ModuleType, pods: str, names: Sequence[tuple[str, str, str]]
+) -> None:
+    """What is no address is answered by the table, all of it, also by what it prepares for names with one parent."""
+    memory_server = MemoryServer(block(kubernetes("cluster.local", f"pods {pods}")), twin, OBJECTS)
+    memory_server.from_chain(ask(PLAIN))
+    memory_server.from_chain(ask(PLAIN))
+    for _ in range(2):
+        for front, label, namespace in names:
+            wire = ask(f"{front}{label}.{namespace}.pod.cluster.local.")
+            found = memory_server.from_table(wire)
+            if found is not None:
+                assert found == memory_server.from_chain(wire, stores=False)
+            else:
+                assert namespace != "gone"
+                assert set(label) <= set("0123456789abcdef-.\\")
+                assert "." in label or label.count("-") > 1
 
 
 def test_nothing_is_denied_before_the_cluster_was_read(twin: ModuleType) -> None:

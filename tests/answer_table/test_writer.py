@@ -102,6 +102,16 @@ def test_not_stored(twin: ModuleType, question: str, options: dict[str, Any]) ->
     assert memory_server.writer.table.statistics().entries == 0
 
 
+def test_addresses_of_pods_are_stored_when_asked_for_again(twin: ModuleType) -> None:
+    memory_server = MemoryServer(block(kubernetes("cluster.local", "pods insecure")), twin, OBJECTS)
+    wire = ask("1-2-3-4.default.pod.cluster.local.")
+    memory_server.from_chain(wire)
+    assert memory_server.from_table(wire) is None
+    assert memory_server.writer.table.statistics().entries == 0
+    memory_server.from_chain(wire)
+    assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)
+
+
 def test_verified_pods_are_not_stored(twin: ModuleType) -> None:
     memory_server = MemoryServer(block(kubernetes("cluster.local", "pods verified")), twin, OBJECTS)
     assert not memory_server.stores("1-2-3-4.default.pod.cluster.local.")

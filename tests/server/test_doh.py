@@ -28,7 +28,7 @@ from hsdns.query import QueryProcessor
 from hsdns.server.doh import DohConnection, DohServer, DohShares
 from hsdns.server.doh_http2 import MAX_STREAMS, MAX_UNSENT
 from hsdns.server.runtime import Tasks
-from hsdns.server.sent_away import REFUSED_SECONDS, SentAway
+from hsdns.server.sent_away import CREDIT, FAULT, REFUSED_SECONDS, SentAway
 from hsdns.server.settings import DEFAULT_LIMITS, Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.turns import STEPS, TakesSteps, Turns
@@ -80,7 +80,8 @@ class Serving:
             self.rejected,
             None,
             Settings(tls=context, max_connections=most),
-            shares=DohShares(self.turns, self.sent_away, self.responses, self.excesses),
+            self.turns,
+            shares=DohShares(self.sent_away, self.responses, self.excesses),
         )
 
     async def connection(self) -> DohConnection:
@@ -517,7 +518,6 @@ class MemoryServing:
         self.coroutines: list[Any] = []
         self.processor = MemoryProcessor(is_known=is_known)
         shares = DohShares(
-            Turns(lambda: self.now, self.next.append),
             SentAway(),
             Counter("responses", "Responses.", ("server", "status")),
             self.excesses,
@@ -525,7 +525,7 @@ class MemoryServing:
         with socket.socket() as sock:
             self.server = DohServer(
                 sock, self.processor, self.coroutines.append, lambda: self.now, Counter("rejected", "Rejected."),
-                shares=shares,
+                turns=Turns(lambda: self.now, self.next.append), shares=shares,
             )  # fmt: skip
 
     def connect(self, client: str = "192.0.2.1") -> tuple[DohConnection, MemoryTransport]:
@@ -602,6 +602,24 @@ ATTACKS = {
     "header octets": BEGIN + http2_frames.frame(http2_frames.HEADERS, 1, 1, bytes(16_384))
     + http2_frames.frame(http2_frames.CONTINUATION, 4, 1, b"x"),
 }  # fmt: skip
+
+
+def test_client_that_breaks_http2_again_and_again_is_sent_away() -> None:
+    it = MemoryServing()
+    count = 0
+    while not (found := it.connect())[1].is_over:
+        connection, transport = found
+        connection.data_received(BEGIN + http2_frames.frame(http2_frames.HEADERS, 5, 0, b""))
+        while it.next:
+            it.turn()
+        assert transport.is_over
+        assert codes(transport.written) == [ErrorCodes.PROTOCOL_ERROR]
+        connection.connection_lost(None)
+        count += 1
+    assert count == CREDIT // (FAULT + 1) + 1
+    assert not it.connect("192.0.2.2")[1].is_over
+    it.now += REFUSED_SECONDS
+    assert not it.connect()[1].is_over
 
 
 @pytest.mark.parametrize("limit", ATTACKS)

@@ -19,13 +19,9 @@ from hsdns.server.places import Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.sockets import open_tcp
-from hsdns.server.tcp import (
-    BATCH_LEN,
-    MAX_IN_WORK,
-    TURN,
-    TcpConnection,
-    TcpServer,
-)
+from hsdns.server.tcp import KNOWN, MAX_IN_WORK, TcpConnection, TcpServer
+from hsdns.server.turns import SECONDS, STEPS
+from hsdns.wire.framing import frame
 from hsdns.wire.message import RR, Reply
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient
@@ -110,6 +106,30 @@ class Known:
         pass
 
 
+class InMemory(asyncio.Transport):
+    """The connection of a client that reads everything."""
+
+    def __init__(self, address: str) -> None:
+        local = ("::1", 53, 0, 0) if ":" in address else ("127.0.0.1", 53)
+        super().__init__({"peername": (address, 1024, *local[2:]), "sockname": local})
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append(bytes(data))
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
 # --- what the table knows ---
 
 
@@ -134,7 +154,7 @@ def test_known_ones_are_answered_at_once_and_the_others_by_the_chain(host: str) 
 
 @pytest.mark.parametrize("size", [20, 65_535])
 def test_a_flood_of_known_ones_is_answered_whole(size: int) -> None:
-    count = 4 * BATCH_LEN
+    count = 4 * STEPS
 
     async def test() -> None:
         async with serving() as it, TcpClient(it.address) as client:
@@ -361,9 +381,9 @@ def test_queries_in_work_are_bounded(loop: str) -> None:
         async with serving(holding) as it, TcpClient(it.address) as client:
             client.send(*(query(number=number).to_wire() for number in range(1, count + 1)))
             connection = await it.connection()
-            await until(lambda: connection.pending == count, "all queries read")
+            await until(lambda: connection.pending == MAX_IN_WORK + 1, "all that is allowed")
             assert holding.asked == connection.in_work == MAX_IN_WORK
-            assert it.server.pending == count
+            assert it.server.pending == MAX_IN_WORK + 1
             holding.opened.set()
             got = {int.from_bytes((await client.receive())[:2], "big") for _ in range(count)}
             assert got == set(range(1, count + 1))
@@ -374,41 +394,103 @@ def test_queries_in_work_are_bounded(loop: str) -> None:
     run(test(), loop)
 
 
-def test_a_flood_on_one_connection_leaves_others_their_turn() -> None:
-    """Messages that are answered at once, or with silence, are taken up in batches, one a turn of the loop."""
+class Busy:
+    """Answers with silence, after some time by the clock that it moves; knows who asked."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.now = 0.0
+        self.asked: list[Endpoint] = []
+        self._seconds = seconds
+
+    async def __call__(self, request: Request) -> Reply:
+        self.asked.append(request.client)
+        self.now += self._seconds
+        return Reply(dropped=True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "asked"),
+    [
+        pytest.param(0.0, STEPS, id="in-number"),
+        pytest.param(0.4 * SECONDS, 3, id="in-time"),
+    ],
+)
+def test_a_turn_is_bounded_for_all_connections_together(seconds: float, asked: int) -> None:
+    """However many are busy, UDP, timers and health checks have their turns in between."""
 
     async def test() -> None:
-        async with serving() as it, TcpClient(it.address) as client:
-            client.send(query(number=1).to_wire())
-            await client.receive()
-            connection = await it.connection()
-            connection.data_received(b"\0\0" * (3 * BATCH_LEN))
-            assert connection.pending == 2 * BATCH_LEN + 1  # the first query counts in the batch
-            await until(lambda: connection.pending == 0, "the rest is taken up")
+        busy = Busy(seconds)
+        async with serving(busy) as it:
+            it.server.clock = it.server.turns._clock = lambda: busy.now
+            wires = frame(query(number=1).to_wire()) * (2 * STEPS)
+            connections = [TcpConnection(it.server) for _ in range(10)]
+            for connection in connections:
+                connection.connection_made(InMemory("192.0.2.1"))
+                connection.data_received(wires)
+            assert len(busy.asked) == asked
+            await until(lambda: not it.server.pending, "the rest is taken up")
+            assert len(busy.asked) == 2 * STEPS * len(connections)
 
     run(test())
 
 
-def test_a_turn_ends_when_its_time_is_up() -> None:
-    """However long queries take, other connections, UDP and health checks get their turns between them."""
-    now = 0.0
-    asked = 0
+def test_a_client_with_many_busy_connections_does_not_delay_another() -> None:
+    async def test() -> None:
+        busy = Busy(SECONDS)
+        async with serving(busy) as it:
+            it.server.clock = it.server.turns._clock = lambda: busy.now
+            wire = frame(query(number=1).to_wire())
+            for number in range(50):
+                connection = TcpConnection(it.server)
+                connection.connection_made(InMemory(f"2001:db8::{number:x}"))
+                connection.data_received(wire * 20)
+            other = TcpConnection(it.server)
+            other.connection_made(InMemory("2001:db8:0:1::1"))
+            other.data_received(wire)
+            await until(lambda: not other.pending, "its turn")
+            asked = [client.address for client in busy.asked]
+            assert asked.index("2001:db8:0:1::1") <= 2
 
-    async def take_long(request: Request) -> Reply:
-        nonlocal now, asked
-        asked += 1
-        now += 0.4 * TURN
-        return Reply(dropped=True)
+    run(test())
+
+
+def test_known_ones_of_a_step_are_bounded() -> None:
+    """Each step may have some of them; their replies are written at the end of the turn, at once."""
+
+    class Slow(Known):
+        def lookup(self, wire: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
+            super().lookup(wire, client=client, limit=limit, now=now)
+            return wire
 
     async def test() -> None:
-        async with serving(take_long) as it, TcpClient(it.address):
-            it.server.clock = lambda: now
-            connection = await it.connection()
-            wire = query(number=1).to_wire()
-            connection.data_received((len(wire).to_bytes(2, "big") + wire) * 7)
-            assert (asked, connection.pending) == (3, 4)
-            await until(lambda: connection.pending == 0, "the rest is taken up")
-            assert asked == 7
+        async with serving() as it:
+            known = Slow()
+            it.server.clock = it.server.turns._clock = lambda: (
+                0.6 * SECONDS / KNOWN * len(known.asked)
+            )
+            it.server.processor.writer = known  # type: ignore[assignment]  # it stands in for one
+            connection, transport = TcpConnection(it.server), InMemory("192.0.2.1")
+            connection.connection_made(transport)
+            wire = frame(query(number=2).to_wire())
+            connection.data_received(wire * (3 * KNOWN))
+            assert transport.written == [wire * (2 * KNOWN)]
+            await until(lambda: not connection.pending, "the rest is taken up")
+            assert transport.written == [wire * (2 * KNOWN), wire * KNOWN]
+
+    run(test())
+
+
+def test_octets_are_cut_into_messages_as_they_are_taken_up() -> None:
+    """A read full of empty messages costs no more than others in a turn."""
+
+    async def test() -> None:
+        async with serving() as it:
+            connection = TcpConnection(it.server)
+            connection.connection_made(InMemory("192.0.2.1"))
+            connection.data_received(b"\0\0" * (3 * STEPS))
+            assert connection._taken == STEPS
+            await until(lambda: not connection.pending, "the rest is taken up")
+            assert connection._taken == 3 * STEPS
 
     run(test())
 
@@ -552,7 +634,7 @@ def test_client_that_does_not_read_fills_no_memory_and_is_left(loop: str) -> Non
             transport = connection._transport
             assert transport is not None
             assert transport.get_write_buffer_size() < 200_000
-            assert connection.pending > 100
+            assert connection.pending > 0
             await sweep(it, connection, DEFAULT_LIMITS.write)
             assert it.server.connections
             await sweep(it, connection, 0.1)

@@ -11,6 +11,7 @@ from hsdns.assemble import ListenAddress
 from hsdns.metrics import Counter
 from hsdns.server.places import Places
 from hsdns.server.runtime import Tasks
+from hsdns.server.sent_away import CREDIT, FAULT, SentAway
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp_listener import TcpListener
@@ -53,6 +54,7 @@ def admitted(
     listener = TcpListener(
         sock, processor(asked_address), Tasks().spawn, lambda: 0.0, rejected, places
     )
+    listener._sent_away = given.get("sent_away")
     listener.settings = Settings(max_connections=given.get("most", 0))
     connection: Any = object()
     listener.connections |= given.get("others", set())
@@ -113,3 +115,30 @@ def test_connection_that_comes_after_the_end_is_aborted() -> None:
         sock.close()
 
     asyncio.run(test())
+
+
+def test_client_without_credit_is_not_let_in() -> None:
+    sent_away = SentAway()
+    while sent_away.admits("192.0.2.1", 0.0):
+        pass
+    found, transport, rejected = admitted(sent_away=sent_away)
+    assert (found, transport.is_aborted, rejected) == (None, True, 1)
+    found, transport, rejected = admitted(
+        ends=(("192.0.2.2", 5), ("192.0.2.53", 53)), sent_away=sent_away
+    )
+    assert found is not None
+    assert (transport.is_aborted, rejected) == (False, 0)
+
+
+def test_faults_are_those_of_the_client() -> None:
+    sent_away = SentAway()
+    sock = open_tcp(ListenAddress("127.0.0.1", 0))
+    listener = TcpListener(
+        sock, processor(asked_address), Tasks().spawn, lambda: 0.0, Counter("", ""),
+        sent_away=sent_away,
+    )  # fmt: skip
+    transport: Any = Transport(("192.0.2.1", 5), ("192.0.2.53", 53))
+    for _ in range(CREDIT // FAULT + 1):
+        listener.add_fault(transport)
+    assert sent_away.refuses("192.0.2.1", 0.0)
+    sock.close()

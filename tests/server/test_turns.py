@@ -25,8 +25,11 @@ class Loop:
 class Steps:
     """A connection with a number of messages that take some time each."""
 
-    def __init__(self, loop: Loop, count: int, seconds: float = 0.0) -> None:
+    def __init__(
+        self, loop: Loop, count: int, seconds: float = 0.0, client: bytes | None = None
+    ) -> None:
         self.taken = self.ended = 0
+        self.client = id(self).to_bytes(8, "big") if client is None else client
         self.is_closed = False
         self._loop, self._left, self._seconds = loop, count, seconds
 
@@ -64,6 +67,64 @@ def test_steps(counts: tuple[int, ...], seconds: float, taken: list[list[int]]) 
     for expected in taken[1:]:
         loop.turn()
         assert [each.taken for each in connections] == expected
+
+
+@pytest.mark.parametrize("heavy", [1, 5, 100])
+def test_more_connections_of_a_client_are_no_more_steps(heavy: int) -> None:
+    """However many a client has that are busy, another one takes every second step."""
+    loop = Loop()
+    busy = [Steps(loop, 10_000, SECONDS, b"busy") for _ in range(heavy)]
+    other = Steps(loop, 10, SECONDS, b"other")
+    for connection in (*busy, other):
+        loop.turns.enter(connection)
+    for _ in range(20):
+        loop.turn()
+    assert other.taken == 10
+    assert sum(each.taken for each in busy) == 11
+    assert max(each.taken for each in busy) <= 2 + 11 // heavy
+
+
+def test_the_budget_of_a_turn_is_that_of_all_connections() -> None:
+    loop = Loop()
+    busy = [Steps(loop, 100, SECONDS / 4) for _ in range(50)]
+    for connection in busy:
+        loop.turns.enter(connection)
+    for turn in range(1, 10):
+        assert sum(each.taken for each in busy) == 4 * turn
+        loop.turn()
+
+
+def test_end_of_a_turn_that_enters_its_connection_waits_for_the_next_turn() -> None:
+    loop = Loop()
+
+    class Entering(Steps):
+        def end_turn(self) -> None:
+            super().end_turn()
+            if self.ended < 3:
+                loop.turns.enter(self)
+
+    connection = Entering(loop, 1)
+    loop.turns.enter(connection)
+    assert (connection.taken, connection.ended) == (1, 1)
+    loop.turn()
+    assert (connection.taken, connection.ended) == (2, 2)
+
+
+def test_end_of_a_turn_that_fails_closes_its_connection_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Failing(Steps):
+        def end_turn(self) -> None:
+            raise ValueError
+
+    loop = Loop()
+    loop.turns.enter(Steps(loop, 1, SECONDS))
+    failing, other = Failing(loop, 1), Steps(loop, 1)
+    loop.turns.enter(failing)
+    loop.turns.enter(other)
+    loop.turn()
+    assert (failing.is_closed, other.ended, other.is_closed) == (True, 1, False)
+    assert caplog.messages == ["a message cannot be handled; its connection is closed"]
 
 
 def test_end_of_a_turn_comes_once_for_all_its_steps() -> None:

@@ -24,6 +24,25 @@ def test_messages_come_out_however_the_stream_is_cut(
     assert buffer.is_partial == bool(rest)
 
 
+@given(messages=MESSAGES, rest=st.binary(max_size=1), cut=st.integers(0, 300))
+def test_messages_are_taken_one_by_one(messages: list[bytes], rest: bytes, cut: int) -> None:
+    stream = b"".join(frame(message) for message in messages) + rest
+    buffer, found = FrameBuffer(), list[bytes]()
+    for part in (stream[:cut], stream[cut:]):
+        buffer.add(part)
+        if buffer.has_message:  # one only, so that the next part finds some that wait
+            assert not buffer.is_partial
+            found.append(buffer.take() or b"")
+    while buffer.has_message:
+        found.append(buffer.take() or b"")
+    assert found == messages
+    assert buffer.take() is None
+    assert buffer.is_partial == bool(rest)
+    buffer.clear()
+    assert not buffer.is_partial
+    assert buffer.feed(frame(b"abc")) == [b"abc"]
+
+
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 65535])
 def test_any_length_octet_by_octet(size: int) -> None:
     message = bytes(size)

@@ -228,7 +228,8 @@ def test_next_answer_is_new(
     asked: Sequence[dict[str, Any]] = ({}, {"edns": Edns(1232)})
     for options in asked:
         wire = ask(question, **options)
-        memory_server.from_chain(wire)
+        for _ in range(2):  # the address of a Pod is stored when it is asked for again
+            memory_server.from_chain(wire)
         old = memory_server.from_table(wire)
         assert old is not None
         assert old == memory_server.from_chain(wire, stores=False)

@@ -18,7 +18,6 @@ from loadtest.process import BenchmarkError
 
 BEGIN: Final = "<!-- bench: begin -->"
 END: Final = "<!-- bench: end -->"
-PLOT: Final = "answering.png"
 Rows = list[list[str]]
 Render = Callable[[Rows], str]
 _HEAD = [
@@ -156,7 +155,6 @@ def section(
         ).rstrip()
         for mix in mixes
     ]
-    parts.append(f"![CPU time for an answered query, by server and mix]({PLOT})")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -74,9 +74,7 @@ def figures(page: str) -> Figures:
     for key in (ECHO, NATIVE, PURE, COREDNS):
         if TITLES[key] not in cpu:
             raise _missing(f"the drain figure of {TITLES[key]} in {MIX}")
-    watch = {
-        (cells[0], cells[1]): (cells[2], cells[3]) for cells in _rows(page) if len(cells) == 5
-    }
+    watch = {(cells[0], cells[1]): (cells[2], cells[3]) for cells in _rows(page) if len(cells) == 5}
     return Figures(cpu, watch)
 
 

@@ -144,7 +144,10 @@ def section(
     """The section between the marks of the page."""
     told = {"command": f"`{setting.command}`", "date": setting.date, "machine": setting.machine}
     told |= dict(setting.versions)
-    parts = ["\n".join(f"- {what}: {value}" for what, value in told.items())]
+    parts = [
+        "The figures are those of this run:",
+        "\n".join(f"- {what}: {value}" for what, value in told.items()),
+    ]
     if setting.missing:
         parts.append("\n".join(f"- missing: {each}" for each in setting.missing))
     if verdicts:

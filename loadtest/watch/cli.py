@@ -73,7 +73,11 @@ def parser() -> argparse.ArgumentParser:
         metavar=("FORMAT", "FILE"),
         help="write every measurement to a file; the format is json",
     )
-    made.add_argument("--write-docs", action="store_true", help=f"renew the table and the beginning of {PAGE.name}")
+    made.add_argument(
+        "--write-docs",
+        action="store_true",
+        help=f"renew the table and the beginning of {PAGE.name}",
+    )
     return made
 
 

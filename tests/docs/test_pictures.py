@@ -41,7 +41,10 @@ def test_a_picture_is_well_formed_and_within_its_width(svg: str) -> None:
 
 
 def test_the_terminal_shows_every_line_of_its_text() -> None:
-    shown = ["".join(line.itertext()) for line in ET.fromstring(terminal.draw(TEXT.read_text())).iter(f"{SVG}text")]
+    shown = [
+        "".join(line.itertext())
+        for line in ET.fromstring(terminal.draw(TEXT.read_text())).iter(f"{SVG}text")
+    ]
     assert max(map(len, shown)) <= COLUMNS
     assert "".join(shown) == TEXT.read_text().replace("\n", "")
 
@@ -78,5 +81,7 @@ def test_the_commands_print_what_the_terminal_shows(tmp_path: Path) -> None:
                 wanted = left_of(wanted, line)
             while wanted:
                 next_line = shell.line(DEADLINE)
-                assert next_line is not None, f"{PROMPT}{command} does not print {wanted[0]!r}: {RENEW}"
+                assert next_line is not None, (
+                    f"{PROMPT}{command} does not print {wanted[0]!r}: {RENEW}"
+                )
                 wanted = left_of(wanted, next_line)

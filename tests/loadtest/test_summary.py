@@ -85,7 +85,7 @@ def test_the_plot_of_the_page_has_every_server_and_is_true_to_scale() -> None:
     for server, value in wanted.items():
         assert float(bars[server]["x"]) == zero
         assert float(bars[server]["width"]) == pytest.approx(value * per_microsecond, abs=0.02)
-    written = [float(text.text) for text in root.iter(f"{SVG}text") if _is_figure(text)]
+    written = [float(text.text or "") for text in root.iter(f"{SVG}text") if _is_figure(text)]
     assert written == sorted(wanted.values())
 
 
@@ -123,9 +123,7 @@ def test_sentences() -> None:
     ],
     ids=["no CoreDNS", "not watched", "other mix", "no mark"],
 )  # fmt: skip
-def test_a_page_without_its_figures_is_left_alone(
-    page: str, sentence: str, tmp_path: Path
-) -> None:
+def test_a_page_without_its_figures_is_left_alone(page: str, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     with pytest.raises(BenchmarkError, match=re.escape(sentence)):
         summary.write(path, page)

@@ -58,7 +58,7 @@ def test_the_section_says_what_a_reader_must_know() -> None:
     verdicts = judge(RESULTS, ["hot"], ["hsdns", "echo", "knot"])
     section = report.section(RESULTS, MIXES, verdicts, SETTING)
     for part in (
-        "- command: `make bench`",
+        "The figures are those of this run:\n\n- command: `make bench`",
         "- machine: 2 cores",
         "- Knot DNS: 3.2",
         "- missing: CoreDNS: is not on PATH",

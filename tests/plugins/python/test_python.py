@@ -114,6 +114,20 @@ def test_preview_answers_from_a_dict(qname: str, qtype: str, answer: list[str]) 
     assert found == reply(answer, aa=True)
 
 
+def test_the_test_of_the_page_passes(folder: Path) -> None:
+    for title in ("preview.py", "test_preview.py"):
+        write(fence(title), title)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_preview.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+    )
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_preview_passes_on_other_queries() -> None:
     write(fence("preview.py"), "mine_preview.py")
     assert ask(set_up(Python, "python mine_preview:Preview")) == BELOW

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from ipaddress import ip_address
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice, Candidate, RequestFilter
+from hsdns.capability import has
 from hsdns.chain import Handler, Next
 from hsdns.corefile.arguments import HostPort
 from hsdns.corefile.errors import Errors, each_error
@@ -123,17 +124,17 @@ class AssembledBlock:
     @cached_property
     def handlers(self) -> list[Handler]:
         """The plugins of the chain."""
-        return [plugin for plugin in self.plugins if isinstance(plugin, Handler)]
+        return [plugin for plugin in self.plugins if has(plugin, Handler)]
 
     @cached_property
     def view(self) -> str:
         """The name of the block's view, "" where it has none."""
-        return next((each.view for each in self.handlers if isinstance(each, HasView)), "")
+        return next((each.view for each in self.handlers if has(each, HasView)), "")
 
     @cached_property
     def filters(self) -> tuple[RequestFilter, ...]:
         """The handlers that see a query before the block is chosen."""
-        return tuple(handler for handler in self.handlers if isinstance(handler, RequestFilter))
+        return tuple(handler for handler in self.handlers if has(handler, RequestFilter))
 
     @cached_property
     def policy(self) -> BlockPolicy:
@@ -143,7 +144,7 @@ class AssembledBlock:
     @cached_property
     def logs_stacks(self) -> bool:
         """Whether the stack of an error that a handler raises is logged."""
-        return any(isinstance(each, LogsStacks) and each.stacktrace for each in self.plugins)
+        return any(has(each, LogsStacks) and each.stacktrace for each in self.plugins)
 
     def take_apart(self) -> None:
         """Free the plugins, and what was looked up."""
@@ -175,7 +176,7 @@ class ServedAddress(NamedTuple):
 
     def find_tls(self) -> ServesTls | None:
         """Find what has the certificate, None for none; raise CorefileError where blocks have different ones."""
-        found = [each for each in self.plugins if isinstance(each, ServesTls)]
+        found = [each for each in self.plugins if has(each, ServesTls)]
         for other in found[1:]:
             other.agree_with(found[0])
         return found[0] if found else None
@@ -245,6 +246,7 @@ def assemble(
     errors = errors if errors is not None else Errors()
     for warning in corefile.warnings:
         warn(warning)
+    interfaces = cache(interfaces)
     parsed = [(block, _keys(block, default_port, errors)) for block in corefile.blocks]
     binds = [_bind(block, keys, interfaces, errors) for block, keys in parsed]
     assembled = [
@@ -252,35 +254,33 @@ def assemble(
         for (block, keys), listens in zip(parsed, binds, strict=True)
     ]
     listeners = _listeners(assembled, errors)
+    named = [_by_name(block) for block in corefile.blocks]
     for name in ORDER:
-        for (block, keys), target in zip(parsed, assembled, strict=True):
-            directives = [
-                directive for directive in block.directives if directive.name.text == name
-            ]
-            if directives and not _lacks_root(block, target):
+        for (_, keys), found, target in zip(parsed, named, assembled, strict=True):
+            if (directives := found.get(name)) and not _lacks_root(found, target):
                 setting = Block(
                     zones=tuple(dict.fromkeys(key.zone for key in keys)) or (ROOT,),
                     servers=tuple(listen.server for listen in target.listens) or ("dns://:53",),
-                    plugins=frozenset(directive.name.text for directive in block.directives),
+                    plugins=frozenset(found),
                     corefile_dir=_folder(directives[0]),
                     validating=validating,
                     warn=warn,
                     source=source,
                     root=_root(target.plugins),
                 )
-                plugin = _set_up(name, directives, setting, errors)
-                if plugin is not None:
-                    target.plugins.append(plugin)
+                made = _set_up(name, directives, setting, errors)
+                if made is not None:
+                    target.plugins.append(made)
                 else:
                     target.is_whole = False
     for target in assembled:
         for handler in target.handlers if target.is_whole else ():
-            if isinstance(handler, FindsHandlers):
+            if has(handler, FindsHandlers):
                 with errors:
                     handler.find_handlers(target.handlers)
     plugins = [plugin for target in assembled for plugin in target.plugins]
     for at, plugin in enumerate(plugins):
-        if isinstance(plugin, FindsPeers):
+        if has(plugin, FindsPeers):
             with errors:
                 plugin.find_peers(plugins[:at])
     for listener in listeners:
@@ -291,6 +291,7 @@ def assemble(
     return Configuration(replace(corefile, blocks=()), tuple(assembled), listeners)
 
 
+@cache
 def plugin_class(name: str) -> type[Plugin]:
     """The class of a directive: the one in hsdns/plugins/NAME.py with this `name`."""
     module = import_module(f"hsdns.plugins.{name}")
@@ -316,11 +317,11 @@ def _set_up(
     return None
 
 
-def _lacks_root(block: ServerBlock, target: AssembledBlock) -> bool:
+def _lacks_root(named: Mapping[str, object], target: AssembledBlock) -> bool:
     """Whether the directory of the block's files is not known, since its `root` has an error."""
     return (
         not target.is_whole
-        and any(directive.name.text == "root" for directive in block.directives)
+        and "root" in named
         and not any(isinstance(plugin, SetsRoot) for plugin in target.plugins)
     )
 
@@ -338,6 +339,13 @@ def _keys(block: ServerBlock, default_port: int, errors: Errors) -> tuple[Key, .
                 )
             keys += found
     return tuple(keys)
+
+
+def _by_name(block: ServerBlock) -> dict[str, list[Directive]]:
+    found: dict[str, list[Directive]] = {}
+    for directive in block.directives:
+        found.setdefault(directive.name.text, []).append(directive)
+    return found
 
 
 def _has_view(block: ServerBlock) -> bool:
@@ -417,7 +425,7 @@ def _refuse_two_schemes(
 
 def _root(plugins: Sequence[Plugin]) -> str:
     """The folder that a block's `root` names."""
-    return next((plugin.root_folder for plugin in plugins if isinstance(plugin, SetsRoot)), "")
+    return next((plugin.root_folder for plugin in plugins if has(plugin, SetsRoot)), "")
 
 
 def _folder(directive: Directive) -> str:

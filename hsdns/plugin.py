@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
+from hsdns.capability import has
 from hsdns.chain import Request
 from hsdns.cluster.freshness import Counters
 from hsdns.corefile.properties import Property, no_arguments, no_body, one_of
@@ -69,6 +70,14 @@ class Runtime(Protocol):
 
     def late_watch(self, now: float) -> Awaitable[None] | None:
         """What to wait for before a store is read, if that thread has not turned for long; `now` is clock()."""
+
+    def look_every(
+        self, seconds: float, look: Callable[[], Callable[[], Callable[[], None] | None] | None]
+    ) -> None:
+        """Call `look` in a thread every `seconds` until the configuration stops; it changes nothing itself.
+
+        What it returns is called on the loop; what that returns is called last, once if several return the same.
+        """
 
     async def resolve(self, request: Request) -> Reply:
         """Answer a Request.nested() from the block that serves its name (CoreDNS upstream.Lookup)."""
@@ -160,17 +169,9 @@ class ReadsFiles(Protocol):
 
 def files_changed(plugins: Iterable[Plugin]) -> bool:
     """Whether a reload is due for the files of plugins, though the Corefile is the same; all of them are asked."""
-    # Thousands of blocks have plugins of few kinds.
-    kinds: dict[type[Plugin], bool] = {}
-    changed = False
-    for plugin in plugins:
-        kind = type(plugin)
-        if kind not in kinds:
-            kinds[kind] = isinstance(plugin, ReadsFiles)
-        if kinds[kind]:
-            assert isinstance(plugin, ReadsFiles)
-            changed = plugin.files_changed() or changed
-    return changed
+    # Each is asked, because each tells of a change once.
+    changed = {plugin.files_changed() for plugin in plugins if has(plugin, ReadsFiles)}
+    return True in changed
 
 
 def inherit_plugins(old: Iterable[Plugin], new: Iterable[Plugin]) -> None:
@@ -178,13 +179,6 @@ def inherit_plugins(old: Iterable[Plugin], new: Iterable[Plugin]) -> None:
     running: dict[str, list[Plugin]] = {}
     for known in old:
         running.setdefault(known.name, []).append(known)
-    kinds: dict[
-        type[Plugin], bool
-    ] = {}  # to ask each plugin would be slow where there are thousands
     for plugin in new:
-        kind = type(plugin)
-        if kind not in kinds:
-            kinds[kind] = isinstance(plugin, Inherits)
-        if kinds[kind]:
-            assert isinstance(plugin, Inherits)
+        if has(plugin, Inherits):
             any(plugin.inherit(known) for known in running.get(plugin.name, ()))

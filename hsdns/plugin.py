@@ -7,7 +7,8 @@ Rule 1: every plugin has setup(), and start() and stop(), since most begin somet
 Rule 2: all else that a plugin may be is an optional capability: a runtime-checkable protocol, declared by the module
         that looks for it, which plugins implement by having its methods.  There are
         chain.Handler and WaitsInTask; block_choice.RequestFilter; all of answer_table/capabilities.py;
-        FindsHandlers, FindsPeers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits here;
+        FindsHandlers, FindsPeers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits and
+        ReadsFiles here;
         ReportsReadiness, MayRelapse and MakesRemarks in readiness.py; Transferer in plugins/transfer.py;
         MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py; DebugMode and LogsStacks in
         server/processors.py; SetsSockets, SetsTimeouts and LimitsConnections in server/settings.py.
@@ -156,6 +157,21 @@ class Inherits(Protocol):
         Asked at a reload, before start(), of each pair with one name until one says yes.  Both may go on: the old one
         where the new configuration does not start, the new one where it does; stop() of each gives up its share.
         """
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """A plugin with files that only a reload reads again."""
+
+    def files_changed(self) -> bool:
+        """Whether one of them has changed since setup; True once for each change.  Called in a thread."""
+
+
+def files_changed(plugins: Iterable[Plugin]) -> bool:
+    """Whether a reload is due for the files of plugins, though the Corefile is the same; all of them are asked."""
+    # Each is asked, because each tells of a change once.
+    changed = {plugin.files_changed() for plugin in plugins if has(plugin, ReadsFiles)}
+    return True in changed
 
 
 def inherit_plugins(old: Iterable[Plugin], new: Iterable[Plugin]) -> None:

@@ -23,6 +23,7 @@ from hsdns.corefile.tree import Corefile, CorefileError
 from hsdns.descriptor_limit import descriptor_limit
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
+from hsdns.plugin import files_changed
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
@@ -183,9 +184,8 @@ class Server:
             # A second line with the same reason, for the searches and alerts that are written for CoreDNS's.
             trigger = RELOAD_FAILED if only_if_changed else "SIGUSR1"
             try:
-                read = self._corefile.read
                 with collector.growing():
-                    corefile = await self._in_thread(read, only_if_changed=only_if_changed)
+                    corefile = await self._in_thread(self._read, only_if_changed)
                     if corefile is None:
                         return True
                     show_version(self.metrics, corefile.digest)
@@ -210,6 +210,12 @@ class Server:
                 self._life.fire(Event.RELOAD_ENDED)
             log.info("Reloading complete")
             return True
+
+    def _read(self, only_if_changed: bool) -> Corefile | None:
+        """Read the Corefile, None if neither it nor a file of a plugin has changed; runs in a thread."""
+        if only_if_changed and files_changed(self.configuration.plugins):
+            only_if_changed = False
+        return self._corefile.read(only_if_changed=only_if_changed)
 
     async def shut_down(self, status: int = 0) -> None:
         """Say not ready, answer through the lameduck period, let run() end."""

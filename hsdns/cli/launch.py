@@ -106,6 +106,7 @@ def serve(
     pidfile: str | None = None,
     banner: str = "",
     objects: tuple[Token, ...] | None = None,
+    check: Callable[[Configuration], None] | None = None,
     greet: Callable[[Configuration], str] | None = None,
     workers: int | None = None,
     verbose: bool = False,
@@ -113,7 +114,8 @@ def serve(
 ) -> int:
     """Serve until the process is told to stop; return the exit status.
 
-    `objects` replaces the `source` of the kubernetes blocks; `greet` returns the text to print once it serves.
+    `objects` replaces the `source` of the kubernetes blocks; `check` raises OSError for a configuration that is
+    not to be started; `greet` returns the text to print once it serves.
     `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
     `verbose` prints for each block whether its answers are cached in the answer table.  With `as_json`, which describes
     the version, all that is printed at the start is one line of JSON.
@@ -137,6 +139,7 @@ def serve(
                         pidfile,
                         banner,
                         objects,
+                        check,
                         greet,
                         workers,
                         verbose,
@@ -158,6 +161,7 @@ async def _serve(
     pidfile: str | None,
     banner: str,
     objects: tuple[Token, ...] | None,
+    check: Callable[[Configuration], None] | None,
     greet: Callable[[Configuration], str] | None,
     workers: int | None,
     verbose: bool,
@@ -171,7 +175,14 @@ async def _serve(
     log = logging.getLogger("hsdns.server")
 
     def configure(corefile: Corefile) -> Configuration:
-        return build(corefile, port, warn=log.warning, objects=objects)
+        if check is None:
+            return build(corefile, port, warn=log.warning, objects=objects)
+        warnings: list[str] = []
+        configuration = build(corefile, port, warn=warnings.append, objects=objects)
+        check(configuration)  # its error is the only line, and may be about the same as a warning
+        for sentence in warnings:
+            log.warning(sentence)
+        return configuration
 
     files = CorefileFiles()
     server = Server(

@@ -18,6 +18,7 @@ import yaml
 
 from hsdns.cluster.controllers.document import Document, Refused, check_document
 from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED, KINDS, Manifest
+from hsdns.sources.field_position import field_line, json_node
 from hsdns.sources.manifest_yaml import ManifestLoader, TooLarge, key_text
 
 _GROUPS = {kind: group for group, kind in KINDS}
@@ -116,7 +117,7 @@ def _read_item(item: _Item, where: str) -> Document | None:
         return check_document(head.kind, _converted(item, kind), where)
     except Refused as fault:
         name = _display_name(head)
-        raise _ManifestError(_line_of(item, fault.field), f"{name}: {fault}") from None
+        raise _ManifestError(_line_in(item, fault.field), f"{name}: {fault}") from None
 
 
 def _namespace_named(head: _Head, where: str) -> Document | None:
@@ -205,30 +206,11 @@ def _display_name(head: _Head) -> str:
     return f"{head.kind} {namespace if isinstance(namespace, str) else 'default'}/{name}"
 
 
-def _line_of(item: _Item, field: str) -> int:
-    """Find the line of a field such as `spec.ports[0].port`, or of its nearest parent that exists."""
-    node, shift = item.node, 0
-    if node is None:
-        # JSON is a subset of YAML, whose nodes have lines.
-        try:
-            node, shift = yaml.compose(bytes(item.value), Loader=ManifestLoader), item.line - 1
-        except yaml.YAMLError:
-            return item.line
-    for step in re.findall(r"[^.\[\]]+", field):
-        found = None
-        if isinstance(node, yaml.MappingNode):
-            found = next((value for key, value in node.value if key.value == step), None)
-        elif isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
-            found = node.value[int(step)]
-        if found is None:
-            break
-        node = found
-    if isinstance(node, yaml.MappingNode) and node is not item.node:
-        for key, value in node.value:
-            is_text = value.tag == "tag:yaml.org,2002:str" or not isinstance(value, yaml.ScalarNode)
-            if not is_text and field.endswith(("labels", "annotations", "selector")):
-                return int(key.start_mark.line) + 1 + shift
-    return int(node.start_mark.line) + 1 + shift
+def _line_in(item: _Item, field: str) -> int:
+    if item.node is not None:
+        return field_line(item.node, field)
+    node = json_node(bytes(item.value))
+    return item.line if node is None else field_line(node, field) + item.line - 1
 
 
 # YAML

@@ -2,8 +2,8 @@
 
 Path: document.py and validation.py -> here -> Refused, which sources/manifest_file turns into a line.
 Source: k8s.io/apimachinery pkg/util/validation and k8s.io/kubernetes pkg/apis/core/validation, 1.36.
-Rule 1: where versions of Kubernetes differ, the value is accepted: names of Services may begin with a digit, and IPv6
-        addresses may contain an IPv4 one.
+Rule 1: where versions of Kubernetes differ, the value is accepted: names of Services may begin with a digit, those of
+        StatefulSets may have dots, and an IPv4 address may be written as an IPv4-mapped one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.controllers.address import family_of
 
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 MAX_PORT: Final = 65_535
@@ -115,7 +114,7 @@ def check_address(field: str, text: str, remedy: str = "write one such as 10.96.
 def check_endpoint_address(field: str, text: str, family: str = "") -> None:
     """Check the address of an endpoint: of one family if it is given, and not only for this host or link."""
     octets = _packed(field, text, "write one such as 10.244.0.10")
-    if family and family_of(text) != family:
+    if family and family != ("IPv4" if len(octets) == 4 else "IPv6"):
         raise Refused(field, f'"{text}" is not an {family} address; correct it or the address type')
     for is_of, what in _SPECIAL[len(octets)]:
         if is_of(octets):

@@ -20,8 +20,7 @@ from hsdns.cluster.objects import ObjectMeta
 
 READY = "hsdns.io/ready"
 NOT_READY = "hsdns.io/not-ready"
-# The pods of a StatefulSet have names that begin with its name, as their hostnames.
-_ONE_LABEL = frozenset({"Service", "Namespace", "ServiceImport", "StatefulSet"})
+_ONE_LABEL = frozenset({"Service", "Namespace", "ServiceImport"})
 _INDICES = re.compile(r"\s*[0-9]{1,9}(\s*,\s*[0-9]{1,9})*\s*")
 
 

@@ -41,3 +41,14 @@ def test_valid_labels(key: str, value: str) -> None:
 def test_invalid_labels(label: tuple[str, str]) -> None:
     with pytest.raises(Refused):
         api_values.check_labels("labels", dict([label]))
+
+
+@pytest.mark.parametrize(
+    ("address", "family"),
+    [("10.0.0.1", "IPv4"), ("::ffff:10.0.0.1", "IPv4"), ("fd00::1", "IPv6")],
+)
+def test_family(address: str, family: str) -> None:
+    api_values.check_endpoint_address("field", address, family)
+    other = "IPv4" if family == "IPv6" else "IPv6"
+    with pytest.raises(Refused, match=rf"^field: .* is not an {other} address"):
+        api_values.check_endpoint_address("field", address, other)

@@ -198,7 +198,6 @@ MISTAKES: Final = [
     Mistake("pod-port-protocol", "pod", "spec.containers[0].ports[1].protocol", "tcp", f'"tcp" {_PROTOCOL}'),
     Mistake("pod-ip", "pod", "status.podIP", "10.1.0", '"10.1.0" is not an IP address; write one such as 10.96.0.10', stored=True),
     Mistake("set-service-name", "set", "spec.serviceName", "db.shop", f'"db.shop" {_LABEL}'),
-    Mistake("set-name", "set", "metadata.name", "db.1", f'"db.1" {_LABEL}'),
     Mistake("set-replicas", "set", "spec.replicas", -1, "-1 is below zero; write 0 or more"),
     Mistake("set-ordinals", "set", "spec.ordinals.start", -2, "-2 is below zero; write 0 or more"),
     Mistake("set-label", "set", "spec.template.metadata.labels.tier", "-back", f'"-back" {_VALUE}', "spec.template.metadata.labels[tier]"),

@@ -119,8 +119,15 @@ DEFAULTS: Final = (
     Default(("Job",), "spec.suspend", "`false`", False),
 )
 
+_Step = tuple[str, bool]  # the name in the API, and whether it is a list
+
+
+def _steps(field: str) -> tuple[_Step, ...]:
+    return tuple((word.removesuffix("[]"), word.endswith("[]")) for word in field.split("."))
+
+
 _BY_KIND: Final = {
-    kind: [(row, row.field.split(".")) for row in DEFAULTS if kind in row.kinds]
+    kind: [(row, _steps(row.field)) for row in DEFAULTS if kind in row.kinds]
     for kind in sorted({kind for row in DEFAULTS for kind in row.kinds})
 }
 
@@ -132,9 +139,10 @@ def with_defaults(kind: str, found: T) -> T:
     return found
 
 
-def _filled(found: T, path: Sequence[str], row: Default) -> T:
-    name = _attributes(type(found))[path[0].removesuffix("[]")]
-    value, below = getattr(found, name), path[1:]
+def _filled(found: T, path: Sequence[_Step], row: Default) -> T:
+    (step, is_list), *below = path
+    name = _attributes(type(found))[step]
+    value = getattr(found, name)
     filled: object
     if not below:
         if row.unset is not None and value not in row.unset:
@@ -144,7 +152,7 @@ def _filled(found: T, path: Sequence[str], row: Default) -> T:
             return found
     elif value is None:
         return found
-    elif path[0].endswith("[]"):
+    elif is_list:
         filled = [_filled(each, below, row) for each in value]
         if all(new is old for new, old in zip(filled, value, strict=True)):
             return found

@@ -90,7 +90,9 @@ def _load(path: str) -> Entry:
     try:
         text = Path(path).read_text("utf-8")
     except OSError as error:
-        raise KubeconfigError(f"cannot read kubeconfig {path}: {error.strerror}") from None
+        raise KubeconfigError(
+            f"cannot read kubeconfig {path}: {error.strerror}; correct the path or its permissions"
+        ) from None
     except UnicodeDecodeError:
         raise KubeconfigError(f"kubeconfig {path} is not valid UTF-8") from None
     try:

@@ -117,13 +117,15 @@ def serve(
     pidfile: str | None = None,
     banner: str = "",
     objects: tuple[Token, ...] | None = None,
+    check: Callable[[Configuration], None] | None = None,
     greet: Callable[[Configuration], str] | None = None,
     workers: int | None = None,
     verbose: bool = False,
 ) -> int:
     """Serve until the process is told to stop; return the exit status.
 
-    `objects` replaces the `source` of the kubernetes blocks; `greet` returns the text to print once it serves.
+    `objects` replaces the `source` of the kubernetes blocks; `check` raises OSError for a configuration that is
+    not to be started; `greet` returns the text to print once it serves.
     `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
     `verbose` prints for each block whether its answers are cached in the answer table.
     """
@@ -146,6 +148,7 @@ def serve(
                         pidfile,
                         banner,
                         objects,
+                        check,
                         greet,
                         workers,
                         verbose,
@@ -166,6 +169,7 @@ async def _serve(
     pidfile: str | None,
     banner: str,
     objects: tuple[Token, ...] | None,
+    check: Callable[[Configuration], None] | None,
     greet: Callable[[Configuration], str] | None,
     workers: int | None,
     verbose: bool,
@@ -178,7 +182,14 @@ async def _serve(
     log = logging.getLogger("hsdns.server")
 
     def build(corefile: Corefile) -> Configuration:
-        return _build(corefile, port, warn=log.warning, objects=objects)
+        if check is None:
+            return _build(corefile, port, warn=log.warning, objects=objects)
+        warnings: list[str] = []
+        configuration = _build(corefile, port, warn=warnings.append, objects=objects)
+        check(configuration)  # its error is the only line, and may be about the same as a warning
+        for sentence in warnings:
+            log.warning(sentence)
+        return configuration
 
     files = CorefileFiles()
     server = Server(

@@ -14,14 +14,15 @@ from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint, Request
 from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
-from hsdns.corefile.tree import Position, Token
+from hsdns.cli.source_flag import check_sources, source_tokens
 
 DEFAULT_LISTEN: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1053
 FLAGS: Final = {
     "source": Flag(
         list,
-        "where the cluster comes from: manifests PATH..., or synthetic KEY=VALUE... (default: the demo cluster)",
+        "where the cluster comes from: manifests PATH... (- is standard input), or synthetic KEY=VALUE... "
+        "(default: the demo cluster)",
         "NAME [ARGUMENT...]",
     ),
     "conf": Flag(
@@ -65,10 +66,15 @@ def run(words: list[str]) -> int:
         flags = parse_flags(words, FLAGS, command="hsdns serve")
         if "listen" in flags and "conf" in flags:
             raise FlagError("-listen and -conf exclude each other; write bind in the Corefile")
+        conf, words_of_source = flags.get("conf"), flags.get("source")
+        is_help = bool(flags.get("h"))
+        objects = None
+        if isinstance(words_of_source, list) and not is_help:
+            objects = source_tokens(words_of_source, conf if isinstance(conf, str) else None)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
-    if flags.get("h"):
+    if is_help:
         print(f"Usage: hsdns serve [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
         return 0
 
@@ -80,19 +86,13 @@ def run(words: list[str]) -> int:
     port = flags.get("dns.port", DEFAULT_PORT)
     assert isinstance(port, int)
     listen = str(flags.get("listen", DEFAULT_LISTEN))
-    conf = flags.get("conf")
     builtin = COREFILE.format(listen=listen, demo=_quoted(str(files("hsdns") / "demo")))
     corefile = (
         launch.CorefileSource("built-in Corefile", builtin, builtin)
         if conf is None
         else launch.CorefileSource.from_flag(str(conf), builtin)
     )
-    source_words = flags.get("source")
-    is_demo = conf is None and source_words is None
-    objects = None
-    if isinstance(source_words, list):
-        position = Position("command line", 1, 1)
-        objects = tuple(Token(word, position) for word in source_words)
+    is_demo = conf is None and objects is None
 
     def greet(configuration: Configuration) -> str:
         return f"{launch.fast_path_line(count)}\n{examples(configuration, is_demo=is_demo)}"
@@ -103,6 +103,7 @@ def run(words: list[str]) -> int:
         quiet=bool(flags.get("quiet")),
         banner=version_text(),
         objects=objects,
+        check=check_sources,
         greet=greet,
         workers=count,
         verbose=bool(flags.get("v")),

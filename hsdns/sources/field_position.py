@@ -36,6 +36,16 @@ def field_line(node: Any, field: str) -> int:
     return int(node.start_mark.line) + 1
 
 
+def key_line(node: Any, parent: str, key: str) -> int:
+    """The line, from 1, of a key in the mapping `parent`; that of the node if there is none."""
+    mapping = node
+    for bracketed, word in _STEP.findall(parent):
+        mapping = _child(mapping, bracketed or word)
+    listed = mapping.value if isinstance(mapping, yaml.MappingNode) else []
+    found = next((each for each, _ in listed if each.value == key), node)
+    return int(found.start_mark.line) + 1
+
+
 def json_node(text: bytes) -> Any:
     """The node of an object in JSON, which YAML can read, too; None if it is not YAML."""
     try:

@@ -312,6 +312,22 @@ def test_serve_that_cannot_start(body: str, error: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.sockets
+def test_a_configuration_that_fails_the_check_is_not_started(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def check(configuration: Configuration) -> None:
+        names = [plugin.name for plugin in configuration.plugins]
+        raise FileNotFoundError(f"not with {names[-1]}")
+
+    source = source_of("kubernetes cluster.local {\nendpoint http://192.0.2.1 http://192.0.2.2\n}")
+    assert launch.serve(source, free_port(), check=check, banner="a banner") == 1
+    assert capsys.readouterr() == (
+        "",
+        "not with kubernetes\n",
+    )  # without the warning of two endpoints
+
+
+@pytest.mark.sockets
 def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]) -> None:
     position = Position("command line", 1, 1)
     words = ("synthetic", "services=3")

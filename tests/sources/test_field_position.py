@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from hsdns.sources.field_position import field_line, json_node
+from hsdns.sources.field_position import field_line, json_node, key_line
 
 TEXT = """\
 kind: Service
@@ -45,6 +45,20 @@ spec:
 )
 def test_line(field: str, line: int) -> None:
     assert field_line(yaml.compose(TEXT, Loader=yaml.SafeLoader), field) == line
+
+
+@pytest.mark.parametrize(
+    ("parent", "key", "line"),
+    [
+        pytest.param("", "spec", 6, id="top, whose value is in the next line"),
+        pytest.param("spec", "ports", 7, id="one level below"),
+        pytest.param("spec.ports[1]", "port", 11, id="list item"),
+        pytest.param("spec", "absent", 1, id="absent key"),
+        pytest.param("absent[0].parent", "key", 1, id="absent parent"),
+    ],
+)
+def test_line_of_a_key(parent: str, key: str, line: int) -> None:
+    assert key_line(yaml.compose(TEXT, Loader=yaml.SafeLoader), parent, key) == line
 
 
 def test_json() -> None:

@@ -45,6 +45,24 @@ def in_files() -> Iterator[Any]:
         yield pytest.param(text, id=f"generated-{seed}")
 
 
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        pytest.param("a.shop", 80, id="Service"),
+        pytest.param("b.shop", 5433, id="EndpointSlice"),
+        pytest.param("c.shop", 3306, id="Endpoints"),
+    ],
+)
+def test_a_port_without_protocol_is_tcp(name: str, number: int) -> None:
+    text = (APPLIED / "by-hand.yaml").read_text().replace("port: 5432", "name: http, port: 5433")
+    objects = simulate(documents(text.replace("{port: 3306}", "{name: http, port: 3306}")))
+    asked_for = f"_http._tcp.{name}.{ZONE} SRV"
+    rcode, answers, _ = replies(objects, [asked_for])[asked_for]
+    assert rcode == 0
+    assert answers
+    assert all(f" {number} " in each for each in answers)
+
+
 @pytest.fixture(scope="module")
 def api() -> Iterator[RealApi]:
     if missing := missing_assets():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,10 @@ class _Octets(io.BytesIO):
 
 
 @pytest.fixture(autouse=True)
-def unread() -> None:
+def unread() -> Iterator[None]:
     """Give each test a standard input of its own."""
+    standard_input.cache_clear()
+    yield
     standard_input.cache_clear()
 
 

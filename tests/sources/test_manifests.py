@@ -6,7 +6,7 @@ import asyncio
 import io
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +23,14 @@ from tests.support.plugins.runtime import FakeRuntime
 
 DATA = Path(__file__).parent.parent / "data"
 DEMO = Path(hsdns.__file__).parent / "demo"
+
+
+@pytest.fixture(autouse=True)
+def unread() -> Iterator[None]:
+    """Give each test a standard input of its own."""
+    standard_input.cache_clear()
+    yield
+    standard_input.cache_clear()
 
 
 def service(name: str, address: str = "10.96.0.7") -> str:
@@ -185,7 +193,6 @@ def test_standard_input_is_read_with_the_files(
 ) -> None:
     text = service("a", "10.96.0.8") + "  selektor: {}\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    standard_input.cache_clear()
     standard_input()
     (tmp_path / "a.yaml").write_text(service("a"))
     words = [token("-"), token(str(tmp_path))]

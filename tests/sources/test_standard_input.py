@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,10 +13,12 @@ from hsdns.sources.standard_input import standard_input, was_read
 
 
 @pytest.fixture(autouse=True)
-def unread(monkeypatch: pytest.MonkeyPatch) -> None:
+def unread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Give each test a standard input of its own."""
     standard_input.cache_clear()
     monkeypatch.setattr(module, "MAX_FILE_LEN", 100)
+    yield
+    standard_input.cache_clear()
 
 
 def give(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,7 @@ WHOLE = {
     "tests/test_words.py": "the names of the package and docs/glossary.md",
     "tests/test_staleness.py": "what is answered after an event",
     "tests/test_staleness_kinds.py": "the same for topology zones, imports and external addresses",
+    "tests/sources/test_same_as_api_server.py": "manifests as files and applied to a real API server",
     "tests/apiserver/test_contract.py": "the watch of an API server, in-test and real",
     "tests/apiserver/test_histories.py": "the reflector and the store, under any history of cluster and connection",
     "tests/loadtest/watch/test_reading.py": "what the benchmark reads: /proc, command lines, HTTP, changes",

@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
-from hsdns.cluster.controllers.document import Document, Refused, check_document
+from hsdns.cluster.controllers.api_values import Refused
+from hsdns.cluster.controllers.document import Document, check_document
 from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED, KINDS, Manifest
 from hsdns.sources.duplicate_keys import Decoded, decode_json, sentence
 from hsdns.sources.field_position import field_line, json_node, key_line

@@ -459,7 +459,7 @@ def test_files_come_and_go(tmp_path: Path) -> None:
         ),
         pytest.param(
             service("b").replace("10.96.0.7", "ten"),
-            '{path}:6: Service default/b: spec.clusterIP: "ten" is not an IP address; write one such as 10.96.0.10',
+            '{path}:6: Service default/b: spec.clusterIP: "ten" is not an IP address; write one such as 10.96.0.10, or None for a headless Service',
             id="a field",
         ),
     ],

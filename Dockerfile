@@ -24,7 +24,7 @@ WORKDIR /source
 # The layers that change seldom first: the packages, pinned with their hashes.
 COPY requirements/run.txt requirements/run.txt
 RUN python -m pip install --require-hashes -r requirements/run.txt
-COPY pyproject.toml MANIFEST.in README.md LICENSE ./
+COPY pyproject.toml setup.py MANIFEST.in README.md LICENSE ./
 COPY native native
 COPY hsdns hsdns
 RUN python -m pip install --no-deps --no-build-isolation .

@@ -60,6 +60,7 @@ WHOLE = {
     "tests/distribution/test_workflows.py": ".github",
     "tests/deploy/test_helm.py": "deploy/helm: values, schema and templates",
     "tests/deploy/test_image.py": "the image's root, in namespaces",
+    "tests/deploy/test_image_packages.py": "the packages of the image",
     "tests/deploy/test_kind.py": "deploy/kind/try",
     "tests/deploy/test_manifests.py": "deploy/: what kubectl applies",
     "tests/deploy/test_metrics.py": "what dashboards and alerts read",

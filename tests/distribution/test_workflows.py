@@ -113,7 +113,7 @@ def test_ci_runs_on_every_python_that_is_supported() -> None:
 
 def test_a_release_is_tested_and_built_before_anything_is_published() -> None:
     path = ROOT / ".github/workflows/release.yml"
-    assert load(path)[True] == {"push": {"tags": ["v*"]}}  # YAML reads the key `on` as true
+    assert 'on:\n  push:\n    tags: ["v*"]\n\n' in path.read_text()
     before = {"check", "ci", "dist", "wheels"}
     publishing = {name for name, job in jobs(path).items() if "permissions" in job}
     assert publishing == {"packages", "image", "release"}

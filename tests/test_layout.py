@@ -58,6 +58,7 @@ WHOLE = {
     "tests/distribution/test_release.py": "deploy/distribution/release.py",
     "tests/distribution/test_wheels.py": "setup.py: the sdist and the wheels",
     "tests/distribution/test_workflows.py": ".github",
+    "tests/docs/test_site.py": "mkdocs.yml and the front page",
     "tests/deploy/test_helm.py": "deploy/helm: values, schema and templates",
     "tests/deploy/test_image.py": "the image's root, in namespaces",
     "tests/deploy/test_image_packages.py": "the packages of the image",

@@ -132,7 +132,7 @@ def test_sdist(tree: Path) -> None:
 def test_links_of_the_description_lead_somewhere(tree: Path) -> None:
     (tree / "README.md").write_text(
         (ROOT / "README.md").read_text()
-        + "![plot](docs/answering.png) [top](#hsdns) [out](https://example.org/a) [mail](mailto:a@example.org)\n"
+        + "![plot](docs/architecture.svg) [top](#hsdns) [out](https://example.org/a) [mail](mailto:a@example.org)\n"
     )
     assert build(tree, "wheel").returncode == 0
     (wheel,) = tree.parent.glob("*.whl")
@@ -144,7 +144,7 @@ def test_links_of_the_description_lead_somewhere(tree: Path) -> None:
     assert isinstance(text, str)
     *links, plot, top, out, mail = re.findall(r"\]\(([^)]+)\)", text)
     assert (top, out, mail) == ("#hsdns", "https://example.org/a", "mailto:a@example.org")
-    assert plot == f"{urls['Source']}/raw/v{__version__}/docs/answering.png"
+    assert plot == f"{urls['Source']}/raw/v{__version__}/docs/architecture.svg"
     start = f"{urls['Source']}/blob/v{__version__}/"
     assert len(links) > 10
     for link in links:

@@ -54,9 +54,15 @@ WHOLE = {
     "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",
     "tests/docs/test_examples.py": "the documentation",
     "tests/docs/test_pictures.py": "docs/pictures",
+    "tests/distribution/test_build.py": "deploy/distribution/build.py",
+    "tests/distribution/test_makefile.py": "the environment that the Makefile makes",
+    "tests/distribution/test_release.py": "deploy/distribution/release.py",
+    "tests/distribution/test_wheels.py": "setup.py: the sdist and the wheels",
+    "tests/distribution/test_workflows.py": ".github",
     "tests/docs/test_site.py": "mkdocs.yml and the front page",
     "tests/deploy/test_helm.py": "deploy/helm: values, schema and templates",
     "tests/deploy/test_image.py": "the image's root, in namespaces",
+    "tests/deploy/test_image_packages.py": "the packages of the image",
     "tests/deploy/test_kind.py": "deploy/kind/try",
     "tests/deploy/test_manifests.py": "deploy/: what kubectl applies",
     "tests/deploy/test_metrics.py": "what dashboards and alerts read",
@@ -82,7 +88,15 @@ METRIC = re.compile(r"(?:coredns|hsdns)_[a-z0-9_]+")
 # Made of its parts, or this file would find itself.
 MACHINE_WORDS = re.compile(
     "|".join(
-        ["/" + "work/", "/opt/" + "peers", r"\.\./" + "shared", "/ro" + "ot/", "py" + r"pi\.org"]
+        [
+            "/" + "work/",
+            "/opt/" + "peers",
+            r"\.\./" + "shared",
+            "/ro" + "ot/",
+            "py" + r"pi\.org",
+            "crates" + r"\.io",
+            "docs" + r"\.rs",
+        ]
     )
 )
 
@@ -180,6 +194,7 @@ def texts() -> Iterator[Path]:
         "requirements",
         "deploy",
         ".ci",
+        ".github",
     ):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in {

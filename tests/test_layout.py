@@ -58,6 +58,7 @@ WHOLE = {
     "tests/deploy/test_kind.py": "deploy/kind/try",
     "tests/deploy/test_manifests.py": "deploy/: what kubectl applies",
     "tests/deploy/test_metrics.py": "what dashboards and alerts read",
+    "tests/deploy/test_monitoring.py": "the job of the chart, of the alerts and of the dashboard",
     "tests/deploy/test_sidecar.py": "the Corefile of deploy/components/sidecar",
     "tests/cluster/test_reference.py": "store, schema and plugin against a second reading of the specification",
 }

@@ -124,11 +124,8 @@ def zsh(found: Sequence[Command]) -> str:
         shift = "shift words; ((CURRENT--))\n        " if command.name else ""
         body = " \\\n            ".join(["_arguments", *specs])
         cases.append(f"    {command.name or '*'})\n        {shift}{body}\n        ;;")
-    described = "\n".join(
-        f"        {_quoted(f'{each.name}:{_escaped(each.headline, chr(58))}')}"
-        for each in found
-        if each.name
-    )
+    named = [(each.name, _escaped(each.headline, ":")) for each in found if each.name]
+    described = "\n".join(f"        {_quoted(f'{name}:{headline}')}" for name, headline in named)
     return _ZSH.format(described=described, cases="\n".join(cases))
 
 

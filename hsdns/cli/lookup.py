@@ -39,7 +39,7 @@ def run(words: list[str]) -> int:
             )
         port = flags.get("p", 53)
         assert isinstance(port, int)
-        server = str(flags.get("server", "")) or _first_server()
+        server = str(flags.get("server", "")) or first_server()
         is_tcp = bool(flags.get("tcp"))
         printed, status = ask(plain[0], "".join(plain[1:]), server, port, is_tcp=is_tcp)
     except FlagError as error:
@@ -68,7 +68,7 @@ def ask(name: str, rrtype: str, server: str, port: int, *, is_tcp: bool) -> tupl
         query = dns.message.make_query(name, rrtype or "A")
         ip_address(server)
     except (dns.exception.DNSException, ValueError) as error:
-        raise FlagError(f"cannot ask {server} for {name} {rrtype}: {error}") from None
+        raise FlagError(f"cannot ask {server} for {name} {rrtype or 'A'}: {error}") from None
     try:
         if is_tcp:
             reply = dns.query.tcp(query, server, timeout=TIMEOUT, port=port)
@@ -85,7 +85,7 @@ def ask(name: str, rrtype: str, server: str, port: int, *, is_tcp: bool) -> tupl
     return "\n".join(rrset.to_text() for rrset in reply.answer), 0
 
 
-def _first_server(path: str = "/etc/resolv.conf") -> str:
+def first_server(path: str = "/etc/resolv.conf") -> str:
     """The first name server of a resolv.conf; raise FlagError if it has none."""
     with contextlib.suppress(OSError), open(path) as file:
         for line in file:

@@ -52,12 +52,12 @@ RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 class Server:
     """One process's DNS server.
 
-    `load` parses the Corefile and raises CorefileError; `build` makes a Configuration of what it gives; `has_changed`
-    tells whether `load` would read something else than the last time.  At a reload they run in a thread.  `workers`
-    threads answer at each UDP address, where the compiled fast path is loaded.  With `watches_apart` clusters are
-    followed in a thread of its own, and a watchdog looks at the loops.  `manager` is told of
-    each change.  The other arguments are edges that tests exchange: `clock` gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open
-    sockets, `processors` makes what answers.
+    `load` parses the Corefile and raises CorefileError; `build` makes a Configuration of what it gives;
+    `has_changed` tells whether `load` would read something else than the last time.  At a reload they run in a
+    thread.  `workers` threads answer at each UDP address, where the compiled fast path is loaded.  With
+    `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
+    told of each change.  The other arguments are edges that tests exchange: `clock` gives monotonic seconds,
+    `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors` makes what answers.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class ServiceManager:
 
     @classmethod
     def of(cls, environ: MutableMapping[str, str]) -> Self:
-        """The one that NOTIFY_SOCKET names, which is taken out: programs that the server starts must not answer for it."""
+        """The one that NOTIFY_SOCKET names, which is removed: programs that the server starts must not use it."""
         address = environ.pop("NOTIFY_SOCKET", "")
         if address and address[0] not in "/@":
             log.warning(

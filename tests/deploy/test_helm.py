@@ -186,6 +186,7 @@ def test_the_default_spreads_the_pods() -> None:
 
 # --- with helm ---
 
+
 @needs_helm
 def test_lint() -> None:
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))

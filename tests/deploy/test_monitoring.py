@@ -63,7 +63,7 @@ def chosen(expression: str, target: Mapping[str, str]) -> str:
 
 
 def all_selectors(target: Mapping[str, str]) -> list[Selector]:
-    found = []
+    found: list[Selector] = []
     for group in RULES["groups"]:
         for rule in group["rules"]:
             found += selectors(rule["alert"], rule["expr"], target)

@@ -36,9 +36,7 @@ REFUSED = "1 REFUSED qr rd |  |  | "
 class ReloadableServer:
     """A Corefile that can be rewritten, and the server of it."""
 
-    def __init__(
-        self, folder: Path, text: str, manager: ServiceManager | None = None
-    ) -> None:
+    def __init__(self, folder: Path, text: str, manager: ServiceManager | None = None) -> None:
         self.path = folder / "Corefile"
         self.port = free_port()
         self.write(text)

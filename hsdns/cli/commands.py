@@ -11,12 +11,14 @@ import contextlib
 import io
 from collections.abc import Mapping
 from importlib import import_module
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hsdns.cli import SUBCOMMANDS
 from hsdns.cli.flags import Flag
+from hsdns.sources import SOURCES
 
-HEADLINE = "a DNS server for Kubernetes clusters"
+HEADLINE: Final = "a DNS server for Kubernetes clusters"
+SOURCE: Final = "NAME [ARGUMENT...]"  # the argument of a flag that takes a source of the cluster
 
 
 class Command(NamedTuple):
@@ -49,7 +51,12 @@ def commands() -> list[Command]:
 
 def takes_file(flag: Flag) -> bool:
     """Whether values of the flag are paths, or may be."""
-    return flag.argument in ("FILE", "PATH", "NAME [ARGUMENT...]")
+    return flag.argument in ("FILE", "PATH", SOURCE)
+
+
+def values(flag: Flag) -> tuple[str, ...]:
+    """The words to suggest for the flag's first value."""
+    return tuple(SOURCES) if flag.argument == SOURCE else ()
 
 
 def _usage(run: object) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from hsdns.cli.commands import Command, commands, takes_file
+from hsdns.cli.commands import Command, commands, takes_file, values
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.corefile.tree import did_you_mean
 
@@ -47,14 +47,14 @@ def run(words: list[str]) -> int:
 def bash(found: Sequence[Command]) -> str:
     """The script for bash."""
     names = "|".join(command.name for command in found if command.name)
-    values, lists, words = [], [], []
+    cases, lists, words = [], [], []
     for command in found:
         for name, flag in command.flags.items():
             if flag.kind is bool:
                 continue
-            files = " files=yes" if takes_file(flag) and not flag.words else ""
+            files = " files=yes" if takes_file(flag) and not values(flag) else ""
             pattern = f'"{command.name} -{name}" | "{command.name} --{name}"'
-            values.append(f"    {pattern}) offer={_quoted(' '.join(flag.words))}{files} ;;")
+            cases.append(f"    {pattern}) offer={_quoted(' '.join(values(flag)))}{files} ;;")
             if flag.kind is list and takes_file(flag):
                 lists.append(f"    {pattern}) files=yes ;;")
         offered = " ".join(f"-{name}" for name in command.flags)
@@ -62,7 +62,7 @@ def bash(found: Sequence[Command]) -> str:
             f'    "{command.name}") flags={_quoted(offered)} words={_quoted(" ".join(command.words))} ;;'
         )
     return _BASH.format(
-        names=names, values="\n".join(values), lists="\n".join(lists), words="\n".join(words)
+        names=names, values="\n".join(cases), lists="\n".join(lists), words="\n".join(words)
     )
 
 
@@ -112,7 +112,7 @@ def zsh(found: Sequence[Command]) -> str:
             spec = f"-{name}[{_escaped(flag.help, '[]:')}]"
             if flag.kind is not bool:
                 action = "_files" if takes_file(flag) else " "
-                action = f"({' '.join(flag.words)})" if flag.words else action
+                action = f"({' '.join(values(flag))})" if values(flag) else action
                 spec += f":{_escaped(flag.argument, ':')}:{action}"
             specs.append(_quoted(spec))
         if not command.name:
@@ -170,8 +170,8 @@ def fish(found: Sequence[Command]) -> str:
             value = ""
             if flag.kind is not bool:
                 value = " -r -F" if takes_file(flag) else " -x"
-            if flag.words:
-                value += f" -a {_fished(' '.join(flag.words))}"
+            if values(flag):
+                value += f" -a {_fished(' '.join(values(flag)))}"
             lines.append(f"complete -c hsdns -n {where} {option}{value} -d {_fished(flag.help)}")
             if flag.kind is list and takes_file(flag):
                 after = _fished(f"{seen}; and __fish_seen_argument {option}")

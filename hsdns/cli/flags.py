@@ -24,7 +24,7 @@ class FlagError(Exception):
 class Flag(NamedTuple):
     """One flag: `kind` is str, int, bool, or list (all words up to the next flag).
 
-    `what` describes the numbers that an int flag accepts, from `low` to `high`; `words` are values to suggest.
+    `what` describes the numbers that an int flag accepts, from `low` to `high`.
     """
 
     kind: type
@@ -34,7 +34,6 @@ class Flag(NamedTuple):
     what: str = "port number"
     low: int = 0
     high: int = 65535
-    words: tuple[str, ...] = ()
 
 
 def parse_flags(

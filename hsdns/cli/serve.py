@@ -15,7 +15,6 @@ from hsdns.chain import Endpoint, Request
 from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.corefile.tree import Position, Token
-from hsdns.sources import SOURCES
 
 DEFAULT_LISTEN: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1053
@@ -24,7 +23,6 @@ FLAGS: Final = {
         list,
         "where the cluster comes from: manifests PATH..., or synthetic KEY=VALUE... (default: the demo cluster)",
         "NAME [ARGUMENT...]",
-        words=tuple(SOURCES),
     ),
     "conf": Flag(
         str, 'Corefile to load instead of the built-in one, "stdin" for standard input', "FILE"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hsdns.cli import SUBCOMMANDS
-from hsdns.cli.commands import commands, takes_file
+from hsdns.cli.commands import commands, takes_file, values
 from hsdns.cli.flags import Flag
 from hsdns.cli.serve import FLAGS
+from hsdns.sources import SOURCES
 
 
 def test_all_commands() -> None:
@@ -24,6 +25,8 @@ def test_all_commands() -> None:
 
 def test_flags_that_take_files() -> None:
     assert takes_file(Flag(str, "", "FILE"))
-    assert takes_file(Flag(list, "", "NAME [ARGUMENT...]", words=("manifests",)))
+    assert takes_file(FLAGS["source"])
     assert not takes_file(Flag(int, "", "PORT"))
+    assert values(FLAGS["source"]) == tuple(SOURCES)
+    assert values(Flag(str, "", "FILE")) == ()
     assert not takes_file(Flag(list, "", "ADDRESS..."))

@@ -66,7 +66,9 @@ WHOLE = {
     "tests/deploy/test_kind.py": "deploy/kind/try",
     "tests/deploy/test_manifests.py": "deploy/: what kubectl applies",
     "tests/deploy/test_metrics.py": "what dashboards and alerts read",
+    "tests/deploy/test_monitoring.py": "the job of the chart, of the alerts and of the dashboard",
     "tests/deploy/test_sidecar.py": "the Corefile of deploy/components/sidecar",
+    "tests/deploy/test_systemd.py": "deploy/systemd",
     "tests/cluster/test_reference.py": "store, schema and plugin against a second reading of the specification",
 }
 FORBIDDEN_NAMES = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}

@@ -131,7 +131,7 @@ def version_text() -> str:
 
 def help_text() -> str:
     """Return the text of `hsdns -h`."""
-    commands = "\n".join(f"  hsdns {name:<8} {headline}" for name, headline in SUBCOMMANDS.items())
+    commands = "\n".join(f"  hsdns {name:<10} {headline}" for name, headline in SUBCOMMANDS.items())
     return (
         f"hsdns {__version__}, a DNS server for Kubernetes clusters\n\n"
         f"Usage: hsdns [FLAG...]         serve a Corefile, as CoreDNS does\n"

@@ -170,6 +170,7 @@ async def _serve(
 ) -> int:
     from hsdns.server.cpus import usable_cpus
     from hsdns.server.lifecycle import Server, StartError
+    from hsdns.server.service_manager import ServiceManager
     from hsdns.server.signals import handle_signals
 
     log = logging.getLogger("hsdns.server")
@@ -191,6 +192,7 @@ async def _serve(
         workers or usable_cpus(),
         watches_apart=True,
         has_changed=files.have_changed,
+        manager=ServiceManager.of(os.environ),
     )
     output.count_in(server.metrics)
     handle_signals(server)

@@ -9,8 +9,8 @@ Rule 2: all else that a plugin may be is an optional capability: a runtime-check
         chain.Handler and WaitsInTask; block_choice.RequestFilter; all of answer_table/capabilities.py;
         FindsHandlers, FindsPeers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits here;
         ReportsReadiness, MayRelapse and MakesRemarks in readiness.py; Transferer in plugins/transfer.py;
-        MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py; DebugMode and LogsStacks in
-        server/processors.py; SetsSockets, SetsTimeouts and LimitsConnections in server/settings.py.
+        MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py; DebugMode, CountsDrops and
+        LogsStacks in server/processors.py; SetsSockets, SetsTimeouts and LimitsConnections in server/settings.py.
 """
 
 from __future__ import annotations

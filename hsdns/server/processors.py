@@ -12,7 +12,7 @@ from hsdns.chain import Request
 from hsdns.fastpath import Versions
 from hsdns.plugins.prometheus import QueryCounts, panics
 from hsdns.query import QueryProcessor
-from hsdns.server.answer_tables import make_writer
+from hsdns.server.answer_tables import SHED_REASONS, make_writer, shed_drops
 from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
 
@@ -22,6 +22,13 @@ class DebugMode(Protocol):
     """A plugin that puts the whole process in debug mode (`debug`)."""
 
     debug_mode: bool
+
+
+@runtime_checkable
+class CountsDrops(Protocol):
+    """A plugin that has counted what is dropped at the UDP addresses of its block (`shed`)."""
+
+    counts_drops: bool
 
 
 def make_processors(
@@ -42,6 +49,7 @@ def make_processors(
     panicked = panics(runtime.metrics)
     debugs = has_debug(configuration)
 
+    _begin_counting_drops(configuration, runtime)
     return {
         listener.listen.server: QueryProcessor(
             listener.listen.server,
@@ -67,3 +75,16 @@ def has_debug(configuration: Configuration) -> bool:
     return any(
         isinstance(plugin, DebugMode) and plugin.debug_mode for plugin in one_of_each.values()
     )
+
+
+def _begin_counting_drops(configuration: Configuration, runtime: ServerRuntime) -> None:
+    """Give the counter of `shed` a value for each address with a block that has it."""
+    one_of_each = {type(plugin): plugin for plugin in configuration.plugins}
+    kinds = {kind for kind, one in one_of_each.items() if isinstance(one, CountsDrops)}
+    if not kinds:
+        return
+    drops = shed_drops(runtime.metrics)
+    for listener in configuration.listeners:
+        if kinds.intersection(map(type, listener.plugins)):
+            for reason in SHED_REASONS:
+                drops.inc((listener.listen.server, reason), 0)

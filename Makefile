@@ -26,7 +26,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 20
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native contracts docs docs-examples changelog scenarios peer bench bench-watch bench-reload bench-pressure ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ docs: $(VENV)/test  ## Build the documentation into site/
 
 docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run every command of the docs
 	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
+
+pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig)
+	@for each in docs.pictures.architecture docs.pictures.terminal loadtest.summary; do $(BIN)/python -m $$each || exit; done
 
 changelog: $(VENV)/test  ## Show the change notes as the next section of CHANGELOG.md
 	@$(BIN)/towncrier build --draft

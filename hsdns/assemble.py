@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from ipaddress import ip_address
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice, Candidate, RequestFilter
+from hsdns.capability import has
 from hsdns.chain import Handler, Next
 from hsdns.corefile.arguments import HostPort
 from hsdns.corefile.keys import Key, parse_key
@@ -121,17 +122,17 @@ class AssembledBlock:
     @cached_property
     def handlers(self) -> list[Handler]:
         """The plugins of the chain."""
-        return [plugin for plugin in self.plugins if isinstance(plugin, Handler)]
+        return [plugin for plugin in self.plugins if has(plugin, Handler)]
 
     @cached_property
     def view(self) -> str:
         """The name of the block's view, "" where it has none."""
-        return next((each.view for each in self.handlers if isinstance(each, HasView)), "")
+        return next((each.view for each in self.handlers if has(each, HasView)), "")
 
     @cached_property
     def filters(self) -> tuple[RequestFilter, ...]:
         """The handlers that see a query before the block is chosen."""
-        return tuple(handler for handler in self.handlers if isinstance(handler, RequestFilter))
+        return tuple(handler for handler in self.handlers if has(handler, RequestFilter))
 
     @cached_property
     def policy(self) -> BlockPolicy:
@@ -141,7 +142,7 @@ class AssembledBlock:
     @cached_property
     def logs_stacks(self) -> bool:
         """Whether the stack of an error that a handler raises is logged."""
-        return any(isinstance(each, LogsStacks) and each.stacktrace for each in self.plugins)
+        return any(has(each, LogsStacks) and each.stacktrace for each in self.plugins)
 
     def take_apart(self) -> None:
         """Free the plugins, and what was looked up."""
@@ -173,7 +174,7 @@ class ServedAddress(NamedTuple):
 
     def find_tls(self) -> ServesTls | None:
         """Find what has the certificate, None for none; raise CorefileError where blocks have different ones."""
-        found = [each for each in self.plugins if isinstance(each, ServesTls)]
+        found = [each for each in self.plugins if has(each, ServesTls)]
         for other in found[1:]:
             other.agree_with(found[0])
         return found[0] if found else None
@@ -236,6 +237,7 @@ def assemble(
     """
     for warning in corefile.warnings:
         warn(warning)
+    interfaces = cache(interfaces)
     parsed = [(block, _keys(block, default_port)) for block in corefile.blocks]
     binds = [_bind(block, keys, interfaces) for block, keys in parsed]
     assembled = [
@@ -243,16 +245,14 @@ def assemble(
         for (block, keys), listens in zip(parsed, binds, strict=True)
     ]
     listeners = _listeners(assembled)
+    named = [_by_name(block) for block in corefile.blocks]
     for name in ORDER:
-        for (block, keys), target in zip(parsed, assembled, strict=True):
-            directives = [
-                directive for directive in block.directives if directive.name.text == name
-            ]
-            if directives:
+        for (_, keys), found, target in zip(parsed, named, assembled, strict=True):
+            if directives := found.get(name):
                 setting = Block(
                     zones=tuple(dict.fromkeys(key.zone for key in keys)),
                     servers=tuple(listen.server for listen in target.listens),
-                    plugins=frozenset(directive.name.text for directive in block.directives),
+                    plugins=frozenset(found),
                     corefile_dir=_folder(directives[0]),
                     validating=validating,
                     warn=warn,
@@ -262,11 +262,11 @@ def assemble(
                 target.plugins.append(plugin_class(name).setup(directives, setting))
     for target in assembled:
         for handler in target.handlers:
-            if isinstance(handler, FindsHandlers):
+            if has(handler, FindsHandlers):
                 handler.find_handlers(target.handlers)
     plugins = [plugin for target in assembled for plugin in target.plugins]
     for at, plugin in enumerate(plugins):
-        if isinstance(plugin, FindsPeers):
+        if has(plugin, FindsPeers):
             plugin.find_peers(plugins[:at])
     for listener in listeners:
         if listener.listen.scheme != "dns":
@@ -275,6 +275,7 @@ def assemble(
     return Configuration(replace(corefile, blocks=()), tuple(assembled), listeners)
 
 
+@cache
 def plugin_class(name: str) -> type[Plugin]:
     """The class of a directive: the one in hsdns/plugins/NAME.py with this `name`."""
     module = import_module(f"hsdns.plugins.{name}")
@@ -297,6 +298,13 @@ def _keys(block: ServerBlock, default_port: int) -> tuple[Key, ...]:
                 f"it has {', '.join(f'{scheme}://' for scheme in SCHEMES)}"
             )
     return keys
+
+
+def _by_name(block: ServerBlock) -> dict[str, list[Directive]]:
+    found: dict[str, list[Directive]] = {}
+    for directive in block.directives:
+        found.setdefault(directive.name.text, []).append(directive)
+    return found
 
 
 def _has_view(block: ServerBlock) -> bool:
@@ -370,7 +378,7 @@ def _refuse_two_schemes(
 
 def _root(plugins: Sequence[Plugin]) -> str:
     """The folder that a block's `root` names."""
-    return next((plugin.root_folder for plugin in plugins if isinstance(plugin, SetsRoot)), "")
+    return next((plugin.root_folder for plugin in plugins if has(plugin, SetsRoot)), "")
 
 
 def _folder(directive: Directive) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
+from hsdns.capability import has
 from hsdns.chain import Request
 from hsdns.cluster.freshness import Counters
 from hsdns.corefile.properties import Property, no_arguments, no_body, one_of
@@ -68,6 +69,14 @@ class Runtime(Protocol):
 
     def late_watch(self, now: float) -> Awaitable[None] | None:
         """What to wait for before a store is read, if that thread has not turned for long; `now` is clock()."""
+
+    def look_every(
+        self, seconds: float, look: Callable[[], Callable[[], Callable[[], None] | None] | None]
+    ) -> None:
+        """Call `look` in a thread every `seconds` until the configuration stops; it changes nothing itself.
+
+        What it returns is called on the loop; what that returns is called last, once if several return the same.
+        """
 
     async def resolve(self, request: Request) -> Reply:
         """Answer a Request.nested() from the block that serves its name (CoreDNS upstream.Lookup)."""
@@ -154,13 +163,6 @@ def inherit_plugins(old: Iterable[Plugin], new: Iterable[Plugin]) -> None:
     running: dict[str, list[Plugin]] = {}
     for known in old:
         running.setdefault(known.name, []).append(known)
-    kinds: dict[
-        type[Plugin], bool
-    ] = {}  # to ask each plugin would be slow where there are thousands
     for plugin in new:
-        kind = type(plugin)
-        if kind not in kinds:
-            kinds[kind] = isinstance(plugin, Inherits)
-        if kinds[kind]:
-            assert isinstance(plugin, Inherits)
+        if has(plugin, Inherits):
             any(plugin.inherit(known) for known in running.get(plugin.name, ()))

@@ -55,6 +55,7 @@ WHOLE = {
     "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",
     "tests/docs/test_examples.py": "the documentation",
     "tests/docs/test_pictures.py": "docs/pictures",
+    "tests/docs/test_site.py": "mkdocs.yml and the front page",
     "tests/deploy/test_helm.py": "deploy/helm: values, schema and templates",
     "tests/deploy/test_image.py": "the image's root, in namespaces",
     "tests/deploy/test_kind.py": "deploy/kind/try",

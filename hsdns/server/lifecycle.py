@@ -281,9 +281,8 @@ class Server:
         except BaseException:
             self.instances.remove(new)
             raise
-        await asyncio.sleep(
-            0
-        )  # a turn for each piece that takes milliseconds with thousands of blocks
+        # A turn for each piece that takes milliseconds with thousands of blocks.
+        await asyncio.sleep(0)
         show_enabled(self.metrics, configuration)
         level = logging.DEBUG if has_debug(configuration) else logging.INFO
         logging.getLogger("hsdns").setLevel(level)
@@ -318,6 +317,7 @@ class Server:
             lambda *of: self._processors(*of, self.counters, self._counts),
             is_forced=lambda: self.phase is Phase.QUITTING,
             settle=self._tables.settle,
+            in_thread=self._in_thread,
         )
         return instance
 

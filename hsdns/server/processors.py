@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from hsdns.assemble import Configuration
+from hsdns.capability import has
 from hsdns.chain import Request
 from hsdns.fastpath import Versions
 from hsdns.plugins.prometheus import QueryCounts, panics
@@ -71,20 +72,13 @@ def make_processors(
 
 def has_debug(configuration: Configuration) -> bool:
     """Whether any block has `debug`, which counts for the process."""
-    one_of_each = {type(plugin): plugin for plugin in configuration.plugins}
-    return any(
-        isinstance(plugin, DebugMode) and plugin.debug_mode for plugin in one_of_each.values()
-    )
+    return any(has(plugin, DebugMode) and plugin.debug_mode for plugin in configuration.plugins)
 
 
 def _begin_counting_drops(configuration: Configuration, runtime: ServerRuntime) -> None:
     """Give the counter of `shed` a value for each address with a block that has it."""
-    one_of_each = {type(plugin): plugin for plugin in configuration.plugins}
-    kinds = {kind for kind, one in one_of_each.items() if isinstance(one, CountsDrops)}
-    if not kinds:
-        return
     drops = shed_drops(runtime.metrics)
     for listener in configuration.listeners:
-        if kinds.intersection(map(type, listener.plugins)):
+        if any(has(plugin, CountsDrops) for plugin in listener.plugins):
             for reason in SHED_REASONS:
                 drops.inc((listener.listen.server, reason), 0)

@@ -2,7 +2,7 @@
 
 Path: test_suite.py -> build() -> a copy of the checkout with process.go in place of caddy -> `go test -c` -> run().
 Rule 1: the checkout is only read; nothing of it is kept, and nothing of it is in this tree.
-Rule 2: a test's own process has a process group, so that no server outlives it.
+Rule 2: each test has a process group, which is ended with it; only where pytest itself is killed may a server remain.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import Next, Request
 from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
@@ -276,6 +277,10 @@ class Kubernetes(Plugin):
         if not self.store.serves:
             raise LookupError(f"zone {zone.to_text()}: the cluster has not been read yet")
         return ZoneTransfer(self.answers.soa(zone), zone_records(self.answers, zone))
+
+    def answer_set(self) -> AnswerSet:
+        """All names that it answers, with their records; only after start()."""
+        return AnswerSet(self.answers, self.zones)
 
     def search_path(self, request: Request) -> tuple[Name, ...] | None:
         """The search list of the client's pod, for `autopath`; None if the pod or its namespace is not known."""

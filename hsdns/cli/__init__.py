@@ -14,6 +14,7 @@ from typing import Final
 
 SUBCOMMANDS: Final = {
     "serve": "Serve a cluster from files, a made-up one, or the built-in demo",
+    "names": "List every name of a cluster, with its records",
 }
 
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from hsdns.server.log_writer import LogWriter
 
 
+Addresses = Mapping[ListenAddress, Endpoint]  # with the ports that the kernel chose
+
+
 class CorefileSource(NamedTuple):
     """Where the Corefile comes from: a path, or text already read; `fallback` is used if it has no server block."""
 
@@ -100,7 +103,7 @@ def validate(source: CorefileSource, port: int) -> int:
         print(f"[WARNING] {sentence}", file=sys.stderr)
 
     try:
-        configuration = _build(source.load(), port, warn=warn, validating=True)
+        configuration = build_configuration(source.load(), port, warn=warn, validating=True)
     except (CorefileError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -117,13 +120,15 @@ def serve(
     pidfile: str | None = None,
     banner: str = "",
     objects: tuple[Token, ...] | None = None,
-    greet: Callable[[Configuration], str] | None = None,
+    greet: Callable[[Configuration, Addresses], str] | None = None,
+    prepare: Callable[[Configuration], None] | None = None,
     workers: int | None = None,
     verbose: bool = False,
 ) -> int:
     """Serve until the process is told to stop; return the exit status.
 
-    `objects` replaces the `source` of the kubernetes blocks; `greet` returns the text to print once it serves.
+    `objects` replaces the `source` of the kubernetes blocks; `greet` returns the text to print once it serves;
+    `prepare` gets each configuration before it starts, also at reloads.
     `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
     `verbose` prints for each block whether its answers are cached in the answer table.
     """
@@ -147,6 +152,7 @@ def serve(
                         banner,
                         objects,
                         greet,
+                        prepare,
                         workers,
                         verbose,
                         output,
@@ -166,7 +172,8 @@ async def _serve(
     pidfile: str | None,
     banner: str,
     objects: tuple[Token, ...] | None,
-    greet: Callable[[Configuration], str] | None,
+    greet: Callable[[Configuration, Addresses], str] | None,
+    prepare: Callable[[Configuration], None] | None,
     workers: int | None,
     verbose: bool,
     output: LogWriter,
@@ -178,7 +185,10 @@ async def _serve(
     log = logging.getLogger("hsdns.server")
 
     def build(corefile: Corefile) -> Configuration:
-        return _build(corefile, port, warn=log.warning, objects=objects)
+        configuration = build_configuration(corefile, port, warn=log.warning, objects=objects)
+        if prepare is not None:
+            prepare(configuration)
+        return configuration
 
     files = CorefileFiles()
     server = Server(
@@ -211,7 +221,7 @@ async def _serve(
         if verbose:
             lines += table_lines(server.configuration)
         if greet is not None:
-            lines.append(greet(server.configuration))
+            lines.append(greet(server.configuration, server.addresses))
         _show(lines)
     status = await server.run()
     if pidfile is not None:
@@ -235,9 +245,7 @@ def _remove_pid(pidfile: str) -> None:
         Path(pidfile).unlink()
 
 
-def zone_lines(
-    configuration: Configuration, addresses: Mapping[ListenAddress, Endpoint] | None = None
-) -> list[str]:
+def zone_lines(configuration: Configuration, addresses: Addresses | None = None) -> list[str]:
     """Return one line `[scheme://]zone:port` for each zone of each listener, with ` on ADDRESS` if it is bound to one.
 
     `addresses` has the port that the kernel chose if the Corefile says 0.
@@ -282,7 +290,7 @@ def table_lines(configuration: Configuration) -> list[str]:
     return lines
 
 
-def _build(
+def build_configuration(
     corefile: Corefile,
     port: int,
     *,
@@ -290,6 +298,7 @@ def _build(
     validating: bool = False,
     objects: tuple[Token, ...] | None = None,
 ) -> Configuration:
+    """Set up the plugins of a Corefile; raise CorefileError."""
     from hsdns.server.interfaces import interface_addresses
 
     configuration = assemble(
@@ -302,7 +311,7 @@ def _build(
     )
     if objects is not None and all(plugin.name != "kubernetes" for plugin in configuration.plugins):
         raise objects[0].error(
-            f"-source needs a kubernetes block, and {corefile.path} has none; "
+            f"it needs a kubernetes block, and {corefile.path} has none; "
             'add "kubernetes cluster.local" or leave -source out'
         )
     return configuration

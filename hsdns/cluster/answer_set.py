@@ -21,12 +21,12 @@ from itertools import chain
 from hsdns.cluster import schema
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.lookup import NoSuchName
-from hsdns.cluster.question import POD, SVC, ParsedName, parse
+from hsdns.cluster.question import POD, SVC, parse
 from hsdns.cluster.reverse import is_reverse, reverse_name
 from hsdns.cluster.value import EXTERNAL_NAME, HEADLESS, Key, ServiceValue
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply
-from hsdns.wire.name import Name
+from hsdns.wire.name import MAX_LABEL_LEN, Name
 from hsdns.wire.rdata import address_to_text
 
 RRset = tuple[RR, ...]  # never empty
@@ -40,7 +40,9 @@ class AnswerSet:
         self.answers = answers
         self.lookup = answers.lookup
         self.zones = tuple(zones)
-        self.forward_zones = tuple(zone for zone in zones if not is_reverse(_below((b"a", b"b"), zone)))
+        self.forward_zones = tuple(
+            zone for zone in zones if not is_reverse(_below((b"a", b"b"), zone))
+        )
 
     def rrsets(self) -> Iterator[RRset]:
         """Everything, zone by zone: the zone itself, Services by namespace and name, pods, addresses."""
@@ -49,12 +51,16 @@ class AnswerSet:
 
     def of_zone(self, zone: Name) -> Iterator[RRset]:
         """Everything in one zone; names in a longer zone of the block belong to that one."""
-        found = chain(self._apex(zone), self._services(zone), self._pods(zone), self._pointers(zone))
+        found = chain(
+            self._apex(zone), self._services(zone), self._pods(zone), self._pointers(zone)
+        )
         inner = [each for each in self.zones if each != zone and each.is_at_or_below(zone)]
         if not inner:
             return found
         return (
-            rrset for rrset in found if not any(rrset[0].owner.is_at_or_below(each) for each in inner)
+            rrset
+            for rrset in found
+            if not any(rrset[0].owner.is_at_or_below(each) for each in inner)
         )
 
     def of_service(self, zone: Name, key: Key, value: ServiceValue) -> Iterator[RRset]:
@@ -88,7 +94,9 @@ class AnswerSet:
     def exposed(self, zone: Name) -> dict[Key, ServiceValue]:
         """The Services (or ServiceImports) of a zone in exposed namespaces, as they are now."""
         namespaces = {
-            name for name in list(self.lookup.store.namespaces) if self.lookup.is_exposed(name, None)
+            name
+            for name in list(self.lookup.store.namespaces)
+            if self.lookup.is_exposed(name, None)
         }
         values = dict(self.lookup.values(zone))
         return {key: value for key, value in values.items() if key[0] in namespaces}
@@ -98,8 +106,7 @@ class AnswerSet:
         if self.lookup.pods != "insecure":
             return []
         return [
-            f"A-B-C-D.NAMESPACE.pod.{zone.to_text()} is the address A.B.C.D, whatever it is, in each namespace "
-            "(pods insecure)"
+            f"A-B-C-D.NAMESPACE.pod.{zone.to_text()} A A.B.C.D: any address (pods insecure)"
             for zone in self.forward_zones
         ]
 
@@ -150,12 +157,7 @@ def _labels(value: ServiceValue, zonal: bool, multicluster: bool) -> Iterator[La
     yield ()
     if value.kind == EXTERNAL_NAME:
         return
-    ports = value.ports
-    if value.kind == HEADLESS:
-        ports = tuple(port for part in value.slices for port in part.ports)
-    for name, protocol in dict.fromkeys((port.name, port.protocol) for port in ports):
-        if name and protocol:
-            yield b"_" + name, b"_" + protocol
+    yield from port_labels(value)
     endpoints = dict.fromkeys(
         (label, part.cluster)
         for label, places in value.labels.items()
@@ -171,6 +173,18 @@ def _labels(value: ServiceValue, zonal: bool, multicluster: bool) -> Iterator[La
         for zone in topology:
             for directive in (b"pin", b"prefer"):
                 yield (*zone.split(b"."), directive, b"_zone")
+
+
+def port_labels(value: ServiceValue) -> list[Labels]:
+    """`_PORT`, `_PROTOCOL` for each port that has a name; not for ExternalName Services."""
+    ports = value.ports
+    if value.kind == HEADLESS:
+        ports = tuple(port for part in value.slices for port in part.ports)
+    return [
+        (b"_" + name, b"_" + protocol)
+        for name, protocol in dict.fromkeys((port.name, port.protocol) for port in ports)
+        if 0 < len(name) < MAX_LABEL_LEN and 0 < len(protocol) < MAX_LABEL_LEN
+    ]
 
 
 async def _resolve_nothing(qname: Name, qtype: int) -> Reply:

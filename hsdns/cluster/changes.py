@@ -8,7 +8,8 @@ Path: plugins/kubernetes/watch.py, after each batch of a source -> lines() -> `h
     + CNAME db.example.org mail.shop.svc.cluster.local
 
 Rule 1: a line for each fact, not for each record: what follows from other lines is left out.  That is names made of
-        an address, reverse names, the targets and weights of SRV records, and addresses at the names of ports.
+        the address of a headless Service's endpoint, reverse names, the targets and weights of SRV records, and
+        addresses at the names of ports.
 Rule 2: values are never changed, only replaced, so two states are compared by identity and only the Services that
         differ are written out.
 """
@@ -20,7 +21,7 @@ from typing import Final
 
 from hsdns.cluster.address import dashed
 from hsdns.cluster.answer_set import AnswerSet
-from hsdns.cluster.value import Key, ServiceValue
+from hsdns.cluster.value import HEADLESS, Key, ServiceValue
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
@@ -64,17 +65,18 @@ class Changes:
     def _facts(self, zone: Name, key: Key, value: ServiceValue | None) -> dict[str, None]:
         if value is None:
             return {}
+        headless = value.kind == HEADLESS
         rrsets = self._answer_set.of_service(zone, key, value)
-        found = (fact_of(record) for rrset in rrsets for record in rrset)
+        found = (_fact(record, headless) for rrset in rrsets for record in rrset)
         return dict.fromkeys(fact for fact in found if fact is not None)
 
 
-def fact_of(record: RR) -> str | None:
+def _fact(record: RR, headless: bool) -> str | None:
     """What a record of a Service tells, None if other records tell it."""
     label, owner = record.owner.labels[0], record.owner.to_text().removesuffix(".")
     is_port = label.startswith(b"_")
     if record.rrtype in _ADDRESSES:
-        if is_port or label == dashed(record.rdata):
+        if is_port or (headless and label == dashed(record.rdata)):
             return None
         return f"{address_to_text(record.rdata)} {owner}"
     if record.rrtype == RRType.SRV and is_port:

@@ -18,7 +18,7 @@ import pytest
 from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.chain import Endpoint
 from hsdns.cli import launch
-from hsdns.cli.launch import CorefileSource, LevelFormatter, set_up_logging, zone_lines
+from hsdns.cli.launch import Addresses, CorefileSource, LevelFormatter, set_up_logging, zone_lines
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.plugins import NOT_YET, ORDER
@@ -221,7 +221,7 @@ def test_serve(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
     pids: list[str] = []
 
-    def greet(configuration: Configuration) -> str:
+    def greet(configuration: Configuration, _: Addresses) -> str:
         pids.append(Path("pid").read_text())
         return stop(configuration)
 
@@ -313,11 +313,11 @@ def test_serve_that_cannot_start(body: str, error: str, capsys: pytest.CaptureFi
 
 @pytest.mark.sockets
 def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]) -> None:
-    position = Position("command line", 1, 1)
+    position = Position("-source", 0, 0)
     words = ("synthetic", "services=3")
     counted: list[int] = []
 
-    def greet(configuration: Configuration) -> str:
+    def greet(configuration: Configuration, _: Addresses) -> str:
         counted.extend(
             len(plugin.store.services.values)
             for plugin in configuration.plugins
@@ -336,10 +336,10 @@ def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    words = (Token("synthetic", Position("command line", 1, 1)),)
+    words = (Token("synthetic", Position("-source", 0, 0)),)
     assert launch.serve(source_of("whoami"), free_port(), objects=words) == 1
     assert capsys.readouterr().err == (
-        "command line:1:1: -source needs a kubernetes block, and Corefile has none; "
+        "-source: it needs a kubernetes block, and Corefile has none; "
         'add "kubernetes cluster.local" or leave -source out\n'
     )
 
@@ -379,7 +379,7 @@ def test_a_stock_corefile_imports_nothing_that_it_does_not_need() -> None:
     """They would cost 40 ms at each start and 5 MB of memory."""
     code = (
         "import sys, hsdns.server.lifecycle\n"
-        "from hsdns.cli.launch import CorefileSource, validate\n"
+        "from hsdns.cli.launch import Addresses, CorefileSource, validate\n"
         "assert validate(CorefileSource.from_flag(sys.argv[1], ''), 53) == 0\n"
         "unneeded = {'dns', 'h2', 'kubernetes_asyncio', 're2', 'watchfiles', 'yaml'}\n"
         "print(sorted(unneeded & set(sys.modules)), file=sys.stderr)"

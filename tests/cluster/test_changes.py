@@ -56,6 +56,10 @@ def renewed(cluster: Cluster, *events: Event) -> list[str]:
             ["- CNAME mx.example.org mail.@", "+ CNAME mail.example.org mail.@"],
             id="external-name-changes",
         ),
+        pytest.param(
+            upserts(endpoint_slice("testns/web-1", "web", "172.16.0.7")), ["+ 172.16.0.7 172-16-0-7.web.@"],
+            id="endpoint-of-a-cluster-ip-comes",
+        ),
         pytest.param(deletes(WEB), ["- 10.0.0.1 web.@", "- port 80 _http._tcp.web.@"], id="service-goes"),
         pytest.param(
             upserts(namespace("other")), ["+ 10.0.0.9 web.other.svc.cluster.local", "+ port 80 _http._tcp.web.other.svc.cluster.local"],
@@ -78,7 +82,9 @@ def test_each_call_is_compared_with_the_one_before() -> None:
 
 
 def test_at_most_a_screen() -> None:
-    services = [service(f"testns/s{number:03}", f"10.0.1.{number}", ports=[]) for number in range(100)]
+    services = [
+        service(f"testns/s{number:03}", f"10.0.1.{number}", ports=[]) for number in range(100)
+    ]
     found = renewed(Cluster(), *upserts(*services))
     assert len(found) == MOST
     assert found[:2] == ["+ 10.0.1.0 s000.@", "+ 10.0.1.1 s001.@"]

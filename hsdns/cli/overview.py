@@ -111,11 +111,8 @@ def _srv_line(ports: Sequence[str], shown: int) -> str:
 
 
 def _kind(value: ServiceValue) -> str:
-    if value.kind == EXTERNAL_NAME:
-        target = value.external_name
-        return (
-            "CNAME " + target.to_text() if target is not None else "no name or an address, NXDOMAIN"
-        )
+    if value.external_name is not None:
+        return f"CNAME {value.external_name.to_text()}"
     families = [
         sum(part.host_count for part in value.slices if part.width == width) for width in (0, 4, 16)
     ]

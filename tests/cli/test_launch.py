@@ -195,7 +195,7 @@ def test_zone_lines_show_the_port_that_the_kernel_chose() -> None:
 # --- serving ---
 
 
-def stop(configuration: Configuration) -> str:
+def stop(configuration: Configuration, addresses: Addresses) -> str:
     """End the server as soon as it serves."""
     os.kill(os.getpid(), signal.SIGTERM)
     return f"greeting of {len(configuration.listeners)} listener"
@@ -221,9 +221,9 @@ def test_serve(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
     pids: list[str] = []
 
-    def greet(configuration: Configuration, _: Addresses) -> str:
+    def greet(configuration: Configuration, addresses: Addresses) -> str:
         pids.append(Path("pid").read_text())
-        return stop(configuration)
+        return stop(configuration, addresses)
 
     assert launch.serve(source_of(), port, pidfile="pid", banner="a banner", greet=greet) == 0
     assert capsys.readouterr() == (
@@ -317,13 +317,13 @@ def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]
     words = ("synthetic", "services=3")
     counted: list[int] = []
 
-    def greet(configuration: Configuration, _: Addresses) -> str:
+    def greet(configuration: Configuration, addresses: Addresses) -> str:
         counted.extend(
             len(plugin.store.services.values)
             for plugin in configuration.plugins
             if isinstance(plugin, Kubernetes)
         )
-        return stop(configuration)
+        return stop(configuration, addresses)
 
     status = launch.serve(
         source_of("kubernetes cluster.local"),

@@ -55,7 +55,9 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert (status, errors) == (0, "")
     assert [line for line in lines if "web" in line] == LISTED
     assert 'dns-version.cluster.local. 28800 IN TXT "1.1.0"' in lines
-    assert lines[-1] == "; A-B-C-D.NAMESPACE.pod.cluster.local. A A.B.C.D: any address (pods insecure)"
+    assert (
+        lines[-1] == "; A-B-C-D.NAMESPACE.pod.cluster.local. A A.B.C.D: any address (pods insecure)"
+    )
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,10 +124,14 @@ def test_a_cluster_that_is_away(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "WAIT", 0.0)
-    Path("Corefile").write_text("cluster.local {\nkubernetes {\nendpoint http://127.0.0.1:1\n}\n}\n")
+    Path("Corefile").write_text(
+        "cluster.local {\nkubernetes {\nendpoint http://127.0.0.1:1\n}\n}\n"
+    )
     status, lines, errors = run("-conf Corefile", capsys)
     assert (status, lines) == (1, [])
-    assert errors.endswith("the cluster could not be read within 0 seconds\n")
+    assert errors.endswith(
+        "the cluster could not be read within 0 seconds, from http://127.0.0.1:1\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,7 +141,7 @@ def test_a_cluster_that_is_away(
         ("-p 53", "unknown flag -p; hsdns names -h lists the flags"),
         ("-source manifest x", '-source: unknown source "manifest"; did you mean "manifests"?'),
         ("-conf Corefile.none", "Corefile.none: there is no kubernetes block, so there are no names to list"),
-        ("-conf nope", "nope: cannot be read: No such file or directory"),
+        ("-conf nope", "nope:1:1: cannot read the Corefile: No such file or directory"),
     ],
 )  # fmt: skip
 def test_error(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,15 @@ import pytest
 
 from hsdns.assemble import assemble
 from hsdns.cluster.freshness import service_counter
-from hsdns.cluster.objects import Event, Namespace, ObjectMeta, Service, ServiceSpec, Synced, Upserted
+from hsdns.cluster.objects import (
+    Event,
+    Namespace,
+    ObjectMeta,
+    Service,
+    ServiceSpec,
+    Synced,
+    Upserted,
+)
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import Key

@@ -5,6 +5,7 @@
 #   buildah build -t hsdns/hsdns:0.1.0 .
 #
 # Other base images, for a mirror or an air-gapped machine: --build-arg PYTHON=... --build-arg RUST=...
+# An image that also reads kubeconfigs: --build-arg KUBECONFIG=yes
 # PYTHON is a Debian image with Python 3.11 or newer; RUST has a toolchain under /usr/local.
 ARG PYTHON=python:3.13-slim-bookworm
 ARG RUST=rust:1-slim-bookworm
@@ -24,15 +25,16 @@ WORKDIR /source
 # The layers that change seldom first: the packages, pinned with their hashes.
 COPY requirements/run.txt requirements/run.txt
 RUN python -m pip install --require-hashes -r requirements/run.txt
-COPY pyproject.toml MANIFEST.in README.md LICENSE ./
+COPY pyproject.toml setup.py MANIFEST.in README.md LICENSE ./
 COPY native native
 COPY hsdns hsdns
 RUN python -m pip install --no-deps --no-build-isolation .
 COPY deploy/image deploy/image
+ARG KUBECONFIG=no
 # In another folder, to import the installed hsdns; the import fails if the fast path was not compiled.
 WORKDIR /
 RUN python -c 'import hsdns.fastpath._native' \
- && python /source/deploy/image/assemble.py --final /image
+ && python /source/deploy/image/assemble.py --final --kubeconfig "$KUBECONFIG" /image
 
 FROM scratch
 LABEL org.opencontainers.image.title="hsdns" \

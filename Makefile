@@ -26,7 +26,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 20
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native contracts docs docs-examples changelog scenarios peer bench bench-watch bench-reload bench-pressure ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,14 +41,14 @@ check: format-check lint types contracts docs docs-examples  ## Check format, li
 
 .PHONY: format-check
 format-check: $(VENV)/test
-	$(BIN)/ruff format --check hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff format --check setup.py hsdns tests loadtest deploy docs/pictures
 
 format: $(VENV)/test  ## Format the code and sort its imports
-	$(BIN)/ruff format hsdns tests loadtest deploy docs/pictures
-	$(BIN)/ruff check --fix-only --quiet hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff format setup.py hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff check --fix-only --quiet setup.py hsdns tests loadtest deploy docs/pictures
 
 lint: $(VENV)/test  ## Check the code with ruff
-	$(BIN)/ruff check hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff check setup.py hsdns tests loadtest deploy docs/pictures
 
 types: $(VENV)/test  ## Check the types of code and tests
 	$(BIN)/mypy
@@ -93,6 +93,9 @@ docs: $(VENV)/test  ## Build the documentation into site/
 docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run every command of the docs
 	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
 
+pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig)
+	@for each in docs.pictures.architecture docs.pictures.terminal loadtest.summary; do $(BIN)/python -m $$each || exit; done
+
 changelog: $(VENV)/test  ## Show the change notes as the next section of CHANGELOG.md
 	@$(BIN)/towncrier build --draft
 
@@ -115,11 +118,14 @@ bench-reload: $(VENV)/test $(VENV)/compiled  ## Check that reloads and SIGTERM l
 bench-pressure: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS under attack (needs cc and openssl; BENCH_ARGS)
 	$(BIN)/python -m loadtest.pressure $(BENCH_ARGS)
 
+dist: $(VENV)/test  ## Build sdist and wheels into dist/, and check them on each Python found
+	$(BIN)/python deploy/distribution/build.py
+
 ci:  ## Run exactly what CI runs
 	.ci/run
 
 clean:  ## Remove everything that make creates
-	rm -rf $(VENV) site build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf native/target native/fuzz/target native/fuzz/found hsdns/fastpath/*.so
 	find hsdns tests loadtest -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -140,7 +146,15 @@ $(VENV)/made:
 	    echo 'make: no Python 3.11 or newer on PATH; install one, or specify it: make PYTHON=/path/to/python3 ...' >&2; \
 	fi; exit 1
 
-$(VENV)/run: $(VENV)/made requirements/run.txt pyproject.toml $(NATIVE)
+# It holds what was there to compile with.  If cargo has come since, no file is newer, and yet there is something to do.
+COMPILER := $(if $(CARGO),cargo)
+ifneq ($(CARGO),)
+ifneq ($(shell cat $(VENV)/run 2>/dev/null),$(COMPILER))
+.PHONY: $(VENV)/run
+endif
+endif
+
+$(VENV)/run: $(VENV)/made requirements/run.txt pyproject.toml setup.py $(NATIVE)
 	@echo 'make: installing the server into $(VENV), once$(if $(CARGO), (compiling the fast path takes a minute))'
 	@$(PIP) install --require-hashes -r requirements/run.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
@@ -148,7 +162,7 @@ $(VENV)/run: $(VENV)/made requirements/run.txt pyproject.toml $(NATIVE)
 	    echo 'make: the fast path was not compiled, so hsdns runs without it: "cd native && cargo build" says why,' \
 	        'and after "touch native/Cargo.toml" make tries again' >&2; \
 	fi
-	@touch $@
+	@echo '$(COMPILER)' > $@
 
 $(VENV)/test: $(VENV)/run requirements/test.txt
 	@echo 'make: installing the tools for tests and checks into $(VENV), once'

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from ipaddress import ip_address
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice, Candidate, RequestFilter
+from hsdns.capability import has
 from hsdns.chain import Handler, Next
 from hsdns.corefile.arguments import HostPort
+from hsdns.corefile.errors import Errors, each_error
 from hsdns.corefile.keys import Key, parse_key
 from hsdns.corefile.tree import Corefile, Directive, Position, ServerBlock, Token
 from hsdns.plugin import Block, Plugin
 from hsdns.plugins import ORDER
-from hsdns.wire.name import Name
+from hsdns.wire.name import ROOT, Name
 
 DEFAULT_PORT = 53
 Interfaces = Mapping[str, Sequence[str]]  # interface name -> its addresses
@@ -116,22 +118,23 @@ class AssembledBlock:
     keys: tuple[Key, ...]
     listens: tuple[ListenAddress, ...]
     filtered: bool = False  # by a `view`, so that others may have the same zone
+    is_whole: bool = True  # False if the setup of a plugin had an error, and errors are collected
     plugins: list[Plugin] = field(default_factory=list)
 
     @cached_property
     def handlers(self) -> list[Handler]:
         """The plugins of the chain."""
-        return [plugin for plugin in self.plugins if isinstance(plugin, Handler)]
+        return [plugin for plugin in self.plugins if has(plugin, Handler)]
 
     @cached_property
     def view(self) -> str:
         """The name of the block's view, "" where it has none."""
-        return next((each.view for each in self.handlers if isinstance(each, HasView)), "")
+        return next((each.view for each in self.handlers if has(each, HasView)), "")
 
     @cached_property
     def filters(self) -> tuple[RequestFilter, ...]:
         """The handlers that see a query before the block is chosen."""
-        return tuple(handler for handler in self.handlers if isinstance(handler, RequestFilter))
+        return tuple(handler for handler in self.handlers if has(handler, RequestFilter))
 
     @cached_property
     def policy(self) -> BlockPolicy:
@@ -141,7 +144,7 @@ class AssembledBlock:
     @cached_property
     def logs_stacks(self) -> bool:
         """Whether the stack of an error that a handler raises is logged."""
-        return any(isinstance(each, LogsStacks) and each.stacktrace for each in self.plugins)
+        return any(has(each, LogsStacks) and each.stacktrace for each in self.plugins)
 
     def take_apart(self) -> None:
         """Free the plugins, and what was looked up."""
@@ -173,10 +176,15 @@ class ServedAddress(NamedTuple):
 
     def find_tls(self) -> ServesTls | None:
         """Find what has the certificate, None for none; raise CorefileError where blocks have different ones."""
-        found = [each for each in self.plugins if isinstance(each, ServesTls)]
+        found = [each for each in self.plugins if has(each, ServesTls)]
         for other in found[1:]:
             other.agree_with(found[0])
         return found[0] if found else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all plugins of all its blocks are set up."""
+        return all(block.is_whole for blocks in self.served.values() for block in blocks)
 
     @property
     def any_class(self) -> bool:
@@ -228,53 +236,62 @@ def assemble(
     source: tuple[Token, ...] | None = None,
     validating: bool = False,
     warn: Callable[[str], None],
+    errors: Errors | None = None,
 ) -> Configuration:
-    """Set up every plugin of a Corefile; raise CorefileError.
+    """Set up every plugin of a Corefile; raise CorefileError, or collect all in `errors`.
 
     `interfaces` is asked only where a `bind` names one.  `source` (name and arguments) replaces the `source` of every
-    kubernetes block.  `warn` takes sentences for the operator.
+    kubernetes block.  `warn` takes sentences for the operator.  After collected errors the result lacks what has them.
     """
+    errors = errors if errors is not None else Errors()
     for warning in corefile.warnings:
         warn(warning)
-    parsed = [(block, _keys(block, default_port)) for block in corefile.blocks]
-    binds = [_bind(block, keys, interfaces) for block, keys in parsed]
+    interfaces = cache(interfaces)
+    parsed = [(block, _keys(block, default_port, errors)) for block in corefile.blocks]
+    binds = [_bind(block, keys, interfaces, errors) for block, keys in parsed]
     assembled = [
         AssembledBlock(keys, listens, _has_view(block))
         for (block, keys), listens in zip(parsed, binds, strict=True)
     ]
-    listeners = _listeners(assembled)
+    listeners = _listeners(assembled, errors)
+    named = [_by_name(block) for block in corefile.blocks]
     for name in ORDER:
-        for (block, keys), target in zip(parsed, assembled, strict=True):
-            directives = [
-                directive for directive in block.directives if directive.name.text == name
-            ]
-            if directives:
+        for (_, keys), found, target in zip(parsed, named, assembled, strict=True):
+            if (directives := found.get(name)) and not _lacks_root(found, target):
                 setting = Block(
-                    zones=tuple(dict.fromkeys(key.zone for key in keys)),
-                    servers=tuple(listen.server for listen in target.listens),
-                    plugins=frozenset(directive.name.text for directive in block.directives),
+                    zones=tuple(dict.fromkeys(key.zone for key in keys)) or (ROOT,),
+                    servers=tuple(listen.server for listen in target.listens) or ("dns://:53",),
+                    plugins=frozenset(found),
                     corefile_dir=_folder(directives[0]),
                     validating=validating,
                     warn=warn,
                     source=source,
                     root=_root(target.plugins),
                 )
-                target.plugins.append(plugin_class(name).setup(directives, setting))
+                made = _set_up(name, directives, setting, errors)
+                if made is not None:
+                    target.plugins.append(made)
+                else:
+                    target.is_whole = False
     for target in assembled:
-        for handler in target.handlers:
-            if isinstance(handler, FindsHandlers):
-                handler.find_handlers(target.handlers)
+        for handler in target.handlers if target.is_whole else ():
+            if has(handler, FindsHandlers):
+                with errors:
+                    handler.find_handlers(target.handlers)
     plugins = [plugin for target in assembled for plugin in target.plugins]
     for at, plugin in enumerate(plugins):
-        if isinstance(plugin, FindsPeers):
-            plugin.find_peers(plugins[:at])
+        if has(plugin, FindsPeers):
+            with errors:
+                plugin.find_peers(plugins[:at])
     for listener in listeners:
-        if listener.listen.scheme != "dns":
-            listener.find_tls()
+        if listener.listen.scheme != "dns" and listener.is_whole:
+            with errors:
+                listener.find_tls()
     # Without the tree, which is most of its memory.
     return Configuration(replace(corefile, blocks=()), tuple(assembled), listeners)
 
 
+@cache
 def plugin_class(name: str) -> type[Plugin]:
     """The class of a directive: the one in hsdns/plugins/NAME.py with this `name`."""
     module = import_module(f"hsdns.plugins.{name}")
@@ -288,15 +305,47 @@ def plugin_class(name: str) -> type[Plugin]:
     raise LookupError(f"hsdns/plugins/{name}.py has no class for {name}")
 
 
-def _keys(block: ServerBlock, default_port: int) -> tuple[Key, ...]:
-    keys = tuple(key for token in block.keys for key in parse_key(token, default_port))
-    for key in keys:
-        if key.scheme not in SCHEMES:
-            raise key.token.error(
-                f'"{key.token.text}": hsdns has no {key.scheme}:// listener, {NO_SCHEMES[key.scheme]}; '
-                f"it has {', '.join(f'{scheme}://' for scheme in SCHEMES)}"
-            )
-    return keys
+def _set_up(
+    name: str, directives: Sequence[Directive], block: Block, errors: Errors
+) -> Plugin | None:
+    """Set up a plugin; None if it has errors, and they are collected."""
+    set_up = plugin_class(name).setup
+    with errors:
+        return set_up(directives, block)
+    for error in each_error(lambda left: set_up(left, block), directives):
+        errors.add(error)
+    return None
+
+
+def _lacks_root(named: Mapping[str, object], target: AssembledBlock) -> bool:
+    """Whether the directory of the block's files is not known, since its `root` has an error."""
+    return (
+        not target.is_whole
+        and "root" in named
+        and not any(isinstance(plugin, SetsRoot) for plugin in target.plugins)
+    )
+
+
+def _keys(block: ServerBlock, default_port: int, errors: Errors) -> tuple[Key, ...]:
+    keys: list[Key] = []
+    for token in block.keys:
+        with errors:
+            found = parse_key(token, default_port)
+            scheme = found[0].scheme
+            if scheme not in SCHEMES:
+                raise token.error(
+                    f'"{token.text}": hsdns has no {scheme}:// listener, {NO_SCHEMES[scheme]}; '
+                    f"it has {', '.join(f'{known}://' for known in SCHEMES)}"
+                )
+            keys += found
+    return tuple(keys)
+
+
+def _by_name(block: ServerBlock) -> dict[str, list[Directive]]:
+    found: dict[str, list[Directive]] = {}
+    for directive in block.directives:
+        found.setdefault(directive.name.text, []).append(directive)
+    return found
 
 
 def _has_view(block: ServerBlock) -> bool:
@@ -304,22 +353,27 @@ def _has_view(block: ServerBlock) -> bool:
 
 
 def _bind(
-    block: ServerBlock, keys: tuple[Key, ...], interfaces: Callable[[], Interfaces]
+    block: ServerBlock,
+    keys: tuple[Key, ...],
+    interfaces: Callable[[], Interfaces],
+    errors: Errors,
 ) -> tuple[ListenAddress, ...]:
-    """The addresses a block listens on: each port of its keys, on each bound address."""
+    """The addresses a block listens on: each port of its keys, on each bound address; none after an error."""
     directives = [directive for directive in block.directives if directive.name.text == "bind"]
     hosts: Sequence[str] = ("",)
     if directives:
         setting = Block((), (), frozenset(), "", validating=True, warn=lambda sentence: None)
-        plugin = plugin_class("bind").setup(directives, setting)
-        assert isinstance(plugin, ListsAddresses)
-        hosts = plugin.addresses(interfaces())
+        hosts = ()
+        with errors:
+            plugin = plugin_class("bind").setup(directives, setting)
+            assert isinstance(plugin, ListsAddresses)
+            hosts = plugin.addresses(interfaces())
     ports = dict.fromkeys((key.port, key.scheme) for key in keys)
     return tuple(ListenAddress(host, port, scheme) for port, scheme in ports for host in hosts)
 
 
-def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[ServedAddress, ...]:
-    """The zones of each address; raise CorefileError for a zone that two blocks without a view serve there."""
+def _listeners(blocks: Sequence[AssembledBlock], errors: Errors) -> tuple[ServedAddress, ...]:
+    """The zones of each address; an error for a zone that two blocks without a view serve there."""
     found: dict[ListenAddress, ServedAddress] = {}
     owners: dict[tuple[Name, ListenAddress], Position] = {}
     for block in blocks:
@@ -327,28 +381,29 @@ def _listeners(blocks: Sequence[AssembledBlock]) -> tuple[ServedAddress, ...]:
             for listen in block.listens:
                 if (listen.port, listen.scheme) != (key.port, key.scheme):
                     continue
-                _refuse_two_schemes(key, listen, found)
-                listener = found.setdefault(listen, ServedAddress(listen, {}))
-                where = f"{key.scheme}://{key.zone.to_text()}:{key.port}"
-                served = listener.served.setdefault(key.zone, [])
-                if not block.filtered and (key.zone, listen) in owners:
-                    raise key.token.error(
-                        f"{where} is already served by the block at {owners[key.zone, listen]}; "
-                        "merge the blocks or change one of the keys"
-                    )
-                for other in (
-                    (listen._replace(host=""),)
-                    if listen.host
-                    else {each for _, each in owners if each._replace(host="") == listen}
-                ):
-                    if other != listen and (key.zone, other) in owners:
+                with errors:
+                    _refuse_two_schemes(key, listen, found)
+                    listener = found.setdefault(listen, ServedAddress(listen, {}))
+                    where = f"{key.scheme}://{key.zone.to_text()}:{key.port}"
+                    served = listener.served.setdefault(key.zone, [])
+                    if not block.filtered and (key.zone, listen) in owners:
                         raise key.token.error(
-                            f"{where} overlaps with the block at {owners[key.zone, other]}: one of them is "
-                            "bound to an address and the other to all; give both a bind"
+                            f"{where} is already served by the block at {owners[key.zone, listen]}; "
+                            "merge the blocks or change one of the keys"
                         )
-                served.append(block)
-                if not block.filtered:
-                    owners[key.zone, listen] = key.token.position
+                    for other in (
+                        (listen._replace(host=""),)
+                        if listen.host
+                        else {each for _, each in owners if each._replace(host="") == listen}
+                    ):
+                        if other != listen and (key.zone, other) in owners:
+                            raise key.token.error(
+                                f"{where} overlaps with the block at {owners[key.zone, other]}: one of them is "
+                                "bound to an address and the other to all; give both a bind"
+                            )
+                    served.append(block)
+                    if not block.filtered:
+                        owners[key.zone, listen] = key.token.position
     return tuple(found.values())
 
 
@@ -370,7 +425,7 @@ def _refuse_two_schemes(
 
 def _root(plugins: Sequence[Plugin]) -> str:
     """The folder that a block's `root` names."""
-    return next((plugin.root_folder for plugin in plugins if isinstance(plugin, SetsRoot)), "")
+    return next((plugin.root_folder for plugin in plugins if has(plugin, SetsRoot)), "")
 
 
 def _folder(directive: Directive) -> str:

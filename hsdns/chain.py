@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
+from hsdns.capability import has
 from hsdns.cluster.freshness import Dependencies
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Query, Reply, unwritten
@@ -103,6 +104,6 @@ def link(handlers: Sequence[Handler], spawn: Spawn) -> Next:
 
 def _bind(handler: Handler, following: Next, spawn: Spawn) -> Next:
     handle = handler.handle
-    if not isinstance(handler, WaitsInTask) or not handler.waits:
+    if not has(handler, WaitsInTask) or not handler.waits:
         return lambda request: handle(request, following)
     return lambda request: spawn(handle(request, following))

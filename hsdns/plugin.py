@@ -7,7 +7,8 @@ Rule 1: every plugin has setup(), and start() and stop(), since most begin somet
 Rule 2: all else that a plugin may be is an optional capability: a runtime-checkable protocol, declared by the module
         that looks for it, which plugins implement by having its methods.  There are
         chain.Handler and WaitsInTask; block_choice.RequestFilter; all of answer_table/capabilities.py;
-        FindsHandlers, FindsPeers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits here;
+        FindsHandlers, FindsPeers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits and
+        ReadsFiles here;
         ReportsReadiness, MayRelapse and MakesRemarks in readiness.py; Transferer in plugins/transfer.py;
         MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py; DebugMode and LogsStacks in
         server/processors.py; SetsSockets, SetsTimeouts and LimitsConnections in server/settings.py.
@@ -20,6 +21,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
+from hsdns.capability import has
 from hsdns.chain import Request
 from hsdns.cluster.freshness import Counters
 from hsdns.corefile.properties import Property, no_arguments, no_body, one_of
@@ -68,6 +70,14 @@ class Runtime(Protocol):
 
     def late_watch(self, now: float) -> Awaitable[None] | None:
         """What to wait for before a store is read, if that thread has not turned for long; `now` is clock()."""
+
+    def look_every(
+        self, seconds: float, look: Callable[[], Callable[[], Callable[[], None] | None] | None]
+    ) -> None:
+        """Call `look` in a thread every `seconds` until the configuration stops; it changes nothing itself.
+
+        What it returns is called on the loop; what that returns is called last, once if several return the same.
+        """
 
     async def resolve(self, request: Request) -> Reply:
         """Answer a Request.nested() from the block that serves its name (CoreDNS upstream.Lookup)."""
@@ -149,18 +159,26 @@ class Inherits(Protocol):
         """
 
 
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """A plugin with files that only a reload reads again."""
+
+    def files_changed(self) -> bool:
+        """Whether one of them has changed since setup; True once for each change.  Called in a thread."""
+
+
+def files_changed(plugins: Iterable[Plugin]) -> bool:
+    """Whether a reload is due for the files of plugins, though the Corefile is the same; all of them are asked."""
+    # Each is asked, because each tells of a change once.
+    changed = {plugin.files_changed() for plugin in plugins if has(plugin, ReadsFiles)}
+    return True in changed
+
+
 def inherit_plugins(old: Iterable[Plugin], new: Iterable[Plugin]) -> None:
     """Let the plugins of a new configuration, none of them started, inherit from those that run."""
     running: dict[str, list[Plugin]] = {}
     for known in old:
         running.setdefault(known.name, []).append(known)
-    kinds: dict[
-        type[Plugin], bool
-    ] = {}  # to ask each plugin would be slow where there are thousands
     for plugin in new:
-        kind = type(plugin)
-        if kind not in kinds:
-            kinds[kind] = isinstance(plugin, Inherits)
-        if kinds[kind]:
-            assert isinstance(plugin, Inherits)
+        if has(plugin, Inherits):
             any(plugin.inherit(known) for known in running.get(plugin.name, ()))

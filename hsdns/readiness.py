@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
+from hsdns.capability import has
+
 
 class Named(Protocol):
     """A plugin, of which only the name is wanted."""
@@ -58,10 +60,10 @@ class Readiness(NamedTuple):
         """Ask plugins; a name that several blocks have is in a list once."""
         unready, relapsed, remarks = set[str](), set[str](), set[str]()
         for plugin in plugins:
-            if isinstance(plugin, ReportsReadiness) and not plugin.ready():
+            if has(plugin, ReportsReadiness) and not plugin.ready():
                 unready.add(plugin.name)
-                if isinstance(plugin, MayRelapse) and plugin.may_relapse:
+                if has(plugin, MayRelapse) and plugin.may_relapse:
                     relapsed.add(plugin.name)
-            if isinstance(plugin, MakesRemarks) and (remark := plugin.remark()):
+            if has(plugin, MakesRemarks) and (remark := plugin.remark()):
                 remarks.add(f"{plugin.name}: {remark}")
         return cls(sorted(unready), sorted(relapsed), sorted(remarks))

@@ -45,6 +45,7 @@ WHOLE = {
     "tests/test_words.py": "the names of the package and docs/glossary.md",
     "tests/test_staleness.py": "what is answered after an event",
     "tests/test_staleness_kinds.py": "the same for topology zones, imports and external addresses",
+    "tests/sources/test_same_as_api_server.py": "manifests as files and applied to a real API server",
     "tests/apiserver/test_contract.py": "the watch of an API server, in-test and real",
     "tests/apiserver/test_histories.py": "the reflector and the store, under any history of cluster and connection",
     "tests/loadtest/watch/test_reading.py": "what the benchmark reads: /proc, command lines, HTTP, changes",
@@ -53,12 +54,21 @@ WHOLE = {
     "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",
     "tests/docs/test_examples.py": "the documentation",
     "tests/docs/test_pictures.py": "docs/pictures",
+    "tests/distribution/test_build.py": "deploy/distribution/build.py",
+    "tests/distribution/test_makefile.py": "the environment that the Makefile makes",
+    "tests/distribution/test_release.py": "deploy/distribution/release.py",
+    "tests/distribution/test_wheels.py": "setup.py: the sdist and the wheels",
+    "tests/distribution/test_workflows.py": ".github",
+    "tests/docs/test_site.py": "mkdocs.yml and the front page",
     "tests/deploy/test_helm.py": "deploy/helm: values, schema and templates",
     "tests/deploy/test_image.py": "the image's root, in namespaces",
+    "tests/deploy/test_image_packages.py": "the packages of the image",
     "tests/deploy/test_kind.py": "deploy/kind/try",
     "tests/deploy/test_manifests.py": "deploy/: what kubectl applies",
     "tests/deploy/test_metrics.py": "what dashboards and alerts read",
+    "tests/deploy/test_monitoring.py": "the job of the chart, of the alerts and of the dashboard",
     "tests/deploy/test_sidecar.py": "the Corefile of deploy/components/sidecar",
+    "tests/deploy/test_systemd.py": "deploy/systemd",
     "tests/cluster/test_reference.py": "store, schema and plugin against a second reading of the specification",
 }
 FORBIDDEN_NAMES = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
@@ -80,7 +90,15 @@ METRIC = re.compile(r"(?:coredns|hsdns)_[a-z0-9_]+")
 # Made of its parts, or this file would find itself.
 MACHINE_WORDS = re.compile(
     "|".join(
-        ["/" + "work/", "/opt/" + "peers", r"\.\./" + "shared", "/ro" + "ot/", "py" + r"pi\.org"]
+        [
+            "/" + "work/",
+            "/opt/" + "peers",
+            r"\.\./" + "shared",
+            "/ro" + "ot/",
+            "py" + r"pi\.org",
+            "crates" + r"\.io",
+            "docs" + r"\.rs",
+        ]
     )
 )
 
@@ -178,6 +196,7 @@ def texts() -> Iterator[Path]:
         "requirements",
         "deploy",
         ".ci",
+        ".github",
     ):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in {

@@ -1,12 +1,13 @@
 """Assemble the root file system of the image: an interpreter, its dependencies, hsdns, and nothing else.
 
-    python deploy/image/assemble.py [--final] FOLDER
+    python deploy/image/assemble.py [--final] [--kubeconfig yes] FOLDER
 
 Path: the Dockerfile's build stage, and tests/deploy/test_image.py -> here -> FOLDER.
 Rule 1: copies the interpreter that runs this script, with the packages that it would import.
 Rule 2: shared libraries all go to the folder of libc.  An interpreter with a file capability runs in the
         loader's secure mode, which ignores $ORIGIN and LD_LIBRARY_PATH and uses the system's folders only.
-Rule 3: the image writes nothing when it runs, so with `--final` bytecode is compiled here and never checked again.
+Rule 3: the library that reads kubeconfigs is left out unless it is asked for: in a pod there is a service account.
+Rule 4: the image writes nothing when it runs, so with `--final` bytecode is compiled here and never checked again.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ WITHOUT_FILES: Final = re.compile(
     r"\.(pyx|pxd|pxi|pyi|c|h|cc|hash)$|_test\.py$|/tests?/"
     r"|^kubernetes_asyncio/(client|dynamic|stream|watch|leaderelection|e2e_test)/"
 )
+# What reads a kubeconfig; the packages that only it needs are left out with it.
+OF_KUBECONFIGS: Final = "kubernetes-asyncio"
 
 PASSWD: Final = f"root:x:0:0:root:/:/none\nnonroot:x:{USER}:{USER}:nonroot:/:/none\n"
 GROUP: Final = f"root:x:0:\nnonroot:x:{USER}:\n"
@@ -54,7 +57,7 @@ class CannotAssemble(Exception):
     """A file that the image needs is missing; the message says what to do."""
 
 
-def assemble(root: Path, *, final: bool = False) -> None:
+def assemble(root: Path, *, final: bool = False, kubeconfig: bool = False) -> None:
     """Fill an empty folder; raise CannotAssemble."""
     library = root / "usr/lib" / VERSION
     interpreter = root / "usr/bin/python3"
@@ -63,7 +66,7 @@ def assemble(root: Path, *, final: bool = False) -> None:
     copy_standard_library(library)
     # Debian's interpreter uses a different folder from all others.
     packages = library / ("dist-packages" if is_debians() else "site-packages")
-    copy_packages(packages)
+    copy_packages(packages, kubeconfig=kubeconfig)
     copy_shared_libraries(root)
     write_etc(root)
     shutil.copy2(HERE / "coredns", root / "coredns")
@@ -97,7 +100,7 @@ def copy_standard_library(library: Path) -> None:
     shutil.copytree(compiled, library / "lib-dynload", ignore=left_out, dirs_exist_ok=True)
 
 
-def copy_packages(folder: Path) -> None:
+def copy_packages(folder: Path, *, kubeconfig: bool) -> None:
     """Copy hsdns and its dependencies."""
     found = importlib.util.find_spec("hsdns")
     if found is None or found.origin is None:
@@ -105,7 +108,7 @@ def copy_packages(folder: Path) -> None:
     shutil.copytree(
         Path(found.origin).parent, folder / "hsdns", ignore=shutil.ignore_patterns("*.pyi")
     )
-    for distribution in required():
+    for distribution in required(kubeconfig=kubeconfig):
         if distribution.files is None:
             raise CannotAssemble(
                 f"{distribution.name} has no list of its files; install it with pip"
@@ -118,10 +121,10 @@ def copy_packages(folder: Path) -> None:
                     shutil.copy2(source, target)
 
 
-def required() -> Iterator[importlib.metadata.Distribution]:
+def required(*, kubeconfig: bool) -> Iterator[importlib.metadata.Distribution]:
     """The dependencies of hsdns, including indirect ones; raise CannotAssemble if one is missing."""
     waiting: list[str] = tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
-    seen = set()
+    seen = set() if kubeconfig else {OF_KUBECONFIGS}
     while waiting:
         requirement, _, marker = waiting.pop().partition(";")
         named = re.match(r"[\w.-]+", requirement)
@@ -234,12 +237,15 @@ def main(words: Iterable[str]) -> int:
     parser.add_argument(
         "--final", action="store_true", help="strip symbols and compile all modules"
     )
+    parser.add_argument(
+        "--kubeconfig", choices=("yes", "no"), default="no", help="whether it reads kubeconfigs"
+    )
     parser.add_argument("folder", type=Path, help="what to fill; must be empty or absent")
     found = parser.parse_args(list(words))
     if found.folder.exists() and any(found.folder.iterdir()):
         parser.error(f"{found.folder} is not empty")
     try:
-        assemble(found.folder, final=found.final)
+        assemble(found.folder, final=found.final, kubeconfig=found.kubeconfig == "yes")
     except CannotAssemble as error:
         sys.stderr.write(f"{error}\n")
         return 1

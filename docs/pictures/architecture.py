@@ -1,6 +1,6 @@
 """Draws docs/architecture.svg: the paths of a query, of a change in the cluster and of the configuration.
 
-    python docs/pictures/architecture.py
+    make pictures
 
 Path: this script -> docs/architecture.svg -> docs/architecture.md.
 Rule 1: the picture is 480 units wide and set in 12 to 13, so that it can be read on a phone.

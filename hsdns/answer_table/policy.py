@@ -25,6 +25,7 @@ from hsdns.answer_table.capabilities import (
     SharesMemory,
 )
 from hsdns.block_choice import RequestFilter
+from hsdns.capability import has
 from hsdns.chain import Handler
 from hsdns.cluster.freshness import Dependencies
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
@@ -53,16 +54,16 @@ class BlockPolicy:
     """
 
     def __init__(self, handlers: Sequence[Handler]) -> None:
-        self.source = next((each for each in handlers if isinstance(each, AnswerSource)), None)
-        self.counter = next((each for each in handlers if isinstance(each, CountsHits)), None)
-        self.cache = next((each for each in handlers if isinstance(each, CountsCacheHits)), None)
-        self.log = next((each for each in handlers if isinstance(each, LogsHits)), None)
-        self.sharers = tuple(each for each in handlers if isinstance(each, SharesMemory))
+        self.source = next((each for each in handlers if has(each, AnswerSource)), None)
+        self.counter = next((each for each in handlers if has(each, CountsHits)), None)
+        self.cache = next((each for each in handlers if has(each, CountsCacheHits)), None)
+        self.log = next((each for each in handlers if has(each, LogsHits)), None)
+        self.sharers = tuple(each for each in handlers if has(each, SharesMemory))
         self.rotates_addresses = any(
-            each.rotates_addresses for each in handlers if isinstance(each, RotatesAddresses)
+            each.rotates_addresses for each in handlers if has(each, RotatesAddresses)
         )
         self.max_payload = min(
-            (each.max_payload for each in handlers if isinstance(each, LimitsPayload)),
+            (each.max_payload for each in handlers if has(each, LimitsPayload)),
             default=MAX_PAYLOAD_SIZE,
         )
         self._handlers = tuple(handlers)
@@ -99,7 +100,7 @@ class BlockPolicy:
         for handler in self._handlers:
             if handler is self.source:
                 break
-            if isinstance(handler, AnswersFirst):
+            if has(handler, AnswersFirst):
                 names = handler.names_answered_first(zone)
                 if names is None:
                     return None
@@ -131,19 +132,16 @@ class BlockPolicy:
         if self.cache is None:
             return False
         at = next(at for at, each in enumerate(self._handlers) if each is self.cache)
-        filters = [each for each in self._handlers[at:] if isinstance(each, RequestFilter)]
+        filters = [each for each in self._handlers[at:] if has(each, RequestFilter)]
         return all(
-            isinstance(each, Cacheable) and each.cacheable
-            for each in (*self._handlers[:at], *filters)
+            has(each, Cacheable) and each.cacheable for each in (*self._handlers[:at], *filters)
         )
 
     def _find_reason(self) -> str:
         if self.source is None:
             return "it has no kubernetes plugin"
         must_see = [
-            each.name
-            for each in self._handlers
-            if not (isinstance(each, Cacheable) and each.cacheable)
+            each.name for each in self._handlers if not (has(each, Cacheable) and each.cacheable)
         ]
         return f"{', '.join(must_see)} must see every query" if must_see else ""
 

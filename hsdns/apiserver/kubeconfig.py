@@ -27,7 +27,7 @@ import msgspec
 
 import hsdns
 from hsdns.apiserver.access import Access, Pem, server_url
-from hsdns.apiserver.kubeconfig_file import KubeconfigError, read_context
+from hsdns.apiserver.kubeconfig_file import INSTALL, PACKAGE, KubeconfigError, read_context
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.token_file import TokenFile
 from hsdns.apiserver.transport import Unreachable
@@ -36,7 +36,6 @@ from hsdns.descriptor_limit import restore_limit
 TIMEOUT: Final = 60.0  # seconds for the process, including an exec plugin
 MARGIN: Final = 60.0  # seconds before expiry at which credentials are renewed
 PAUSE: Final = 5.0  # seconds between two runs
-_PACKAGE: Final = "kubernetes_asyncio"
 # Not -m: a new interpreter may not find the package, and PYTHONPATH would be passed on to the exec plugin.
 _BOOTSTRAP: Final = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
@@ -75,7 +74,10 @@ class _Output(msgspec.Struct, frozen=True):
 
 
 class Kubeconfig:
-    """Access by a kubeconfig; `now` is a monotonic clock, `wall` the Unix time, both in seconds."""
+    """Access by a kubeconfig; `now` is a monotonic clock, `wall` the Unix time, both in seconds.
+
+    Raises ValueError if the package that reads kubeconfigs was left out: it does not come back while the server runs.
+    """
 
     def __init__(
         self,
@@ -88,6 +90,8 @@ class Kubeconfig:
         command: Sequence[str] = COMMAND,
         timeout: float = TIMEOUT,
     ) -> None:
+        if importlib.util.find_spec(PACKAGE) is None:
+            raise ValueError(f'"kubeconfig" needs the Python package {PACKAGE}; {INSTALL}')
         self.server = f"the API server of kubeconfig {path}"
         self._path, self._context = path, context
         self._now, self._wall, self._warn = now, wall, warn
@@ -110,11 +114,6 @@ class Kubeconfig:
             found += read_context(self._path, self._context).missing_files
         except KubeconfigError as error:
             found.append(str(error))
-        if importlib.util.find_spec(_PACKAGE) is None:
-            found.append(
-                f'"kubeconfig" needs the Python package {_PACKAGE}; '
-                f'install it ("pip install {_PACKAGE}")'
-            )
         return found
 
     async def current(self) -> Access:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from hsdns.corefile.tree import did_you_mean
 
@@ -19,6 +19,12 @@ Entry = dict[str, Any]
 
 # The keys of clusters and users whose values are paths.
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+
+# What obtains credentials from a kubeconfig, and what to do where it was left out.
+PACKAGE: Final = "kubernetes_asyncio"
+INSTALL: Final = (
+    f'install it ("pip install {PACKAGE}"), or build the image with "--build-arg KUBECONFIG=yes"'
+)
 
 
 class KubeconfigError(ValueError):
@@ -90,7 +96,9 @@ def _load(path: str) -> Entry:
     try:
         text = Path(path).read_text("utf-8")
     except OSError as error:
-        raise KubeconfigError(f"cannot read kubeconfig {path}: {error.strerror}") from None
+        raise KubeconfigError(
+            f"cannot read kubeconfig {path}: {error.strerror}; correct the path or its permissions"
+        ) from None
     except UnicodeDecodeError:
         raise KubeconfigError(f"kubeconfig {path} is not valid UTF-8") from None
     try:

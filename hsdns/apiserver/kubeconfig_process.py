@@ -27,10 +27,16 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
-from hsdns.apiserver.kubeconfig_file import Context, Entry, KubeconfigError, read_context
+from hsdns.apiserver.kubeconfig_file import (
+    INSTALL,
+    PACKAGE,
+    Context,
+    Entry,
+    KubeconfigError,
+    read_context,
+)
 from hsdns.apiserver.redaction import Redaction
 
-PACKAGE: Final = "kubernetes_asyncio"
 _REMEMBERED: Final = ("id-token", "refresh-token")
 _PROVIDERS: Final = ("gcp", "oidc")
 
@@ -136,9 +142,7 @@ def load_package(path: str) -> Any:
     """Import kubernetes_asyncio.config.kube_config, if possible without the API models; raise KubeconfigError."""
     root = importlib.util.find_spec(PACKAGE)
     if root is None or not root.submodule_search_locations:
-        raise KubeconfigError(
-            f'kubeconfig {path} needs the Python package {PACKAGE}; install it ("pip install {PACKAGE}")'
-        )
+        raise KubeconfigError(f"kubeconfig {path} needs the Python package {PACKAGE}; {INSTALL}")
     wanted = f"{PACKAGE}.config.kube_config"
     bare, client = ModuleType(PACKAGE), ModuleType(f"{PACKAGE}.client")
     bare.__path__ = list(root.submodule_search_locations)

@@ -22,7 +22,8 @@ ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
 LOOPBACK: Final = ("127.0.0.1", "::1")
 SOURCE: Final = Flag(
     list,
-    "where the cluster comes from: manifests PATH..., or synthetic KEY=VALUE... (default: the demo cluster)",
+    "where the cluster comes from: manifests PATH... (- is standard input), or synthetic KEY=VALUE... "
+    "(default: the demo cluster)",
     "NAME [ARGUMENT...]",
 )
 CONF: Final = Flag(
@@ -108,13 +109,6 @@ def corefile_source(conf: object, text: str) -> CorefileSource:
     if conf is None:
         return CorefileSource(NAME, text, text)
     return CorefileSource.from_flag(str(conf), text)
-
-
-def source_tokens(words: object) -> tuple[Token, ...] | None:
-    """The words of -source, as a Corefile would have them; None without the flag."""
-    if not isinstance(words, list):
-        return None
-    return tuple(Token(word, Position("-source", 0, 0)) for word in words)
 
 
 def quoted(word: str) -> str:

@@ -6,6 +6,7 @@ Source: CoreDNS 1.14.7 coremain/run.go.  `-validate`, `-v` and `-workers` are ad
 
 from __future__ import annotations
 
+import json
 import platform
 import sys
 from collections.abc import Mapping
@@ -40,6 +41,7 @@ FLAGS: Final = {
     "validate": Flag(
         bool, "set up everything in the Corefile, start nothing, and exit with 0 or 1"
     ),
+    "o": Flag(str, "json: print what -validate, -version and -v show as JSON", "FORMAT"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
@@ -49,6 +51,7 @@ def run(words: list[str]) -> int:
     """Run CoreDNS's command line; return the exit status."""
     try:
         flags = parse_flags(words, FLAGS, commands=SUBCOMMANDS)
+        as_json = _wants_json(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
@@ -56,7 +59,7 @@ def run(words: list[str]) -> int:
         print(help_text())
         return 0
     if flags.get("version"):
-        print(version_text())
+        print(json.dumps(version(), indent=2) if as_json else version_text())
         return 0
     if flags.get("plugins"):
         from hsdns.plugins import ORDER
@@ -71,7 +74,9 @@ def run(words: list[str]) -> int:
     conf = flags.get("conf")
     corefile = launch.CorefileSource.from_flag(None if conf is None else str(conf), FALLBACK)
     if flags.get("validate"):
-        return launch.validate(corefile, port)
+        from hsdns.cli.validate import validate
+
+        return validate(corefile, port, as_json=as_json)
     pidfile = flags.get("pidfile")
     return launch.serve(
         corefile,
@@ -81,7 +86,20 @@ def run(words: list[str]) -> int:
         banner=version_text(),
         workers=workers_of(flags),
         verbose=bool(flags.get("v")),
+        as_json=version() if as_json else None,
     )
+
+
+def _wants_json(flags: Mapping[str, object]) -> bool:
+    """Return whether -o is given; raise FlagError where it has no meaning."""
+    wanted = flags.get("o")
+    if wanted is None:
+        return False
+    if wanted != "json":
+        raise FlagError(f'-o needs json, found "{wanted}"')
+    if not any(flags.get(name) for name in ("validate", "version", "v")):
+        raise FlagError("-o has no meaning alone; use it with -validate, -version or -v")
+    return True
 
 
 def workers_of(flags: Mapping[str, object]) -> int | None:
@@ -91,17 +109,29 @@ def workers_of(flags: Mapping[str, object]) -> int | None:
     return found
 
 
+def version() -> dict[str, str]:
+    """Return what `-version -o json` shows."""
+    return {
+        "name": "hsdns",
+        "version": __version__,
+        "answers_as": f"CoreDNS-{PEER_VERSION}",
+        "platform": f"{sys.platform}/{platform.machine()}",
+        "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
+    }
+
+
 def version_text() -> str:
     """Return two lines, as CoreDNS prints: name and version, then platform and interpreter."""
+    of = version()
     return (
-        f"hsdns-{__version__} (answers as CoreDNS-{PEER_VERSION})\n"
-        f"{sys.platform}/{platform.machine()}, {platform.python_implementation()} {platform.python_version()}"
+        f"{of['name']}-{of['version']} (answers as {of['answers_as']})\n"
+        f"{of['platform']}, {of['interpreter']}"
     )
 
 
 def help_text() -> str:
     """Return the text of `hsdns -h`."""
-    commands = "\n".join(f"  hsdns {name:<8} {headline}" for name, headline in SUBCOMMANDS.items())
+    commands = "\n".join(f"  hsdns {name:<10} {headline}" for name, headline in SUBCOMMANDS.items())
     return (
         f"hsdns {__version__}, a DNS server for Kubernetes clusters\n\n"
         f"Usage: hsdns [FLAG...]         serve a Corefile, as CoreDNS does\n"

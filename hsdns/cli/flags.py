@@ -75,7 +75,7 @@ def parse_flags(
             found[target] = _BOOLEANS[value] if assigned else True
         elif flag.kind is list:
             end = at
-            while end < len(words) and not words[end].startswith("-"):
+            while end < len(words) and not (words[end] != "-" and words[end].startswith("-")):
                 end += 1
             found[target] = ([value] if assigned else []) + list(words[at:end])
             at = end

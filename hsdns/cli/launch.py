@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import sys
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from hsdns import collector
 from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.chain import Endpoint
+from hsdns.corefile.errors import Errors
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile, CorefileError, Token
 from hsdns.plugins import NOT_YET, ORDER
@@ -48,12 +50,12 @@ class CorefileSource(NamedTuple):
             return cls("Corefile", fallback, None if Path("Corefile").exists() else "")
         return cls(conf, fallback)
 
-    def load(self, files: CorefileFiles | None = None) -> Corefile:
-        """Parse the Corefile, and note in `files` what was read; raise CorefileError."""
+    def load(self, files: CorefileFiles | None = None, errors: Errors | None = None) -> Corefile:
+        """Parse the Corefile, and note in `files` what was read; raise CorefileError, or collect all in `errors`."""
         files = CorefileFiles() if files is None else files
         files.start()
-        corefile = self._parse(self.text, files)
-        if not corefile.blocks:
+        corefile = self._parse(self.text, files, errors)
+        if not corefile.blocks and not errors:
             missing = self.text == "" and self.path != "stdin"
             warning = (
                 f"{self.path} {'does not exist' if missing else 'has no server block'}, "
@@ -64,7 +66,9 @@ class CorefileSource(NamedTuple):
             )
         return corefile
 
-    def _parse(self, text: str | None, files: CorefileFiles) -> Corefile:
+    def _parse(
+        self, text: str | None, files: CorefileFiles, errors: Errors | None = None
+    ) -> Corefile:
         return parse(
             self.path,
             text=text,
@@ -73,6 +77,7 @@ class CorefileSource(NamedTuple):
             not_yet=NOT_YET,
             open_file=files.open_file,
             list_files=files.list_files,
+            errors=errors,
         )
 
 
@@ -96,22 +101,6 @@ def set_up_logging() -> None:
     logging.raiseExceptions = False  # writing to a closed standard output must not stop the server
 
 
-def validate(source: CorefileSource, port: int) -> int:
-    """Set up the configuration without starting it; print the error and return 1 if it is invalid, else return 0."""
-
-    def warn(sentence: str) -> None:
-        print(f"[WARNING] {sentence}", file=sys.stderr)
-
-    try:
-        configuration = build_configuration(source.load(), port, warn=warn, validating=True)
-    except (CorefileError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    blocks = len(configuration.blocks)
-    print(f"{source.path}: valid, {blocks} server block{'s' if blocks != 1 else ''}")
-    return 0
-
-
 def serve(
     source: CorefileSource,
     port: int,
@@ -120,17 +109,20 @@ def serve(
     pidfile: str | None = None,
     banner: str = "",
     objects: tuple[Token, ...] | None = None,
+    check: Callable[[Configuration], None] | None = None,
     greet: Callable[[Configuration, Addresses], str] | None = None,
-    prepare: Callable[[Configuration], None] | None = None,
     workers: int | None = None,
     verbose: bool = False,
+    as_json: Mapping[str, str] | None = None,
 ) -> int:
     """Serve until the process is told to stop; return the exit status.
 
-    `objects` replaces the `source` of the kubernetes blocks; `greet` returns the text to print once it serves;
-    `prepare` gets each configuration before it starts, also at reloads.
+    `objects` replaces the `source` of the kubernetes blocks; `check` gets each configuration before it starts,
+    also at reloads, and raises OSError for one that is not to be started; `greet` returns the text to print once it
+    serves.
     `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
-    `verbose` prints for each block whether its answers are cached in the answer table.
+    `verbose` prints for each block whether its answers are cached in the answer table.  With `as_json`, which describes
+    the version, all that is printed at the start is one line of JSON.
     """
     import uvloop
 
@@ -151,10 +143,11 @@ def serve(
                         pidfile,
                         banner,
                         objects,
+                        check,
                         greet,
-                        prepare,
                         workers,
                         verbose,
+                        as_json,
                         output,
                     )
                 )
@@ -172,31 +165,38 @@ async def _serve(
     pidfile: str | None,
     banner: str,
     objects: tuple[Token, ...] | None,
+    check: Callable[[Configuration], None] | None,
     greet: Callable[[Configuration, Addresses], str] | None,
-    prepare: Callable[[Configuration], None] | None,
     workers: int | None,
     verbose: bool,
+    as_json: Mapping[str, str] | None,
     output: LogWriter,
 ) -> int:
     from hsdns.server.cpus import usable_cpus
     from hsdns.server.lifecycle import Server, StartError
+    from hsdns.server.service_manager import ServiceManager
     from hsdns.server.signals import handle_signals
 
     log = logging.getLogger("hsdns.server")
 
-    def build(corefile: Corefile) -> Configuration:
-        configuration = build_configuration(corefile, port, warn=log.warning, objects=objects)
-        if prepare is not None:
-            prepare(configuration)
+    def configure(corefile: Corefile) -> Configuration:
+        if check is None:
+            return build(corefile, port, warn=log.warning, objects=objects)
+        warnings: list[str] = []
+        configuration = build(corefile, port, warn=warnings.append, objects=objects)
+        check(configuration)  # its error is the only line, and may be about the same as a warning
+        for sentence in warnings:
+            log.warning(sentence)
         return configuration
 
     files = CorefileFiles()
     server = Server(
         lambda: source.load(files),
-        build,
+        configure,
         workers or usable_cpus(),
         watches_apart=True,
         has_changed=files.have_changed,
+        manager=ServiceManager.of(os.environ),
     )
     output.count_in(server.metrics)
     handle_signals(server)
@@ -211,10 +211,13 @@ async def _serve(
     collector.keep()
     if pidfile is not None:
         _write_pid(pidfile, log)
-    if not quiet:
-        _show(zone_lines(server.configuration, server.addresses))
+    zones = zone_lines(server.configuration, server.addresses)
+    if not quiet and as_json is None:
+        _show(zones)
     server.show_running()
-    if not quiet:
+    if not quiet and as_json is not None:
+        _show([start_json(server.configuration, zones, as_json, server.workers)])
+    elif not quiet:
         lines = [banner]
         if verbose and greet is None:
             lines.append(fast_path_line(server.workers))
@@ -275,12 +278,10 @@ def fast_path_line(workers: int) -> str:
 
 def table_lines(configuration: Configuration) -> list[str]:
     """Return a line for each server block: whether its answers are cached in the answer table, and why not."""
-    from hsdns.answer_table.policy import BlockPolicy
-
     lines = []
     for block in configuration.blocks:
         keys = " ".join(key.token.text for key in block.keys)
-        policy = BlockPolicy(block.handlers)
+        policy = block.policy
         result = "are cached in the answer table"
         if policy.reason and policy.stores_cached:
             result = f"from cache are cached in the answer table, others are not: {policy.reason}"
@@ -290,15 +291,44 @@ def table_lines(configuration: Configuration) -> list[str]:
     return lines
 
 
-def build_configuration(
+def start_json(
+    configuration: Configuration, zones: Sequence[str], version: Mapping[str, str], workers: int
+) -> str:
+    """Return what is shown at the start with -v as one line of JSON; `stored` says which replies the table stores."""
+    from hsdns.fastpath import IMPLEMENTATION
+
+    return json.dumps(
+        {
+            **version,
+            "zones": zones,
+            "fast_path": IMPLEMENTATION,
+            "workers": workers if IMPLEMENTATION == "rust" else 1,
+            "server_blocks": [
+                {
+                    "keys": [key.token.text for key in block.keys],
+                    "stored": "all"
+                    if not block.policy.reason
+                    else "cached"
+                    if block.policy.stores_cached
+                    else "none",
+                    "reason": block.policy.reason,
+                }
+                for block in configuration.blocks
+            ],
+        }
+    )
+
+
+def build(
     corefile: Corefile,
     port: int,
     *,
     warn: Callable[[str], None],
     validating: bool = False,
     objects: tuple[Token, ...] | None = None,
+    errors: Errors | None = None,
 ) -> Configuration:
-    """Set up the plugins of a Corefile; raise CorefileError."""
+    """Set up a Corefile; raise CorefileError, or collect all in `errors`."""
     from hsdns.server.interfaces import interface_addresses
 
     configuration = assemble(
@@ -308,6 +338,7 @@ def build_configuration(
         source=objects,
         validating=validating,
         warn=warn,
+        errors=errors,
     )
     if objects is not None and all(plugin.name != "kubernetes" for plugin in configuration.plugins):
         raise objects[0].error(

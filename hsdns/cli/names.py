@@ -18,6 +18,7 @@ from typing import Final
 from hsdns.assemble import Configuration
 from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.source_flag import check_sources, source_tokens
 from hsdns.cluster.answer_set import RRset
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.tree import CorefileError
@@ -49,10 +50,15 @@ def run(words: list[str]) -> int:
         output = str(flags.get("o", "text"))
         if output not in FORMATS:
             raise FlagError(f'-o needs {" or ".join(FORMATS)}, found "{output}"')
+        conf, words_of_source = flags.get("conf"), flags.get("source")
+        is_help = bool(flags.get("h"))
+        objects = None
+        if isinstance(words_of_source, list) and not is_help:
+            objects = source_tokens(words_of_source, conf if isinstance(conf, str) else None)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
-    if flags.get("h"):
+    if is_help:
         print(f"Usage: hsdns names [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
         return 0
 
@@ -63,21 +69,17 @@ def run(words: list[str]) -> int:
     log.handlers, log.propagate = [problems], False
     log.setLevel(logging.WARNING)
     try:
-        configuration = launch.build_configuration(
-            builtin.corefile_source(
-                flags.get("conf"), builtin.corefile(builtin.LOOPBACK[:1])
-            ).load(),
-            PORT,
-            warn=log.warning,
-            objects=builtin.source_tokens(flags.get("source")),
-        )
+        default = builtin.corefile(builtin.LOOPBACK[:1])
+        corefile = builtin.corefile_source(conf, default).load()
+        configuration = launch.build(corefile, PORT, warn=log.warning, objects=objects)
+        check_sources(configuration)
         blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
         if not blocks:
             raise NoNames(
                 f"{configuration.corefile.path}: there is no kubernetes block, so there are no names to list"
             )
         asyncio.run(_list(configuration, blocks, _write_json if output == "json" else _write_text))
-    except (CorefileError, NoNames) as error:
+    except (CorefileError, FileNotFoundError, NoNames) as error:
         print(error, file=sys.stderr)
         return 1
     return 1 if problems.errors else 0

@@ -17,6 +17,7 @@ from hsdns.cli import builtin
 from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.cli.launch import Addresses
+from hsdns.cli.source_flag import check_sources, source_tokens
 from hsdns.plugin import Plugin
 
 DEFAULT_LISTEN: Final = "127.0.0.1"
@@ -71,10 +72,15 @@ def run(words: list[str]) -> int:
             listen, flag = str(flags["listen"]), "-listen"
         is_used = "conf" not in flags
         hosts = builtin.listen_hosts(listen, flag, interface_addresses) if is_used else ()
+        conf, words_of_source = flags.get("conf"), flags.get("source")
+        is_help = bool(flags.get("h"))
+        objects = None
+        if isinstance(words_of_source, list) and not is_help:
+            objects = source_tokens(words_of_source, conf if isinstance(conf, str) else None)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
-    if flags.get("h"):
+    if is_help:
         print(f"Usage: hsdns serve [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
         return 0
 
@@ -85,7 +91,6 @@ def run(words: list[str]) -> int:
     count = workers_of(flags) or usable_cpus()
     port = flags.get("dns.port", DEFAULT_PORT)
     assert isinstance(port, int)
-    conf = flags.get("conf")
     text = builtin.corefile(hosts or (DEFAULT_LISTEN,), forward=forward, log=bool(flags.get("log")))
     selecting = [
         word
@@ -106,9 +111,9 @@ def run(words: list[str]) -> int:
         port,
         quiet=quiet,
         banner=version_text(),
-        objects=builtin.source_tokens(flags.get("source")),
+        objects=objects,
+        check=check_sources if quiet else _check_and_follow,
         greet=greet,
-        prepare=None if quiet else show_changes,
         workers=count,
         verbose=bool(flags.get("v")),
     )
@@ -131,6 +136,11 @@ def greeting(configuration: Configuration, addresses: Addresses, command: str) -
     if found:
         lines += ["", "Several records come in any order.  Stop with Ctrl-C."]
     return lines
+
+
+def _check_and_follow(configuration: Configuration) -> None:
+    check_sources(configuration)
+    show_changes(configuration)
 
 
 def show_changes(configuration: Configuration) -> None:

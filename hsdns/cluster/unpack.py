@@ -100,6 +100,8 @@ def unpack_service(
         spec = {"type": "ClusterIP"}
         if addresses:
             spec |= {"clusterIP": addresses[0], "clusterIPs": addresses}
+        if len(addresses) > 1:
+            spec["ipFamilyPolicy"] = "RequireDualStack"  # the default, SingleStack, does not fit
     if spec:
         if value.ports != NO_PORTS:
             spec["ports"] = [_port(port) for port in value.ports]

@@ -22,13 +22,23 @@ _MAX_LENGTH: Final = 1 << 20
 def substitute(lexeme: Lexeme, environ: Mapping[str, str]) -> Token:
     """Substitute a word's variables; raise CorefileError if a value refers to itself."""
     text = lexeme.text
-    if "{" in text:
-        text = _substitute(lexeme, text, "{%", "%}", environ)
-        text = _substitute(lexeme, text, "{$", "}", environ)
-    return Token(text, lexeme.position, lexeme.quoted)
+    if "{" not in text:
+        return Token(text, lexeme.position, lexeme.quoted)
+    lacking: dict[str, str] = {}
+    text = _substitute(lexeme, text, "{%", "%}", environ, lacking)
+    text = _substitute(lexeme, text, "{$", "}", environ, lacking)
+    return Token(text, lexeme.position, lexeme.quoted, ", ".join(lacking.values()))
 
 
-def _substitute(lexeme: Lexeme, text: str, start: str, end: str, environ: Mapping[str, str]) -> str:
+def _substitute(
+    lexeme: Lexeme,
+    text: str,
+    start: str,
+    end: str,
+    environ: Mapping[str, str],
+    lacking: dict[str, str],
+) -> str:
+    """Substitute the variables between `start` and `end`; note in `lacking` those that have no value."""
     for _ in range(_MAX_ROUNDS):
         opening = text.find(start)
         closing = text.find(end, opening) if opening >= 0 else -1
@@ -36,7 +46,11 @@ def _substitute(lexeme: Lexeme, text: str, start: str, end: str, environ: Mappin
         if closing <= opening + len(start):
             return text
         reference = text[opening : closing + len(end)]
-        value = environ.get(reference[len(start) : -len(end)], "")
+        name = reference[len(start) : -len(end)]
+        value = environ.get(name, "")
+        if not value:
+            what = "empty" if name in environ else "not set"
+            lacking[name] = f"the environment variable {name} is {what}"
         if len(text) + text.count(reference) * (len(value) - len(reference)) > _MAX_LENGTH:
             break
         text = text.replace(reference, value)

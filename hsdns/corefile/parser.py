@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from hsdns.corefile.errors import Errors
 from hsdns.corefile.keys import parse_key, zone_warning
 from hsdns.corefile.lexer import Lexeme
 from hsdns.corefile.stream import Stream
@@ -50,12 +51,14 @@ def parse(
     not_yet: Collection[str] = (),
     open_file: Callable[[str], str] = read_file,
     list_files: Callable[[str], Sequence[str]] = match_files,
+    errors: Errors | None = None,
 ) -> Corefile:
-    """Parse a Corefile and its imports; raise CorefileError for the first error.
+    """Parse a Corefile and its imports; raise CorefileError for the first error, or collect all in `errors`.
 
     `text` is the content if `path` is only its name in messages.  `not_yet` are the plugins of CoreDNS that hsdns
     lacks; they have their own error.  An empty file gives a tree without blocks.
     """
+    errors = errors if errors is not None else Errors()
     if text is None:
         try:
             text = open_file(path)
@@ -68,13 +71,14 @@ def parse(
         warnings.append(f"{position}: {message}")
 
     stream = Stream(path, text, environ, open_file, list_files, warn)
-    blocks = tuple(_Parser(stream, known_directives, not_yet, warn).blocks())
+    blocks = tuple(_Parser(stream, known_directives, not_yet, warn, errors).blocks())
     for block in blocks:
         for token in block.keys:
-            for key in parse_key(token, 53):
-                warning = zone_warning(key)
-                if warning:
-                    warn(token.position, warning)
+            with errors:
+                for key in parse_key(token, 53):
+                    warning = zone_warning(key)
+                    if warning:
+                        warn(token.position, warning)
     return Corefile(path, blocks, tuple(warnings), digest(blocks))
 
 
@@ -99,25 +103,33 @@ class _Parser:
         known: Collection[str],
         not_yet: Collection[str],
         warn: Callable[[Position, str], None],
+        errors: Errors,
     ) -> None:
         self._stream, self._known, self._not_yet, self._warn = stream, known, not_yet, warn
+        self._errors = errors
 
     def blocks(self) -> Iterator[ServerBlock]:
-        """Parse all server blocks and define the snippets."""
-        stream = self._stream
-        while (first := stream.peek()) is not None:
-            keys = self._keys()
-            opening = stream.peek()
-            if opening is not None and len(keys) == 1 and _is_snippet(keys[0].text):
-                self._snippet(keys[0], opening)
-                continue
-            block = ServerBlock(keys, self._directives(opening))
+        """Parse all server blocks and define the snippets; stop at an error that leaves the structure unknown."""
+        stream, is_known = self._stream, True
+        while is_known and (first := stream.peek()) is not None:
+            is_known, keys, directives = False, tuple[Token, ...](), list[Directive]()
+            with self._errors:
+                keys = self._keys()
+                opening = stream.peek()
+                if opening is not None and len(keys) == 1 and _is_snippet(keys[0].text):
+                    self._snippet(keys[0], opening)
+                    is_known = True
+                    continue
+                self._directives(opening, directives)
+                is_known = True
             if keys:
-                yield block
-            elif opening is not None or first.text != "import":
+                yield ServerBlock(keys, tuple(directives))
+            elif is_known and (opening is not None or first.text != "import"):
+                lacking = stream.substitute(first).lacking
                 self._warn(
                     first.position,
-                    'this server block has no zone and is ignored; give it one, such as "."',
+                    'this server block has no zone and is ignored; give it one, such as "."'
+                    + (f" ({lacking})" if lacking else ""),
                 )
 
     def _keys(self) -> tuple[Token, ...]:
@@ -128,7 +140,7 @@ class _Parser:
         while (lexeme := stream.peek()) is not None and (continued or not lexeme.starts_line):
             token = stream.substitute(lexeme)
             if token.text == "import" and lexeme.starts_line:
-                stream.expand_import()
+                self._import()
                 continued = True
                 continue
             if token.text == "{":
@@ -171,11 +183,21 @@ class _Parser:
             elif lexeme.text == "{":
                 depth += 1
             body.append(lexeme)
-        stream.define_snippet(key.text[1:-1], key, body)
+        with self._errors:
+            stream.define_snippet(key.text[1:-1], key, body)
 
-    def _directives(self, opening: Lexeme | None) -> tuple[Directive, ...]:
-        """Parse a block's directives; braces are optional if the file has only one block."""
-        stream, directives = self._stream, list[Directive]()
+    def _import(self) -> None:
+        """Replace an `import` by what it names; after an error skip the rest of its line."""
+        stream = self._stream
+        with self._errors:
+            stream.expand_import()
+            return
+        while (lexeme := stream.peek()) is not None and not lexeme.starts_line:
+            stream.take()
+
+    def _directives(self, opening: Lexeme | None, directives: list[Directive]) -> None:
+        """Parse a block's directives into a list; braces are optional if the file has only one block."""
+        stream = self._stream
         braced = opening is not None and opening.text == "{"
         if braced:
             stream.take()
@@ -184,11 +206,11 @@ class _Parser:
                 stream.take()
                 if not braced:
                     self._warn(lexeme.position, 'this "}" closes nothing; it ends the server block')
-                return tuple(directives)
+                return
             if lexeme.text == "import":
-                stream.expand_import()
+                self._import()
             else:
-                directives.append(self._directive(braced, directives))
+                self._directive(braced, directives)
         if braced and opening is not None:
             # CoreDNS accepts the `}` of the last body as that of the block.
             if stream.last is None or stream.last.text != "}":
@@ -197,14 +219,25 @@ class _Parser:
                 opening.position,
                 'this "{" is never closed; add a "}" at the end of the server block',
             )
-        return tuple(directives)
 
-    def _directive(self, braced: bool, before: Sequence[Directive]) -> Directive:
+    def _directive(self, braced: bool, directives: list[Directive]) -> None:
+        """Parse a directive and append it; one that is not known is left out."""
         stream = self._stream
         lexeme = stream.take()
         name = stream.substitute(lexeme)
-        if name.text not in self._known:
-            raise name.error(self._unknown(lexeme, name, braced, before))
+        is_known = name.text in self._known
+        if not is_known:
+            error = name.error(self._unknown(lexeme, name, braced, directives))
+            if "{" in name.text or "}" in name.text:  # where its body ends cannot be told
+                raise error
+            self._errors.add(error)
+        args, body = self._words(name)
+        if is_known:
+            directives.append(Directive(name, args, body))
+
+    def _words(self, name: Token) -> tuple[tuple[Token, ...], tuple[Line, ...] | None]:
+        """Parse the arguments and the body of a directive."""
+        stream = self._stream
         args = list[Token]()
         while (lexeme_ := stream.peek()) is not None:
             if lexeme_.text == "{":
@@ -212,7 +245,7 @@ class _Parser:
                     raise lexeme_.position.error(
                         f'the "{{" of "{name.text}" must be at the end of the same line, not on the next'
                     )
-                return Directive(name, tuple(args), self._body(name, stream.take()))
+                return tuple(args), self._body(name, stream.take())
             if lexeme_.starts_line:
                 break
             if lexeme_.text == "}":
@@ -220,7 +253,7 @@ class _Parser:
                     'no "{" for this "}"; to close the server block, put it on a line of its own'
                 )
             args.append(stream.substitute(stream.take()))
-        return Directive(name, tuple(args), None)
+        return tuple(args), None
 
     def _body(self, name: Token, opening: Lexeme) -> tuple[Line, ...]:
         stream, rows, words = self._stream, list[list[Token]](), list[Lexeme]()
@@ -229,7 +262,7 @@ class _Parser:
             if lexeme is None:
                 raise self._never_closed(opening, f'"{name.text}"', words)
             if lexeme.text == "import" and lexeme.starts_line:
-                stream.expand_import()
+                self._import()
                 continue
             if lexeme.text == "{":
                 raise lexeme.position.error(

@@ -41,15 +41,19 @@ class CorefileError(Exception):
 
 
 class Token(NamedTuple):
-    """A word after substitution of environment variables; `quoted` if it began with a double quote."""
+    """A word after substitution of environment variables; `quoted` if it began with a double quote.
+
+    `lacking` tells which of its variables had no value: `the environment variable PORT is not set`.
+    """
 
     text: str
     position: Position
     quoted: bool = False
+    lacking: str = ""
 
     def error(self, message: str) -> CorefileError:
         """Make the error about this word, for `raise`."""
-        return self.position.error(message)
+        return self.position.error(message + _lacking((self,)))
 
     def parse(self, read: Callable[[str], T]) -> T:
         """Parse the word; raise CorefileError with the message where `read` raises ValueError."""
@@ -75,7 +79,7 @@ class Line(NamedTuple):
 
     def error(self, message: str) -> CorefileError:
         """Make the error about this property, for `raise`."""
-        return self.name.error(message)
+        return self.name.position.error(message + _lacking((self.name, *self.args)))
 
 
 class Directive(NamedTuple):
@@ -92,7 +96,7 @@ class Directive(NamedTuple):
 
     def error(self, message: str) -> CorefileError:
         """Make the error about the directive as a whole, for `raise`."""
-        return self.name.error(message)
+        return self.name.position.error(message + _lacking((self.name, *self.args)))
 
 
 class ServerBlock(NamedTuple):
@@ -110,6 +114,12 @@ class Corefile:
     blocks: tuple[ServerBlock, ...]
     warnings: tuple[str, ...]
     digest: str
+
+
+def _lacking(words: Iterable[Token]) -> str:
+    """Return which environment variables these words lack, in brackets, for the end of a message."""
+    found = dict.fromkeys(word.lacking for word in words if word.lacking)
+    return f" ({', '.join(found)})" if found else ""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from hsdns.assemble import Configuration
 from hsdns.plugin import Plugin, inherit_plugins
@@ -64,7 +64,7 @@ TRANSITIONS: Final = (
     Transition(State.SERVING, Event.SHUT_DOWN, State.DRAINING, "all its listeners drain, together"),
     Transition(State.DRAINING, Event.DRAINED, State.STOPPING, "its plugins stop, its tasks are cancelled"),
     Transition(State.STOPPING, Event.STOPPED, State.STOPPED, "its processors and tables are forgotten"),
-    Transition(State.PREPARING, Event.NAMES_CHANGED, State.PREPARING, "nothing: it has no tables yet"),
+    Transition(State.PREPARING, Event.NAMES_CHANGED, State.PREPARING, "what is being made is rebuilt once it serves"),
     Transition(State.COMMITTED, Event.NAMES_CHANGED, State.COMMITTED, "processors are rebuilt once it serves"),
     Transition(State.SERVING, Event.NAMES_CHANGED, State.SERVING, "processors are rebuilt, and exchanged"),
     Transition(State.DRAINING, Event.NAMES_CHANGED, State.DRAINING, "nothing: its tables go with its listeners"),
@@ -77,7 +77,8 @@ class Instance:
     """One configuration.
 
     `make_processors` makes what answers at each server; `is_forced` tells whether the process ends without waiting;
-    `settle` is called when listeners have exchanged their answer tables, or have closed.
+    `settle` is called when listeners have exchanged their answer tables, or have closed; `in_thread` calls a function
+    in a thread.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Instance:
         make_processors: Callable[[Configuration, ServerRuntime], dict[str, QueryProcessor]],
         is_forced: Callable[[], bool],
         settle: Callable[[], None],
+        in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
     ) -> None:
         runtime.configuration = configuration
         self.configuration = configuration
@@ -98,6 +100,7 @@ class Instance:
         self._make_processors = make_processors
         self._is_forced = is_forced
         self._settle = settle
+        self._in_thread = in_thread
         self._life = StateMachine(TRANSITIONS, State.PREPARING)
         self._task: asyncio.Task[object] | None = None  # what starts it
         self._started: list[Plugin] = []
@@ -128,7 +131,6 @@ class Instance:
         try:
             await self._prepare(predecessor, draining)
             self._life.fire(Event.PREPARED)
-            await asyncio.sleep(0)  # making the processors of thousands of blocks was long enough
             await self.listeners.start(self.runtime.processors)
         except BaseException:
             self._life.fire(Event.FAILED)
@@ -156,7 +158,7 @@ class Instance:
     def names_answered_first_changed(self) -> None:
         """Ask the handlers again which names they answer first, and make the tables by that."""
         state = self._life.fire(Event.NAMES_CHANGED)
-        self._have_names_changed = state is State.COMMITTED
+        self._have_names_changed = state in (State.PREPARING, State.COMMITTED)
         if state is State.SERVING:
             self.runtime.processors = self._make_processors(self.configuration, self.runtime)
             self.listeners.exchange(self.runtime.processors)
@@ -207,11 +209,11 @@ class Instance:
         if predecessor is None:
             self.runtime.bound = self.listeners.bind(None)
         await self._http.open(self.runtime.pages)
-        for block in self.configuration.blocks:  # in pieces, what the processors need of each
-            _ = block.policy, block.filters, block.logs_stacks, self.runtime.chain_of(block)
-            await turn.end_if_long()
-        # Now that the handlers know which names they answer first.
-        self.runtime.processors = self._make_processors(self.configuration, self.runtime)
+        # Now that the handlers know which names they answer first; in a thread, as there may be thousands of blocks.
+        self._have_names_changed = False
+        self.runtime.processors = await self._in_thread(
+            self._make_processors, self.configuration, self.runtime
+        )
 
     async def _release(self, predecessor: Instance | None) -> None:
         """End what a start has begun."""

@@ -23,6 +23,7 @@ from hsdns.corefile.tree import Corefile, CorefileError
 from hsdns.descriptor_limit import descriptor_limit
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
+from hsdns.plugin import files_changed
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
@@ -36,6 +37,7 @@ from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
+from hsdns.server.service_manager import ServiceManager
 from hsdns.server.shares import Shares
 from hsdns.server.start_error import START_FAILURES
 from hsdns.server.start_error import StartError as StartError
@@ -51,12 +53,12 @@ RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 class Server:
     """One process's DNS server.
 
-    `load` parses the Corefile and raises CorefileError; `build` makes a Configuration of what it gives; `has_changed`
-    tells whether `load` would read something else than the last time.  At a reload they run in a thread.  `workers`
-    threads answer at each UDP address, where the compiled fast path is loaded.  With `watches_apart` clusters are
-    followed in a thread of its own, and a watchdog looks at the loops.  The other arguments are edges that tests
-    exchange: `clock` gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open
-    sockets, `processors` makes what answers.
+    `load` parses the Corefile and raises CorefileError; `build` makes a Configuration of what it gives;
+    `has_changed` tells whether `load` would read something else than the last time.  At a reload they run in a
+    thread.  `workers` threads answer at each UDP address, where the compiled fast path is loaded.  With
+    `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
+    told of each change.  The other arguments are edges that tests exchange: `clock` gives monotonic seconds,
+    `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors` makes what answers.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Server:
         *,
         watches_apart: bool = False,
         has_changed: Callable[[], bool] = lambda: True,
+        manager: ServiceManager | None = None,
         clock: Callable[[], float] = time.monotonic,
         in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
         opener: type[Opener] = Opener,
@@ -82,6 +85,7 @@ class Server:
         self._build = build
         self._clock = clock
         self._processors = processors
+        self._manager = manager or ServiceManager()
         shares = Shares.of(descriptor_limit())
         shares.count_in(self.metrics)
         self._http = http(shares.pages)
@@ -182,12 +186,15 @@ class Server:
             self._life.fire(Event.RELOAD)
             # A second line with the same reason, for the searches and alerts that are written for CoreDNS's.
             trigger = RELOAD_FAILED if only_if_changed else "SIGUSR1"
+            if not only_if_changed:
+                self._manager.reloading()
             try:
-                read = self._corefile.read
                 with collector.growing():
-                    corefile = await self._in_thread(read, only_if_changed=only_if_changed)
+                    corefile = await self._in_thread(self._read, only_if_changed)
                     if corefile is None:
                         return True
+                    if only_if_changed:
+                        self._manager.reloading()
                     show_version(self.metrics, corefile.digest)
                     log.info("Reloading")
                     configuration = await self._in_thread(self._build, corefile)
@@ -205,17 +212,26 @@ class Server:
                 else:
                     log.exception("Restart failed; serving goes on as before")
                 log.error("%s: %s", trigger, error)
+                self._manager.ready(f"the last reload failed: {error}")
                 return False
             finally:
                 self._life.fire(Event.RELOAD_ENDED)
+            self._manager.ready()
             log.info("Reloading complete")
             return True
+
+    def _read(self, only_if_changed: bool) -> Corefile | None:
+        """Read the Corefile, None if neither it nor a file of a plugin has changed; runs in a thread."""
+        if only_if_changed and files_changed(self.configuration.plugins):
+            only_if_changed = False
+        return self._corefile.read(only_if_changed=only_if_changed)
 
     async def shut_down(self, status: int = 0) -> None:
         """Say not ready, answer through the lameduck period, let run() end."""
         if self.stopping:
             return
         phase = self._life.fire(Event.SHUT_DOWN)
+        self._manager.stopping()
         lameduck = self.instance.lameduck if self.instance is not None else 0.0
         for each in self.instances:
             each.runtime.stopping = True
@@ -254,6 +270,7 @@ class Server:
         if self._status is None or event is Event.QUIT:
             self._status = status
         self._life.fire(event)
+        self._manager.stopping()
         self._cancel_start()
         self._ended.set()
 
@@ -268,7 +285,8 @@ class Server:
     async def _start_first(self, configuration: Configuration) -> None:
         async with self._changing:  # a reload that is asked for meanwhile comes after the start
             await self._change_over(configuration)
-            self._life.fire(Event.STARTED)
+            if self._life.fire(Event.STARTED) is Phase.SERVING:
+                self._manager.ready()
 
     async def _change_over(self, configuration: Configuration) -> None:
         """Serve a configuration; raise, with the instance that serves untouched, if it does not start."""
@@ -281,9 +299,8 @@ class Server:
         except BaseException:
             self.instances.remove(new)
             raise
-        await asyncio.sleep(
-            0
-        )  # a turn for each piece that takes milliseconds with thousands of blocks
+        # A turn for each piece that takes milliseconds with thousands of blocks.
+        await asyncio.sleep(0)
         show_enabled(self.metrics, configuration)
         level = logging.DEBUG if has_debug(configuration) else logging.INFO
         logging.getLogger("hsdns").setLevel(level)
@@ -318,6 +335,7 @@ class Server:
             lambda *of: self._processors(*of, self.counters, self._counts),
             is_forced=lambda: self.phase is Phase.QUITTING,
             settle=self._tables.settle,
+            in_thread=self._in_thread,
         )
         return instance
 

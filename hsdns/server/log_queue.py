@@ -40,7 +40,9 @@ class LogQueue:
         self.lost = 0
         self._max_lines = max_lines
         self._max_octets = max_octets
-        self._chunks: deque[Chunk] = deque()
+        # Plain tuples of octets and numbers, unlike a Chunk, are none of the garbage collector's business: thousands
+        # that wait while nobody reads would be visited by each full collection.
+        self._chunks: deque[tuple[int, bytes, int, int]] = deque()
         self._lines = self._octets = 0
         self._unreported = 0  # of the lost lines
         self._has_overflowed = False
@@ -75,8 +77,8 @@ class LogQueue:
         size = len(first.data)
         while (
             self._chunks
-            and self._chunks[0].stream == first.stream
-            and size + len(self._chunks[0].data) <= MAX_CHUNK
+            and self._chunks[0][0] == first.stream
+            and size + len(self._chunks[0][1]) <= MAX_CHUNK
         ):
             chunk = self._remove()
             data.append(chunk.data)
@@ -101,12 +103,12 @@ class LogQueue:
         self._unreported += lines
 
     def _add(self, chunk: Chunk) -> None:
-        self._chunks.append(chunk)
+        self._chunks.append((chunk.stream, chunk.data, chunk.lines, chunk.reported))
         self._lines += chunk.lines
         self._octets += chunk.size
 
     def _remove(self) -> Chunk:
-        chunk = self._chunks.popleft()
+        chunk = Chunk(*self._chunks.popleft())
         self._lines -= chunk.lines
         self._octets -= chunk.size
         return chunk

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from hsdns.assemble import Configuration
+from hsdns.capability import has
 from hsdns.chain import Request
 from hsdns.fastpath import Versions
 from hsdns.plugins.prometheus import QueryCounts, panics
@@ -63,7 +64,4 @@ def make_processors(
 
 def has_debug(configuration: Configuration) -> bool:
     """Whether any block has `debug`, which counts for the process."""
-    one_of_each = {type(plugin): plugin for plugin in configuration.plugins}
-    return any(
-        isinstance(plugin, DebugMode) and plugin.debug_mode for plugin in one_of_each.values()
-    )
+    return any(has(plugin, DebugMode) and plugin.debug_mode for plugin in configuration.plugins)

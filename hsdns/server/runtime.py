@@ -22,6 +22,7 @@ from hsdns.metrics import Registry
 from hsdns.plugin import Running
 from hsdns.query import QueryProcessor
 from hsdns.readiness import Readiness
+from hsdns.server.file_looks import FileLooks, Look
 from hsdns.server.http import HttpPages
 from hsdns.server.interfaces import own_addresses
 from hsdns.wire.message import Reply
@@ -144,6 +145,7 @@ class ServerRuntime:
         self.late_watch = late_watch
         self._spawn_watch = spawn_watch
         self._chains: dict[int, Next | None] = {}  # by id() of the blocks of the configuration
+        self._files = FileLooks()
 
     @staticmethod
     def wall() -> float:
@@ -157,6 +159,10 @@ class ServerRuntime:
     def spawn_watch(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
         """Run a coroutine in the thread of watch_loop.py until it is cancelled, or the server ends."""
         return (self._spawn_watch or self.tasks.spawn)(coro, name)
+
+    def look_every(self, seconds: float, look: Look) -> None:
+        """Look at a file every `seconds` until the configuration stops."""
+        self._files.add(seconds, look, self.spawn)
 
     async def resolve(self, request: Request) -> Reply:
         """Ask the listener that the request came in at, from its zones on."""
@@ -175,6 +181,7 @@ class ServerRuntime:
         configuration, self.configuration = self.configuration, None
         self.processors = {}
         self.pages = HttpPages()
+        self._files = FileLooks()
         await asyncio.sleep(0)
         turn = Turn(self.clock)
         if configuration is not None:

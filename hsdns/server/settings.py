@@ -11,6 +11,7 @@ import ssl
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from hsdns.assemble import ServedAddress
+from hsdns.capability import has
 from hsdns.plugin import Plugin
 from hsdns.plugins.https import DEFAULT_CONNECTIONS
 from hsdns.plugins.timeouts import UNLIMITED
@@ -71,7 +72,7 @@ def settings_of(listener: ServedAddress) -> Settings:
     plugins = [plugin for block in blocks for plugin in block]
     workers = None
     for plugin in blocks[0]:
-        if isinstance(plugin, SetsSockets):
+        if has(plugin, SetsSockets):
             workers = plugin.sockets or usable_cpus()
     tls = listener.find_tls() if listener.listen.scheme != "dns" else None
     return Settings(
@@ -84,10 +85,8 @@ def settings_of(listener: ServedAddress) -> Settings:
 
 def _limits(plugins: list[Plugin]) -> Limits:
     limits = DEFAULT_LIMITS
-    one_of_each = {type(plugin): plugin for plugin in plugins}.values()  # there may be thousands
-    kinds = {type(plugin) for plugin in one_of_each if isinstance(plugin, SetsTimeouts)}
     for plugin in plugins:
-        if type(plugin) in kinds and isinstance(plugin, SetsTimeouts):
+        if has(plugin, SetsTimeouts):
             limits = Limits(
                 plugin.read or limits.read,
                 plugin.write or limits.write,
@@ -99,6 +98,6 @@ def _limits(plugins: list[Plugin]) -> Limits:
 
 def _max_connections(plugins: list[Plugin]) -> int:
     return next(
-        (plugin.max_connections for plugin in plugins if isinstance(plugin, LimitsConnections)),
+        (plugin.max_connections for plugin in plugins if has(plugin, LimitsConnections)),
         DEFAULT_CONNECTIONS,
     )

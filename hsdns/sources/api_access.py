@@ -28,7 +28,7 @@ class ConnectionOptions(NamedTuple):
 
 
 class ApiAccess:
-    """Makes the transport to the API server; raises ValueError for an endpoint that is not a URL."""
+    """Makes the transport to the API server; raises ValueError for a bad URL, or if kubeconfigs cannot be read."""
 
     def __init__(
         self,

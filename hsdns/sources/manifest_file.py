@@ -5,46 +5,57 @@ Rule 1: every document has its line; an error has the line of its field.
 Rule 2: all errors of a file are reported at once, MAX_PROBLEMS at most.
 Rule 3: any file of 1 MB is read or refused within 2 s and 200 MB: manifest_yaml.py bounds YAML.
 Rule 4: kinds that DNS does not use are skipped, but the namespace they name exists.
+Rule 5: what is valid but surely not meant is a warning (manifest_check.py); MAX_PROBLEMS of a file at most.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import yaml
 
-from hsdns.cluster.controllers.document import Document, Refused, check_document
+from hsdns.cluster.controllers.api_values import Refused
+from hsdns.cluster.controllers.document import Document, check_document
 from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED, KINDS, Manifest
-from hsdns.sources.manifest_yaml import ManifestLoader, TooLarge, key_text
+from hsdns.sources.duplicate_keys import Decoded, decode_json, sentence
+from hsdns.sources.field_position import field_line, json_node, key_line
+from hsdns.sources.manifest_check import GROUPS, check_object, is_written_by_hand, written
+from hsdns.sources.manifest_yaml import DuplicateKey, ManifestLoader, TooLarge, key_text
 
-_GROUPS = {kind: group for group, kind in KINDS}
 MAX_FILE_LEN: Final = 128 * 1024 * 1024  # octets; as a dump of 10,000 Services with their Pods has
 MAX_PROBLEMS: Final = 100  # a file with more of them is reported no further
 _MAX_NESTED_LISTS: Final = 8  # a List of Lists of Lists, each of which is decoded again
 
 
 class ManifestFile(NamedTuple):
-    """The contents of a file; `problems` are sentences with file and line."""
+    """The contents of a file; `problems` and `warnings` are sentences with file and line."""
 
     documents: list[Document]
     problems: list[str]
+    warnings: list[str]
 
 
 def read_manifest_file(content: bytes, path: str) -> ManifestFile:
     """Parse all documents of a file; errors are returned in `problems`."""
     documents: list[Document] = []
     problems: list[str] = []
+    warnings: list[str] = []
     if len(content) > MAX_FILE_LEN:
         too_long = f"{path}:1: the file is longer than {MAX_FILE_LEN} octets; split it"
-        return ManifestFile([], [too_long])
+        return ManifestFile([], [too_long], [])
     items = _json_items(content) if _looks_like_json(content, path) else _yaml_items(content)
     try:
         for item in items:
             where = f"{path}:{item.line}"
             try:
+                if isinstance(item, _ManifestError):
+                    raise item
+                for line, remark in islice(_remarks(item), MAX_PROBLEMS - len(warnings)):
+                    warnings.append(f"{path}:{line}: {remark}")
                 document = _read_item(item, where)
             except _ManifestError as fault:
                 problems.append(f"{path}:{fault.line}: {fault}")
@@ -58,7 +69,7 @@ def read_manifest_file(content: bytes, path: str) -> ManifestFile:
                     documents.append(document)
     except _ManifestError as fault:
         problems.append(f"{path}:{fault.line}: {fault}")
-    return ManifestFile(documents, problems)
+    return ManifestFile(documents, problems, warnings)
 
 
 _NO_OBJECT = "this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata"
@@ -90,6 +101,7 @@ class _Item(NamedTuple):
     head: _Head
     value: Any  # a YAML value, or the raw JSON of the object
     node: Any = None  # the YAML node, which has the lines
+    fields: Any = None  # the decoded object, unless it is JSON from an API server
 
 
 def _read_item(item: _Item, where: str) -> Document | None:
@@ -105,18 +117,30 @@ def _read_item(item: _Item, where: str) -> Document | None:
     group, slash, _ = head.api_version.rpartition("/")
     kind = KINDS.get((group, head.kind))
     if kind is None:
-        if not slash and head.kind in _GROUPS and _GROUPS[head.kind]:
+        if not slash and GROUPS.get(head.kind):
             raise _ManifestError(
                 item.line,
-                f"{head.kind} is not of apiVersion {head.api_version}; write {_GROUPS[head.kind]}/"
-                + ("v1alpha1" if head.kind == "ServiceImport" else "v1"),
+                f"{head.kind} is not of apiVersion {head.api_version}; write {written(head.kind)}",
             )
         return _namespace_named(head, where)
     try:
         return check_document(head.kind, _converted(item, kind), where)
     except Refused as fault:
         name = _display_name(head)
-        raise _ManifestError(_line_of(item, fault.field), f"{name}: {fault}") from None
+        raise _ManifestError(_line_in(item, fault.field), f"{name}: {fault}") from None
+
+
+def _remarks(item: _Item) -> Iterator[tuple[int, str]]:
+    """Yield warnings about an object, with their lines."""
+    head = item.head
+    if not isinstance(head.kind, str) or not isinstance(head.api_version, str):
+        return
+    found: tuple[Any, int] | None = None
+    for remark in check_object(head.kind, head.api_version, _display_name(head), item.fields):
+        node, line = found = found or _node_of(item)  # only now: for JSON it is costly
+        if node is not None:
+            line += key_line(node, remark.parent, remark.field) - 1
+        yield line, remark.sentence
 
 
 def _namespace_named(head: _Head, where: str) -> Document | None:
@@ -205,36 +229,20 @@ def _display_name(head: _Head) -> str:
     return f"{head.kind} {namespace if isinstance(namespace, str) else 'default'}/{name}"
 
 
-def _line_of(item: _Item, field: str) -> int:
-    """Find the line of a field such as `spec.ports[0].port`, or of its nearest parent that exists."""
-    node, shift = item.node, 0
-    if node is None:
-        # JSON is a subset of YAML, whose nodes have lines.
-        try:
-            node, shift = yaml.compose(bytes(item.value), Loader=ManifestLoader), item.line - 1
-        except yaml.YAMLError:
-            return item.line
-    for step in re.findall(r"[^.\[\]]+", field):
-        found = None
-        if isinstance(node, yaml.MappingNode):
-            found = next((value for key, value in node.value if key.value == step), None)
-        elif isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
-            found = node.value[int(step)]
-        if found is None:
-            break
-        node = found
-    if isinstance(node, yaml.MappingNode) and node is not item.node:
-        for key, value in node.value:
-            is_text = value.tag == "tag:yaml.org,2002:str" or not isinstance(value, yaml.ScalarNode)
-            if not is_text and field.endswith(("labels", "annotations", "selector")):
-                return int(key.start_mark.line) + 1 + shift
-    return int(node.start_mark.line) + 1 + shift
+def _line_in(item: _Item, field: str) -> int:
+    node, line = _node_of(item)
+    return line if node is None else field_line(node, field) + line - 1
+
+
+def _node_of(item: _Item) -> tuple[Any, int]:
+    """Return the YAML node of an object, and the line of the text that it was made of."""
+    return (json_node(bytes(item.value)), item.line) if item.node is None else (item.node, 1)
 
 
 # YAML
 
 
-def _yaml_items(content: bytes) -> Iterator[_Item]:
+def _yaml_items(content: bytes) -> Iterator[_Item | _ManifestError]:
     try:
         loader = ManifestLoader(content)
     except yaml.YAMLError as fault:
@@ -244,7 +252,10 @@ def _yaml_items(content: bytes) -> Iterator[_Item]:
             node = loader.get_node()
             loader.check_aliases(node)
             value = loader.construct_document(node)
-            yield from _yaml_objects(node, value)
+            duplicates = loader.take_duplicates()
+            yield from _duplicates(duplicates)
+            if not duplicates:
+                yield from _yaml_objects(node, value)
     except yaml.YAMLError as fault:
         raise _yaml_fault(fault, content) from None
     except (
@@ -256,6 +267,11 @@ def _yaml_items(content: bytes) -> Iterator[_Item]:
         raise _ManifestError(1, f"a value cannot be read ({fault}); put it in quotes") from None
     finally:
         loader.dispose()
+
+
+def _duplicates(found: list[DuplicateKey]) -> Iterator[_ManifestError]:
+    for each in found:
+        yield _ManifestError(each.line, sentence(each))
 
 
 def _yaml_objects(
@@ -273,7 +289,7 @@ def _yaml_objects(
         kind, api_version = kind or of.kind, api_version or of.api_version
     head = _Head(api_version, kind, value.get("metadata"))
     if not _is_list(head.kind, "items" in value):
-        yield _Item(line, head, value, node)
+        yield _Item(line, head, value, node, value)
         return
     items = value.get("items") or []
     if not isinstance(items, list):
@@ -333,7 +349,7 @@ def _looks_like_json(content: bytes, path: str) -> bool:
     return True
 
 
-def _json_items(content: bytes) -> Iterator[_Item]:
+def _json_items(content: bytes) -> Iterator[_Item | _ManifestError]:
     if not content.strip():
         return
     yield from _json_objects(msgspec.Raw(content), _Lines(content), None)
@@ -357,9 +373,9 @@ class _Lines:
 
 def _json_objects(
     raw: msgspec.Raw, lines: _Lines, of: _Head | None, above: int = 0
-) -> Iterator[_Item]:
-    text = bytes(raw)
-    line = lines.line_of(text.lstrip())
+) -> Iterator[_Item | _ManifestError]:
+    text = bytes(raw).strip()
+    line = lines.line_of(text)
     if above > _MAX_NESTED_LISTS:
         raise _ManifestError(line, _NESTED_LISTS)
     try:
@@ -367,7 +383,7 @@ def _json_objects(
     except RecursionError:
         raise _ManifestError(line, _NESTED) from None
     except msgspec.ValidationError:
-        if of is None and text.lstrip()[:1] == b"[":
+        if of is None and text[:1] == b"[":
             return
         raise _ManifestError(line, _NO_OBJECT) from None
     except msgspec.DecodeError as fault:
@@ -387,7 +403,17 @@ def _json_objects(
         except RecursionError:
             raise _ManifestError(line, _NESTED) from None
         head.metadata = metadata if isinstance(metadata, Mapping) else None
-        yield _Item(line, head, raw)
+        # Not decoded twice if it comes from an API server: dumps are large, and have no such errors.
+        decoded = _decoded(text, line) if is_written_by_hand(metadata) else Decoded(None, [])
+        yield from _duplicates(decoded.duplicates)
+        if not decoded.duplicates:
+            yield _Item(line, head, msgspec.Raw(text), fields=decoded.value)
+        return
+    inside = bytes(found.items)
+    around = text.replace(inside, b"null" + b"\n" * inside.count(b"\n"))
+    duplicates = _decoded(around, line).duplicates
+    if duplicates:
+        yield from _duplicates(duplicates)
         return
     try:
         items = msgspec.json.decode(found.items, type=list[msgspec.Raw] | None) or []
@@ -396,3 +422,12 @@ def _json_objects(
     inner = _inner_head(head)
     for item in items:
         yield from _json_objects(item, lines, inner, above + 1)
+
+
+def _decoded(text: bytes, line: int) -> Decoded:
+    try:
+        return decode_json(text, line)
+    except RecursionError:
+        raise _ManifestError(line, _NESTED) from None
+    except yaml.YAMLError:
+        raise _ManifestError(line, "a mapping has a key twice; remove one of the two") from None

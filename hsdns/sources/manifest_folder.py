@@ -3,15 +3,23 @@
 Path: manifests.py -> here -> manifest_file.py.
 Rule 1: paths in the given order, files of a folder by name, recursively; names that begin with a dot are skipped, such
         as `.git` and the `..data` of a mounted ConfigMap, whose visible files are links into it.
-Rule 2: the fingerprint follows links: the update of a mounted ConfigMap swaps a link and changes no file.
+Rule 2: the folder of a Helm chart is skipped: its templates are no manifests.
+Rule 3: standard input, the path "-", is listed as a file, but has no state that could change.
+Rule 4: the fingerprint follows links: the update of a mounted ConfigMap swaps a link and changes no file.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 EXTENSIONS = (".yaml", ".yml", ".json")
+STANDARD_INPUT: Final = "-"
+_CHART: Final = "Chart.yaml"
+_KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_SERVE: Final = "hsdns serve --source manifests -"
 Fingerprint = tuple[tuple[str, int, int, int, int], ...]
 
 
@@ -20,19 +28,49 @@ def missing_paths(paths: Sequence[str]) -> list[str]:
     return [
         f'source manifests: there is no file or folder "{path}"; correct the path or create it'
         for path in paths
-        if not os.path.exists(path)
+        if path != STANDARD_INPUT and not os.path.exists(path)
     ]
 
 
-def manifest_paths(paths: Sequence[str]) -> list[str]:
-    """List the files, each once; a path that is itself a file may have any extension."""
+def _rendered(folder: str, names: Sequence[str]) -> str:
+    quoted = shlex.quote(folder)
+    if _CHART in names:
+        release = shlex.quote(os.path.basename(os.path.abspath(folder)))
+        return (
+            f"source manifests: {folder} is a Helm chart, whose templates are not manifests, so it is not read; "
+            f"serve what it renders: helm template {release} {quoted} | {_SERVE}"
+        )
+    files = [os.path.join(folder, name) for name in _KUSTOMIZATIONS if name in names]
+    if files and not _is_component(files[0]):
+        return (
+            f"source manifests: {folder} holds a kustomization, and its files are read as they are; "
+            f"serve what it renders: kubectl kustomize {quoted} | {_SERVE}"
+        )
+    return ""
+
+
+def manifest_paths(paths: Sequence[str], remarks: list[str] | None = None) -> list[str]:
+    """List the files, each once; a path that is itself a file may have any extension.
+
+    `remarks` gets a sentence for each folder whose manifests another program renders.
+    """
     found: dict[str, None] = {}
     for path in paths:
         if os.path.isdir(path):
-            found.update(dict.fromkeys(_walk(path, frozenset())))
-        elif os.path.exists(path):
+            noted = [] if remarks is None else remarks
+            found.update(dict.fromkeys(_walk(path, frozenset(), noted)))
+        elif path == STANDARD_INPUT or os.path.exists(path):
             found[path] = None
     return list(found)
+
+
+def _is_component(path: str) -> bool:
+    """Whether a kustomization is only a part of others, which cannot be rendered."""
+    try:
+        with open(path, "rb") as file:
+            return b"kind: Component" in file.read(1 << 16)
+    except OSError:
+        return False
 
 
 def fingerprint(paths: Sequence[str]) -> Fingerprint:
@@ -69,7 +107,7 @@ def _is_relevant(changed: str, path: str) -> bool:
     return changed.endswith(EXTENSIONS) or not os.path.isfile(changed)
 
 
-def _walk(folder: str, above: frozenset[str]) -> Iterator[str]:
+def _walk(folder: str, above: frozenset[str], remarks: list[str]) -> Iterator[str]:
     real = os.path.realpath(folder)
     if real in above:
         return  # a link to a folder above it
@@ -77,11 +115,16 @@ def _walk(folder: str, above: frozenset[str]) -> Iterator[str]:
         names = sorted(os.listdir(folder))
     except OSError:
         return
+    remark = _rendered(folder, names)
+    if remark and remark not in remarks:
+        remarks.append(remark)
+    if _CHART in names:
+        return
     for name in names:
         path = os.path.join(folder, name)
         if name.startswith("."):
             continue
         if os.path.isdir(path):
-            yield from _walk(path, above | {real})
+            yield from _walk(path, above | {real}, remarks)
         elif name.endswith(EXTENSIONS):
             yield path

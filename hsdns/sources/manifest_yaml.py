@@ -5,12 +5,13 @@ Rule 1: nodes are counted while they are composed, and with what their aliases s
         (CVE-2019-11253): MAX_NODES, or one for NODE_LEN octets where a file is longer.
 Rule 2: nesting is bounded (MAX_DEPTH), through aliases too.
 Rule 3: keys become text, as Kubernetes reads them; numbers as keys could be chosen to have the same hash.
-Rule 4: a number has at most MAX_NUMBER_LEN characters: those in base 60 take time with the square of their length.
+Rule 4: keys that a mapping has twice are noted, with both lines: the second would replace the first without a word.
+Rule 5: a number has at most MAX_NUMBER_LEN characters: those in base 60 take time with the square of their length.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -18,7 +19,10 @@ MAX_DEPTH: Final = 100
 MAX_NODES: Final = 100_000
 NODE_LEN: Final = 5  # octets; Services with one-word names, written in lines, have 7 for each node
 MAX_NUMBER_LEN: Final = 100
+MAX_SHOWN_LEN: Final = 60
+_MERGE: Final = "tag:yaml.org,2002:merge"
 _TEXT: Final = "tag:yaml.org,2002:str"
+_WORDS: Final = (_TEXT, "tag:yaml.org,2002:value")  # the second is that of a single "="
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 # CSafeLoader is ten times as fast, but not in every build of PyYAML.
@@ -34,6 +38,15 @@ class TooLarge(yaml.YAMLError):
         self.line: int = node.start_mark.line + 1 if node is not None else 1
 
 
+class DuplicateKey(NamedTuple):
+    """A key that a mapping has twice; lines count from 1."""
+
+    key: str
+    first: int
+    line: int
+    is_outermost: bool  # in a mapping that is not indented
+
+
 class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
     """YAML as Kubernetes reads it: without the timestamp type, and with text as keys."""
 
@@ -47,6 +60,8 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
         self._left = self._limit = max(MAX_NODES, len(content) // NODE_LEN)
         self._depth = 0
         self._has_aliases = b"*" in content
+        self._merged: set[Any] = set()  # mappings whose merge keys have been replaced
+        self._duplicates: list[DuplicateKey] = []
 
     # PyYAML calls these two around each node that it composes, to resolve tags by paths; there are no such tags.
 
@@ -107,21 +122,46 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
         known[node] = size, depth + 1
         return size, depth + 1
 
+    def take_duplicates(self) -> list[DuplicateKey]:
+        """Return the duplicate keys of what was constructed since the last call, the first of each mapping."""
+        found, self._duplicates = self._duplicates, []
+        return sorted(set(found), key=lambda each: each.line)
+
+    def flatten_mapping(self, node: Any) -> None:
+        """Replace the merge keys of a mapping, once: afterwards its own keys are not told from those."""
+        if node in self._merged:
+            return
+        own = [key for key, _ in node.value if key.tag != _MERGE]
+        texts = [self._key(key) for key in own]
+        if len(set(texts)) < len(texts):
+            self._note_duplicate(own, texts)
+        if len(own) < len(node.value):
+            self._merged.add(node)
+            super().flatten_mapping(node)
+
+    def _note_duplicate(self, nodes: list[Any], keys: list[str]) -> None:
+        lines: dict[str, int] = {}
+        for node, key in zip(nodes, keys, strict=True):
+            mark = node.start_mark
+            if key in lines:
+                found = DuplicateKey(key, lines[key], mark.line + 1, mark.column == 0)
+                self._duplicates.append(found)
+                return
+            lines[key] = mark.line + 1
+
+    def _key(self, node: Any) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise TooLarge("a key is not text; write a word", node)
+        # Most keys are text already.
+        return node.value if node.tag in _WORDS else key_text(self.construct_object(node))
+
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
         """Make a mapping with text as keys."""
         if isinstance(node, yaml.MappingNode):
             self.flatten_mapping(node)
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise TooLarge("a key is not text; write a word", key_node)
-            # Most keys are text already.
-            key = (
-                key_node.value
-                if key_node.tag == _TEXT
-                else key_text(self.construct_object(key_node))
-            )
-            found[key] = self.construct_object(value_node, deep=deep)
+            found[self._key(key_node)] = self.construct_object(value_node, deep=deep)
         return found
 
     def construct_number(self, node: Any) -> Any:
@@ -140,3 +180,10 @@ for _tag in _NUMBERS:
 def key_text(key: object) -> str:
     """Return a key as text: booleans as in JSON, others as Python writes them."""
     return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def shown(word: str) -> str:
+    """Return a word for a message: in one line, and at most MAX_SHOWN_LEN characters of it."""
+    text = word[:MAX_SHOWN_LEN]
+    text = text if text.isprintable() else repr(text)[1:-1]
+    return text if len(word) <= MAX_SHOWN_LEN else f"{text}..."

@@ -1,11 +1,13 @@
 """The source `manifests PATH...`: a cluster described by files.
 
-Path: files -> manifest_file (documents) -> cluster/controllers (objects) -> deliver, the difference only.
+Path: files, or standard input ("-") -> manifest_file (documents) -> cluster/controllers (objects) -> deliver, only the
+difference.
 Rule 1: at the start the valid files are served and the others reported; later, one invalid file blocks the whole
         reload, and the last valid state is still served.
 Rule 2: files are read and compared in a thread; changes are delivered on the loop in one batch.
 Rule 3: changes are found by file notifications and by polling: some changes cause no notification (swapped links,
         network file systems).
+Rule 4: a warning is not repeated as long as its reason lasts.
 """
 
 from __future__ import annotations
@@ -36,12 +38,14 @@ from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.tree import Token
 from hsdns.sources.manifest_file import MAX_FILE_LEN, read_manifest_file
 from hsdns.sources.manifest_folder import (
+    STANDARD_INPUT,
     Fingerprint,
     fingerprint,
     is_relevant,
     manifest_paths,
     missing_paths,
 )
+from hsdns.sources.standard_input import NAME, standard_input, was_read
 
 POLL_SECONDS = 2.0
 _BLANK = b" \t\r\n\xef\xbb\xbf\xff\xfe\0"  # white space and byte order marks
@@ -63,8 +67,9 @@ class _Reading(NamedTuple):
 
 
 def _nothing_in(paths: Sequence[str]) -> str:
+    shown = " ".join(NAME if path == STANDARD_INPUT else path for path in paths)
     return (
-        f"source manifests: {' '.join(paths)}: it contains no Kubernetes object, so the cluster has no names; "
+        f"source manifests: {shown}: it contains no Kubernetes object, so the cluster has no names; "
         "is it the right path, and were the templates of a chart rendered?"
     )
 
@@ -88,6 +93,7 @@ class Manifests:
         self._versions: dict[_Key, str] = {}
         self._fingerprint: Fingerprint = ()
         self._nonempty: frozenset[str] = frozenset()
+        self._warned: frozenset[str] = frozenset()
         self._synced = False
 
     def __str__(self) -> str:
@@ -96,7 +102,7 @@ class Manifests:
 
     @classmethod
     def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
-        """Check the paths; raise CorefileError if one is empty or there is none."""
+        """Check the paths; raise CorefileError if one is empty or there is none, or "-" was not read before."""
         if not args:
             raise name.error(
                 f'source "{name.text}" needs at least one file or folder; add its path'
@@ -104,15 +110,24 @@ class Manifests:
         for token in args:
             if not token.text:
                 raise token.error(f'source "{name.text}" has an empty path; write a file or folder')
-        return cls([os.path.normpath(os.path.join(base_dir, token.text)) for token in args])
+            if token.text == STANDARD_INPUT and not was_read():
+                raise token.error(
+                    '"-", standard input, is for the command line: "COMMAND | hsdns serve --source manifests -"; '
+                    'for a file of that name write "./-"'
+                )
+        return cls([_normalised(token.text, base_dir) for token in args])
 
     def check(self) -> list[str]:
         """Report paths that do not exist and folders without manifests; load() reports them too."""
-        return missing_paths(self.paths) + [
-            f'source manifests: folder "{path}" holds no .yaml, .yml or .json file; add one or correct the path'
-            for path in self.paths
-            if os.path.isdir(path) and not manifest_paths([path])
-        ]
+        found = missing_paths(self.paths)
+        for path in self.paths:
+            remarks: list[str] = []
+            if os.path.isdir(path) and not manifest_paths([path], remarks) and not remarks:
+                found.append(
+                    f'source manifests: folder "{path}" holds no .yaml, .yml or .json file; add one or correct the path'
+                )
+            found += remarks
+        return found
 
     def load(self, deliver: Deliver, report: Report) -> None:
         """Deliver the objects of the valid files, then Synced, which waits for a correction if no file is valid."""
@@ -120,6 +135,7 @@ class Manifests:
         for level, sentence in reading.sentences:
             report(level, sentence)
         self._fingerprint = reading.fingerprint
+        self._warned = frozenset(sentence for _, sentence in reading.sentences)
         self._nonempty = reading.nonempty
         self._synced = reading.is_valid or bool(reading.objects)
         deliver([*self._difference(reading.objects), *([Synced()] if self._synced else [])])
@@ -142,7 +158,9 @@ class Manifests:
                 reading = await asyncio.to_thread(self._read)
                 self._fingerprint = reading.fingerprint
                 for level, sentence in reading.sentences:
-                    report(level, sentence)
+                    if level >= logging.ERROR or sentence not in self._warned:
+                        report(level, sentence)
+                self._warned = frozenset(sentence for _, sentence in reading.sentences)
                 if not reading.is_valid:
                     report(
                         logging.WARNING,
@@ -174,7 +192,14 @@ class Manifests:
         sentences = [(logging.ERROR, sentence) for sentence in missing_paths(self.paths)]
         documents: list[Document] = []
         nonempty: set[str] = set()
-        for path in manifest_paths(self.paths):
+        remarks: list[str] = []
+        for path in manifest_paths(self.paths, remarks):
+            if path == STANDARD_INPUT:
+                given = standard_input()
+                if given is not None:
+                    documents += given.documents
+                    sentences += [(logging.WARNING, warning) for warning in given.warnings]
+                continue
             try:
                 with open(path, "rb") as file:
                     content = file.read(MAX_FILE_LEN + 1)
@@ -199,8 +224,10 @@ class Manifests:
             if found.documents:
                 nonempty.add(path)
             sentences += [(logging.ERROR, problem) for problem in found.problems]
+            sentences += [(logging.WARNING, warning) for warning in found.warnings]
             if not found.problems:
                 documents += found.documents
+        sentences += [(logging.WARNING, remark) for remark in remarks]
         objects = simulate(
             documents, lambda sentence: sentences.append((logging.WARNING, sentence))
         )
@@ -233,7 +260,11 @@ class Manifests:
         """Yield folders, and whether to watch them recursively."""
         yield sorted({path for path in self.paths if os.path.isdir(path)}), True
         # A file is watched through its folder, because editors replace the file.
-        parents = {os.path.dirname(path) or "." for path in self.paths if not os.path.isdir(path)}
+        parents = {
+            os.path.dirname(path) or "."
+            for path in self.paths
+            if path != STANDARD_INPUT and not os.path.isdir(path)
+        }
         yield sorted(path for path in parents if os.path.isdir(path)), False
 
     async def _forward(
@@ -256,6 +287,13 @@ class Manifests:
                 f"source manifests: file notifications are not available ({fault}); "
                 f"polling every {self._poll_seconds:g} seconds",
             )
+
+
+def _normalised(path: str, base_dir: str) -> str:
+    if path == STANDARD_INPUT:
+        return path
+    found = os.path.normpath(os.path.join(base_dir, path))
+    return os.path.join(".", found) if found == STANDARD_INPUT else found
 
 
 def _key(each: Object) -> _Key:

@@ -1,6 +1,6 @@
 """The command line of the benchmark: `make bench`, or `python -m loadtest.answering`.
 
-Path: __main__.py -> here -> run.py -> report.py, plot.py.
+Path: __main__.py -> here -> run.py -> report.py, ../summary.py.
 Exit status: 0; 1 with --check if a limit is exceeded; 2 if the benchmark cannot run.
 """
 
@@ -18,7 +18,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from loadtest.answering import plot, report
+from loadtest import summary
+from loadtest.answering import report
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.goals import Verdict, judge
 from loadtest.answering.mixes import BY_KEY, DNSPERF, DRAIN, MIXES, Mix
@@ -129,15 +130,9 @@ def _write(
             ],
         }  # fmt: skip
         asked.output.write_text(json.dumps(written, indent=1) + "\n")
-    if asked.plot is not None:
-        if asked.plot.suffix == ".png":
-            asked.plot.write_bytes(plot.png(results, mixes))
-        else:
-            asked.plot.write_text(plot.svg(results, mixes))
     if asked.write_docs:
         section = report.section(results, mixes, verdicts, setting)
-        PAGE.write_text(report.replaced(PAGE.read_text(), section))
-        PAGE.with_name(report.PLOT).write_bytes(plot.png(results, mixes))
+        summary.write(PAGE, report.replaced(PAGE.read_text(), section))
 
 
 def _setting(
@@ -202,24 +197,12 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     add("--no-install", action="store_true", help="install nothing by apt-get")
     add("-o", "--output", type=Path, metavar="FILE", help="write all samples and figures as JSON")
     add(
-        "--plot",
-        type=_picture,
-        metavar="FILE",
-        help="write the bars, as PNG or SVG by the file's name",
-    )
-    add(
         "--write-docs",
         action="store_true",
-        help="write the section of docs/performance.md and its plot",
+        help="write the section of docs/performance.md, the beginning of the page and its plot",
     )
     add("--check", action="store_true", help="end with status 1 where a limit is not kept")
     return parser.parse_args(words)
-
-
-def _picture(word: str) -> Path:
-    if not word.endswith((".png", ".svg")):
-        raise argparse.ArgumentTypeError(f'"{word}" ends neither in .png nor in .svg')
-    return Path(word)
 
 
 def _positive(word: str) -> int:

@@ -18,7 +18,6 @@ from loadtest.process import BenchmarkError
 
 BEGIN: Final = "<!-- bench: begin -->"
 END: Final = "<!-- bench: end -->"
-PLOT: Final = "answering.png"
 Rows = list[list[str]]
 Render = Callable[[Rows], str]
 _HEAD = [
@@ -145,7 +144,10 @@ def section(
     """The section between the marks of the page."""
     told = {"command": f"`{setting.command}`", "date": setting.date, "machine": setting.machine}
     told |= dict(setting.versions)
-    parts = ["\n".join(f"- {what}: {value}" for what, value in told.items())]
+    parts = [
+        "The figures are those of this run:",
+        "\n".join(f"- {what}: {value}" for what, value in told.items()),
+    ]
     if setting.missing:
         parts.append("\n".join(f"- missing: {each}" for each in setting.missing))
     if verdicts:
@@ -156,7 +158,6 @@ def section(
         ).rstrip()
         for mix in mixes
     ]
-    parts.append(f"![CPU time for an answered query, by server and mix]({PLOT})")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -1,6 +1,6 @@
 """The measurements, and the figures computed from them.
 
-Path: run.py -> here -> goals.py, report.py, plot.py.
+Path: run.py -> here -> goals.py, report.py.
 Rule 1: a figure is the median of its rounds; the minimum is reported too.
 Rule 2: a ratio is the median of the rounds' ratios, because the machine's state is similar within a round.
 """

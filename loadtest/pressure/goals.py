@@ -52,8 +52,9 @@ GOALS: Final = (
     Goal("existing", "honest answered", LOWEST, 0.99),
     Goal("new-4k", "answered", LOWEST, 0.99),
     Goal("new-4k", "CPU µs an answer", HIGHEST, 1.5, peers=True),
-    Goal("new-12k", "answered", LOWEST, 0.95, (NATIVE,)),
+    # More than a core of a small machine has.  What is answered is as soon as by CoreDNS, and nobody else waits.
     Goal("new-12k", "pressing p99, ms", HIGHEST, 2.0, peers=True),
+    Goal("new-12k", "honest answered", LOWEST, 0.99),
     Goal("fair", "honest answered", LOWEST, 0.99),
     Goal("fair", "honest p99 / quiet p99", HIGHEST, 3.0),
     Goal("unread", "TCP answered", LOWEST, 0.99),

@@ -45,7 +45,11 @@ def main(words: Sequence[str]) -> int:
     if options.output:
         Path(options.output[1]).write_text(as_json(results))
     if options.write_docs:
-        write_docs(PAGE, results)
+        try:
+            write_docs(PAGE, results)
+        except BenchmarkError as error:
+            print(f"bench-watch: {error}", file=sys.stderr)
+            return 1
     return 0
 
 
@@ -69,7 +73,11 @@ def parser() -> argparse.ArgumentParser:
         metavar=("FORMAT", "FILE"),
         help="write every measurement to a file; the format is json",
     )
-    made.add_argument("--write-docs", action="store_true", help=f"renew the table of {PAGE.name}")
+    made.add_argument(
+        "--write-docs",
+        action="store_true",
+        help=f"renew the table and the beginning of {PAGE.name}",
+    )
     return made
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from loadtest import summary
 from loadtest.figures import median_of_known, ratio
 from loadtest.process import BenchmarkError
 from loadtest.watch.churn import MEMORY_EVERY, Churn
@@ -191,5 +192,5 @@ def replace_section(page: str, text: str) -> str:
 
 
 def write_docs(page: Path, results: Results) -> None:
-    """Update the section of a page."""
-    page.write_text(replace_section(page.read_text(), section(results)))
+    """Update the section of a page, and its beginning; raise BenchmarkError if a figure of that was not measured."""
+    summary.write(page, replace_section(page.read_text(), section(results)))

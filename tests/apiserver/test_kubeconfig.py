@@ -357,8 +357,12 @@ class TestCheck:
 
     def test_missing_package(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "kubernetes_asyncio", None)
-        (sentence,) = Setting(tmp_path).source.check()
-        assert sentence.startswith('"kubeconfig" needs the Python package kubernetes_asyncio')
+        with pytest.raises(ValueError, match='"kubeconfig" needs the Python package') as raised:
+            Setting(tmp_path)
+        assert str(raised.value) == (
+            '"kubeconfig" needs the Python package kubernetes_asyncio; install it '
+            '("pip install kubernetes_asyncio"), or build the image with "--build-arg KUBECONFIG=yes"'
+        )
 
 
 def test_the_real_process(tmp_path: Path) -> None:

@@ -93,7 +93,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
     with pytest.raises(KubeconfigError) as caught:
         read_context(missing)
-    assert str(caught.value) == f"cannot read kubeconfig {missing}: No such file or directory"
+    assert str(caught.value) == (
+        f"cannot read kubeconfig {missing}: No such file or directory; correct the path or its permissions"
+    )
     path = tmp_path / "kubeconfig"
     path.write_bytes(b"\xff")
     with pytest.raises(KubeconfigError) as caught:

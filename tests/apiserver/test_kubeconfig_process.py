@@ -276,7 +276,7 @@ class TestPackage:
         code = "import sys; sys.modules['kubernetes_asyncio'] = None; "
         assert run(path, code=code) == {
             "error": f"kubeconfig {path} needs the Python package kubernetes_asyncio; "
-            'install it ("pip install kubernetes_asyncio")'
+            'install it ("pip install kubernetes_asyncio"), or build the image with "--build-arg KUBECONFIG=yes"'
         }
 
 

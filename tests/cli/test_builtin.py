@@ -9,6 +9,7 @@ import pytest
 from hsdns.assemble import assemble
 from hsdns.cli import builtin
 from hsdns.cli.flags import FlagError
+from hsdns.cli.source_flag import source_tokens
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins import ORDER
@@ -113,7 +114,7 @@ def test_quoted_path_is_one_word(path: str) -> None:
 
 
 def test_an_error_in_a_source_names_the_flag() -> None:
-    source = builtin.source_tokens(["manifest", "x"])
+    source = source_tokens(["manifest", "x"], None)
     corefile = builtin.corefile_source(None, builtin.corefile(["127.0.0.1"])).load()
     with pytest.raises(CorefileError) as raised:
         assemble(corefile, source=source, warn=pytest.fail)

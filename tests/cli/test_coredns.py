@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import platform
 import re
@@ -81,6 +82,38 @@ def test_version(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str
     first, second = capsys.readouterr().out.splitlines()
     assert first == f"hsdns-{__version__} (answers as CoreDNS-1.14.7)"
     assert second.startswith(f"{sys.platform}/{platform.machine()}, ")
+    assert not served
+
+
+def test_version_as_json(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert coredns.run("-version -o json".split()) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == {
+        "name": "hsdns",
+        "version": __version__,
+        "answers_as": "CoreDNS-1.14.7",
+        "platform": f"{sys.platform}/{platform.machine()}",
+        "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
+    }
+    assert coredns.version_text() == (
+        f"hsdns-{__version__} (answers as CoreDNS-1.14.7)\n{found['platform']}, {found['interpreter']}"
+    )
+    assert not served
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("-o json", "-o has no meaning alone; use it with -validate, -version or -v"),
+        ("-validate -o yaml", '-o needs json, found "yaml"'),
+        ("-version -o", "-o needs FORMAT"),
+    ],
+)
+def test_json_of_nothing(
+    line: str, sentence: str, served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert coredns.run(line.split()) == 1
+    assert capsys.readouterr() == ("", f"{sentence}\n")
     assert not served
 
 
@@ -162,6 +195,20 @@ def test_number_of_workers_that_cannot_be(
             ". {\n    bind eht0\n}", 1, "",
             'Corefile:2:10: "eht0" is neither an IP address nor an interface of this machine\n',
             id="interface",
+        ),
+        pytest.param(
+            ". {\n    forward . {$UPSTREAM_OF_NOTHING}\n    cache thirty\n    cach\n}", 1, "",
+            '[HINT] Corefile:3:11: "thirty" is taken for a zone; a TTL is a number of seconds without a unit, as in "cache 30"\n'
+            'Corefile:2:15: "" is not an IP address, a file or a host name; write an address such as "10.0.0.2:53" '
+            "(the environment variable UPSTREAM_OF_NOTHING is not set)\n"
+            'Corefile:4:5: unknown directive "cach"; did you mean "cache"?\n'
+            "Corefile: 2 errors\n",
+            id="several",
+        ),
+        pytest.param(
+            ". {\n    kubernetes cluster.local {\n        kubeconfig none\n    }\n}", 0, "Corefile: valid, 1 server block\n",
+            "[WARNING] Corefile:3:9: cannot read kubeconfig none: No such file or directory\n",
+            id="kubeconfig",
         ),
         pytest.param(None, 1, "", "none:1:1: cannot read the Corefile: No such file or directory\n", id="no-file"),
     ],
@@ -282,6 +329,36 @@ def test_process_from_start_to_end() -> None:
         assert err == ""
         assert started.returncode == 0
     assert not Path("pid").exists()
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_process_that_shows_json() -> None:
+    port = free_port()
+    corefile = f"a.org:{port} {{\nbind 127.0.0.1\nwhoami\ncache\n}}\nb.org:{port} {{\nbind 127.0.0.1\nkubernetes b.org {{\nsource synthetic services=1\n}}\n}}\n"
+    with process("-v", "-o", "json", "-conf", "stdin") as started:
+        assert started.stdin is not None
+        started.stdin.write(corefile)
+        started.stdin.close()
+        started.stdin = None
+        found = json.loads(line_of(started))
+        started.send_signal(signal.SIGTERM)
+        out, err = started.communicate(timeout=10)
+    assert (out, err) == ("[INFO] SIGTERM: Shutting down servers then terminating\n", "")
+    assert {name: found.pop(name) for name in coredns.version()} == coredns.version()
+    assert found.pop("fast_path") in ("rust", "python")
+    assert found.pop("workers") >= 1
+    assert found == {
+        "zones": [f"a.org.:{port} on 127.0.0.1", f"b.org.:{port} on 127.0.0.1"],
+        "server_blocks": [
+            {
+                "keys": [f"a.org:{port}"],
+                "stored": "cached",
+                "reason": "it has no kubernetes plugin",
+            },
+            {"keys": [f"b.org:{port}"], "stored": "all", "reason": ""},
+        ],
+    }
 
 
 @pytest.mark.sockets

@@ -39,6 +39,7 @@ KNOWN = {
         ),
         pytest.param("-source demo", {"source": ["demo"]}, id="list-of-one"),
         pytest.param("-source manifests a b -quiet", {"source": ["manifests", "a", "b"], "quiet": True}, id="list-ends-at-a-flag"),
+        pytest.param("-source manifests - a -quiet", {"source": ["manifests", "-", "a"], "quiet": True}, id="list-with-standard-input"),
         pytest.param("-source=manifests a b", {"source": ["manifests", "a", "b"]}, id="list-equals"),
         pytest.param("--source synthetic seed=1", {"source": ["synthetic", "seed=1"]}, id="list-with-equals-in-it"),
     ],

@@ -101,7 +101,8 @@ def test_fallback_keeps_the_warnings_of_the_file() -> None:
     loaded = CorefileSource.from_flag(None, FALLBACK).load()
     assert len(loaded.blocks) == 1
     assert loaded.warnings == (
-        'Corefile:1:1: this server block has no zone and is ignored; give it one, such as "."',
+        'Corefile:1:1: this server block has no zone and is ignored; give it one, such as "." '
+        "(the environment variable NO_SUCH_ZONE is not set)",
         "Corefile has no server block, so the default is served; choose another file with -conf",
     )
 
@@ -312,6 +313,22 @@ def test_serve_that_cannot_start(body: str, error: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.sockets
+def test_a_configuration_that_fails_the_check_is_not_started(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def check(configuration: Configuration) -> None:
+        names = [plugin.name for plugin in configuration.plugins]
+        raise FileNotFoundError(f"not with {names[-1]}")
+
+    source = source_of("kubernetes cluster.local {\nendpoint http://192.0.2.1 http://192.0.2.2\n}")
+    assert launch.serve(source, free_port(), check=check, banner="a banner") == 1
+    assert capsys.readouterr() == (
+        "",
+        "not with kubernetes\n",
+    )  # without the warning of two endpoints
+
+
+@pytest.mark.sockets
 def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]) -> None:
     position = Position("-source", 0, 0)
     words = ("synthetic", "services=3")
@@ -379,7 +396,8 @@ def test_a_stock_corefile_imports_nothing_that_it_does_not_need() -> None:
     """They would cost 40 ms at each start and 5 MB of memory."""
     code = (
         "import sys, hsdns.server.lifecycle\n"
-        "from hsdns.cli.launch import Addresses, CorefileSource, validate\n"
+        "from hsdns.cli.launch import CorefileSource\n"
+        "from hsdns.cli.validate import validate\n"
         "assert validate(CorefileSource.from_flag(sys.argv[1], ''), 53) == 0\n"
         "unneeded = {'dns', 'h2', 'kubernetes_asyncio', 're2', 'watchfiles', 'yaml'}\n"
         "print(sorted(unneeded & set(sys.modules)), file=sys.stderr)"

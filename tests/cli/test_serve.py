@@ -122,7 +122,7 @@ def test_error(
 def test_help_names_every_flag(
     flag: str, served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert serve.run([flag]) == 0
+    assert serve.run(["-source", "manifests", "-", flag]) == 0  # and nothing is read
     printed = capsys.readouterr().out
     for name in serve.FLAGS:
         assert f"\n  -{name}" in printed
@@ -173,8 +173,7 @@ def test_changes_of_files_are_shown(
     assert serve.run(line.split()) == 0
     (call,) = served
     configuration = build(call)
-    if call["prepare"] is not None:
-        call["prepare"](configuration)
+    call["check"](configuration)
     (plugin,) = (each for each in configuration.plugins if isinstance(each, Kubernetes))
     assert str(plugin.source).startswith(source.split()[0])
     assert (plugin.show_changes is not None) is expected
@@ -245,6 +244,66 @@ class Process:
 
 
 END = "Several records come in any order.  Stop with Ctrl-C."
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("words", "line", "error"),
+    [
+        pytest.param(
+            "-source manifests {path}/a", "",
+            'source manifests: there is no file or folder "{path}/a"; correct the path or create it', id="path",
+        ),
+        pytest.param(
+            "-conf {path}/Corefile", "source manifests a",
+            'source manifests: there is no file or folder "{path}/a"; correct the path or create it', id="path-in-Corefile",
+        ),
+        pytest.param(
+            "-conf {path}/Corefile", "kubeconfig {path}/a",
+            "cannot read kubeconfig {path}/a: No such file or directory; correct the path or its permissions",
+            id="kubeconfig",
+        ),
+    ],
+)  # fmt: skip
+def test_a_source_that_is_not_there_ends_it(
+    words: str,
+    line: str,
+    error: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(launch, "set_up_logging", lambda: None)  # it would last
+    line = line.format(path=tmp_path)
+    (tmp_path / "Corefile").write_text(f". {{\nkubernetes cluster.local {{\n{line}\n}}\n}}\n")
+    assert serve.run(["-p", str(free_port()), *words.format(path=tmp_path).split()]) == 1
+    assert capsys.readouterr() == ("", error.format(path=tmp_path) + "\n")
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_process_over_standard_input() -> None:
+    port = free_port()
+    text = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {clusterIP: 10.96.0.7}\n"
+    with subprocess.Popen(
+        [sys.executable, "-m", "hsdns", "serve", "-p", str(port), "--source", "manifests", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(text)
+            process.stdin.close()
+            assert process.stdout.readline() == f"cluster.local.:{port} on 127.0.0.1\n"
+            query = dns.message.make_query("web.default.svc.cluster.local", "A")
+            reply = dns.query.tcp(query, "127.0.0.1", timeout=5, port=port)
+            assert [rdata.to_text() for rdata in reply.answer[0]] == ["10.96.0.7"]
+        finally:
+            process.kill()
 
 
 @pytest.mark.sockets

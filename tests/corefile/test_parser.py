@@ -181,7 +181,7 @@ ERRORS = [
     ),
     pytest.param(
         ". {\n {$UNSET}\n}\n",
-        '2:2: unknown directive "" (from "{$UNSET}")',
+        '2:2: unknown directive "" (from "{$UNSET}") (the environment variable UNSET is not set)',
         id="unset in the environment",
     ),
     pytest.param(
@@ -353,7 +353,10 @@ WARNINGS = [
     pytest.param(
         "{$UNSET} {\n log\n}\na {\n}\n",
         ["a:"],
-        ['1:1: this server block has no zone and is ignored; give it one, such as "."'],
+        [
+            '1:1: this server block has no zone and is ignored; give it one, such as "." '
+            "(the environment variable UNSET is not set)"
+        ],
         id="block without a zone",
     ),
     pytest.param(

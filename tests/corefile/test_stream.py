@@ -213,7 +213,8 @@ ERRORS = [
     pytest.param(
         ". {\n import {$UNSET}\n}\n",
         {},
-        "Corefile:2:9: import takes the name of a snippet, file or glob, found an empty one",
+        "Corefile:2:9: import takes the name of a snippet, file or glob, found an empty one"
+        " (the environment variable UNSET is not set)",
         id="empty argument",
     ),
     pytest.param(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,10 @@ from hsdns import __version__
 from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
 from hsdns.plugins import NOT_YET, ORDER
+from tests.support.manifests.chart import CHART, helm, needs_helm, render
 from tests.support.manifests.object_schema import check
 
 ROOT = Path(__file__).resolve().parents[2]
-CHART = ROOT / "deploy/helm/hsdns"
 TEMPLATES = sorted((CHART / "templates").iterdir())
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
@@ -47,7 +45,7 @@ prometheus:
   monitor: {enabled: true, interval: 15s, additionalLabels: {release: prometheus}}
 podDisruptionBudget: {maxUnavailable: 1}
 topologySpreadConstraints:
-- {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}
+- {maxSkew: 2, topologyKey: rack, whenUnsatisfiable: DoNotSchedule}
 hpa: {enabled: true, minReplicas: 2, maxReplicas: 4}
 customLabels: {team: net}
 customAnnotations: {owner: net}
@@ -168,33 +166,25 @@ def test_the_default_corefile_is_valid() -> None:
 
 
 def check_corefile(text: str) -> None:
+    """It has no error, no warning, and pages on the addresses of both families."""
     warnings: list[str] = []
     corefile = parse("Corefile", text=text, environ={}, known_directives=ORDER, not_yet=NOT_YET)
+    assert re.search(r"^ *prometheus :9153 *$", text, re.MULTILINE)
     assemble(corefile, default_port=53, warn=warnings.append)
     assert warnings == []
 
 
+def test_the_default_spreads_the_pods() -> None:
+    """As the test below that renders it."""
+    (constraint,) = VALUES["topologySpreadConstraints"]
+    base = yaml.safe_load((ROOT / "deploy/base/deployment.yaml").read_text())["spec"]
+    pod = base["template"]["spec"]
+    assert [{**constraint, "labelSelector": base["selector"]}] == pod["topologySpreadConstraints"]
+    template = (CHART / "templates/deployment.yaml").read_text()
+    assert '{{- if not (hasKey .Values.affinity "podAntiAffinity") }}' in template
+
+
 # --- with helm ---
-
-needs_helm = pytest.mark.skipif(
-    shutil.which("helm") is None, reason="helm, which renders the chart, is not installed"
-)
-
-
-def helm(*words: str) -> str:
-    found = subprocess.run(
-        ["helm", *words], check=False, capture_output=True, text=True, timeout=30
-    )
-    assert found.returncode == 0, found.stderr
-    return found.stdout
-
-
-def render(*words: str) -> dict[tuple[str, str], Any]:
-    # A helm that was built without flags takes the cluster to be of 1.20.
-    where = ("--namespace", "kube-system", "--kube-version", "1.33.0")
-    text = helm("template", "hsdns", str(CHART), *where, *words)
-    objects = [each for each in yaml.safe_load_all(text) if each]
-    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
 
 @needs_helm
@@ -261,3 +251,31 @@ def test_all_values(tmp_path: Path) -> None:
     )
     assert monitor["spec"]["endpoints"] == [{"port": "metrics", "interval": "15s"}]
     assert objects["PodDisruptionBudget", "hsdns"]["spec"]["maxUnavailable"] == 1
+
+
+def spreading(objects: Any, selector: Any) -> Any:
+    """How the pods of a Deployment are spread; its own selector is replaced by a word."""
+    text = json.dumps({each: objects[each] for each in ("affinity", "topologySpreadConstraints")})
+    return json.loads(text.replace(json.dumps(selector), '"its pods"'))
+
+
+@needs_helm
+def test_pods_are_spread_as_in_the_base() -> None:
+    base = yaml.safe_load((ROOT / "deploy/base/deployment.yaml").read_text())["spec"]
+    chart = render()["Deployment", "hsdns"]["spec"]
+    expected = spreading(base["template"]["spec"], base["selector"])
+    assert spreading(chart["template"]["spec"], chart["selector"]) == expected
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("affinity", "expected"),
+    [
+        pytest.param("nodeAffinity={}", {"nodeAffinity", "podAntiAffinity"}, id="beside-another"),
+        pytest.param("podAntiAffinity={}", set(), id="none"),
+    ],
+)
+def test_affinity_of_ones_own(affinity: str, expected: set[str]) -> None:
+    pod = render("--set-json", f"affinity.{affinity}")["Deployment", "hsdns"]["spec"]["template"]
+    found = pod["spec"]["affinity"]
+    assert {each for each in found if found[each] or each == "nodeAffinity"} == expected

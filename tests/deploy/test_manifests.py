@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import cache
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import yaml
 
 from hsdns import __version__
 from hsdns.assemble import assemble
+from hsdns.cli import interface
+from hsdns.cli.flags import parse_flags
 from hsdns.corefile.parser import parse
 from hsdns.plugins import NOT_YET, ORDER
 from tests.support.apiserver.real_api import RealApi, missing_assets
@@ -143,8 +146,13 @@ def test_corefiles_are_valid(folder: str, monkeypatch: pytest.MonkeyPatch) -> No
         known_directives=ORDER,
         not_yet=NOT_YET,
     )
-    assemble(corefile, default_port=53, warn=warnings.append)
+    there = {"hsdns": ["169.254.20.10", "fd68:7364:6e73::53"]}
+    configuration = assemble(
+        corefile, default_port=53, interfaces=lambda: there, warn=warnings.append
+    )
     assert warnings == []
+    if folder == "overlays/node-local":
+        assert [each.listen.host for each in configuration.listeners] == there["hsdns"]
 
 
 def test_no_image_names_a_registry() -> None:
@@ -159,6 +167,23 @@ def test_no_image_names_a_registry() -> None:
             r"(?:image:|PYTHON=|RUST=|FROM) *\"?([\w./:-]+/[\w./:-]+)", path.read_text()
         ):
             assert not re.search(r"[.:]", name.partition("/")[0]), path
+
+
+def test_no_other_image_is_pulled() -> None:
+    """Not even to look: a cluster without a way out has only the image that was loaded."""
+    paths = [
+        *(each for each in DEPLOY.rglob("*") if each.is_file()),
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "README.md",
+    ]
+    pulled = re.compile(r"(?:^[ -]*image: *|--image[= ])\"?([\w./:-]+)", re.MULTILINE)
+    found = [
+        (path.relative_to(ROOT).as_posix(), name)
+        for path in paths
+        for name in pulled.findall(path.read_text())
+    ]
+    assert found
+    assert [each for each in found if not each[1].startswith("hsdns/hsdns")] == []
 
 
 # --- rendered ---
@@ -250,9 +275,19 @@ def test_the_node_local_server_has_one_address_everywhere() -> None:
     assert (container["image"], pod["dnsPolicy"]) == (IMAGE, "Default")
     address = container["readinessProbe"]["httpGet"]["host"]
     assert container["livenessProbe"]["httpGet"]["host"] == address
-    assert address in pod["initContainers"][0]["command"][2]
+    (creation,) = pod["initContainers"]
+    assert creation["image"] == IMAGE
+    command, *words = creation["args"]
+    assert command == "interface"
+    flags = parse_flags(words, interface.FLAGS)
+    # One of each family, whatever those of the cluster are.
+    assert isinstance(flags["address"], list)
+    assert [ip_address(each).version for each in flags["address"]] == [4, 6]
+    assert flags["address"][0] == address
+    assert not ip_address(flags["address"][1]).is_global
     corefile = one(objects, "ConfigMap")["data"]["Corefile"]
-    for line in (f"bind {address}\n", f"health {address}:8080 {{", f"ready {address}:8181\n"):
+    listening = f"bind {flags['name']} "
+    for line in (listening, f"health {address}:8080 {{", f"ready {address}:8181\n"):
         assert line in corefile
 
 

@@ -1,18 +1,87 @@
 """The pictures of the documentation are those that their scripts draw."""
 
+import re
+import shutil
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
-from docs.pictures.architecture import TARGET, draw
+import pytest
+
+from docs.pictures import architecture, terminal
+from docs.pictures.terminal import COLUMNS, PROMPT, TEXT, Terminal, commands
+
+SVG = "{http://www.w3.org/2000/svg}"
+RENEW = "run: make pictures"
+DEADLINE = 15.0  # seconds for a command to print what the picture shows
+ATTEMPTS = 200  # queries until a change of a file is in the answer
+# What depends on the release and the machine.
+VARIABLE = (
+    (r"hsdns-\S+ \(answers as CoreDNS-\S+\)", "hsdns-VERSION"),
+    (r"\w+/\w+, \w+ [\d.]+\w*", "SYSTEM/MACHINE, PYTHON"),
+    (r"fast path: .*", "fast path"),
+)
 
 
-def test_the_picture_is_the_one_that_the_script_draws() -> None:
-    assert TARGET.read_text() == draw(), "run: python docs/pictures/architecture.py"
+def test_the_architecture_is_the_one_that_the_script_draws() -> None:
+    assert architecture.TARGET.read_text() == architecture.draw(), RENEW
 
 
-def test_the_picture_is_well_formed_and_within_its_width() -> None:
-    root = ET.fromstring(draw())
+def test_the_terminal_is_the_one_that_the_script_draws() -> None:
+    assert terminal.TARGET.read_text() == terminal.draw(TEXT.read_text()), RENEW
+
+
+@pytest.mark.parametrize("svg", [architecture.draw(), terminal.draw(TEXT.read_text())])
+def test_a_picture_is_well_formed_and_within_its_width(svg: str) -> None:
+    root = ET.fromstring(svg)
     width, height = map(int, root.attrib["viewBox"].split()[2:])
-    for element in root.iter("{http://www.w3.org/2000/svg}rect"):
+    for element in root.iter(f"{SVG}rect"):
         size = element.attrib
-        assert int(size.get("x", 0)) + int(size["width"]) <= width
-        assert int(size.get("y", 0)) + int(size["height"]) <= height
+        assert float(size.get("x", 0)) + float(size["width"]) <= width
+        assert float(size.get("y", 0)) + float(size["height"]) <= height
+
+
+def test_the_terminal_shows_every_line_of_its_text() -> None:
+    shown = [
+        "".join(line.itertext())
+        for line in ET.fromstring(terminal.draw(TEXT.read_text())).iter(f"{SVG}text")
+    ]
+    assert max(map(len, shown)) <= COLUMNS
+    assert "".join(shown) == TEXT.read_text().replace("\n", "")
+
+
+def masked(line: str) -> str:
+    for pattern, name in VARIABLE:
+        line = re.sub(rf"^{pattern}$", name, line)
+    return line
+
+
+def left_of(wanted: list[str], line: str) -> list[str]:
+    """The lines that are still to come after this one."""
+    return wanted[1:] if wanted and wanted[0] == masked(line) else wanted
+
+
+@pytest.mark.sockets
+@pytest.mark.skipif(shutil.which("dig") is None, reason="dig is not installed")
+def test_the_commands_print_what_the_terminal_shows(tmp_path: Path) -> None:
+    steps = list(commands(TEXT.read_text()))
+    assert [command for command, _ in steps] == list(terminal.COMMANDS), RENEW
+    with Terminal(tmp_path) as shell:
+        for command, shown in steps:
+            wanted = [masked(line) for line in shown]
+            printed = shell.run(command)
+            if command.startswith("dig "):
+                # Records come in any order, and a file that changed is read as soon as the system reports it.
+                for _ in range(ATTEMPTS):
+                    if sorted(printed) == sorted(wanted):
+                        break
+                    printed = shell.run(command)
+                assert sorted(printed) == sorted(wanted), f"{PROMPT}{command}: {RENEW}"
+                continue
+            for line in printed:
+                wanted = left_of(wanted, line)
+            while wanted:
+                next_line = shell.line(DEADLINE)
+                assert next_line is not None, (
+                    f"{PROMPT}{command} does not print {wanted[0]!r}: {RENEW}"
+                )
+                wanted = left_of(wanted, next_line)

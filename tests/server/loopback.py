@@ -20,6 +20,7 @@ from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.server.instance import Instance
 from hsdns.server.lifecycle import Server
+from hsdns.server.service_manager import ServiceManager
 from hsdns.server.signals import handle_signals
 from hsdns.server.sockets import ListenError, open_both
 from loadtest.ports import free_port
@@ -35,7 +36,7 @@ REFUSED = "1 REFUSED qr rd |  |  | "
 class ReloadableServer:
     """A Corefile that can be rewritten, and the server of it."""
 
-    def __init__(self, folder: Path, text: str) -> None:
+    def __init__(self, folder: Path, text: str, manager: ServiceManager | None = None) -> None:
         self.path = folder / "Corefile"
         self.port = free_port()
         self.write(text)
@@ -48,6 +49,7 @@ class ReloadableServer:
                 interfaces=lambda: {"lo": ["127.0.0.1", "::1"]},
                 warn=self.warnings.append,
             ),
+            manager=manager,
         )
 
     def write(self, text: str) -> None:

@@ -202,9 +202,36 @@ def test_documents(name: str, text: str, found: list[str]) -> None:
             SERVICE + "spec:\n  clusterIP: none\n",
             [
                 'a.yaml:7: Service shop/web: spec.clusterIP: "none" is not an IP address; '
-                "write one such as 10.96.0.10"
+                "write one such as 10.96.0.10, or None for a headless Service"
             ],
             id="refused value",
+        ),
+        pytest.param(
+            "a.yaml",
+            SERVICE + "spec:\n  ports:\n  - name: http\n    port: 800000\n",
+            [
+                "a.yaml:9: Service shop/web: spec.ports[0].port: 800000 is not a port number; "
+                "write one from 1 to 65535"
+            ],
+            id="port that is none",
+        ),
+        pytest.param(
+            "a.yaml",
+            SERVICE + "spec:\n  type: ExternalName\n  externalName: https://db.example.com\n",
+            [
+                'a.yaml:8: Service shop/web: spec.externalName: "https://db.example.com" is not a domain name; '
+                "write only the host, without scheme and path"
+            ],
+            id="URL as target",
+        ),
+        pytest.param(
+            "a.yaml",
+            SERVICE + "  labels:\n    app.kubernetes.io/name: my app\n",
+            [
+                'a.yaml:7: Service shop/web: metadata.labels[app.kubernetes.io/name]: "my app" is not the value '
+                'of a label; use at most 63 letters, digits, "-", "_" and ".", with a letter or digit at the ends'
+            ],
+            id="label",
         ),
         pytest.param(
             "a.yaml",
@@ -338,7 +365,7 @@ def test_null_is_absent(name: str) -> None:
     [document] = read_manifest_file(json.dumps(manifest).encode(), name).documents
     assert isinstance(document.object, Service)
     assert document.object.metadata.namespace == "default"
-    assert document.object.spec.type is None
+    assert document.object.spec.type == "ClusterIP"
 
 
 def test_dates_and_keys_of_other_types_are_text() -> None:

@@ -35,6 +35,24 @@ def write(folder: Path, *names: str) -> None:
         pytest.param(["dump.txt"], ["dump.txt"], ["dump.txt"], id="a file that is named"),
         pytest.param(["a.yaml"], ["a.yaml", "."], ["a.yaml"], id="each once"),
         pytest.param(["a.yaml"], ["gone", "a.yaml"], ["a.yaml"], id="missing"),
+        pytest.param(
+            [
+                "a.yaml",
+                "chart/Chart.yaml",
+                "chart/templates/b.yaml",
+                "chart/charts/c/d.yaml",
+                "z.yaml",
+            ],
+            ["."],
+            ["a.yaml", "z.yaml"],
+            id="a chart",
+        ),
+        pytest.param(
+            ["kustomization.yaml", "a.yaml"],
+            ["."],
+            ["a.yaml", "kustomization.yaml"],
+            id="a kustomization",
+        ),
     ],
 )
 def test_manifest_paths(
@@ -53,9 +71,68 @@ def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> Non
     assert listed == ["also/a.yaml", "real/a.yaml"]
 
 
+def test_standard_input_is_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "a.yaml", "b.yaml", "-")
+    assert manifest_paths(["b.yaml", "-", "a.yaml", "-"]) == ["b.yaml", "-", "a.yaml"]
+    assert manifest_paths(["./-"]) == ["./-"]
+
+
+@pytest.mark.parametrize(
+    ("files", "path", "remarks"),
+    [
+        pytest.param(["a.yaml"], ".", [], id="plain"),
+        pytest.param(
+            ["web/Chart.yaml", "web/charts/db/Chart.yaml"],
+            "web",
+            [
+                "source manifests: web is a Helm chart, whose templates are not manifests, so it is not read; "
+                "serve what it renders: helm template web web | hsdns serve --source manifests -"
+            ],
+            id="chart, with its own charts",
+        ),
+        pytest.param(
+            ["b c/kustomization.yml"],
+            ".",
+            [
+                "source manifests: ./b c holds a kustomization, and its files are read as they are; "
+                "serve what it renders: kubectl kustomize './b c' | hsdns serve --source manifests -"
+            ],
+            id="kustomization below, to be quoted",
+        ),
+        pytest.param(
+            ["Kustomization", "x/kustomization.yaml", ".git/kustomization.yaml"],
+            ".",
+            [
+                "source manifests: . holds a kustomization, and its files are read as they are; "
+                "serve what it renders: kubectl kustomize . | hsdns serve --source manifests -",
+                "source manifests: ./x holds a kustomization, and its files are read as they are; "
+                "serve what it renders: kubectl kustomize ./x | hsdns serve --source manifests -",
+            ],
+            id="two kustomizations",
+        ),
+    ],
+)
+def test_folders_that_are_to_be_rendered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], path: str, remarks: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, *files)
+    found: list[str] = []
+    manifest_paths([path, path], found)
+    assert found == remarks
+
+
+def test_a_component_cannot_be_rendered(tmp_path: Path) -> None:
+    (tmp_path / "kustomization.yaml").write_text("kind: Component\n")
+    found: list[str] = []
+    manifest_paths([str(tmp_path)], found)
+    assert found == []
+
+
 def test_missing_paths(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml")
-    assert missing_paths([str(tmp_path / "a.yaml"), str(tmp_path)]) == []
+    assert missing_paths([str(tmp_path / "a.yaml"), str(tmp_path), "-"]) == []
     assert missing_paths(["no/such/file"]) == [
         'source manifests: there is no file or folder "no/such/file"; correct the path or create it'
     ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,11 +17,20 @@ import hsdns
 from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources.manifests import Manifests
+from hsdns.sources.standard_input import standard_input
 from tests.support.cluster.object_lines import object_lines
 from tests.support.plugins.runtime import FakeRuntime
 
 DATA = Path(__file__).parent.parent / "data"
 DEMO = Path(hsdns.__file__).parent / "demo"
+
+
+@pytest.fixture(autouse=True)
+def unread() -> Iterator[None]:
+    """Give each test a standard input of its own."""
+    standard_input.cache_clear()
+    yield
+    standard_input.cache_clear()
 
 
 def service(name: str, address: str = "10.96.0.7") -> str:
@@ -99,6 +110,7 @@ def loaded(*paths: Path | str) -> tuple[list[Object], list[tuple[int, str]]]:
             id="relative and absolute",
         ),
         pytest.param(["./a", "../b"], ".", ("a", "../b"), id="below the working directory"),
+        pytest.param(["./-"], ".", ("./-",), id="a file whose name means standard input"),
     ],
 )
 def test_setup(args: list[str], base_dir: str, paths: tuple[str, ...]) -> None:
@@ -119,6 +131,12 @@ def test_setup(args: list[str], base_dir: str, paths: tuple[str, ...]) -> None:
             [""],
             'Corefile:3:11: source "manifests" has an empty path; write a file or folder',
             id="empty word",
+        ),
+        pytest.param(
+            ["-"],
+            'Corefile:3:11: "-", standard input, is for the command line: "COMMAND | hsdns serve --source manifests -"; '
+            'for a file of that name write "./-"',
+            id="standard input that was not read before",
         ),
     ],
 )
@@ -168,6 +186,57 @@ def test_load_warns_where_nothing_is_served(text: str, tmp_path: Path) -> None:
             "is it the right path, and were the templates of a chart rendered?",
         )
     ]
+
+
+def test_standard_input_is_read_with_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = service("a", "10.96.0.8") + "  selektor: {}\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    standard_input()
+    (tmp_path / "a.yaml").write_text(service("a"))
+    words = [token("-"), token(str(tmp_path))]
+    assert Manifests.setup(token("manifests"), words, "/etc").paths == ("-", str(tmp_path))
+    objects, sentences = loaded("-", tmp_path)
+    assert object_lines(objects, "Service") == ["Service default/a ClusterIP 10.96.0.7"]
+    again, _ = loaded(tmp_path, "-")
+    assert object_lines(again, "Service") == ["Service default/a ClusterIP 10.96.0.8"]
+    assert sentences == [
+        (
+            logging.WARNING,
+            'standard input:7: Service default/a: spec has no field "selektor"; did you mean "selector"?',
+        ),
+        (
+            logging.WARNING,
+            f"{tmp_path}/a.yaml:1: Service default/a is already defined at standard input:1; this later one is used",
+        ),
+    ]
+
+
+def test_a_warning_is_not_repeated(tmp_path: Path) -> None:
+    (tmp_path / "kustomization.yaml").write_text("resources: [a.yaml]\n")
+    (tmp_path / "a.yaml").write_text(service("a") + "  selektor: {}\n")
+
+    def change() -> None:
+        (tmp_path / "b.yaml").write_text(service("b", "10.96.0.8") + "  selektr: {}\n")
+
+    listener = watched(tmp_path, change, has_batch)
+    assert [message.partition(": ")[0] for _, message in listener.sentences] == [
+        f"{tmp_path}/a.yaml:7",
+        "source manifests",
+        f"{tmp_path}/b.yaml:7",
+    ]
+
+
+def test_a_chart_is_not_empty_but_to_be_rendered(tmp_path: Path) -> None:
+    (tmp_path / "Chart.yaml").write_text("name: web\n")
+    (tmp_path / "values.yaml").write_text("a: {{\n")
+    objects, sentences = loaded(tmp_path)
+    assert objects == []
+    [(level, sentence)] = sentences
+    assert level == logging.WARNING
+    assert sentence.startswith(f"source manifests: {tmp_path} is a Helm chart")
+    assert Manifests([str(tmp_path)]).check() == [sentence]
 
 
 def test_load_warns_once_of_two_definitions(tmp_path: Path) -> None:
@@ -390,7 +459,7 @@ def test_files_come_and_go(tmp_path: Path) -> None:
         ),
         pytest.param(
             service("b").replace("10.96.0.7", "ten"),
-            '{path}:6: Service default/b: spec.clusterIP: "ten" is not an IP address; write one such as 10.96.0.10',
+            '{path}:6: Service default/b: spec.clusterIP: "ten" is not an IP address; write one such as 10.96.0.10, or None for a headless Service',
             id="a field",
         ),
     ],

@@ -18,11 +18,7 @@ HEADLESS = "None"
 
 def given_cluster_ips(service: Service) -> list[str]:
     """The addresses in the manifest, or the word `None`; the first is clusterIP."""
-    spec = service.spec
-    listed = [address for address in spec.cluster_ips or () if address]
-    if spec.cluster_ip and spec.cluster_ip not in listed:
-        listed.insert(0, spec.cluster_ip)
-    return listed
+    return service.spec.cluster_ips or []
 
 
 def is_headless(service: Service) -> bool:
@@ -45,7 +41,6 @@ def with_cluster_ips(service: Service, pools: Mapping[str, AddressPool]) -> Serv
         addresses = [address for address in found if address is not None]
     filled = msgspec.structs.replace(
         spec,
-        type=spec.type or "ClusterIP",
         cluster_ip=addresses[0] if addresses else None,
         cluster_ips=addresses,
         ip_families=families,
@@ -54,12 +49,10 @@ def with_cluster_ips(service: Service, pools: Mapping[str, AddressPool]) -> Serv
 
 
 def _families(spec: ServiceSpec, given: list[str]) -> list[str]:
-    families = list(dict.fromkeys(family_of(each) for each in given if each != HEADLESS))
+    families = [family_of(each) for each in given if each != HEADLESS]
     families += [each for each in spec.ip_families or () if each not in families]
     if not families:
         families = [FAMILIES[0]]
-    if spec.ip_family_policy in {"PreferDualStack", "RequireDualStack"}:
+    if spec.ip_family_policy != "SingleStack":
         families += [each for each in FAMILIES if each not in families]
-    elif spec.ip_family_policy == "SingleStack":
-        families = families[:1]
     return families

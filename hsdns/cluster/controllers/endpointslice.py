@@ -112,19 +112,16 @@ def _ports(service: Service, pod: RunningPod) -> _Ports:
     for port in service.spec.ports or ():
         number = _target_number(port, pod)
         if number is not None:
-            found.append((port.name or "", port.protocol or "TCP", number))
+            found.append((port.name or "", port.protocol or "", number))
     return tuple(found)
 
 
 def _target_number(port: ServicePort, pod: RunningPod) -> int | None:
     target = port.target_port
-    if target is None or target in {0, ""}:
-        return port.port
-    if isinstance(target, int):
+    if not isinstance(target, str):
         return target
-    protocol = port.protocol or "TCP"
     for each in pod.ports:
-        if each.name == target and (each.protocol or "TCP") == protocol:
+        if each.name == target and each.protocol == port.protocol:
             return each.container_port
     return None
 

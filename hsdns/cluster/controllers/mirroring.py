@@ -29,7 +29,7 @@ def mirrored_slices(endpoints: Endpoints, taken: set[str]) -> list[EndpointSlice
             for subset in endpoints.subsets or ()
             if (listed := list(_addresses(subset, family)))
         ]
-        groups = [([_with_protocol(port) for port in ports], found) for ports, found in groups]
+        groups = [([_with_name(port) for port in ports], found) for ports, found in groups]
         made += named_slices(meta.namespace, meta.name, labels, family, groups, taken)
     return made
 
@@ -50,5 +50,5 @@ def _endpoint(address: EndpointAddress, ready: bool) -> Endpoint:
     )
 
 
-def _with_protocol(port: EndpointPort) -> EndpointPort:
-    return EndpointPort(name=port.name or "", protocol=port.protocol or "TCP", port=port.port)
+def _with_name(port: EndpointPort) -> EndpointPort:
+    return EndpointPort(name=port.name or "", protocol=port.protocol, port=port.port)

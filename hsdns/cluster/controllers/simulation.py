@@ -16,6 +16,7 @@ import msgspec
 
 from hsdns.cluster.controllers.address import pod_pools, service_pools
 from hsdns.cluster.controllers.cluster_ip import HEADLESS, given_cluster_ips, with_cluster_ips
+from hsdns.cluster.controllers.defaults import with_defaults
 from hsdns.cluster.controllers.document import Document, is_ready_by_annotation
 from hsdns.cluster.controllers.endpointslice import slices_of
 from hsdns.cluster.controllers.kinds import Endpoints, Node, PodManifest, Workload
@@ -175,7 +176,7 @@ def _missing_slices(
 def _namespaces(documents: list[Document]) -> list[Namespace]:
     found = {each.metadata.name: each for each in _objects(documents, Namespace)}
     for name in sorted({each.namespace for each in documents} - {""}):
-        found.setdefault(name, Namespace(ObjectMeta(name=name)))
+        found.setdefault(name, with_defaults("Namespace", Namespace(ObjectMeta(name=name))))
     return list(found.values())
 
 

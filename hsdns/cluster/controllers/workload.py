@@ -20,7 +20,6 @@ from hsdns.cluster.controllers.kinds import (
     ContainerPort,
     Node,
     OwnedMeta,
-    PodIP,
     PodManifest,
     PodState,
     Workload,
@@ -132,8 +131,7 @@ def run_pod(
 
 def status_addresses(status: PodState) -> tuple[str, ...]:
     """The addresses in a status, the primary one first."""
-    listed = status.pod_ips or ([PodIP(status.pod_ip)] if status.pod_ip else [])
-    return tuple(each.ip for each in listed if each.ip)
+    return tuple(each.ip for each in status.pod_ips or () if each.ip)
 
 
 def _node_addresses(node: Node | None) -> tuple[str, ...]:
@@ -173,7 +171,7 @@ def _identities(
 ) -> Iterator[tuple[int, str, dict[str, str], str | None]]:
     """Index (ordinal), name, additional labels and hostname of each pod."""
     spec, base = workload.spec, workload.metadata.name
-    replicas = 1 if spec.replicas is None else spec.replicas
+    replicas = spec.replicas or 0
     if kind == "StatefulSet":
         for ordinal in range(spec.ordinals.start, spec.ordinals.start + replicas):
             name = f"{base}-{ordinal}"
@@ -184,7 +182,7 @@ def _identities(
             yield ordinal, name, labels, name
         return
     if kind == "Job":
-        parallelism = 1 if spec.parallelism is None else spec.parallelism
+        parallelism = spec.parallelism or 0
         # Without completions the first pod that succeeds ends the Job, and all run at the same time.
         running = parallelism if spec.completions is None else min(parallelism, spec.completions)
         indexed = spec.completion_mode == "Indexed"

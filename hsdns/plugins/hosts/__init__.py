@@ -12,12 +12,11 @@ Rule 4: cacheable: its own answers are not stored in the answer table, and those
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import stat
-from asyncio import sleep
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
@@ -102,17 +101,17 @@ class Hosts(Plugin):
         self._entries, self._loaded = gauges(runtime.metrics)
         self.read()
         if self._reload:
-            runtime.spawn(self._watch(), "hosts")
+            runtime.look_every(self._reload, self._look)
 
-    async def _watch(self) -> None:
-        while True:
-            await sleep(self._reload)
-            # In a thread: a blocklist of 100,000 lines takes most of a second.
-            found = await asyncio.to_thread(self._parse)
-            if found is not None:
-                self._use(*found)
-                self._runtime.counters.bump(_COUNTER)
-                self._runtime.names_answered_first_changed()
+    def _look(self) -> Callable[[], Callable[[], None]] | None:
+        """Parse the file if it has changed: a blocklist of 100,000 lines takes most of a second."""
+        found = self._parse()
+        return None if found is None else partial(self._change, *found)
+
+    def _change(self, table: HostsTable, version: Version) -> Callable[[], None]:
+        self._use(table, version)
+        self._runtime.counters.bump(_COUNTER)
+        return self._runtime.names_answered_first_changed
 
     def read(self) -> None:
         """Read the file if its time or size has changed; while it cannot be read, the previous content stays."""

@@ -174,6 +174,12 @@ class Kubernetes(Plugin):
         return self.watch.source
 
     @property
+    def kubeconfig(self) -> tuple[str, ...]:
+        """FILE [CONTEXT], empty if the block names none; without effect if it has another source."""
+        found: tuple[str, ...] = self._options["kubeconfig"]
+        return found
+
+    @property
     def store(self) -> Store:
         """The state of the cluster; only after start()."""
         return self.state.store

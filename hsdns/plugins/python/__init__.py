@@ -2,11 +2,12 @@
 
 Path: step 5, after `cache` and before all sources of answers, so that it can answer, change a reply or pass on.
 Source: our own; CoreDNS has external plugins only at compile time.
-Rule 1: an exception in a handler, a timeout, and a result that is not a Reply are answered with SERVFAIL, logged and
-        counted.  Exceptions from later plugins pass unchanged.
+Rule 1: an exception in a handler, a timeout, and a result that cannot be sent are answered with SERVFAIL, logged with
+        the innermost line of the user's own, and counted.  Exceptions from later plugins pass unchanged.
 Rule 2: each query runs in a task of its own, so a handler may wait, and asyncio's timeouts work.
 Rule 3: several directives of a block are several handlers, in file order.
 Rule 4: the names in __all__ are the stable interface for users.
+Rule 5: a handler that holds the event loop for longer than MAX_TURN is named in the log, at most once in LOG_PAUSE.
 Cacheable: only if all classes of the block are `cacheable`.
 """
 
@@ -14,16 +15,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import CoroutineType, FrameType
 from typing import ClassVar, Final, Self, cast
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.tree import CorefileError, Directive, Line, Position, Token, did_you_mean
 from hsdns.metrics import Counter, Registry
 from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.plugins.python.module import describe, load
+from hsdns.plugins.python.module import SourceFile, load, source_file
+from hsdns.plugins.python.own_code import OwnCode
+from hsdns.plugins.python.reply_check import fault, ttl_fault
+from hsdns.plugins.python.turns import Turns, place_of
 from hsdns.wire.iana import Rcode, RRType, type_from_text, type_to_text
 from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import Name
@@ -50,6 +55,8 @@ __all__ = [
 _log = logging.getLogger("hsdns.plugin.python")
 
 DEFAULT_TIMEOUT: Final = 10.0  # seconds; `forward` later in the chain gives up after 5
+MAX_TURN: Final = 0.1  # seconds
+LOG_PAUSE: Final = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,15 @@ class UserHandler:
 
 
 def record(request: Request, ttl: int, rrtype: str, rdata: str) -> RR:
-    """Create a record for the queried name from text such as `A`, `192.0.2.1`; raise ValueError."""
+    """Create a record for the queried name from text such as `A`, `192.0.2.1`; raise ValueError or TypeError."""
+    wrong = ttl_fault(ttl)
+    if wrong:
+        raise ValueError(f"the record {wrong}")
+    # The annotations prove nothing in a user's module.
+    if not isinstance(cast("object", rrtype), str):
+        raise TypeError(f'the record\'s type is {rrtype!r}; write it as text, such as "A"')
+    if not isinstance(cast("object", rdata), str):
+        raise TypeError(f"the record's data is {rdata!r}; write it as text")
     number = type_from_text(rrtype)
     return RR(request.query.qname, number, ttl, rdata_from_text(number, rdata))
 
@@ -136,6 +151,12 @@ class Python(Plugin):
         """Whether all handlers are ready."""
         return all(handler.ready() for handler in self._handlers)
 
+    def files_changed(self) -> bool:
+        """Whether the file of a handler has changed since it was loaded."""
+        files = [handler.source for handler in self._handlers if handler.source is not None]
+        changed = {file.has_changed() for file in files}  # each is asked
+        return True in changed
+
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Return the names that any handler may answer."""
         found: list[Name] = []
@@ -157,12 +178,20 @@ class Python(Plugin):
 class _Wrapper:
     """Wraps a user's handler, and handles its errors."""
 
-    def __init__(self, user: UserHandler, shown: str, position: Position) -> None:
+    def __init__(
+        self, user: UserHandler, shown: str, position: Position, source: SourceFile | None
+    ) -> None:
         self.user = user
         self.shown = shown
+        self.source = source
         self._position = position
         self._is_started = False
         self._faults: Counter | None = None
+        self._clock: Callable[[], float] = float  # 0.0 until it is started
+        self._named: float | None = None  # when it was logged last that it blocks
+        self._own = OwnCode(type(user).__module__)
+        code = getattr(type(user).handle, "__code__", None)
+        self._begins = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
 
     @classmethod
     def from_directive(cls, directive: Directive, block: Block) -> Self:
@@ -170,7 +199,7 @@ class _Wrapper:
         if not directive.args:
             raise directive.error('"python" takes MODULE:CLASS [ARGS...], found nothing after it')
         token, *args = directive.args
-        made = _class_of(token)
+        made, source = _class_of(token)
         lines = tuple(
             (line.name.text, *(word.text for word in line.args)) for line in directive.lines
         )
@@ -180,18 +209,21 @@ class _Wrapper:
         except CorefileError:
             raise
         except (Exception, SystemExit) as error:
-            reason = str(error) if type(error) is ValueError else describe(error)
+            own = OwnCode(made.__module__)
+            place = own.place(error.__traceback__)
+            reason = f"{error} ({place})" if type(error) is ValueError else own.describe(error)
             raise token.error(f'"{token.text}" rejects its options: {reason}') from error
         seconds = cast("object", user.timeout)
         if not isinstance(seconds, int | float) or not seconds > 0:
             raise token.error(
                 f'"{token.text}" has timeout {seconds!r}; give a number of seconds above 0'
             )
-        return cls(user, token.text, token.position)
+        return cls(user, token.text, token.position, source)
 
     async def start(self, runtime: Runtime, faults: Counter) -> None:
         """Start the user's handler; raise CorefileError for any exception."""
         self._faults = faults
+        self._clock = runtime.clock
         self._is_started = True
         try:
             await self.user.start(runtime)
@@ -199,7 +231,7 @@ class _Wrapper:
             raise
         except (Exception, SystemExit) as error:
             raise self._position.error(
-                f'"{self.shown}" failed to start: {describe(error)}'
+                f'"{self.shown}" failed to start: {self._own.describe(error)}'
             ) from error
 
     async def stop(self) -> None:
@@ -216,14 +248,18 @@ class _Wrapper:
                 raise
             # This task is not cancelled: the handler has cancelled and awaited a task of its own.
         except (Exception, SystemExit) as error:
-            _log.error("plugin/python: %s failed to stop: %s", self.shown, describe(error))
+            _log.error(
+                "plugin/python: %s failed to stop: %s", self.shown, self._own.describe(error)
+            )
 
     def ready(self) -> bool:
         """Whether the user's handler is ready; not if it raises."""
         try:
             return bool(self.user.ready())
         except (Exception, SystemExit) as error:
-            _log.error("plugin/python: ready() of %s raised %s", self.shown, describe(error))
+            _log.error(
+                "plugin/python: ready() of %s raised %s", self.shown, self._own.describe(error)
+            )
             return False
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
@@ -235,7 +271,7 @@ class _Wrapper:
             _log.error(
                 "plugin/python: names_answered_first() of %s raised %s",
                 self.shown,
-                describe(error),
+                self._own.describe(error),
             )
             return None
 
@@ -245,19 +281,30 @@ class _Wrapper:
 
     async def _handle(self, request: Request, following: Next) -> Reply:
         passed: list[BaseException] = []  # exceptions from later plugins
+        given: list[Reply] = []  # their replies
 
         async def pass_on(request: Request) -> Reply:
             try:
-                return await following(request)
+                reply: Reply = await turns.elsewhere(following(request))
             except BaseException as error:
                 passed.append(error)
                 raise
+            given.append(reply)
+            return reply
 
         limit = asyncio.timeout(self.user.timeout)
+        frame: FrameType | None = None
+        turns = Turns(self._clock)
         try:
             async with limit:
                 # The annotation of a user's handle() proves nothing.
-                reply = cast("object", await self.user.handle(request, pass_on))
+                call = cast("object", self.user.handle(request, pass_on))
+                if isinstance(call, CoroutineType):
+                    frame = call.cr_frame  # held, because it tells the line when the call is over
+                    turns = Turns(self._clock, frame)
+                    reply = await turns.own(call)
+                else:
+                    reply = await call  # type: ignore[misc]  # raises TypeError if it is not awaitable
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():  # the server stops
@@ -265,14 +312,20 @@ class _Wrapper:
             return self._fail(request, "raised", error)
         except TimeoutError as error:
             if limit.expired():
-                return self._fail(request, f"did not reply within {self.user.timeout:g}s")
+                cancelled = error.__cause__.__traceback__ if error.__cause__ is not None else None
+                place = self._own.place(cancelled) or self._begins
+                return self._fail(request, f"did not reply within {self.user.timeout:g}s ({place})")
             return self._recover(request, error, passed)
         # SystemExit would end the event loop, and with it the server.
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             return self._recover(request, error, passed)
-        if not isinstance(reply, Reply):
-            return self._fail(request, f"returned {type(reply).__name__}, not a Reply")
-        return reply
+        finally:
+            if turns.longest > MAX_TURN:
+                self._name_blocking(request, turns)
+        wrong = "" if any(reply is each for each in given) else fault(reply)
+        if wrong:
+            return self._fail(request, f"{wrong} ({place_of(frame) if frame else self._begins})")
+        return cast("Reply", reply)
 
     def _recover(
         self, request: Request, error: BaseException, passed: list[BaseException]
@@ -282,15 +335,34 @@ class _Wrapper:
         return self._fail(request, "raised", error)
 
     def _fail(self, request: Request, what: str, error: BaseException | None = None) -> Reply:
-        query = request.query
-        question = f"{query.qname.to_text()} {type_to_text(query.qtype)}"
-        failure = f"{what} {describe(error)}" if error is not None else what
-        _log.error("plugin/python: %s %s, query: %s", self.shown, failure, question)
+        failure = what
+        if error is not None:
+            failure = f"{what} {self._own.describe(error, self._begins)}"
+        _log.error("plugin/python: %s %s, query: %s", self.shown, failure, _question(request))
         if error is not None:
             _log.debug("plugin/python: traceback of %s", self.shown, exc_info=error)
         if self._faults is not None:
             self._faults.inc((self.shown,))
         return unwritten(Rcode.SERVFAIL)
+
+    def _name_blocking(self, request: Request, turns: Turns) -> None:
+        """Log that the handler has held the event loop, if that was not logged just before."""
+        now = self._clock()
+        if self._named is not None and now - self._named < LOG_PAUSE:
+            return
+        self._named = now
+        _log.warning(
+            "plugin/python: %s blocked the event loop for %.2f s (before %s), query: %s; the server stands still "
+            "meanwhile: use await, or asyncio.to_thread() for what cannot be awaited",
+            self.shown,
+            turns.longest,
+            turns.place,
+            _question(request),
+        )
+
+
+def _question(request: Request) -> str:
+    return f"{request.query.qname.to_text()} {type_to_text(request.query.qtype)}"
 
 
 def errors(metrics: Registry) -> Counter:
@@ -302,8 +374,8 @@ def errors(metrics: Registry) -> Counter:
     )
 
 
-def _class_of(token: Token) -> type[UserHandler]:
-    """Return the class that MODULE:CLASS names; raise CorefileError."""
+def _class_of(token: Token) -> tuple[type[UserHandler], SourceFile | None]:
+    """Return the class that MODULE:CLASS names, and the file to watch; raise CorefileError."""
     module_name, colon, class_name = token.text.partition(":")
     if (
         not colon
@@ -328,7 +400,7 @@ def _class_of(token: Token) -> type[UserHandler]:
     made: type[UserHandler] = found
     if made.handle is UserHandler.handle:
         raise token.error(f'"{token.text}" has no method handle(request, next); write one')
-    return made
+    return made, source_file(module)
 
 
 def _is_handler(value: object) -> bool:

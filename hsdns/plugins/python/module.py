@@ -5,7 +5,7 @@ Rule 1: a file MODULE.py in the directory of the Corefile takes precedence.  It 
         fails, the previous module stays in sys.modules.  All other modules are imported in the usual way, once.
 Rule 2: such a file must not have the name of another module, which the server itself may import later.
 Rule 3: nothing is written, not even `__pycache__`, because the directory is usually a read-only ConfigMap.
-Rule 4: any exception of the module becomes an ImportError that names file and line.
+Rule 4: any exception of the module becomes an ImportError that names the innermost line of the user's own.
 """
 
 from __future__ import annotations
@@ -13,13 +13,39 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
+from hashlib import sha256
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from hsdns.plugins.python.own_code import OwnCode
+
 _own_folders: set[str] = set()  # the directories that load() has added to sys.path
+_loaded: dict[str, bytes] = {}  # the digest of each file that was loaded last
+
+
+class SourceFile:
+    """The file that a module was loaded from, and whether it has other content since."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._digest = _loaded[path]
+
+    def has_changed(self) -> bool:
+        """Read it again; True once for each change, so that a file that cannot be loaded is tried once."""
+        try:
+            digest = sha256(Path(self._path).read_bytes()).digest()
+        except OSError:
+            digest = b""  # loading it again tells why
+        has_changed, self._digest = digest != self._digest, digest
+        return has_changed
+
+
+def source_file(module: ModuleType) -> SourceFile | None:
+    """Return the file of a module that is loaded again at each setup, None for one that is imported once."""
+    path = module.__file__
+    return SourceFile(path) if path in _loaded else None
 
 
 def load(name: str, folder: Path) -> ModuleType:
@@ -31,6 +57,7 @@ def load(name: str, folder: Path) -> ModuleType:
     if place not in sys.path:
         sys.path.append(place)
         _own_folders.add(place)
+    own = OwnCode(name)
     importlib.invalidate_caches()  # the file may be newer than the finders' caches
     file = Path(place, f"{name}.py")
     try:
@@ -45,9 +72,11 @@ def load(name: str, folder: Path) -> ModuleType:
                 if "." not in name
                 else f"there is no module {error.name} in {place}, and none is installed"
             ) from error
-        raise ImportError(describe(error)) from error
+        raise ImportError(own.describe(error)) from error
+    except _Taken as error:
+        raise ImportError(str(error)) from error
     except (Exception, SystemExit) as error:
-        raise ImportError(describe(error)) from error
+        raise ImportError(own.describe(error)) from error
 
 
 def _load_file(name: str, file: Path) -> ModuleType:
@@ -57,13 +86,15 @@ def _load_file(name: str, file: Path) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules[name] = module  # for dataclasses and pickle
     try:
-        exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)
+        octets = file.read_bytes()
+        exec(compile(octets, str(file), "exec"), module.__dict__)
     except BaseException:
         if before is None:
             del sys.modules[name]
         else:
             sys.modules[name] = before
         raise
+    _loaded[str(file)] = sha256(octets).digest()
     return module
 
 
@@ -90,16 +121,3 @@ class _Taken(Exception):
             f"{file} has the name of another module ({origin or 'of Python itself'}); "
             f"give the file another name, such as {name}_dns.py"
         )
-
-
-def describe(error: BaseException) -> str:
-    """Return an exception as one line: class, message, and the file and line that raised it."""
-    if isinstance(error, _Taken):
-        return str(error)
-    if isinstance(error, SyntaxError) and error.filename is not None:
-        return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"
-    text = traceback.format_exception_only(error)[0].strip().partition("\n")[0]
-    # Only files that exist: not `<frozen importlib>`, which runs a module.
-    frames = traceback.extract_tb(error.__traceback__)
-    places = [f"{each.filename}:{each.lineno}" for each in frames if os.path.isabs(each.filename)]
-    return f"{text} ({places[-1]})" if places else text

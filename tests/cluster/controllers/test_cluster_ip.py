@@ -6,6 +6,7 @@ import pytest
 
 from hsdns.cluster.controllers.address import service_pools
 from hsdns.cluster.controllers.cluster_ip import is_headless, with_cluster_ips
+from hsdns.cluster.controllers.defaults import with_defaults
 from hsdns.cluster.objects import ObjectMeta, Service, ServiceSpec
 
 V4, V6 = "10.96.108.38", "fd00:10:96::6c26"
@@ -32,16 +33,10 @@ V4, V6 = "10.96.108.38", "fd00:10:96::6c26"
             id="RequireDualStack, IPv6 first",
         ),
         pytest.param(
-            ServiceSpec(ip_families=["IPv4", "IPv6"]),
+            ServiceSpec(ip_families=["IPv4", "IPv6"], ip_family_policy="PreferDualStack"),
             [V4, V6],
             ["IPv4", "IPv6"],
-            id="both families, no policy",
-        ),
-        pytest.param(
-            ServiceSpec(ip_families=["IPv4", "IPv6"], ip_family_policy="SingleStack"),
-            [V4],
-            ["IPv4"],
-            id="SingleStack keeps the first",
+            id="both families",
         ),
         pytest.param(ServiceSpec(cluster_ip="10.96.0.10"), ["10.96.0.10"], ["IPv4"], id="given"),
         pytest.param(ServiceSpec(cluster_ip="fd00::5"), ["fd00::5"], ["IPv6"], id="given IPv6"),
@@ -52,14 +47,31 @@ V4, V6 = "10.96.108.38", "fd00:10:96::6c26"
             id="one given of two",
         ),
         pytest.param(
-            ServiceSpec(cluster_ips=["fd00::5", "10.96.0.10"]),
+            ServiceSpec(
+                cluster_ip="fd00::5",
+                cluster_ips=["fd00::5", "10.96.0.10"],
+                ip_family_policy="RequireDualStack",
+            ),
             ["fd00::5", "10.96.0.10"],
             ["IPv6", "IPv4"],
             id="both given",
         ),
-        pytest.param(ServiceSpec(cluster_ip="None"), ["None"], ["IPv4"], id="headless"),
         pytest.param(
-            ServiceSpec(cluster_ips=["None"], ip_family_policy="PreferDualStack"),
+            ServiceSpec(cluster_ip="None", selector={"app": "web"}),
+            ["None"],
+            ["IPv4"],
+            id="headless",
+        ),
+        pytest.param(
+            ServiceSpec(cluster_ip="None"),
+            ["None"],
+            ["IPv4", "IPv6"],
+            id="headless without selector",
+        ),
+        pytest.param(
+            ServiceSpec(
+                cluster_ip="None", selector={"app": "web"}, ip_family_policy="PreferDualStack"
+            ),
             ["None"],
             ["IPv4", "IPv6"],
             id="headless dual-stack",
@@ -67,7 +79,7 @@ V4, V6 = "10.96.108.38", "fd00:10:96::6c26"
     ],
 )
 def test_cluster_ips(spec: ServiceSpec, addresses: list[str], families: list[str]) -> None:
-    service = Service(ObjectMeta(name="web", namespace="shop"), spec)
+    service = with_defaults("Service", Service(ObjectMeta(name="web", namespace="shop"), spec))
     filled = with_cluster_ips(service, service_pools([]))
     assert filled.spec.cluster_ips == addresses
     assert filled.spec.cluster_ip == addresses[0]

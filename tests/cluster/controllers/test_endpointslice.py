@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hsdns.cluster.controllers.defaults import with_defaults
 from hsdns.cluster.controllers.endpointslice import slices_of
 from hsdns.cluster.controllers.kinds import (
     Container,
@@ -39,7 +40,7 @@ def running(
         listed = [ContainerPort(9000, "side")]
         spec = PodSpec(init_containers=[Container(ports=listed, restart_policy=sidecar)])
     metadata = OwnedMeta(name=name, namespace="shop", deletion_timestamp=deleted)
-    return RunningPod(PodManifest(metadata, spec), addresses, ready, None)
+    return RunningPod(with_defaults("Pod", PodManifest(metadata, spec)), addresses, ready, None)
 
 
 def service(
@@ -51,7 +52,7 @@ def service(
         ip_families=list(families),
         publish_not_ready_addresses=publish,
     )
-    return Service(ObjectMeta(name="web", namespace="shop"), spec)
+    return with_defaults("Service", Service(ObjectMeta(name="web", namespace="shop"), spec))
 
 
 HTTP = ServicePort(80, "http", target_port="http")

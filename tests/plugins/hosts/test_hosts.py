@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hsdns.plugins import hosts
 from hsdns.plugins.hosts import Hosts
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
@@ -52,8 +49,6 @@ def started(
     runtime = FakeRuntime()
     plugin = set_up(Hosts, text, zones)
     finish(plugin.start(runtime))
-    for coro in runtime.spawned.values():
-        coro.close()
     return plugin
 
 
@@ -229,7 +224,6 @@ def test_without_a_file_the_inline_lines_answer(tmp_path: Path) -> None:
     ]
     runtime = FakeRuntime()
     finish(plugin.start(runtime))
-    runtime.spawned["hosts"].close()
     assert section(ask(plugin, "a.").answer) == ["a. 3600 IN A 10.0.0.1"]
     assert "coredns_hosts_entries{" not in runtime.metrics.to_text().decode()
 
@@ -242,7 +236,6 @@ def test_reads_again_what_changed(hosts_file: Path) -> None:
     runtime = FakeRuntime()
     plugin = set_up(Hosts, f"hosts {hosts_file} {{\n10.0.0.1 inline.example.org\n}}")
     finish(plugin.start(runtime))
-    runtime.spawned["hosts"].close()
     os.utime(hosts_file, ns=(0, 1_500_000_000))
     plugin.read()
     hosts_file.write_text("10.7.7.7 new.example.org\n")
@@ -267,7 +260,7 @@ def test_entries_count_addresses_and_reverse_names(hosts_file: Path) -> None:
     runtime = FakeRuntime()
     plugin = set_up(Hosts, f"hosts {hosts_file} example.org {{\n reload 0s\n}}")
     finish(plugin.start(runtime))
-    assert runtime.spawned == {}
+    assert runtime.looks == []
     # 10 names with an address each and without those of example.net, the wildcard without a reverse name
     assert samples(runtime)[0] == f'coredns_hosts_entries{{hostsfile="{hosts_file}"}} 21.0'
 
@@ -301,31 +294,19 @@ def test_a_symlink_that_is_swapped_is_noticed(tmp_path: Path) -> None:
     assert section(ask(plugin, "a.").answer) == ["a. 3600 IN A 10.0.0.2"]
 
 
-def test_looks_after_each_period(hosts_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-
-    def change() -> None:
-        hosts_file.write_text("10.7.7.7 new.example.org and.another\n")
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        if len(slept) == 2:
-            raise asyncio.CancelledError
-        change()
-
-    monkeypatch.setattr(hosts, "sleep", sleep)
-
-    async def run() -> None:
-        runtime = FakeRuntime()
-        plugin = set_up(Hosts, f"hosts {hosts_file} {{\n reload 15s\n}}")
-        await plugin.start(runtime)
-        with pytest.raises(asyncio.CancelledError):
-            await runtime.tasks["hosts"]
-        found = await plugin.handle(make_request("new.example.org."), next_with(BELOW))
-        assert section(found.answer) == ["new.example.org. 3600 IN A 10.7.7.7"]
-
-    asyncio.run(run())
-    assert slept == [15.0, 15.0]
+def test_looks_after_each_period(hosts_file: Path) -> None:
+    runtime = FakeRuntime()
+    plugin = set_up(Hosts, f"hosts {hosts_file} {{\n reload 15s\n}}")
+    finish(plugin.start(runtime))
+    assert [seconds for seconds, _ in runtime.looks] == [15.0]
+    runtime.look()
+    assert runtime.names_answered_first_changes == 0
+    hosts_file.write_text("10.7.7.7 new.example.org and.another\n")
+    runtime.look()
+    assert section(ask(plugin, "new.example.org.").answer) == [
+        "new.example.org. 3600 IN A 10.7.7.7"
+    ]
+    assert runtime.names_answered_first_changes == 1
 
 
 @pytest.mark.parametrize(
@@ -426,30 +407,17 @@ def test_claimed(text: str, zone: str, claimed: list[str] | None, tmp_path: Path
     assert (found if found is None else sorted(name.to_text() for name in found)) == claimed
 
 
-def test_new_lines_are_used_in_the_step_that_tells_of_them(
-    hosts_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_lines_are_used_in_the_step_that_tells_of_them(hosts_file: Path) -> None:
     """A thread reads the file, and no query sees what it says before the fast path knows."""
-    seen: list[tuple[bool, int]] = []
-
-    async def sleep(seconds: float) -> None:
-        if seen:
-            raise asyncio.CancelledError
-
-    async def to_thread(parse: Any) -> Any:
-        found = parse()
-        seen.append((found is not None, len(ask(plugin, "new.example.org.").answer)))
-        return found
-
-    monkeypatch.setattr(hosts, "sleep", sleep)
-    monkeypatch.setattr(asyncio, "to_thread", to_thread)
     runtime = FakeRuntime()
     plugin = set_up(Hosts, f"hosts {hosts_file}")
     finish(plugin.start(runtime))
     hosts_file.write_text("10.7.7.7 new.example.org\n")
     os.utime(hosts_file, ns=(0, 2_500_000_000))
-    with pytest.raises(asyncio.CancelledError):
-        finish(runtime.spawned["hosts"])
-    assert seen == [(True, 0)]
+    ((_, look),) = runtime.looks
+    use = look()
+    assert use is not None
+    assert ask(plugin, "new.example.org.") == SERVFAIL
+    after = use()
     assert len(ask(plugin, "new.example.org.").answer) == 1
-    assert runtime.names_answered_first_changes == 1
+    assert after == runtime.names_answered_first_changed

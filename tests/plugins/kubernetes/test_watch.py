@@ -166,9 +166,11 @@ def test_the_old_one_goes_on_where_the_new_configuration_does_not() -> None:
 
 def test_what_a_batch_changes_is_shown() -> None:
     """From the state at the start on; batches without a change in DNS show nothing."""
-    made, shown = plugin(), []
+    made, runtime, shown = plugin(), FakeRuntime(), []
     made.show_changes = shown.append
-    finish(made.start(FakeRuntime()))
+    finish(made.start(runtime))
+    for coro in runtime.spawned.values():
+        coro.close()
     spec = ServiceSpec(cluster_ip="10.0.0.1", ports=[])
     for name in ("web", "web", "api"):
         meta = ObjectMeta(name=name, namespace="shop", resource_version="1")

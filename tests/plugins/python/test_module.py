@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.plugins.python import module
-from hsdns.plugins.python.module import describe, load
+from hsdns.plugins.python.module import load, source_file
 
 
 @pytest.fixture(autouse=True)
@@ -187,9 +187,26 @@ def test_a_missing_module(tmp_path: Path) -> None:
     )
 
 
-def test_describe_without_a_traceback() -> None:
-    assert describe(ValueError("no")) == "ValueError: no"
-    assert describe(ValueError()) == "ValueError"
-    noted = ValueError("no")
-    noted.add_note("a note")
-    assert describe(noted) == "ValueError: no"
+def test_the_innermost_line_of_the_user_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "preview_l.py", "import ipaddress\n\nipaddress.ip_address('x')\n")
+    assert load_error("preview_l", tmp_path) == (
+        f"ValueError: 'x' does not appear to be an IPv4 or IPv6 address ({path}:3)"
+    )
+
+
+def test_a_change_of_a_file_is_told_once(tmp_path: Path) -> None:
+    path = write(tmp_path, "preview_m.py", "VALUE = 1\n")
+    source = source_file(load("preview_m", tmp_path))
+    assert source is not None
+    assert not source.has_changed()
+    path.touch()
+    assert not source.has_changed()
+    for text in ("VALUE = 2\n", "VALUE = (\n", "VALUE = 1\n"):
+        path.write_text(text)
+        assert [source.has_changed(), source.has_changed()] == [True, False]
+    path.unlink()
+    assert [source.has_changed(), source.has_changed()] == [True, False]
+
+
+def test_an_installed_module_is_not_watched(tmp_path: Path) -> None:
+    assert source_file(load("hsdns.plugins.python.module", tmp_path)) is None

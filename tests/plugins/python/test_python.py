@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -113,6 +114,20 @@ def test_preview_answers_from_a_dict(qname: str, qtype: str, answer: list[str]) 
     assert found == reply(answer, aa=True)
 
 
+def test_the_test_of_the_page_passes(folder: Path) -> None:
+    for title in ("preview.py", "test_preview.py"):
+        write(fence(title), title)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_preview.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+    )
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_preview_passes_on_other_queries() -> None:
     write(fence("preview.py"), "mine_preview.py")
     assert ask(set_up(Python, "python mine_preview:Preview")) == BELOW
@@ -127,14 +142,15 @@ def test_preview_is_ten_lines() -> None:
     assert len([line for line in fence("preview.py").splitlines() if line]) <= 10
 
 
-def test_names_come_from_the_corefile() -> None:
+def test_names_come_from_the_corefile(folder: Path) -> None:
     write(fence("names.py"), "mine_names.py")
     text = "python mine_names:Names {\n shop.preview.test. 192.0.2.20\n}"
     plugin = set_up(Python, text)
     found = ask(plugin, request=make_request("shop.preview.test."))
     assert found == reply(["shop.preview.test. 5 IN A 192.0.2.20"], aa=True)
     assert setup_error(Python, "python mine_names:Names {\n shop\n}") == (
-        'Corefile:2:8: "mine_names:Names" rejects its options: a line is NAME ADDRESS, found shop'
+        'Corefile:2:8: "mine_names:Names" rejects its options: a line is NAME ADDRESS, found shop '
+        f"({folder}/mine_names.py:11)"
     )
 
 
@@ -263,7 +279,7 @@ def test_options_contain_all_words_unchanged(args: list[str], lines: list[list[s
         ),
         pytest.param(
             "python mine:Picky",
-            'Corefile:2:8: "mine:Picky" rejects its options: say a number',
+            'Corefile:2:8: "mine:Picky" rejects its options: say a number (FOLDER/mine.py:16)',
             id="value-error",
         ),
         pytest.param("python mine:Placed x y", "Corefile:2:20: not this word", id="corefile-error"),
@@ -400,10 +416,40 @@ PLACE = "FOLDER/mine.py:7"  # the line that raises
         pytest.param("raise asyncio.CancelledError", f"raised asyncio.exceptions.CancelledError ({PLACE})", id="cancels"),
         pytest.param("raise TimeoutError('slow')", f"raised TimeoutError: slow ({PLACE})", id="a-timeout-of-its-own"),
         pytest.param("raise BaseExceptionGroup('all', [ValueError('one')])", f"raised ExceptionGroup: all (1 sub-exception) ({PLACE})", id="group"),
-        pytest.param("return None", "returned NoneType, not a Reply", id="none"),
-        pytest.param("return (0, 'error')", "returned tuple, not a Reply", id="a-tuple"),
-        pytest.param("yield 1", "raised TypeError: object async_generator can't be used in 'await' expression", id="a-generator"),
-        pytest.param("await asyncio.Event().wait()", "did not reply within 0.01s", id="hangs"),
+        pytest.param("return None", f"returned NoneType, not a Reply ({PLACE})", id="none"),
+        pytest.param("return (0, 'error')", f"returned tuple, not a Reply ({PLACE})", id="a-tuple"),
+        pytest.param(
+            "\n        await asyncio.sleep(0)\n        if request:\n            return 5\n        return 6",
+            "returned int, not a Reply (FOLDER/mine.py:10)",
+            id="the-line-that-returned",
+        ),
+        pytest.param("yield 1", f"raised TypeError: object async_generator can't be used in 'await' expression ({PLACE})", id="a-generator"),
+        pytest.param("await asyncio.Event().wait()", f"did not reply within 0.01s ({PLACE})", id="hangs"),
+        pytest.param("\n        await next(request)\n        await asyncio.Event().wait()", "did not reply within 0.01s (FOLDER/mine.py:9)", id="hangs-later"),
+        pytest.param(
+            "\n        return Reply(answer=(self.make(request),))\ndef make(self, request):\n    return record(request, 30, 'A', '192.0.2.300')",
+            "raised ipaddress.AddressValueError: Octet 300 (> 255) not permitted in '192.0.2.300' (FOLDER/mine.py:10)",
+            id="address",
+        ),
+        pytest.param(
+            "return Reply(answer=(record(request, -5, 'A', '192.0.2.1'),))",
+            f"raised ValueError: the record has TTL -5; a TTL is a whole number of seconds from 0 to 4294967295 ({PLACE})",
+            id="negative-ttl",
+        ),
+        pytest.param(
+            "return Reply(answer=(record(request, '30', 'A', '192.0.2.1'),))",
+            f"raised ValueError: the record has TTL '30'; a TTL is a whole number of seconds from 0 to 4294967295 ({PLACE})",
+            id="ttl-as-text",
+        ),
+        pytest.param("return Reply(answer=(record(request, 5, 'A', None),))", f"raised TypeError: the record's data is None; write it as text ({PLACE})", id="address-of-no-text"),
+        pytest.param("return Reply(answer=(record(request, 5, 1, '192.0.2.1'),))", f"raised TypeError: the record's type is 1; write it as text, such as \"A\" ({PLACE})", id="type-as-number"),
+        pytest.param(
+            "\n        below = await next(request)\n        return below.replace(answer=tuple(rr._replace(ttl=rr.ttl - 90) for rr in below.answer))",
+            "returned a Reply whose answer[0] has TTL -30; a TTL is a whole number of seconds from 0 to 4294967295 (FOLDER/mine.py:9)",
+            id="ttl-of-a-changed-reply",
+        ),
+        pytest.param("return Reply(rcode='NXDOMAIN')", f"returned a Reply with rcode 'NXDOMAIN'; write one such as Rcode.NXDOMAIN ({PLACE})", id="rcode-as-text"),
+        pytest.param("return Reply(answer=('x',))", f"returned a Reply whose answer[0] is str, not a record; make one with record() ({PLACE})", id="record-as-text"),
         pytest.param(
             "\n        try: await asyncio.Event().wait()\n        finally: raise ValueError('late')",
             "raised ValueError: late (FOLDER/mine.py:9)",
@@ -426,6 +472,51 @@ def test_errors_are_answered_with_servfail_and_logged(
     assert line.getMessage().endswith(", query: www.example.org. A")
     counter = runtime.metrics.counter("hsdns_python_errors_total", "")
     assert counter.values == {("mine:Mine",): 1}
+
+
+def test_a_handler_with_other_arguments(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert ask(handler("\nasync def handle(self, request): return Reply()")).rcode == Rcode.SERVFAIL
+    (line,) = caplog.messages
+    assert "raised TypeError: Mine.handle() takes 2 positional arguments but 3 were given" in line
+    assert f"({folder}/mine.py:7)" in line
+
+
+def test_a_handler_that_blocks_is_named_once_a_minute(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only its own time counts, in one turn; the clock is the runtime's."""
+    plugin = handler(
+        "work = None\n"
+        "async def start(self, runtime): self.runtime = runtime\n"
+        "async def handle(self, request, next):\n"
+        "    for seconds in self.work:\n"
+        "        self.runtime.time += seconds\n"
+        "        await asyncio.sleep(0)\n"
+        "    return await next(request)"
+    )
+    user: Any = plugin._handlers[0].user
+    runtime = FakeRuntime()
+
+    async def slow(request: Request) -> Reply:
+        runtime.time += 3
+        return BELOW
+
+    async def test() -> list[int]:
+        await plugin.start(runtime)
+        said = []
+        for work in ([0.09] * 10, [0.0, 0.11, 0.01], [0.5], [60.0], [0.0]):
+            user.work = work
+            assert await plugin.handle(make_request("www.example.org."), slow) == BELOW
+            said.append(len(caplog.records))
+        return said
+
+    assert run(test()) == [0, 1, 1, 2, 2]
+    assert caplog.records[0].levelname == "WARNING"
+    assert caplog.messages[0] == (
+        f"plugin/python: mine:Mine blocked the event loop for 0.11 s (before {folder}/mine.py:11), "
+        "query: www.example.org. A; the server stands still meanwhile: use await, or asyncio.to_thread() "
+        "for what cannot be awaited"
+    )
 
 
 def test_the_traceback_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -> None:
@@ -680,9 +771,33 @@ def test_a_reload_uses_the_new_module_unless_it_fails(folder: Path) -> None:
         write(HEAD + body.format("3,,"))
         assert not await server.reload()
         assert (await asked(server, client)).startswith("1 REFUSED ")
-        write(HEAD + body.format(3))
-        await server.reload(only_if_changed=True)  # like `reload`; the Corefile is unchanged
+
+    serving(folder, BLOCK, test)
+
+
+@pytest.mark.sockets
+def test_reload_loads_a_module_that_has_changed(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the plugin `reload` asks for it; the Corefile stays as it is.  A broken file is tried once."""
+    body = "    async def handle(self, request, next):\n        return Reply(rcode={}, aa=True)\n"
+    write(HEAD + body.format(3))
+
+    async def test(server: Server, client: UdpClient) -> None:
+        first = server.configuration
+        assert await server.reload(only_if_changed=True)
+        assert server.configuration is first
+        write(HEAD + body.format(5))
+        assert await server.reload(only_if_changed=True)
         assert (await asked(server, client)).startswith("1 REFUSED ")
+        write(HEAD + body.format("3,,"))
+        assert not await server.reload(only_if_changed=True)
+        assert await server.reload(only_if_changed=True)
+        assert caplog.text.count("Restart failed") == 1
+        assert (await asked(server, client)).startswith("1 REFUSED ")
+        write(HEAD + body.format(3))
+        assert await server.reload(only_if_changed=True)
+        assert (await asked(server, client)).startswith("1 NXDOMAIN ")
 
     serving(folder, BLOCK, test)
 

@@ -52,8 +52,9 @@ def missing_assets() -> str:
 class RealApi:
     """The API server; a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, service_networks: str = "10.96.0.0/16") -> None:
         self.port = free_port()
+        self._service_networks = service_networks
         self.token = secrets.token_hex(16)  # of USER
         self._admin = secrets.token_hex(16)
         self._temporary = tempfile.TemporaryDirectory(prefix="real-api-")
@@ -245,7 +246,7 @@ class RealApi:
             f"--service-account-key-file={certs / 'apiserver.key'}",
             f"--service-account-signing-key-file={certs / 'apiserver.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            "--service-cluster-ip-range=10.96.0.0/16",
+            f"--service-cluster-ip-range={self._service_networks}",
             "--authorization-mode=RBAC",
             f"--token-auth-file={self._folder / 'tokens.csv'}",
             "--disable-admission-plugins=ServiceAccount",

@@ -14,6 +14,7 @@ from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
 from hsdns.plugin import Running, Runtime
 from hsdns.readiness import Readiness
+from hsdns.server.file_looks import Look
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 
@@ -65,6 +66,7 @@ class FakeRuntime:
         self.remarks: list[str] = []
         self.tasks: dict[str, asyncio.Task[Any]] = {}
         self.spawned: dict[str, Coroutine[Any, Any, Any]] = {}
+        self.looks: list[tuple[float, Look]] = []
         self.addresses: list[str] = ["192.0.2.53"]
         self.late: Callable[[float], Awaitable[None] | None] = lambda now: None
         self.resolver: Callable[[Request], Reply] = lambda _: Reply(rcode=Rcode.REFUSED)
@@ -86,6 +88,16 @@ class FakeRuntime:
             return coro
         task = self.tasks[name] = asyncio.create_task(coro, name=name)
         return task
+
+    def look_every(self, seconds: float, look: Look) -> None:
+        """Record it, for look()."""
+        self.looks.append((seconds, look))
+
+    def look(self) -> None:
+        """Look at all files once, and do what follows."""
+        for _, look in self.looks:
+            if (use := look()) is not None and (last := use()) is not None:
+                last()
 
     def late_watch(self, now: float) -> Awaitable[None] | None:
         """What `late` says."""

@@ -1,0 +1,68 @@
+"""What the command line accepts, for completion and manual pages: read from each command's own parser and help.
+
+Path: cli/completion.py and cli/man.py -> here -> FLAGS and the help of each module of cli/.
+Rule: a command has FLAGS and prints its usage with -h; one that takes words without a flag lists in WORDS those that
+      can be suggested.  So a new option or command is completed and described without a change here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from hsdns.cli import SUBCOMMANDS
+from hsdns.cli.flags import Flag
+from hsdns.sources import SOURCES
+
+HEADLINE: Final = "a DNS server for Kubernetes clusters"
+SOURCE: Final = "NAME [ARGUMENT...]"  # the argument of a flag that takes a source of the cluster
+
+
+class Command(NamedTuple):
+    """One command; `name` is empty for the one without a subcommand.
+
+    `usage` has a line for each form; `words` are those that can be suggested where no flag stands.
+    """
+
+    name: str
+    headline: str
+    usage: tuple[str, ...]
+    flags: Mapping[str, Flag]
+    words: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The name of its manual page: `hsdns`, or `hsdns-serve`."""
+        return f"hsdns-{self.name}" if self.name else "hsdns"
+
+
+def commands() -> list[Command]:
+    """All commands, the one without a subcommand first."""
+    found = []
+    for name, headline in {"": HEADLINE, **SUBCOMMANDS}.items():
+        module = import_module(f"hsdns.cli.{name or 'coredns'}")
+        words = tuple(SUBCOMMANDS) if not name else getattr(module, "WORDS", ())
+        found.append(Command(name, headline, _usage(module.run), module.FLAGS, words))
+    return found
+
+
+def takes_file(flag: Flag) -> bool:
+    """Whether values of the flag are paths, or may be."""
+    return flag.argument in ("FILE", "PATH", SOURCE)
+
+
+def values(flag: Flag) -> tuple[str, ...]:
+    """The words to suggest for the flag's first value."""
+    return tuple(SOURCES) if flag.argument == SOURCE else ()
+
+
+def _usage(run: object) -> tuple[str, ...]:
+    assert callable(run)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        run(["-h"])
+    forms = printed.getvalue().partition("Usage: ")[2].partition("\n\n")[0]
+    # What stands after two spaces is a remark.
+    return tuple(line.strip().partition("  ")[0] for line in forms.splitlines())

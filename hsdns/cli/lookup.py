@@ -1,0 +1,95 @@
+"""`hsdns lookup NAME [TYPE]`: one query, for the image, where no other program can ask.
+
+Path: argv -> here -> a DNS server.
+Rule: the name is taken as it is, without a search list; an IP address is looked up in reverse.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from ipaddress import ip_address
+from typing import Final
+
+from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+
+TIMEOUT: Final = 5.0  # seconds
+FLAGS: Final = {
+    "server": Flag(str, "the server to ask (default: the first one in /etc/resolv.conf)", "ADDRESS"),
+    "p": Flag(int, "its port (default 53)", "PORT", low=1),
+    "tcp": Flag(bool, "ask over TCP; without, only where the reply does not fit"),
+    "h": Flag(bool, "show this help"),
+    "help": Flag(bool, "show this help", alias_of="h"),
+}  # fmt: skip
+
+
+def run(words: list[str]) -> int:
+    """Run `hsdns lookup`; return the exit status: 0 if there is an answer."""
+    plain = []
+    while words and not words[0].startswith("-"):
+        plain.append(words.pop(0))
+    try:
+        flags = parse_flags(words, FLAGS, command="hsdns lookup")
+        if flags.get("h"):
+            print(f"Usage: hsdns lookup NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+            return 0
+        if len(plain) not in (1, 2):
+            raise FlagError(
+                "hsdns lookup needs a name, and may have a type: hsdns lookup NAME [TYPE]"
+            )
+        port = flags.get("p", 53)
+        assert isinstance(port, int)
+        server = str(flags.get("server", "")) or first_server()
+        is_tcp = bool(flags.get("tcp"))
+        printed, status = ask(plain[0], "".join(plain[1:]), server, port, is_tcp=is_tcp)
+    except FlagError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(printed, file=sys.stderr if status else sys.stdout)
+    return status
+
+
+def ask(name: str, rrtype: str, server: str, port: int, *, is_tcp: bool) -> tuple[str, int]:
+    """Send a query; return the records as text, or why there are none, and the exit status.
+
+    Raise FlagError for a name, a type or a server that is none.
+    """
+    import dns.exception
+    import dns.message
+    import dns.query
+    import dns.rcode
+    import dns.reversename
+
+    rrtype = rrtype.upper()
+    with contextlib.suppress(ValueError):
+        name = dns.reversename.from_address(str(ip_address(name))).to_text()
+        rrtype = rrtype or "PTR"
+    try:
+        query = dns.message.make_query(name, rrtype or "A")
+        ip_address(server)
+    except (dns.exception.DNSException, ValueError) as error:
+        raise FlagError(f"cannot ask {server} for {name} {rrtype or 'A'}: {error}") from None
+    try:
+        if is_tcp:
+            reply = dns.query.tcp(query, server, timeout=TIMEOUT, port=port)
+        else:
+            reply, _ = dns.query.udp_with_fallback(query, server, timeout=TIMEOUT, port=port)
+    except dns.exception.Timeout:
+        return f"no reply from {server} port {port} within {TIMEOUT:g} seconds", 1
+    except (OSError, EOFError, dns.exception.DNSException) as error:
+        return f"no reply from {server} port {port}: {error}", 1
+    if reply.rcode() != dns.rcode.NOERROR:
+        return f"{name} {rrtype or 'A'}: {dns.rcode.to_text(reply.rcode())}", 1
+    if not reply.answer:
+        return f"{name} exists, but has no {rrtype or 'A'} record", 1
+    return "\n".join(rrset.to_text() for rrset in reply.answer), 0
+
+
+def first_server(path: str = "/etc/resolv.conf") -> str:
+    """The first name server of a resolv.conf; raise FlagError if it has none."""
+    with contextlib.suppress(OSError), open(path) as file:
+        for line in file:
+            words = line.split()
+            if words[:1] == ["nameserver"] and len(words) > 1:
+                return words[1]
+    raise FlagError(f"{path} names no server; give one with -server")

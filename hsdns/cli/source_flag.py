@@ -1,0 +1,63 @@
+"""The flag `-source` of the subcommands: its words, standard input, and sources that are not there.
+
+Path: cli/serve.py, cli/names.py -> here -> sources/.
+Rule 1: standard input is read before anything is started, so that Ctrl-C ends the wait for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from hsdns.assemble import Configuration
+from hsdns.cli.flags import FlagError
+from hsdns.corefile.tree import Position, Token
+
+_POSITION: Final = Position("-source", 0, 0)
+
+
+def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:
+    """Return the words of `-source`; read standard input if they name it.  Raise FlagError; `conf` is that flag."""
+    if words[:1] == ["manifests"] and "-" in words[1:]:
+        if conf == "stdin":
+            raise FlagError(
+                "-conf stdin and -source manifests - would both read standard input; write one of them to a file"
+            )
+        _read_standard_input()
+    return tuple(Token(word, _POSITION) for word in words)
+
+
+def check_sources(configuration: Configuration) -> None:
+    """Raise FileNotFoundError for the first path or kubeconfig that a source cannot read: nothing would be served."""
+    from hsdns.plugins.kubernetes import Kubernetes
+    from hsdns.sources.api_server import ApiServer
+    from hsdns.sources.manifest_folder import missing_paths
+    from hsdns.sources.manifests import Manifests
+
+    for plugin in configuration.plugins:
+        if not isinstance(plugin, Kubernetes):
+            continue
+        source, missing = plugin.source, []
+        if isinstance(source, Manifests):
+            missing = missing_paths(source.paths)
+        elif isinstance(source, ApiServer) and plugin.kubeconfig:
+            missing = source.check()
+        for sentence in missing:
+            raise FileNotFoundError(sentence)
+
+
+def _read_standard_input() -> None:
+    from hsdns.sources.standard_input import standard_input
+
+    if sys.stdin.isatty():
+        print("reading manifests from standard input; end them with Ctrl-D", file=sys.stderr)
+    try:
+        found = standard_input()
+    except KeyboardInterrupt:
+        raise FlagError("interrupted while manifests were read from standard input") from None
+    if found is None:
+        raise FlagError(
+            "standard input is empty, so there are no manifests; did the command before the pipe fail?"
+        )
+    if found.problems:  # which nobody could correct while the server runs
+        raise FlagError("\n".join(found.problems))

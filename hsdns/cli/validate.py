@@ -1,0 +1,122 @@
+"""`hsdns -validate`: what is wrong in a Corefile, and what is hardly meant, as text or as JSON.
+
+Path: cli/coredns.py -> here -> corefile/parser.py, assemble.py, hints.py; nothing is started.
+Rule 1: all errors are shown, not the first one; they alone make the exit status 1.
+Rule 2: text goes to standard error but for its last line, JSON to standard output alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Final, NamedTuple
+
+from hsdns.cli.hints import hints
+from hsdns.cli.launch import CorefileSource, build
+from hsdns.corefile.errors import Errors
+from hsdns.corefile.tree import CorefileError, Position
+
+_PLACE: Final = re.compile(r"(.+?):([0-9]+):([0-9]+): (.*)", re.DOTALL)
+
+
+class Remark(NamedTuple):
+    """A sentence, and the place that it is about, if it is about one."""
+
+    position: Position | None
+    message: str
+
+    @classmethod
+    def from_text(cls, text: str) -> Remark:
+        """Split a warning such as `Corefile:2:11: hosts file ...`."""
+        found = _PLACE.fullmatch(text)
+        if found is None:
+            return cls(None, text)
+        return cls(Position(found[1], int(found[2]), int(found[3])), found[4])
+
+    def __str__(self) -> str:
+        return self.message if self.position is None else f"{self.position}: {self.message}"
+
+    def as_json(self) -> dict[str, object]:
+        """Return the object for `-o json`; without a place only the message."""
+        place = {} if self.position is None else self.position._asdict()
+        return {**place, "message": self.message}
+
+
+class Findings(NamedTuple):
+    """What a check has found; `server_blocks` counts those that could be read."""
+
+    server_blocks: int
+    errors: list[Remark]
+    warnings: list[Remark]
+    hints: list[Remark]
+
+
+def validate(source: CorefileSource, port: int, *, as_json: bool = False) -> int:
+    """Set up the configuration without starting it; print what is found, and return 1 if it has errors, else 0."""
+    found = check(source, port)
+    print(_json(source.path, found) if as_json else _text(source.path, found), end="")
+    return 1 if found.errors else 0
+
+
+def check(source: CorefileSource, port: int) -> Findings:
+    """Find all errors, warnings and hints of a Corefile."""
+    errors = Errors(collecting=True)
+    warnings: dict[str, None] = {}  # a setup that is repeated after an error warns again
+    try:
+        corefile = source.load(errors=errors)
+        configuration = build(
+            corefile, port, warn=warnings.setdefault, validating=True, errors=errors
+        )
+    except CorefileError as error:  # the file cannot be read
+        return Findings(0, [Remark(error.position, error.message)], [], [])
+    except OSError as error:
+        return Findings(0, [Remark(None, str(error))], [], [])
+    remarks = [Remark.from_text(sentence) for sentence in warnings]
+    wrong = [Remark(error.position, error.message) for error in errors.in_order()]
+    told = {each.position for each in wrong}
+    return Findings(
+        len(corefile.blocks),
+        wrong,
+        remarks,
+        [
+            Remark(position, message)
+            for position, message in hints(corefile, configuration)
+            if position not in told
+        ],
+    )
+
+
+def _text(path: str, found: Findings) -> str:
+    """Print all but the last line to standard error, and return that."""
+    for kind, remarks in (
+        ("[WARNING] ", found.warnings),
+        ("[HINT] ", found.hints),
+        ("", found.errors),
+    ):
+        for remark in remarks:
+            print(f"{kind}{remark}", file=sys.stderr)
+    if found.errors:
+        if len(found.errors) > 1:
+            print(f"{path}: {len(found.errors)} errors", file=sys.stderr)
+        return ""
+    blocks = found.server_blocks
+    return f"{path}: valid, {blocks} server block{'s' if blocks != 1 else ''}\n"
+
+
+def _json(path: str, found: Findings) -> str:
+    return (
+        json.dumps(
+            {
+                "corefile": path,
+                "valid": not found.errors,
+                "server_blocks": found.server_blocks,
+                "errors": [each.as_json() for each in found.errors],
+                "warnings": [each.as_json() for each in found.warnings],
+                "hints": [each.as_json() for each in found.hints],
+            },
+            indent=2,
+            ensure_ascii=False,
+        )
+        + "\n"
+    )

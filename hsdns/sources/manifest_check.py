@@ -1,0 +1,92 @@
+"""What is valid in a manifest but surely not meant: a misspelt kind, apiVersion or field.
+
+Path: manifest_file.py, for each object -> here -> warnings.
+Rule 1: nothing that an API server knows is warned about; an object with a resource version comes from one, which has
+        removed unknown fields, so its fields are not looked at.
+Rule 2: a kind is misspelt if it resembles one that hsdns reads, in a group of those; groups with a dot that are not
+        among these belong to other software.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+from hsdns.cluster.controllers.kinds import KINDS
+from hsdns.corefile.tree import did_you_mean
+from hsdns.sources.api_fields import FIELDS, VERSION, unknown_fields
+from hsdns.sources.manifest_yaml import MAX_SHOWN_LEN, shown
+
+GROUPS: Final = {kind: group for group, kind in KINDS}
+# Other kinds of these groups that resemble ours, and kinds of v1 that are not of Kubernetes (kubeconfig, OpenShift).
+_OTHER_KINDS: Final = frozenset(
+    "Config ConfigMap ControllerRevision CronJob DeploymentConfig PodTemplate ServiceAccount ServiceExport "
+    "Status Template".split()
+)
+_LOWER: Final = {kind.lower(): kind for kind in [*GROUPS, "List"]}
+_SIMILAR: Final = 0.7  # difflib's ratio
+
+
+class Remark(NamedTuple):
+    """A warning about a field of an object; `parent` is the path of the mapping that holds the field."""
+
+    parent: str
+    field: str
+    sentence: str
+
+
+def check_object(kind: str, api_version: str, name: str, value: Any) -> Iterator[Remark]:
+    """Yield the remarks about an object; `name` is for the sentences, `value` the decoded object or None."""
+    group, _, version = api_version.rpartition("/")
+    if (group, kind) not in KINDS:
+        remark = _check_kind(kind, group, api_version)
+        if remark is not None:
+            yield remark
+    elif kind in FIELDS and version == "v1" and value and is_written_by_hand(value.get("metadata")):
+        yield from _check_fields(kind, name, value)
+
+
+def _check_kind(kind: str, group: str, api_version: str) -> Remark | None:
+    meant = GROUPS.get(kind)
+    if meant is not None:
+        # The group of a custom resource contains a dot, so this is none; without any group it is an error.
+        if group and "." not in group:
+            sentence = f"{kind} is not of apiVersion {shown(api_version)}, so it is ignored; write {written(kind)}"
+            return Remark("", "apiVersion", sentence)
+        return None
+    single = kind.removesuffix("List")
+    if single in GROUPS or single in _OTHER_KINDS:
+        return None
+    if group not in GROUPS.values() or len(kind) > MAX_SHOWN_LEN:
+        return None
+    near = get_close_matches(kind.lower(), _LOWER, n=1, cutoff=_SIMILAR)
+    if not near:
+        return None
+    sentence = (
+        f'kind "{shown(kind)}" of {shown(api_version)} is not known, so the object is ignored'
+    )
+    return Remark("", "kind", f'{sentence}; did you mean "{_LOWER[near[0]]}"?')
+
+
+def _check_fields(kind: str, name: str, value: Any) -> Iterator[Remark]:
+    for parent, field, known in unknown_fields(kind, value):
+        where = f"{name}: {parent}" if parent else name
+        hint = did_you_mean(field, known) if len(field) <= MAX_SHOWN_LEN else ""
+        yield Remark(
+            parent,
+            field,
+            f'{where} has no field "{shown(field)}"'
+            + (hint or f" in Kubernetes {VERSION}; it is ignored"),
+        )
+
+
+def is_written_by_hand(metadata: Any) -> bool:
+    """Whether an object does not come from an API server."""
+    return not (isinstance(metadata, Mapping) and metadata.get("resourceVersion"))
+
+
+def written(kind: str) -> str:
+    """Return the apiVersion of a kind that hsdns reads."""
+    group = GROUPS[kind]
+    return (f"{group}/" if group else "") + ("v1alpha1" if kind == "ServiceImport" else "v1")

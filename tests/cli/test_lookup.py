@@ -1,0 +1,81 @@
+"""One query from the command line, to a server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hsdns import cli
+from hsdns.cli import lookup
+from hsdns.cli.flags import FlagError
+from loadtest.ports import free_port
+from tests.server.loopback import ReloadableServer, running
+from tests.support.coroutines.event_loops import run
+
+COREFILE = """. {
+bind 127.0.0.1
+hosts {
+192.0.2.7 a.example.org
+fallthrough
+}
+template IN TXT example.org {
+answer "{{ .Name }} 60 IN TXT hello"
+}
+}
+"""
+
+
+@pytest.mark.sockets
+def test_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test() -> None:
+        async with running(ReloadableServer(tmp_path, COREFILE)) as reloadable:
+            where = ("-server", "127.0.0.1", "-p", str(reloadable.port))
+
+            async def ask(*words: str) -> tuple[int, str, str]:
+                status = await asyncio.to_thread(cli.main, ["lookup", *words, *where])
+                return status, *capsys.readouterr()
+
+            a = "a.example.org. 3600 IN A 192.0.2.7\n"
+            assert await ask("a.example.org") == (0, a, "")
+            assert await ask("a.example.org.", "a", "-tcp") == (0, a, "")
+            assert await ask("b.example.org", "TXT") == (0, 'b.example.org. 60 IN TXT "hello"\n', "")  # fmt: skip
+            reverse = "7.2.0.192.in-addr.arpa. 3600 IN PTR a.example.org.\n"
+            assert await ask("192.0.2.7") == (0, reverse, "")
+            none = "a.example.org exists, but has no AAAA record\n"
+            assert await ask("a.example.org", "AAAA") == (1, "", none)
+            assert await ask("example.com") == (1, "", "example.com A: SERVFAIL\n")
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        pytest.param("", "hsdns lookup needs a name, and may have a type: hsdns lookup NAME [TYPE]\n", id="no-name"),
+        pytest.param("a b c", "hsdns lookup needs a name, and may have a type: hsdns lookup NAME [TYPE]\n", id="words"),
+        pytest.param("a.org XYZ -server 127.0.0.1", "cannot ask 127.0.0.1 for a.org XYZ: DNS resource record type is unknown.\n", id="type"),
+        pytest.param("a..org -server 127.0.0.1", "cannot ask 127.0.0.1 for a..org A: A DNS label is empty.\n", id="name"),
+        pytest.param("a.org -server dns", "cannot ask dns for a.org A: 'dns' does not appear to be an IPv4 or IPv6 address\n", id="server"),
+        pytest.param("a.org -x", "unknown flag -x; hsdns lookup -h lists the flags\n", id="flag"),
+    ],
+)  # fmt: skip
+def test_errors(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["lookup", *line.split()]) == 1
+    assert capsys.readouterr() == ("", error)
+
+
+@pytest.mark.sockets
+def test_no_server_there(capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port()
+    assert cli.main(["lookup", "a.org", "-tcp", "-server", "127.0.0.1", "-p", str(port)]) == 1
+    assert capsys.readouterr().err.startswith(f"no reply from 127.0.0.1 port {port}: ")
+
+
+def test_server_of_resolv_conf(tmp_path: Path) -> None:
+    path = tmp_path / "resolv.conf"
+    with pytest.raises(FlagError, match="names no server; give one with -server"):
+        lookup.first_server(str(path))
+    path.write_text("# nameserver 192.0.2.1\nsearch a\nnameserver\nnameserver fd00::1 # own\n")
+    assert lookup.first_server(str(path)) == "fd00::1"

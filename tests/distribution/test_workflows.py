@@ -1,0 +1,227 @@
+""".github: the workflows run what there is, and what they publish is what the documentation says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+TEMPLATES = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+REPOSITORY = PROJECT["project"]["urls"]["Source"].removeprefix("https://github.com/")
+ACTIONLINT = shutil.which(
+    "actionlint", path=os.pathsep.join([os.environ.get("PATH", ""), str(Path.home() / "go/bin")])
+)
+# A version, a branch that the action's authors keep for a major version, or a commit.
+PIN = re.compile(r"[\w-]+/[\w-]+@(v\d+(\.\d+\.\d+)?|release/v\d+|[0-9a-f]{40})")
+MANIFEST_OF = {
+    "pip": "*.txt",
+    "cargo": "Cargo.toml",
+    "github-actions": ".github/workflows/*.yml",
+    "docker": "Dockerfile",
+}
+DUMP = "kubectl get svc,endpointslices,endpoints,pods,namespaces -A -o json"
+
+
+def load(path: Path) -> dict[str, Any]:
+    found = yaml.safe_load(path.read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def jobs(path: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = load(path)["jobs"]
+    return found
+
+
+def steps(path: Path) -> Iterator[dict[str, Any]]:
+    for job in jobs(path).values():
+        yield from job.get("steps", ())
+
+
+def needed(path: Path, name: str) -> set[str]:
+    """The jobs that must have succeeded before this one, those of theirs included."""
+    found = jobs(path)[name].get("needs", [])
+    direct = {found} if isinstance(found, str) else set(found)
+    return direct.union(*(needed(path, each) for each in direct))
+
+
+@pytest.mark.skipif(
+    ACTIONLINT is None,
+    reason="actionlint is not installed: go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12",
+)
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_actionlint(workflow: Path) -> None:
+    assert ACTIONLINT is not None
+    found = subprocess.run(
+        [ACTIONLINT, "-no-color", "-shellcheck=", str(workflow)],
+        check=False, capture_output=True, text=True, cwd=ROOT, timeout=60,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_what_it_runs_is_there(workflow: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    ran = 0
+    for step in steps(workflow):
+        words = shlex.split(step.get("run", ""))
+        if words[:1] == ["make"]:
+            assert set(words[1:]) <= targets, step
+        elif words and "/" in words[0] and "$" not in words[0]:
+            assert os.access(ROOT / words[0], os.X_OK), step
+        for word in words:
+            assert not word.endswith(".py") or (ROOT / word).is_file(), step
+        ran += bool(words)
+    assert ran
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_it_is_limited(workflow: Path) -> None:
+    """It has the least rights, ends in time, and uses actions of a known version."""
+    assert load(workflow)["permissions"] == {"contents": "read"}
+    for name, job in jobs(workflow).items():
+        if "uses" in job:
+            assert (ROOT / job["uses"]).is_file(), name
+        else:
+            assert job["timeout-minutes"] <= 120, name
+    for step in steps(workflow):
+        assert "uses" not in step or PIN.fullmatch(step["uses"]), step
+        if step.get("uses", "").startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+
+
+def test_ci_runs_on_every_python_that_is_supported() -> None:
+    job = jobs(ROOT / ".github/workflows/ci.yml")["run"]
+    named = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["project"]["classifiers"]), re.M)
+    assert job["strategy"]["matrix"]["python"] == named
+    assert job["steps"][-1] == {"run": ".ci/run"}
+    assert job["env"]["PYTHON"] == "python${{ matrix.python }}"
+    assert "for python in $(PYTHON) " in (ROOT / "Makefile").read_text()
+
+
+def test_a_release_is_tested_and_built_before_anything_is_published() -> None:
+    path = ROOT / ".github/workflows/release.yml"
+    assert 'on:\n  push:\n    tags: ["v*"]\n\n' in path.read_text()
+    before = {"check", "ci", "dist", "wheels"}
+    publishing = {name for name, job in jobs(path).items() if "permissions" in job}
+    assert publishing == {"packages", "image", "release"}
+    for name in publishing:
+        assert before <= needed(path, name), name
+    assert {"packages", "image"} <= needed(path, "release")
+    assert jobs(path)["ci"]["uses"] == "./.github/workflows/ci.yml"
+    secrets = re.findall(r"secrets\.(\w+)", path.read_text())
+    assert set(secrets) == {"GITHUB_TOKEN"}  # trusted publishing needs no other
+
+
+def test_artifacts_that_are_downloaded_were_uploaded() -> None:
+    path = ROOT / ".github/workflows/release.yml"
+    uploaded = {
+        step["with"]["name"] for step in steps(path) if "upload-artifact" in step.get("uses", "")
+    }
+    assert uploaded == {"notes", "packages-dist", "packages-${{ matrix.runner }}"}
+    for step in steps(path):
+        if "download-artifact" in step.get("uses", ""):
+            name = step["with"].get("name") or step["with"]["pattern"]
+            assert name in {*uploaded, "packages-*"}, step
+
+
+def test_wheels_for_every_platform() -> None:
+    settings = PROJECT["tool"]["cibuildwheel"]
+    assert settings["build"] == ["cp311-manylinux_*", "cp311-musllinux_*"]
+    assert PROJECT["tool"]["distutils"]["bdist_wheel"] == {"py-limited-api": "cp311"}
+    assert settings["environment"]["HSDNS_REQUIRE_EXTENSIONS"] == "1"
+    # Where the fast path cannot be compiled, no wheel may demand it.
+    assert 'not(target_os = "linux")' in (ROOT / "native/src/system.rs").read_text()
+    runners = jobs(ROOT / ".github/workflows/release.yml")["wheels"]["strategy"]["matrix"]["runner"]
+    assert runners == ["ubuntu-24.04", "ubuntu-24.04-arm"]
+
+
+def test_the_image_is_named_alike() -> None:
+    (build,) = (
+        step for step in steps(ROOT / ".github/workflows/release.yml") if step.get("id") == "build"
+    )
+    assert build["with"]["tags"].startswith("ghcr.io/${{ github.repository }}:")
+    assert build["with"]["platforms"] == "linux/amd64,linux/arm64"
+    assert (build["with"]["sbom"], build["with"]["provenance"]) == (True, "mode=max")
+    for page in ("README.md", "SECURITY.md", "docs/deploy.md"):
+        named = set(re.findall(r"ghcr\.io/([\w/-]+)", (ROOT / page).read_text()))
+        assert named == {REPOSITORY}, page
+
+
+@pytest.mark.parametrize("path", [*TEMPLATES, ROOT / "SECURITY.md"], ids=lambda path: path.name)
+def test_links_to_the_repository(path: Path) -> None:
+    for owner in re.findall(r"https://github\.com/([\w.-]+/[\w.-]+)", path.read_text()):
+        assert owner == REPOSITORY
+
+
+# --- templates of issues ---
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in TEMPLATES if path.stem != "config"], ids=lambda path: path.name
+)
+def test_template(path: Path) -> None:
+    form = load(path)
+    assert form["name"]
+    assert form["description"]
+    fields = [field for field in form["body"] if field["type"] != "markdown"]
+    identifiers = [field["id"] for field in fields]
+    assert len(set(identifiers)) == len(identifiers)
+    for field in fields:
+        assert field["type"] == "textarea"
+        assert field["attributes"]["label"]
+    by_id = {field["id"]: field for field in fields}
+    assert by_id["validate"]["attributes"]["label"] == "Output of `hsdns -conf Corefile -validate`"
+    if "dump" in by_id:
+        assert DUMP in by_id["dump"]["attributes"]["description"]
+        assert DUMP in (ROOT / "README.md").read_text()
+
+
+def test_templates_ask_for_a_dump_and_a_validation() -> None:
+    asked = {
+        (path.stem, field["id"])
+        for path in TEMPLATES
+        for field in load(path).get("body", ())
+        if field.get("validations", {}).get("required")
+    }
+    assert {
+        ("wrong-answer", "dump"),
+        ("does-not-start", "validate"),
+        ("corefile", "validate"),
+    } <= asked
+
+
+# --- renewed dependencies ---
+
+
+def test_dependencies_that_are_renewed_are_there() -> None:
+    found = load(ROOT / ".github/dependabot.yml")
+    assert found["version"] == 2
+    renewed = {}
+    for update in found["updates"]:
+        folders = update.get("directories") or [update["directory"]]
+        renewed[update["package-ecosystem"]] = folders
+        for folder in folders:
+            manifests = list(
+                (ROOT / folder.strip("/")).glob(MANIFEST_OF[update["package-ecosystem"]])
+            )
+            assert manifests, update
+    assert renewed.keys() == MANIFEST_OF.keys()
+    locks = {
+        f"/{path.parent.relative_to(ROOT).as_posix()}"
+        for path in ROOT.glob("native/**/Cargo.lock")
+        if "target" not in path.parts
+    }
+    assert set(renewed["cargo"]) == locks

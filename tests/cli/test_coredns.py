@@ -207,7 +207,7 @@ def test_number_of_workers_that_cannot_be(
         ),
         pytest.param(
             ". {\n    kubernetes cluster.local {\n        kubeconfig none\n    }\n}", 0, "Corefile: valid, 1 server block\n",
-            "[WARNING] Corefile:3:9: cannot read kubeconfig none: No such file or directory\n",
+            "[WARNING] Corefile:3:9: cannot read kubeconfig none: No such file or directory; correct the path or its permissions\n",
             id="kubeconfig",
         ),
         pytest.param(None, 1, "", "none:1:1: cannot read the Corefile: No such file or directory\n", id="no-file"),

@@ -150,7 +150,7 @@ def test_names_come_from_the_corefile(folder: Path) -> None:
     assert found == reply(["shop.preview.test. 5 IN A 192.0.2.20"], aa=True)
     assert setup_error(Python, "python mine_names:Names {\n shop\n}") == (
         'Corefile:2:8: "mine_names:Names" rejects its options: a line is NAME ADDRESS, found shop '
-        f"({folder}/mine_names.py:11)"
+        f"({folder}/mine_names.py:17)"
     )
 
 

@@ -45,5 +45,7 @@ COPY --from=build /image/ /
 # A numeric user, so that runAsNonRoot can be checked.
 USER 65532:65532
 WORKDIR /
+# The default of `hsdns serve -listen`: the container's loopback interface could not be reached from outside.
+ENV HSDNS_LISTEN=0.0.0.0
 EXPOSE 53 53/udp
 ENTRYPOINT ["/coredns"]

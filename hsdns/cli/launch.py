@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from hsdns.server.log_writer import LogWriter
 
 
+Addresses = Mapping[ListenAddress, Endpoint]  # with the ports that the kernel chose
+
+
 class CorefileSource(NamedTuple):
     """Where the Corefile comes from: a path, or text already read; `fallback` is used if it has no server block."""
 
@@ -107,15 +110,16 @@ def serve(
     banner: str = "",
     objects: tuple[Token, ...] | None = None,
     check: Callable[[Configuration], None] | None = None,
-    greet: Callable[[Configuration], str] | None = None,
+    greet: Callable[[Configuration, Addresses], str] | None = None,
     workers: int | None = None,
     verbose: bool = False,
     as_json: Mapping[str, str] | None = None,
 ) -> int:
     """Serve until the process is told to stop; return the exit status.
 
-    `objects` replaces the `source` of the kubernetes blocks; `check` raises OSError for a configuration that is
-    not to be started; `greet` returns the text to print once it serves.
+    `objects` replaces the `source` of the kubernetes blocks; `check` gets each configuration before it starts,
+    also at reloads, and raises OSError for one that is not to be started; `greet` returns the text to print once it
+    serves.
     `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
     `verbose` prints for each block whether its answers are cached in the answer table.  With `as_json`, which describes
     the version, all that is printed at the start is one line of JSON.
@@ -162,7 +166,7 @@ async def _serve(
     banner: str,
     objects: tuple[Token, ...] | None,
     check: Callable[[Configuration], None] | None,
-    greet: Callable[[Configuration], str] | None,
+    greet: Callable[[Configuration, Addresses], str] | None,
     workers: int | None,
     verbose: bool,
     as_json: Mapping[str, str] | None,
@@ -220,7 +224,7 @@ async def _serve(
         if verbose:
             lines += table_lines(server.configuration)
         if greet is not None:
-            lines.append(greet(server.configuration))
+            lines.append(greet(server.configuration, server.addresses))
         _show(lines)
     status = await server.run()
     if pidfile is not None:
@@ -244,9 +248,7 @@ def _remove_pid(pidfile: str) -> None:
         Path(pidfile).unlink()
 
 
-def zone_lines(
-    configuration: Configuration, addresses: Mapping[ListenAddress, Endpoint] | None = None
-) -> list[str]:
+def zone_lines(configuration: Configuration, addresses: Addresses | None = None) -> list[str]:
     """Return one line `[scheme://]zone:port` for each zone of each listener, with ` on ADDRESS` if it is bound to one.
 
     `addresses` has the port that the kernel chose if the Corefile says 0.
@@ -340,7 +342,7 @@ def build(
     )
     if objects is not None and all(plugin.name != "kubernetes" for plugin in configuration.plugins):
         raise objects[0].error(
-            f"-source needs a kubernetes block, and {corefile.path} has none; "
+            f"it needs a kubernetes block, and {corefile.path} has none; "
             'add "kubernetes cluster.local" or leave -source out'
         )
     return configuration

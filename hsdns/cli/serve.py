@@ -6,66 +6,72 @@ Without -conf it serves a small built-in Corefile, and without -source the demo 
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
-from importlib.resources import files
+from collections.abc import Sequence
 from typing import Final
 
 from hsdns.assemble import Configuration
-from hsdns.chain import Endpoint, Request
+from hsdns.cli import builtin
 from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.launch import Addresses
 from hsdns.cli.source_flag import check_sources, source_tokens
+from hsdns.plugin import Plugin
 
 DEFAULT_LISTEN: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1053
+VARIABLE: Final = "HSDNS_LISTEN"  # the default of -listen, which the image sets to all addresses
 FLAGS: Final = {
-    "source": Flag(
-        list,
-        "where the cluster comes from: manifests PATH... (- is standard input), or synthetic KEY=VALUE... "
-        "(default: the demo cluster)",
-        "NAME [ARGUMENT...]",
-    ),
-    "conf": Flag(
-        str, 'Corefile to load instead of the built-in one, "stdin" for standard input', "FILE"
-    ),
+    "source": builtin.SOURCE,
+    "conf": builtin.CONF,
     "listen": Flag(
-        str, f"address to listen on, without -conf (default {DEFAULT_LISTEN})", "ADDRESS"
+        str,
+        "address to listen on, without -conf: an IP address, localhost, or an interface "
+        f"(default {DEFAULT_LISTEN}, or {VARIABLE} in the environment)",
+        "ADDRESS",
     ),
+    "forward": Flag(
+        list,
+        "servers for names outside the cluster, or a file such as /etc/resolv.conf, without -conf "
+        "(default: such names are REFUSED)",
+        "ADDRESS...",
+    ),
+    "log": Flag(bool, "log each query, without -conf"),
     "dns.port": Flag(
         int, f"port for keys of the Corefile that name none (default {DEFAULT_PORT})", "PORT"
     ),
     "p": Flag(int, "the same as -dns.port", "PORT", alias_of="dns.port"),
-    "quiet": Flag(bool, "do not show what is served"),
+    "quiet": Flag(bool, "do not show what is served, nor what changes"),
     "workers": WORKERS,
     "v": Flag(bool, "show which blocks' answers are cached in the answer table, and why not"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
-COREFILE: Final = """\
-. {{
-    bind {listen}
-    errors
-    kubernetes cluster.local in-addr.arpa ip6.arpa {{
-        pods insecure
-        ttl 30
-        source manifests {demo}
-    }}
-    loadbalance
-}}
-"""
-EXAMPLES: Final = (
-    ("consul-server.default.svc.cluster.local.", "A"),
-    ("consul-server.default.svc.cluster.local.", "SRV"),
-    ("consul-server-0.consul-server.default.svc.cluster.local.", "A"),
-)
+# What of a Corefile says the same as a flag that excludes -conf.
+IN_A_COREFILE: Final = {"listen": "bind", "forward": "forward", "log": "log"}
 
 
 def run(words: list[str]) -> int:
     """Run `hsdns serve`; return the exit status."""
+    from hsdns.server.interfaces import interface_addresses
+
     try:
         flags = parse_flags(words, FLAGS, command="hsdns serve")
-        if "listen" in flags and "conf" in flags:
-            raise FlagError("-listen and -conf exclude each other; write bind in the Corefile")
+        for name, directive in IN_A_COREFILE.items():
+            if flags.get(name) and "conf" in flags:
+                raise FlagError(
+                    f"-{name} and -conf exclude each other; write {directive} in the Corefile"
+                )
+        forward = flags.get("forward", [])
+        assert isinstance(forward, list)
+        builtin.check_upstreams(forward)
+        listen, flag = os.environ.get(VARIABLE) or DEFAULT_LISTEN, VARIABLE
+        if "listen" in flags:
+            listen, flag = str(flags["listen"]), "-listen"
+        is_used = "conf" not in flags
+        hosts = builtin.listen_hosts(listen, flag, interface_addresses) if is_used else ()
         conf, words_of_source = flags.get("conf"), flags.get("source")
         is_help = bool(flags.get("h"))
         objects = None
@@ -85,85 +91,82 @@ def run(words: list[str]) -> int:
     count = workers_of(flags) or usable_cpus()
     port = flags.get("dns.port", DEFAULT_PORT)
     assert isinstance(port, int)
-    listen = str(flags.get("listen", DEFAULT_LISTEN))
-    builtin = COREFILE.format(listen=listen, demo=_quoted(str(files("hsdns") / "demo")))
-    corefile = (
-        launch.CorefileSource("built-in Corefile", builtin, builtin)
-        if conf is None
-        else launch.CorefileSource.from_flag(str(conf), builtin)
-    )
-    is_demo = conf is None and objects is None
+    text = builtin.corefile(hosts or (DEFAULT_LISTEN,), forward=forward, log=bool(flags.get("log")))
+    selecting = [
+        word
+        for name in ("conf", "source")
+        if name in flags
+        for word in (f"-{name}", *_words(flags[name]))
+    ]
+    command = shlex.join(["hsdns", "names", *selecting])
 
-    def greet(configuration: Configuration) -> str:
-        return f"{launch.fast_path_line(count)}\n{examples(configuration, is_demo=is_demo)}"
+    def greet(configuration: Configuration, addresses: Addresses) -> str:
+        return "\n".join(
+            [launch.fast_path_line(count), *greeting(configuration, addresses, command)]
+        )
 
+    quiet = bool(flags.get("quiet"))
     return launch.serve(
-        corefile,
+        builtin.corefile_source(conf, text),
         port,
-        quiet=bool(flags.get("quiet")),
+        quiet=quiet,
         banner=version_text(),
         objects=objects,
-        check=check_sources,
+        check=check_sources if quiet else _check_and_follow,
         greet=greet,
         workers=count,
         verbose=bool(flags.get("v")),
     )
 
 
-def examples(configuration: Configuration, *, is_demo: bool) -> str:
-    """Return the size of each cluster served and, for the demo cluster, three `dig` commands with their answers."""
+def greeting(configuration: Configuration, addresses: Addresses, command: str) -> list[str]:
+    """What is served, and queries to try with their answers; `command` lists all names."""
+    from hsdns.cli.overview import MOST_ANSWERS, examples, overview
     from hsdns.plugins.kubernetes import Kubernetes
 
-    lines = []
-    for plugin in configuration.plugins:
-        if isinstance(plugin, Kubernetes):
-            store = plugin.store
-            services = store.services.values
-            endpoints = sum(part.host_count for value in services.values() for part in value.slices)
-            zones = " ".join(zone.to_text() for zone in plugin.zones)
-            lines.append(
-                f"kubernetes {zones}: {_count(len(services), 'Service')}, "
-                f"{_count(endpoints, 'endpoint address', 'es')}, "
-                f"{_count(len(store.namespaces), 'namespace')}"
-            )
-    if is_demo:
-        host, port, _ = configuration.listeners[0].listen
-        for qname, qtype in EXAMPLES:
-            lines += ["", f"  dig @{host} -p {port} +short {qname} {qtype}"]
-            lines += [f"    {text}" for text in _ask(configuration, qname, qtype)]
+    blocks = [plugin for plugin in configuration.plugins if isinstance(plugin, Kubernetes)]
+    lines = overview(blocks, command)
+    where = _where(configuration, addresses, blocks[0]) if blocks else ""
+    found = examples(blocks[0].answer_set()) if where else []
+    for qname, rrtype, answer in found:
+        lines += ["", f"  dig {where} +short {qname} {rrtype}"]
+        lines += [f"    {text}" for text in answer[:MOST_ANSWERS]]
+        if len(answer) > MOST_ANSWERS:
+            lines.append(f"    … and {len(answer) - MOST_ANSWERS} more")
+    if found:
         lines += ["", "Several records come in any order.  Stop with Ctrl-C."]
-    return "\n".join(lines)
+    return lines
 
 
-def _ask(configuration: Configuration, qname: str, qtype: str) -> list[str]:
-    """Return the answer of the demo's kubernetes block, sorted, as `dig +short` prints it."""
+def _check_and_follow(configuration: Configuration) -> None:
+    check_sources(configuration)
+    show_changes(configuration)
+
+
+def show_changes(configuration: Configuration) -> None:
+    """Have a line printed for each change in DNS that a change of manifests makes."""
     from hsdns.plugins.kubernetes import Kubernetes
-    from hsdns.wire.iana import type_from_text
-    from hsdns.wire.message import Query, Reply, unwritten
-    from hsdns.wire.name import Name
-    from hsdns.wire.text import rdata_to_text
+    from hsdns.sources.manifests import Manifests
 
-    plugin = next(plugin for plugin in configuration.plugins if isinstance(plugin, Kubernetes))
-    no_endpoint = Endpoint("", 0)
-    query = Query.ask(Name.from_text(qname), type_from_text(qtype))
-    request = Request(query, no_endpoint, no_endpoint, "tcp", "", plugin.zones[0], 0.0)
-
-    async def end(_: Request) -> Reply:
-        return unwritten(2)
-
-    coroutine = plugin.handle(request, end)
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        reply: Reply = stop.value
-        return sorted(rdata_to_text(record.rrtype, record.rdata) for record in reply.answer)
-    coroutine.close()
-    return []
+    for plugin in configuration.plugins:
+        if isinstance(plugin, Kubernetes) and isinstance(plugin.source, Manifests):
+            plugin.show_changes = _print
 
 
-def _count(number: int, noun: str, ending: str = "s") -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}{ending}"
+def _print(lines: Sequence[str]) -> None:
+    print("\n".join(lines))
 
 
-def _quoted(word: str) -> str:
-    return '"' + word.replace('"', '\\"') + '"'
+def _where(configuration: Configuration, addresses: Addresses, block: Plugin) -> str:
+    """The server that dig asks for the names of a block: loopback if it listens on all addresses."""
+    loopback = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+    for served in configuration.listeners:
+        if served.listen.scheme == "dns" and any(each is block for each in served.plugins):
+            host, port, _ = served.listen
+            known = addresses.get(served.listen)
+            return f"@{loopback.get(host, host)} -p {port if known is None else known.port}"
+    return ""
+
+
+def _words(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else [str(value)]

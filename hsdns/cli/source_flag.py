@@ -1,6 +1,6 @@
 """The flag `-source` of the subcommands: its words, standard input, and sources that are not there.
 
-Path: cli/serve.py -> here -> sources/.
+Path: cli/serve.py, cli/names.py -> here -> sources/.
 Rule 1: standard input is read before anything is started, so that Ctrl-C ends the wait for it.
 """
 
@@ -13,7 +13,7 @@ from hsdns.assemble import Configuration
 from hsdns.cli.flags import FlagError
 from hsdns.corefile.tree import Position, Token
 
-_POSITION: Final = Position("command line", 1, 1)
+_POSITION: Final = Position("-source", 0, 0)
 
 
 def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:

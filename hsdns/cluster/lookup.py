@@ -53,12 +53,12 @@ class NameLookup:
         self._primary_zone = primary_zone
         self.ttl = ttl
         self._namespaces = namespaces
-        self._pods = pods
+        self.pods = pods
         self._asked = bytearray(
             8192
         )  # a mark of the name of a Pod that was asked last, by its hash
         self._ignore_empty = ignore_empty
-        self._zonal = zonal
+        self.zonal = zonal
         self._multicluster = multicluster
 
     def is_multicluster(self, zone: Name) -> bool:
@@ -69,7 +69,7 @@ class NameLookup:
     def parse(self, qname: Name, zone: Name) -> ParsedName | None:
         """The parts of a name in a zone; None for names that cannot exist."""
         return question.parse(
-            qname.below(zone), zonal=self._zonal, multicluster=self.is_multicluster(zone)
+            qname.below(zone), zonal=self.zonal, multicluster=self.is_multicluster(zone)
         )
 
     def values(self, zone: Name) -> dict[Key, ServiceValue]:
@@ -83,6 +83,10 @@ class NameLookup:
             dependencies.add(namespace_counter(namespace))
         allowed = not self._namespaces or namespace in self._namespaces
         return allowed and namespace in self.store.namespaces
+
+    def hides(self, value: ServiceValue) -> bool:
+        """Whether `ignore empty_service` hides a Service."""
+        return self._ignore_empty and value.kind == CLUSTER_IP and not value.has_endpoints
 
     def may_point_to(self, namespace: bytes, dependencies: Dependencies | None) -> bool:
         """Whether PTR records may point to a namespace: any one without `namespaces`, else only an exposed one."""
@@ -107,9 +111,7 @@ class NameLookup:
             counter = import_counter if self.is_multicluster(zone) else service_counter
             dependencies.add(counter(parsed.namespace, parsed.name))
         value = self.values(zone).get((parsed.namespace, parsed.name))
-        if value is None or (
-            self._ignore_empty and value.kind == CLUSTER_IP and not value.has_endpoints
-        ):
+        if value is None or self.hides(value):
             raise NoSuchName
         node = schema.find(value, parsed, qname, self.ttl)
         if node is None:
@@ -118,7 +120,7 @@ class NameLookup:
 
     def pod_entries(self, address: bytes, namespace: bytes) -> int:
         """The number of entries that share the SRV weight of a pod's name: one for each pod, 1 for any address."""
-        return self.store.pods.count(address, namespace) if self._pods == "verified" else 1
+        return self.store.pods.count(address, namespace) if self.pods == "verified" else 1
 
     def pointers(self, address: bytes, dependencies: Dependencies | None) -> list[Name]:
         """The names of an address: of the first Service with that ClusterIP, else of all endpoints."""
@@ -143,21 +145,21 @@ class NameLookup:
         return found
 
     def _find_pod(self, parsed: ParsedName, dependencies: Dependencies | None) -> bytes | None:
-        if self._pods == "disabled":
+        if self.pods == "disabled":
             raise NoSuchName
-        if self._pods == "verified" and dependencies is not None:
+        if self.pods == "verified" and dependencies is not None:
             # Pods have no counters: with `verified` they change too often for their replies to be stored.
             dependencies.mark_uncacheable()
         if not parsed.name:
             return None
-        if self._pods == "insecure" and dependencies is not None:
+        if self.pods == "insecure" and dependencies is not None:
             # All addresses exist, and to store a reply costs more than to make it: only the second one is stored.
             number = hash((parsed.name, parsed.namespace))
             slot, tag = number % len(self._asked), number >> 16 & 0xFF
             if self._asked[slot] != tag:
                 self._asked[slot] = tag
                 dependencies.mark_uncacheable()
-        if self._pods == "verified":
+        if self.pods == "verified":
             address = self.store.pods.address_of(parsed.name, parsed.namespace)
         else:
             address = address_in(parsed.name)

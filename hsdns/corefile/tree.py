@@ -14,14 +14,17 @@ T = TypeVar("T")
 
 
 class Position(NamedTuple):
-    """A place in a file; line and column count from 1, columns in characters."""
+    """A place in a file; line and column count from 1, columns in characters.
+
+    Line 0 is for words that are in no file: `file` is then the flag of the command line that has them.
+    """
 
     file: str
     line: int
     column: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     def error(self, message: str) -> CorefileError:
         """Make the error about what is written here, for `raise`."""

@@ -234,5 +234,5 @@ def _sentence(listen: ListenAddress, kind: socket.SocketKind, error: OSError | N
             "grant CAP_NET_BIND_SERVICE or change the key's port (or -dns.port)"
         )
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"{where}: this host has no such address; change the block's bind"
+        return f"{where}: this host has no such address; change the block's bind (or -listen)"
     return f"{where}: {error.strerror or error}"

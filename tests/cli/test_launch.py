@@ -18,7 +18,7 @@ import pytest
 from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.chain import Endpoint
 from hsdns.cli import launch
-from hsdns.cli.launch import CorefileSource, LevelFormatter, set_up_logging, zone_lines
+from hsdns.cli.launch import Addresses, CorefileSource, LevelFormatter, set_up_logging, zone_lines
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.plugins import NOT_YET, ORDER
@@ -196,7 +196,7 @@ def test_zone_lines_show_the_port_that_the_kernel_chose() -> None:
 # --- serving ---
 
 
-def stop(configuration: Configuration) -> str:
+def stop(configuration: Configuration, addresses: Addresses) -> str:
     """End the server as soon as it serves."""
     os.kill(os.getpid(), signal.SIGTERM)
     return f"greeting of {len(configuration.listeners)} listener"
@@ -222,9 +222,9 @@ def test_serve(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
     pids: list[str] = []
 
-    def greet(configuration: Configuration) -> str:
+    def greet(configuration: Configuration, addresses: Addresses) -> str:
         pids.append(Path("pid").read_text())
-        return stop(configuration)
+        return stop(configuration, addresses)
 
     assert launch.serve(source_of(), port, pidfile="pid", banner="a banner", greet=greet) == 0
     assert capsys.readouterr() == (
@@ -330,17 +330,17 @@ def test_a_configuration_that_fails_the_check_is_not_started(
 
 @pytest.mark.sockets
 def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]) -> None:
-    position = Position("command line", 1, 1)
+    position = Position("-source", 0, 0)
     words = ("synthetic", "services=3")
     counted: list[int] = []
 
-    def greet(configuration: Configuration) -> str:
+    def greet(configuration: Configuration, addresses: Addresses) -> str:
         counted.extend(
             len(plugin.store.services.values)
             for plugin in configuration.plugins
             if isinstance(plugin, Kubernetes)
         )
-        return stop(configuration)
+        return stop(configuration, addresses)
 
     status = launch.serve(
         source_of("kubernetes cluster.local"),
@@ -353,10 +353,10 @@ def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    words = (Token("synthetic", Position("command line", 1, 1)),)
+    words = (Token("synthetic", Position("-source", 0, 0)),)
     assert launch.serve(source_of("whoami"), free_port(), objects=words) == 1
     assert capsys.readouterr().err == (
-        "command line:1:1: -source needs a kubernetes block, and Corefile has none; "
+        "-source: it needs a kubernetes block, and Corefile has none; "
         'add "kubernetes cluster.local" or leave -source out\n'
     )
 

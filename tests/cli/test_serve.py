@@ -8,25 +8,31 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import dns.message
 import dns.query
+import dns.rcode
 import pytest
 
 from hsdns.assemble import Configuration, assemble
 from hsdns.cli import launch, serve
 from hsdns.cli.coredns import version_text
-from hsdns.corefile.parser import parse
+from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.cpus import usable_cpus
+from hsdns.server.interfaces import interface_addresses
 from loadtest.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
+IPV6_LOOPBACK = [
+    text for texts in interface_addresses().values() for text in texts if text == "::1"
+]
 
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The arguments of launch.serve()."""
+    monkeypatch.delenv(serve.VARIABLE, raising=False)
     calls: list[dict[str, Any]] = []
 
     def note(source: launch.CorefileSource, port: int, **options: Any) -> int:
@@ -52,6 +58,7 @@ def build(call: dict[str, Any]) -> Configuration:
         pytest.param("--dns.port=5300", 5300, ["127.0.0.1"], None, id="dns.port"),
         pytest.param("-listen ::1", 1053, ["::1"], None, id="listen"),
         pytest.param("-listen 0.0.0.0", 1053, ["0.0.0.0"], None, id="listen-to-all"),
+        pytest.param("-listen localhost", 1053, ["127.0.0.1", *IPV6_LOOPBACK], None, id="listen-to-localhost"),
         pytest.param("--source synthetic services=5", 1053, ["127.0.0.1"], ["synthetic", "services=5"], id="source"),
         pytest.param("-source synthetic services=5 -quiet", 1053, ["127.0.0.1"], ["synthetic", "services=5"], id="source-then-flag"),
     ],
@@ -96,6 +103,10 @@ def test_given_corefile(served: list[dict[str, Any]], tmp_path: Path) -> None:
             "-listen ::1 -conf Corefile", "-listen and -conf exclude each other; write bind in the Corefile",
             id="listen-and-conf",
         ),
+        pytest.param("-forward 192.0.2.1 -conf x", "-forward and -conf exclude each other; write forward in the Corefile", id="forward-and-conf"),
+        pytest.param("-log -conf x", "-log and -conf exclude each other; write log in the Corefile", id="log-and-conf"),
+        pytest.param("-forward /no/such", '-forward: "/no/such" is not an IP address, a file or a host name; write an address such as "10.0.0.2:53"', id="forward"),
+        pytest.param("-listen nope", '-listen needs an IP address, localhost or an interface of this machine, found "nope"', id="listen"),
         pytest.param("manifests", 'unexpected word "manifests"; flags begin with a dash, hsdns serve -h lists them', id="word"),
     ],
 )  # fmt: skip
@@ -118,21 +129,121 @@ def test_help_names_every_flag(
     assert not served
 
 
+def test_the_environment_has_the_default_of_listen(
+    served: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(serve.VARIABLE, "0.0.0.0")
+    assert (serve.run([]), serve.run(["-listen", "::1"])) == (0, 0)
+    hosts = [build(call).listeners[0].listen.host for call in served]
+    assert hosts == ["0.0.0.0", "::1"]
+
+
+def test_the_image_listens_on_all_addresses() -> None:
+    assert f"\nENV {serve.VARIABLE}=0.0.0.0\n" in (ROOT / "Dockerfile").read_text()
+
+
 @pytest.mark.parametrize(
-    "path",
+    ("line", "directives"),
     [
-        pytest.param("plain", id="plain"),
-        pytest.param("with space", id="space"),
-        pytest.param('with"quote', id="quote"),
+        ("-log", ["log"]),
+        ("-forward 192.0.2.1 192.0.2.2", ["loop", "forward"]),
+        ("-forward 192.0.2.1 -log -quiet", ["log", "loop", "forward"]),
     ],
 )
-def test_quoted_path_is_one_word(path: str) -> None:
-    text = f". {{\nhosts {serve._quoted(path)}\n}}"
-    corefile = parse("x", text=text, environ={}, known_directives=["hosts"])
-    assert [token.text for token in corefile.blocks[0].directives[0].args] == [path]
+def test_flags_for_directives(
+    line: str, directives: list[str], served: list[dict[str, Any]]
+) -> None:
+    assert serve.run(line.split()) == 0
+    names = [plugin.name for plugin in build(served[0]).plugins]
+    for directive in ("log", "loop", "forward"):
+        assert (directive in names) is (directive in directives)
+
+
+@pytest.mark.parametrize(
+    ("line", "source", "expected"),
+    [
+        ("", "manifests demo", True),
+        ("-quiet", "manifests demo", False),
+        ("-source synthetic services=1", "synthetic", False),
+    ],
+)
+def test_changes_of_files_are_shown(
+    line: str, source: str, expected: bool, served: list[dict[str, Any]]
+) -> None:
+    assert serve.run(line.split()) == 0
+    (call,) = served
+    configuration = build(call)
+    call["check"](configuration)
+    (plugin,) = (each for each in configuration.plugins if isinstance(each, Kubernetes))
+    assert str(plugin.source).startswith(source.split()[0])
+    assert (plugin.show_changes is not None) is expected
 
 
 # --- the process ---
+
+
+SHOP = """
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: None, selector: {app: web}, ports: [{name: http, protocol: TCP, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: mail, namespace: shop}
+spec: {type: ExternalName, externalName: mx.example.org}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web-0, namespace: shop, labels: {app: web}}
+spec: {hostname: web-0, subdomain: web}
+status: {podIP: 10.244.0.7, phase: Running, conditions: [{type: Ready, status: "True"}]}
+"""
+
+
+class Process:
+    """`hsdns serve` as a process; leaves with a block."""
+
+    def __init__(self, *words: str) -> None:
+        self.port = free_port()
+        self.printed: list[str] = []
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hsdns", "serve", "-p", str(self.port), *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+
+    def read(self, last: str) -> list[str]:
+        """What it prints up to a line."""
+        assert self._process.stdout is not None
+        found: list[str] = []
+        while not found or found[-1] != last:
+            line = self._process.stdout.readline()
+            assert line, self.printed
+            found.append(line.rstrip("\n"))
+            self.printed.append(found[-1])
+        return found
+
+    def ask(self, qname: str, qtype: str) -> dns.message.Message:
+        """The reply to a query over TCP."""
+        query = dns.message.make_query(qname, qtype)
+        return dns.query.tcp(query, "127.0.0.1", timeout=5, port=self.port)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            rest, _ = self._process.communicate(timeout=10)
+        finally:
+            self._process.kill()
+        self.printed += rest.splitlines()
+
+
+END = "Several records come in any order.  Stop with Ctrl-C."
 
 
 @pytest.mark.sockets
@@ -187,7 +298,7 @@ def test_process_over_standard_input() -> None:
             assert process.stdout is not None
             process.stdin.write(text)
             process.stdin.close()
-            assert process.stdout.readline() == f".:{port} on 127.0.0.1\n"
+            assert process.stdout.readline() == f"cluster.local.:{port} on 127.0.0.1\n"
             query = dns.message.make_query("web.default.svc.cluster.local", "A")
             reply = dns.query.tcp(query, "127.0.0.1", timeout=5, port=port)
             assert [rdata.to_text() for rdata in reply.answer[0]] == ["10.96.0.7"]
@@ -197,48 +308,66 @@ def test_process_over_standard_input() -> None:
 
 @pytest.mark.sockets
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("source", "first", "is_demo"),
-    [
-        pytest.param([], r"kubernetes cluster\.local\. in-addr\.arpa\. ip6\.arpa\.: \d+ Services, \d+ endpoint addresses, \d+ namespaces?", True, id="demo"),
-        pytest.param(
-            ["-source", "synthetic", "services=7"],
-            r"kubernetes cluster\.local\. in-addr\.arpa\. ip6\.arpa\.: 7 Services, \d+ endpoint addresses, \d+ namespaces?",
-            False,
-            id="synthetic",
-        ),
-    ],
-)  # fmt: skip
-def test_process(source: list[str], first: str, is_demo: bool) -> None:
-    """It prints what it serves, and for the demo cluster queries with the answers that it really gives."""
-    port = free_port()
-    with subprocess.Popen(
-        [sys.executable, "-m", "hsdns", "serve", "-p", str(port), *source],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        try:
-            assert process.stdout is not None
-            printed = [process.stdout.readline().rstrip("\n") for _ in range(5)]
-            assert printed[:3] == [f".:{port} on 127.0.0.1", *version_text().splitlines()]
-            assert printed[3] == launch.fast_path_line(usable_cpus())
-            assert re.fullmatch(first, printed[4])
-            if is_demo:
-                while printed[-1] != "Several records come in any order.  Stop with Ctrl-C.":
-                    printed.append(process.stdout.readline().rstrip("\n"))
-                _check_examples(printed, port)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.communicate(timeout=10)
-            finally:
-                process.kill()
-    assert process.returncode == 0
+def test_process() -> None:
+    """It prints what it serves, and queries with the answers that it really gives."""
+    with Process() as process:
+        printed = process.read(END)
+        zones = ("cluster.local", "in-addr.arpa", "ip6.arpa")
+        assert printed[:3] == [f"{zone}.:{process.port} on 127.0.0.1" for zone in zones]
+        assert printed[3:5] == version_text().splitlines()
+        assert printed[5] == launch.fast_path_line(usable_cpus())
+        assert re.fullmatch(
+            r"kubernetes cluster\.local\. in-addr\.arpa\. ip6\.arpa\.: "
+            r"\d+ Services, \d+ endpoint addresses, \d+ namespaces?",
+            printed[6],
+        )
+        assert "  mail.shop.svc.cluster.local: CNAME mail.example.org." in printed
+        _check_examples(printed, process)
 
 
-def _check_examples(printed: list[str], port: int) -> None:
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_own_files(tmp_path: Path) -> None:
+    """A change of them is a line; other names are REFUSED, and an ExternalName that leads outside is no error."""
+    manifest = tmp_path / "shop.yaml"
+    manifest.write_text(SHOP)
+    with Process("-source", "manifests", str(manifest)) as process:
+        printed = process.read(END)
+        assert printed[6:10] == [
+            "kubernetes cluster.local. in-addr.arpa. ip6.arpa.: 2 Services, 1 endpoint address, 1 namespace",
+            "  mail.shop.svc.cluster.local: CNAME mx.example.org.",
+            "  web.shop.svc.cluster.local: headless, 1 endpoint, SRV _http._tcp",
+            "",
+        ]
+        _check_examples(printed, process)
+        assert process.ask("example.org.", "A").rcode() == dns.rcode.REFUSED
+        reply = process.ask("mail.shop.svc.cluster.local.", "A")
+        assert (reply.rcode(), [str(rrset) for rrset in reply.answer]) == (
+            dns.rcode.NOERROR, ["mail.shop.svc.cluster.local. 30 IN CNAME mx.example.org."],
+        )  # fmt: skip
+        manifest.write_text(SHOP.replace("10.244.0.7", "10.244.0.8"))
+        assert process.read("+ 10.244.0.8 web-0.web.shop.svc.cluster.local") == [
+            "- 10.244.0.7 web.shop.svc.cluster.local",
+            "- 10.244.0.7 web-0.web.shop.svc.cluster.local",
+            "+ 10.244.0.8 web.shop.svc.cluster.local",
+            "+ 10.244.0.8 web-0.web.shop.svc.cluster.local",
+        ]
+    assert process.printed[-1] == "[INFO] SIGTERM: Shutting down servers then terminating"
+    assert not [line for line in process.printed if "ERROR" in line]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_log_has_refused_names_too() -> None:
+    with Process("-log", "-source", "synthetic", "services=1") as process:
+        process.read(END)
+        assert process.ask("example.org.", "A").rcode() == dns.rcode.REFUSED
+    lines = [line for line in process.printed if '"A IN example.org. ' in line]
+    assert len(lines) == 1
+    assert " REFUSED " in lines[0]
+
+
+def _check_examples(printed: list[str], process: Process) -> None:
     asked = 0
     at = 0
     while at < len(printed):
@@ -246,15 +375,13 @@ def _check_examples(printed: list[str], port: int) -> None:
         at += 1
         if words[:1] != ["dig"]:
             continue
-        assert words[1:5] == ["@127.0.0.1", "-p", str(port), "+short"]
+        assert words[1:5] == ["@127.0.0.1", "-p", str(process.port), "+short"]
         expected = []
         while printed[at].startswith("    "):
             expected.append(printed[at].strip())
             at += 1
-        reply = dns.query.tcp(
-            dns.message.make_query(words[5], words[6]), "127.0.0.1", timeout=5, port=port
-        )
+        reply = process.ask(words[5], words[6])
         got = [rdata.to_text() for rrset in reply.answer for rdata in rrset]
         assert sorted(got) == sorted(expected) != []
         asked += 1
-    assert asked == len(serve.EXAMPLES)
+    assert asked == 3

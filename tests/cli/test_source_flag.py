@@ -58,7 +58,7 @@ def unread() -> Iterator[None]:
 def test_words_become_tokens() -> None:
     tokens = source_tokens(["manifests", "a", "b"], None)
     assert [token.text for token in tokens] == ["manifests", "a", "b"]
-    assert {token.position.file for token in tokens} == {"command line"}
+    assert {token.position.file for token in tokens} == {"-source"}
     assert not was_read()
 
 

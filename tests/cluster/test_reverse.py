@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.reverse import ReverseIndex, address_of, is_reverse
+from hsdns.cluster.reverse import ReverseIndex, address_of, is_reverse, reverse_name
 from hsdns.wire.name import Name
 from tests.support.cluster.reverse_index import owners_by_address
 
@@ -37,6 +37,9 @@ def test_address_of(qname: str, address: str | None) -> None:
 def test_every_complete_reverse_name_is_read(address: object) -> None:
     name = Name.from_text(ip_address(str(address)).reverse_pointer)
     assert address_of(name) == pack_address(str(address))
+    packed = address_of(name)
+    assert packed is not None
+    assert address_of(reverse_name(packed)) == packed
 
 
 @pytest.mark.parametrize(

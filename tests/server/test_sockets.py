@@ -181,7 +181,7 @@ def test_failure_beside_others_shares_nothing(taken: int) -> None:
         ),
         pytest.param(
             ListenAddress("192.0.2.7", 53), errno.EADDRNOTAVAIL,
-            "cannot listen on UDP 192.0.2.7:53: this host has no such address; change the block's bind",
+            "cannot listen on UDP 192.0.2.7:53: this host has no such address; change the block's bind (or -listen)",
             id="not-ours",
         ),
         pytest.param(

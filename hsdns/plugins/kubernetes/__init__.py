@@ -23,6 +23,8 @@ from typing import Any, ClassVar, Final, Self
 from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import Next, Request
 from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.answer_set import AnswerSet
+from hsdns.cluster.changes import Changes
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
@@ -76,7 +78,10 @@ _SVC: Final = Name.from_text("svc.")
 
 
 class Kubernetes(Plugin):
-    """Answers from the store of a cluster; `watch` keeps it up to date, start() makes `answers`."""
+    """Answers from the store of a cluster; `watch` keeps it up to date, start() makes `answers`.
+
+    `show_changes`, set before start(), gets what each batch changes in DNS, as lines, in the thread of the watch.
+    """
 
     name = "kubernetes"
     cacheable = True
@@ -135,6 +140,7 @@ class Kubernetes(Plugin):
         self.state = ClusterState(settings, snapshot)
         self.watch = ClusterWatch(source, self.state, self._words)
         self.answers: ClusterAnswers
+        self.show_changes: Callable[[list[str]], None] | None = None
         self._uses_watch = False
         self._options = options
         self._max_silence: float | None = options["max_silence"]
@@ -213,7 +219,9 @@ class Kubernetes(Plugin):
         self._uses_watch = True
         self.watch.start(runtime)
         self.answers = self._make_answers(runtime.local_addresses(self._servers))
-        if not self.store.serves and self._startup_timeout:
+        if self.show_changes is not None and self.watch.on_delivered is None:
+            self.watch.on_delivered = partial(_show, Changes(self.answer_set()), self.show_changes)
+        if not self.store.serves and self._startup_timeout and not self.watch.reads_only:
             log.info("plugin/kubernetes: waiting for the cluster before serving")
             if not await runtime.wait_until(lambda: self.store.serves, self._startup_timeout):
                 log.warning(
@@ -283,6 +291,10 @@ class Kubernetes(Plugin):
             raise LookupError(f"zone {zone.to_text()}: the cluster has not been read yet")
         return ZoneTransfer(self.answers.soa(zone), zone_records(self.answers, zone))
 
+    def answer_set(self) -> AnswerSet:
+        """All names that it answers, with their records; only after start()."""
+        return AnswerSet(self.answers, self.zones)
+
     def search_path(self, request: Request) -> tuple[Name, ...] | None:
         """The search list of the client's pod, for `autopath`; None if the pod or its namespace is not known."""
         zone = request.query.qname.longest_of(self.zones)
@@ -348,6 +360,11 @@ class Kubernetes(Plugin):
             multicluster=options["multicluster"],
         )
         return ClusterAnswers(lookup, local_addresses)
+
+
+def _show(changes: Changes, show: Callable[[list[str]], None]) -> None:
+    if lines := changes.lines():
+        show(lines)
 
 
 def _has_serial(query: Query, reply: Reply) -> bool:

@@ -41,13 +41,17 @@ class _Process:
 class ClusterWatch:
     """The watch of a cluster, which begins its states when it is first started.
 
-    `words` are the configurations of the blocks that share it, in the order of the Corefile.
+    `words` are the configurations of the blocks that share it, in the order of the Corefile.  `on_delivered`, if it is
+    set, is called after each batch, in the thread of the watch.  With `reads_only` it neither saves snapshots nor
+    checks stores, for a command that only looks at the names.
     """
 
     def __init__(self, source: Source, state: ClusterState, words: tuple[object, ...] = ()) -> None:
         self.source = source
         self.states = [state]
         self.words = [words]
+        self.on_delivered: Callable[[], None] | None = None
+        self.reads_only = False
         self._users = 0
         self._tasks: list[Running] = []
 
@@ -86,6 +90,8 @@ class ClusterWatch:
         source.load(self.deliver, self._report)
         watching = source.watch(self.deliver, self._report, process)
         self._tasks.append(runtime.spawn_watch(watching, "kubernetes source"))
+        if self.reads_only:
+            return
         for state in self.states:
             if state.snapshot is not None:
                 saving = state.snapshot.save_periodically(state.store, self._report, process)
@@ -108,6 +114,8 @@ class ClusterWatch:
         """Apply a batch of events from the source."""
         for state in self.states:
             state.apply(events)
+        if self.on_delivered is not None:
+            self.on_delivered()
 
     def _reject(self, kind: str, key: tuple[str, str], reason: str) -> None:
         rejected = self.states[0].store.rejected

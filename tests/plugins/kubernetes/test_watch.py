@@ -15,7 +15,15 @@ import pytest
 
 from hsdns.assemble import assemble
 from hsdns.cluster.freshness import service_counter
-from hsdns.cluster.objects import Event, Namespace, ObjectMeta, Service, Synced, Upserted
+from hsdns.cluster.objects import (
+    Event,
+    Namespace,
+    ObjectMeta,
+    Service,
+    ServiceSpec,
+    Synced,
+    Upserted,
+)
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.value import Key
@@ -154,6 +162,33 @@ def test_the_old_one_goes_on_where_the_new_configuration_does_not() -> None:
         assert calls(before) == ["load", "watch", "end"]
 
     run(test())
+
+
+def test_what_a_batch_changes_is_shown() -> None:
+    """From the state at the start on; batches without a change in DNS show nothing."""
+    made, runtime, shown = plugin(), FakeRuntime(), []
+    made.show_changes = shown.append
+    finish(made.start(runtime))
+    for coro in runtime.spawned.values():
+        coro.close()
+    spec = ServiceSpec(cluster_ip="10.0.0.1", ports=[])
+    for name in ("web", "web", "api"):
+        meta = ObjectMeta(name=name, namespace="shop", resource_version="1")
+        made.watch.deliver([Upserted(Service(meta, spec))])
+    assert shown == [
+        ["+ 10.0.0.1 web.shop.svc.cluster.local"],
+        ["+ 10.0.0.1 api.shop.svc.cluster.local"],
+    ]
+
+
+@pytest.mark.parametrize("reads_only", [True, False])
+def test_a_reader_saves_no_snapshot(reads_only: bool, tmp_path: Path) -> None:
+    made, runtime = plugin(f"snapshot {tmp_path}/state"), FakeRuntime()
+    made.watch.reads_only = reads_only
+    finish(made.start(runtime))
+    assert ("kubernetes snapshot" not in runtime.spawned) is reads_only
+    for coro in runtime.spawned.values():
+        coro.close()
 
 
 def test_an_instance_that_has_not_been_started_ends_no_watch() -> None:

@@ -1,0 +1,124 @@
+"""The Corefile that `hsdns serve` and `hsdns names` use without -conf, made of their flags.
+
+Path: cli/serve.py, cli/names.py -> here -> cli/launch.py.
+Rule 1: without -forward the block has the cluster's zones only, so that other names are REFUSED; a second block refuses
+        them too, and logs them, with -log.  With -forward one block is for all names.
+Rule 2: what a flag says is checked here, so that an error names the flag and not a Corefile that the user never saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from ipaddress import ip_address
+from typing import Final
+
+from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.launch import CorefileSource
+from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
+
+NAME: Final = "built-in Corefile"  # in the position of an error
+ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
+LOOPBACK: Final = ("127.0.0.1", "::1")
+SOURCE: Final = Flag(
+    list,
+    "where the cluster comes from: manifests PATH... (- is standard input), or synthetic KEY=VALUE... "
+    "(default: the demo cluster)",
+    "NAME [ARGUMENT...]",
+)
+CONF: Final = Flag(
+    str, 'Corefile to load instead of the built-in one, "stdin" for standard input', "FILE"
+)
+FORWARD: Final = Position("-forward", 0, 0)
+Interfaces = Callable[[], Mapping[str, Sequence[str]]]
+
+
+def corefile(hosts: Sequence[str], *, forward: Sequence[str] = (), log: bool = False) -> str:
+    """The text of the Corefile; it serves the demo cluster unless the command line names another source."""
+    demo = quoted(str(files("hsdns") / "demo"))
+    bind = f"    bind {' '.join(map(quoted, hosts))}"
+    lines = [
+        f"{'.' if forward else ZONES} {{",
+        bind,
+        "    errors",
+        *(["    log"] if log else []),
+        f"    kubernetes {ZONES} {{",
+        "        pods insecure",
+        "        ttl 30",
+        *(["        fallthrough in-addr.arpa ip6.arpa"] if forward else []),
+        f"        source manifests {demo}",
+        "    }",
+        *([f"    forward . {' '.join(map(quoted, forward))}", "    loop"] if forward else []),
+        "    loadbalance",
+        "}",
+    ]
+    if log and not forward:
+        lines += [
+            ". {",
+            bind,
+            "    log",
+            "    template ANY ANY {",
+            "        rcode REFUSED",
+            "    }",
+            "}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def listen_hosts(text: str, flag: str, interfaces: Interfaces) -> tuple[str, ...]:
+    """The words for `bind`; raise FlagError.  `localhost` is both loopback addresses, as far as this host has them."""
+    if text.lower() == "localhost":
+        own = {address for addresses in interfaces().values() for address in addresses}
+        return tuple(each for each in LOOPBACK if each in own) or LOOPBACK[:1]
+    if _is_address(text):
+        return (text,)
+    known = interfaces()
+    if text in known:
+        return (text,)
+    host, colon, port = text.rpartition(":")
+    if (
+        colon
+        and port.isdigit()
+        and (_is_address(host.strip("[]")) or host in (*known, "localhost"))
+    ):
+        raise FlagError(
+            f'{flag} takes an address without a port, found "{text}"; '
+            f"write {flag} {host.strip('[]')} -p {port}"
+        )
+    hint = did_you_mean(text, [*known, "localhost"])
+    raise FlagError(
+        f'{flag} needs an IP address, localhost or an interface of this machine, found "{text}"{hint}'
+    )
+
+
+def check_upstreams(words: Sequence[str]) -> None:
+    """Raise FlagError for a word of -forward that names no server."""
+    from hsdns.upstream.target import read_upstreams
+
+    for word in words:
+        try:
+            found = read_upstreams(Token(word, FORWARD))
+        except CorefileError as error:
+            raise FlagError(str(error)) from None
+        if not found:
+            raise FlagError(f'-forward: "{word}" names no server; add a nameserver line to it')
+
+
+def corefile_source(conf: object, text: str) -> CorefileSource:
+    """What -conf names, or the built-in Corefile; `text` is that of the built-in one."""
+    if conf is None:
+        return CorefileSource(NAME, text, text)
+    return CorefileSource.from_flag(str(conf), text)
+
+
+def quoted(word: str) -> str:
+    """A word as one token of a Corefile."""
+    return '"' + word.replace('"', '\\"') + '"'
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

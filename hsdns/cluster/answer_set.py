@@ -1,0 +1,196 @@
+"""All names of cluster zones that have records, with the RRsets that queries for them are answered with.
+
+Path: cli/names.py lists them, changes.py compares those of two states; nothing of a query's path comes here.
+Rule 1: the records are made by what answers queries (lookup.py, schema.py, answer.py), so a list and a reply cannot
+        differ.  What is left to do here is to find the names.
+Rule 2: RRsets are made as they are consumed, and nothing is added to the caches of the store's values: a list of a
+        million records needs the memory of one Service.
+Rule 3: a name that is answered in several spellings is listed once, as the Kubernetes DNS specification writes it:
+        `_http._tcp.web...`, not `http.tcp.web...`.  Names that exist for every text that a client makes up are not
+        listed; open_ended() tells which.  Names without records (NODATA) are not listed either.
+Rule 4: an endpoint slice of names instead of addresses can make several CNAME records at one name.  All are listed, as
+        queries for A and AAAA get them; a query for CNAME gets one at most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from hsdns.cluster import schema
+from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.question import POD, SVC, parse
+from hsdns.cluster.reverse import is_reverse, reverse_name
+from hsdns.cluster.value import EXTERNAL_NAME, HEADLESS, Key, ServiceValue
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR, Reply
+from hsdns.wire.name import MAX_LABEL_LEN, Name
+from hsdns.wire.rdata import address_to_text
+
+RRset = tuple[RR, ...]  # never empty
+Labels = tuple[bytes, ...]
+
+
+class AnswerSet:
+    """The names of a kubernetes block; `zones` are its zones, in lower case."""
+
+    def __init__(self, answers: ClusterAnswers, zones: Sequence[Name]) -> None:
+        self.answers = answers
+        self.lookup = answers.lookup
+        self.zones = tuple(zones)
+        self.forward_zones = tuple(
+            zone for zone in zones if not is_reverse(_below((b"a", b"b"), zone))
+        )
+
+    def rrsets(self) -> Iterator[RRset]:
+        """Everything, zone by zone: the zone itself, Services by namespace and name, pods, addresses."""
+        for zone in self.zones:
+            yield from self.of_zone(zone)
+
+    def of_zone(self, zone: Name) -> Iterator[RRset]:
+        """Everything in one zone; names in a longer zone of the block belong to that one."""
+        found = chain(
+            self._apex(zone), self._services(zone), self._pods(zone), self._pointers(zone)
+        )
+        inner = [each for each in self.zones if each != zone and each.is_at_or_below(zone)]
+        if not inner:
+            return found
+        return (
+            rrset
+            for rrset in found
+            if not any(rrset[0].owner.is_at_or_below(each) for each in inner)
+        )
+
+    def of_service(self, zone: Name, key: Key, value: ServiceValue) -> Iterator[RRset]:
+        """The RRsets of one state of a Service (or ServiceImport), whether or not its namespace is exposed."""
+        if value.kind is None or self.lookup.hides(value):
+            return
+        value = value.with_slices(value.slices)  # its caches are dropped with it
+        ttl, multicluster = self.lookup.ttl, self.lookup.is_multicluster(zone)
+        for labels in _labels(value, self.lookup.zonal, multicluster):
+            labels = (*labels, key[1], key[0], SVC)
+            parsed = parse(labels, zonal=self.lookup.zonal, multicluster=multicluster)
+            try:
+                owner = Name.from_labels((*labels, *zone.labels))
+            except ValueError:  # over 255 octets, so no query can ask for it
+                continue
+            node = schema.find(value, parsed, owner, ttl) if parsed is not None else None
+            if node is None or parsed is None:
+                continue
+            if node.targets:
+                yield tuple(RR(owner, RRType.CNAME, ttl, each.lower) for each in node.targets)
+            if node.a:
+                yield node.a
+            if node.aaaa:
+                yield node.aaaa
+            for _ in schema.make_srv(value, node, parsed, owner, zone, ttl):
+                pass
+            if node.srv is not None and node.srv[0]:
+                yield node.srv[0]
+            value.nodes.clear()
+
+    def exposed(self, zone: Name) -> dict[Key, ServiceValue]:
+        """The Services (or ServiceImports) of a zone in exposed namespaces, as they are now."""
+        namespaces = {
+            name
+            for name in list(self.lookup.store.namespaces)
+            if self.lookup.is_exposed(name, None)
+        }
+        values = dict(self.lookup.values(zone))
+        return {key: value for key, value in values.items() if key[0] in namespaces}
+
+    def open_ended(self) -> list[str]:
+        """Sentences about the names that are answered but not listed, because any text makes one."""
+        if self.lookup.pods != "insecure":
+            return []
+        return [
+            f"A-B-C-D.NAMESPACE.pod.{zone.to_text()} A A.B.C.D: any address (pods insecure)"
+            for zone in self.forward_zones
+        ]
+
+    def _apex(self, zone: Name) -> Iterator[RRset]:
+        server, version = _below((b"ns", b"dns"), zone), _below((b"dns-version",), zone)
+        yield from self._ask(zone, zone, RRType.SOA, RRType.NS)
+        yield from self._ask(server, zone, RRType.A, RRType.AAAA)
+        yield from self._ask(version, zone, RRType.TXT)
+
+    def _services(self, zone: Name) -> Iterator[RRset]:
+        if zone in self.forward_zones:
+            for key, value in sorted(self.exposed(zone).items(), key=lambda item: item[0]):
+                yield from self.of_service(zone, key, value)
+
+    def _pods(self, zone: Name) -> Iterator[RRset]:
+        if self.lookup.pods != "verified" or zone not in self.forward_zones:
+            return
+        owners = dict(self.lookup.store.pods.by_address)
+        found = {(pod[0], address) for address, pods in owners.items() for pod in pods}
+        for namespace, address in sorted(found):
+            label = re.sub("[.:]", "-", address_to_text(address)).encode()
+            owner = _below((label, namespace, POD), zone)
+            yield from self._ask(owner, zone, RRType.A, RRType.AAAA, RRType.SRV)
+
+    def _pointers(self, zone: Name) -> Iterator[RRset]:
+        services = self.lookup.store.services
+        addresses = {*services.cluster_ips.addresses(), *services.endpoint_ips.addresses()}
+        for address in sorted(addresses, key=lambda each: (len(each), each)):
+            owner = reverse_name(address)
+            if owner.is_at_or_below(zone):
+                yield from self._ask(owner, zone, RRType.PTR)
+
+    def _ask(self, owner: Name, zone: Name, *rrtypes: int) -> Iterator[RRset]:
+        """What queries are answered with that need neither a Service's records nor another server."""
+        for rrtype in rrtypes:
+            try:
+                self.answers.answer(owner, rrtype, zone, _resolve_nothing).send(None)
+            except StopIteration as stop:
+                reply: Reply = stop.value
+                if reply.answer:
+                    yield reply.answer
+            except NoSuchName:
+                pass
+
+
+def _labels(value: ServiceValue, zonal: bool, multicluster: bool) -> Iterator[Labels]:
+    """The labels left of a Service's own name that names are made of; each once."""
+    yield ()
+    if value.kind == EXTERNAL_NAME:
+        return
+    yield from port_labels(value)
+    endpoints = dict.fromkeys(
+        (label, part.cluster)
+        for label, places in value.labels.items()
+        for part, _ in places
+        if label
+    )
+    for label, cluster in endpoints:
+        yield (label, cluster) if cluster else (label,)
+    if zonal and not multicluster and value.kind == HEADLESS:
+        topology = dict.fromkeys(
+            zone for part in value.slices for zone in part.topology_zones or () if zone
+        )
+        for zone in topology:
+            for directive in (b"pin", b"prefer"):
+                yield (*zone.split(b"."), directive, b"_zone")
+
+
+def port_labels(value: ServiceValue) -> list[Labels]:
+    """`_PORT`, `_PROTOCOL` for each port that has a name; not for ExternalName Services."""
+    ports = value.ports
+    if value.kind == HEADLESS:
+        ports = tuple(port for part in value.slices for port in part.ports)
+    return [
+        (b"_" + name, b"_" + protocol)
+        for name, protocol in dict.fromkeys((port.name, port.protocol) for port in ports)
+        if 0 < len(name) < MAX_LABEL_LEN and 0 < len(protocol) < MAX_LABEL_LEN
+    ]
+
+
+async def _resolve_nothing(qname: Name, qtype: int) -> Reply:
+    raise NoSuchName
+
+
+def _below(labels: Labels, zone: Name) -> Name:
+    wire = b"".join(bytes((len(label),)) + label for label in labels)
+    return Name(wire + zone.lower)

@@ -1,0 +1,168 @@
+"""`hsdns names`."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hsdns.cli import main, names
+from tests.plugins.kubernetes.test_watch import ApiThread, service
+
+SHOP = """
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.7.7, ports: [{name: http, protocol: TCP, port: 80}]}
+"""
+LISTED = [
+    "web.shop.svc.cluster.local. 30 IN A 10.96.7.7",
+    "web.shop.svc.cluster.local. 30 IN SRV 0 100 80 web.shop.svc.cluster.local.",
+    "_http._tcp.web.shop.svc.cluster.local. 30 IN A 10.96.7.7",
+    "_http._tcp.web.shop.svc.cluster.local. 30 IN SRV 0 100 80 web.shop.svc.cluster.local.",
+    "7.7.96.10.in-addr.arpa. 30 IN PTR web.shop.svc.cluster.local.",
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to a folder with a manifest."""
+    monkeypatch.chdir(tmp_path)
+    Path("shop.yaml").write_text(SHOP)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Undo what the command does to the log."""
+    logger = logging.getLogger("hsdns")
+    before = logger.handlers, logger.level, logger.propagate
+    yield
+    logger.handlers, logger.level, logger.propagate = before
+
+
+def run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], str]:
+    status = main(["names", *line.split()])
+    captured = capsys.readouterr()
+    return status, captured.out.splitlines(), captured.err
+
+
+def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines, errors = run("-source manifests shop.yaml", capsys)
+    assert (status, errors) == (0, "")
+    assert [line for line in lines if "web" in line] == LISTED
+    assert 'dns-version.cluster.local. 28800 IN TXT "1.1.0"' in lines
+    assert (
+        lines[-1] == "; A-B-C-D.NAMESPACE.pod.cluster.local. A A.B.C.D: any address (pods insecure)"
+    )
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """An array as a whole, and an object in each line."""
+    status, lines, _ = run("-source manifests shop.yaml -o json", capsys)
+    assert status == 0
+    found = json.loads("\n".join(lines))
+    assert found == [json.loads(line.removesuffix(",")) for line in lines[1:-1]]
+    assert {
+        "name": "_http._tcp.web.shop.svc.cluster.local.",
+        "type": "SRV",
+        "ttl": 30,
+        "records": ["0 100 80 web.shop.svc.cluster.local."],
+        "zone": "cluster.local.",
+    } in found
+    _, text, _ = run("-source manifests shop.yaml", capsys)
+    assert sum(len(each["records"]) for each in found) == len(text) - 1  # without the comment
+
+
+def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines, errors = run("", capsys)
+    assert (status, errors) == (0, "")
+    assert "mail.shop.svc.cluster.local. 30 IN CNAME mail.example.org." in lines
+
+
+def test_synthetic(capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines, _ = run("-source synthetic services=20 endpoints=3", capsys)
+    assert status == 0
+    assert len({line.split(".")[0] for line in lines if line.startswith("svc-")}) >= 20
+
+
+def test_every_block_of_a_corefile(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("other.yaml").write_text(SHOP.replace("web", "api"))
+    Path("Corefile").write_text(
+        "a.test:5301 {\nkubernetes a.test {\nsource manifests shop.yaml\n}\n}\n"
+        "b.test:5302 {\nbind 127.0.0.1\nkubernetes b.test {\nttl 7\nsource manifests other.yaml\n}\n}\n"
+        ".:5303 {\nwhoami\n}\n"
+    )
+    status, lines, errors = run("-conf Corefile", capsys)
+    assert (status, errors) == (0, "")
+    assert "web.shop.svc.a.test. 5 IN A 10.96.7.7" in lines
+    assert "api.shop.svc.b.test. 7 IN A 10.96.7.7" in lines
+    assert not [line for line in lines if line.startswith("web.shop.svc.b.test.")]
+    assert run("-conf Corefile -source manifests shop.yaml", capsys)[1] != lines
+
+
+@pytest.mark.sockets
+def test_an_api_server(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It watches until the cluster has been read; the snapshot is not written."""
+    with ApiThread() as running:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+        running.apply(namespace, service("web", "10.96.7.7"))
+        Path("Corefile").write_text(
+            "cluster.local {\n"
+            f"kubernetes {{\nendpoint {running.api.url}\nsnapshot {tmp_path}/state\n}}\n}}\n"
+        )
+        status, lines, errors = run("-conf Corefile", capsys)
+    assert (status, errors) == (0, "")
+    assert "web.shop.svc.cluster.local. 5 IN A 10.96.7.7" in lines
+    assert not Path("state").exists()
+
+
+def test_a_cluster_that_is_away(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names, "WAIT", 0.0)
+    Path("Corefile").write_text(
+        "cluster.local {\nkubernetes {\nendpoint http://127.0.0.1:1\n}\n}\n"
+    )
+    status, lines, errors = run("-conf Corefile", capsys)
+    assert (status, lines) == (1, [])
+    assert errors.endswith(
+        "the cluster could not be read within 0 seconds, from http://127.0.0.1:1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("-o yaml", '-o needs text or json, found "yaml"'),
+        ("-p 53", "unknown flag -p; hsdns names -h lists the flags"),
+        ("-source manifest x", '-source: unknown source "manifest"; did you mean "manifests"?'),
+        ("-conf Corefile.none", "Corefile.none: there is no kubernetes block, so there are no names to list"),
+        ("-conf nope", "nope:1:1: cannot read the Corefile: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_error(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("Corefile.none").write_text(".:5303 {\nwhoami\n}\n")
+    status, lines, errors = run(line, capsys)
+    assert (status, lines) == (1, [])
+    assert errors.startswith(error)
+
+
+def test_a_file_that_is_wrong_makes_the_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    """The names of the others are listed."""
+    Path("wrong.yaml").write_text("kind: [\n")
+    status, lines, errors = run("-source manifests shop.yaml wrong.yaml", capsys)
+    assert status == 1
+    assert [line for line in lines if "web" in line] == LISTED
+    assert "wrong.yaml" in errors
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_names_every_flag(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, lines, _ = run(flag, capsys)
+    assert lines[0] == "Usage: hsdns names [FLAG...]"
+    for name in names.FLAGS:
+        assert any(line.startswith(f"  -{name}") for line in lines)

@@ -1,0 +1,225 @@
+"""The list of a cluster's names against the replies to queries."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from msgspec.structs import replace
+
+from hsdns.cluster.objects import Object, ServiceImport, ServiceImportSpec, ServicePort
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR
+from hsdns.wire.name import Name
+from tests import strategies
+from tests.cluster.test_reference import ask, serve, with_sync
+from tests.support.cluster.kubernetes_plugin import Cluster
+from tests.support.cluster.objects import endpoint_slice, meta, namespace, pod, service
+from tests.support.cluster.reference import Options
+from tests.support.plugins.requests import section
+
+WEB = service("testns/web", "10.0.0.1", ports=["http/TCP/80"])
+CLUSTERS = settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    max_examples=100,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quiet() -> Iterator[None]:
+    log = logging.getLogger("hsdns.plugin.kubernetes")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    yield
+    log.setLevel(level)
+
+
+def listed(plugin: Kubernetes) -> list[tuple[RR, ...]]:
+    return list(plugin.answer_set().rrsets())
+
+
+def lines(found: Iterable[tuple[RR, ...]]) -> list[str]:
+    """The records but those of the zones themselves."""
+    return [
+        line.replace("testns.svc.cluster.local.", "@").replace(" 5 IN ", " ")
+        for rrset in found
+        for line in section(rrset)
+        if len(line.split()[0].split(".")) > 4
+    ]
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        pytest.param([], [], id="empty"),
+        pytest.param(
+            [service("testns/web", "10.0.0.1", "2001:db8::1", ports=["http/TCP/80", "/UDP/53"])],
+            [
+                "web.@ A 10.0.0.1",
+                "web.@ AAAA 2001:db8::1",
+                "web.@ SRV 0 25 80 web.@",
+                "web.@ SRV 0 25 53 web.@",
+                "_http._tcp.web.@ A 10.0.0.1",
+                "_http._tcp.web.@ AAAA 2001:db8::1",
+                "_http._tcp.web.@ SRV 0 50 80 web.@",
+                "1.0.0.10.in-addr.arpa. PTR web.@",
+                f"1.{'0.' * 23}8.b.d.0.1.0.0.2.ip6.arpa. PTR web.@",
+            ],
+            id="cluster-ip",
+        ),
+        pytest.param(
+            [service("testns/db"), endpoint_slice("testns/db-1", "db", "172.16.0.1 host=db-0", "172.16.0.2", "172.16.0.3 ready=false")],
+            [
+                "db.@ A 172.16.0.1",
+                "db.@ A 172.16.0.2",
+                "db.@ SRV 0 50 80 db-0.db.@",
+                "db.@ SRV 0 50 80 172-16-0-2.db.@",
+                "_http._tcp.db.@ A 172.16.0.1",
+                "_http._tcp.db.@ A 172.16.0.2",
+                "_http._tcp.db.@ SRV 0 50 80 db-0.db.@",
+                "_http._tcp.db.@ SRV 0 50 80 172-16-0-2.db.@",
+                "db-0.db.@ A 172.16.0.1",
+                "db-0.db.@ SRV 0 100 80 db-0.db.@",
+                "172-16-0-2.db.@ A 172.16.0.2",
+                "172-16-0-2.db.@ SRV 0 100 80 172-16-0-2.db.@",
+                "1.0.16.172.in-addr.arpa. PTR db-0.db.@",
+                "2.0.16.172.in-addr.arpa. PTR 172-16-0-2.db.@",
+            ],
+            id="headless",
+        ),
+        pytest.param([service("testns/ext", external="www.Example.org")], ["ext.@ CNAME www.example.org."], id="external-name"),
+        pytest.param([service("testns/db")], [], id="headless-without-endpoints"),
+        pytest.param([service("gone/web", "10.0.0.1")], ["1.0.0.10.in-addr.arpa. PTR web.gone.svc.cluster.local."], id="without-a-namespace"),
+    ],
+)  # fmt: skip
+def test_records(objects: list[Object], expected: list[str]) -> None:
+    assert lines(listed(Cluster(*objects).plugin)) == expected
+
+
+def test_the_zones_themselves() -> None:
+    found = [
+        line.replace(" 5 IN ", " ")
+        for rrset in listed(Cluster(zones="cluster.local", local=["192.0.2.1"]).plugin)
+        for line in section(rrset)
+    ]
+    assert found[0].startswith(
+        "cluster.local. SOA ns.dns.cluster.local. hostmaster.cluster.local. "
+    )
+    assert found[1:] == [
+        "cluster.local. NS ns.dns.cluster.local.",
+        "ns.dns.cluster.local. A 192.0.2.1",
+        'dns-version.cluster.local. 28800 IN TXT "1.1.0"',
+    ]
+
+
+def test_names_of_topology_zones() -> None:
+    near = endpoint_slice("testns/db-1", "db", "172.16.0.1 host=db-0")
+    near = replace(near, endpoints=[replace(each, zone="eu.1") for each in near.endpoints or ()])
+    cluster = Cluster(service("testns/db", ports=[]), near, zones="cluster.local", zonal=True)
+    found = lines(listed(cluster.plugin))
+    for directive in ("pin", "prefer"):
+        assert f"eu.1.{directive}._zone.db.@ A 172.16.0.1" in found
+
+
+def test_names_of_a_clusterset() -> None:
+    shared = ServiceImport(
+        meta("testns/db"),
+        ServiceImportSpec(type="Headless", ports=[ServicePort(80, "http", "TCP")]),
+    )
+    part = endpoint_slice(
+        "testns/db-1", None, "172.16.0.1 host=db-0",
+        labels={"multicluster.kubernetes.io/service-name": "db", "multicluster.kubernetes.io/source-cluster": "east"},
+    )  # fmt: skip
+    zone = Name.from_text("clusterset.local.")
+    cluster = Cluster(
+        WEB, shared, part, zones="cluster.local clusterset.local", multicluster=(zone,)
+    )
+    found = lines(cluster.plugin.answer_set().of_zone(zone))
+    assert "db-0.east.db.testns.svc.clusterset.local. A 172.16.0.1" in found
+    assert not any("web" in line for line in found)
+
+
+def test_a_name_belongs_to_the_longest_zone() -> None:
+    """`sub` is a namespace of a Service in the outer zone's names, and the apex of the inner zone."""
+    cluster = Cluster(
+        service("testns/web", "10.0.0.1", ports=[]),
+        zones="cluster.local testns.svc.cluster.local",
+    )
+    owners = {rrset[0].owner.to_text() for rrset in listed(cluster.plugin)}
+    assert "web.testns.svc.cluster.local." not in owners
+
+
+@pytest.mark.parametrize(
+    ("mode", "names", "sentences"),
+    [
+        ("disabled", [], []),
+        (
+            "insecure",
+            [],
+            ["A-B-C-D.NAMESPACE.pod.cluster.local. A A.B.C.D: any address (pods insecure)"],
+        ),
+        (
+            "verified",
+            [
+                "172-16-0-9.testns.pod.cluster.local. A 172.16.0.9",
+                "172-16-0-9.testns.pod.cluster.local. SRV 0 100 0 172-16-0-9.testns.pod.cluster.local.",
+            ],
+            [],
+        ),
+    ],
+)  # fmt: skip
+def test_pods(mode: str, names: list[str], sentences: list[str]) -> None:
+    plugin = Cluster(pod("testns/p", "172.16.0.9"), namespace("testns"), pods=mode).plugin
+    assert lines(listed(plugin)) == names
+    assert plugin.answer_set().open_ended() == sentences
+
+
+def test_nothing_is_added_to_the_store() -> None:
+    plugin = Cluster(WEB, service("testns/db"), endpoint_slice("testns/s", "db", "10.0.0.2")).plugin
+    values = plugin.store.services.values.values()
+    assert len(listed(plugin)) > 5
+    assert [len(value.nodes) for value in values] == [0, 0]
+    assert all(value._labels is None for value in values)
+
+
+@CLUSTERS
+@given(seed=strategies.seeds, options=strategies.options(), cluster=strategies.clusters())
+def test_it_is_what_queries_are_answered_with(
+    seed: int, options: Options, cluster: list[Object]
+) -> None:
+    """Each RRset is the answer to its question, and each answer to a question is in an RRset."""
+    plugin = serve(options, with_sync(options, cluster))
+    found = {(rrset[0].owner, rrset[0].rrtype): rrset for rrset in listed(plugin)}
+    assert len(found) == len(listed(plugin)), "an RRset came twice"
+    for (owner, rrtype), rrset in found.items():
+        answer = ask(plugin, owner, rrtype).answer
+        if rrtype == RRType.CNAME:
+            assert set(answer) <= set(rrset), owner
+        else:
+            assert set(rrset) == {
+                each for each in answer if each.rrtype == rrtype and each.owner == owner
+            }
+    zones = tuple(map(Name.from_text, options.zones))
+    for qname, qtype in strategies.questions(seed, cluster, options.zones, 80):
+        if is_listed_otherwise(qname, zones, options):
+            continue
+        for record in ask(plugin, qname, qtype).answer:
+            if record.owner == qname:
+                rrset = found.get((record.owner, record.rrtype), ())
+                assert record._replace(owner=qname.lowered()) in rrset, (qname, qtype)
+
+
+def is_listed_otherwise(qname: Name, zones: tuple[Name, ...], options: Options) -> bool:
+    """Whether a name is another spelling of a listed one, or one of those that any text makes."""
+    zone = qname.longest_of(zones)
+    if zone is None:
+        return True
+    labels = qname.below(zone)
+    if labels[-1:] == (b"pod",):
+        return options.pods == "insecure" or len(labels) > 3
+    is_port = len(labels) == 5
+    return is_port and not all(label.startswith(b"_") and len(label) > 1 for label in labels[:2])

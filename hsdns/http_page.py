@@ -1,11 +1,11 @@
-"""What a plugin has answered over HTTP at one path.
+"""What is answered over HTTP at one path.
 
 Path: beside the queries; plugins hand pages to Runtime.serve_http(), server/http.py answers with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -29,3 +29,23 @@ class HttpPage(NamedTuple):
     def __call__(self, path: str) -> tuple[int, str, bytes]:
         """Make the answer to a request for `path?query`."""
         return self.handler(path)
+
+
+class HttpStream(NamedTuple):
+    """A page in pieces, each of which is sent before the next one is made; between them queries are answered.
+
+    `pieces` gets the query after the question mark, and raises HttpRefusal before the first piece.  With a token, only
+    requests with `Authorization: Bearer TOKEN` are answered.
+    """
+
+    content_type: str
+    pieces: Callable[[str], AsyncGenerator[bytes, None]]
+    token: str | None = None
+
+
+class HttpRefusal(Exception):
+    """Why a request is not answered: a status, and a sentence for who asks."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status

@@ -85,6 +85,9 @@ class Runtime(Protocol):
     def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Answer GET requests for these paths on `host:port`; the socket outlives a reload that asks for it again."""
 
+    def serve_control(self, address: str, token: str | None) -> None:
+        """Open the control door at `host:port`, for requests with the token, or at `unix:PATH`."""
+
     def readiness(self) -> Readiness:
         """Ask all plugins whether they are ready."""
 

@@ -1,6 +1,9 @@
 """What holds for every test."""
 
 import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,3 +21,16 @@ def _outside_of_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run as on a desk, also where the tests themselves run in a pod."""
     for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HSDNS_CHECK_STORE"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _folder_of_control_sockets() -> Iterator[Path]:
+    """A folder of this session alone: no test finds a server that the user runs; its path is short enough for sockets."""
+    before = os.environ.get("XDG_RUNTIME_DIR")
+    with tempfile.TemporaryDirectory(prefix="hsdns-") as folder:
+        os.environ["XDG_RUNTIME_DIR"] = folder
+        yield Path(folder)
+    if before is None:
+        del os.environ["XDG_RUNTIME_DIR"]
+    else:
+        os.environ["XDG_RUNTIME_DIR"] = before

@@ -54,6 +54,7 @@ WHOLE = {
     "tests/server/test_histories.py": "the life of the server, under any history of reloads, signals and clients",
     "tests/server/test_under_load.py": "a whole server that reloads and ends while it is asked",
     "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",
+    "tests/docs/test_control.py": "docs/openapi.yaml and docs/control.md, against a server",
     "tests/docs/test_examples.py": "the documentation",
     "tests/docs/test_pictures.py": "docs/pictures",
     "tests/distribution/test_build.py": "deploy/distribution/build.py",

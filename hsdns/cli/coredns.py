@@ -1,7 +1,7 @@
 """CoreDNS's command line: the same flags, so that a Deployment's `args` work unchanged.
 
 Path: argv -> here -> server/lifecycle.py.
-Source: CoreDNS 1.14.7 coremain/run.go.  `-validate`, `-v` and `-workers` are additions of hsdns.
+Source: CoreDNS 1.14.7 coremain/run.go.  `-validate`, `-v`, `-workers` and `-control` are additions of hsdns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hsdns import __version__
-from hsdns.cli import SUBCOMMANDS
+from hsdns.cli import SUBCOMMANDS, control_path
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 
 PEER_VERSION: Final = "1.14.7"
@@ -36,6 +36,7 @@ FLAGS: Final = {
     "version": Flag(bool, "show the version"),
     "quiet": Flag(bool, "do not show the version and the zones at the start"),
     "workers": WORKERS,
+    "control": control_path.FLAG,
     "v": Flag(bool, "show at the start which fast path runs and which blocks' answers it caches"),
     "pidfile": Flag(str, "write the process ID to a file", "FILE"),
     "validate": Flag(
@@ -87,6 +88,7 @@ def run(words: list[str]) -> int:
         workers=workers_of(flags),
         verbose=bool(flags.get("v")),
         as_json=version() if as_json else None,
+        control=None if flags.get("control") is None else str(flags["control"]),
     )
 
 

@@ -114,6 +114,7 @@ def serve(
     workers: int | None = None,
     verbose: bool = False,
     as_json: Mapping[str, str] | None = None,
+    control: str | None = None,
 ) -> int:
     """Serve until the process is told to stop; return the exit status.
 
@@ -122,7 +123,7 @@ def serve(
     serves.
     `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
     `verbose` prints for each block whether its answers are cached in the answer table.  With `as_json`, which describes
-    the version, all that is printed at the start is one line of JSON.
+    the version, all that is printed at the start is one line of JSON.  `control` is the path of a control socket.
     """
     import uvloop
 
@@ -148,6 +149,7 @@ def serve(
                         workers,
                         verbose,
                         as_json,
+                        control,
                         output,
                     )
                 )
@@ -170,6 +172,7 @@ async def _serve(
     workers: int | None,
     verbose: bool,
     as_json: Mapping[str, str] | None,
+    control: str | None,
     output: LogWriter,
 ) -> int:
     from hsdns.server.cpus import usable_cpus
@@ -195,6 +198,7 @@ async def _serve(
         configure,
         workers or usable_cpus(),
         watches_apart=True,
+        control=control,
         has_changed=files.have_changed,
         manager=ServiceManager.of(os.environ),
     )

@@ -1,6 +1,8 @@
 """`hsdns names`: every name that a cluster's zones answer, with its records.
 
-Path: argv -> here -> assemble(), the kubernetes plugins' sources -> cluster/answer_set.py -> standard output.
+Path: argv -> here -> assemble(), the kubernetes plugins' sources -> cluster/answer_set.py -> standard output, or
+running_server.py -> standard output.
+Without -source and -conf they are those of the server that runs, or of the demo cluster if none does.
 Rule 1: opens no port and writes no file; a snapshot is read, but not saved.
 Rule 2: names are written as they are found, so a large cluster needs no more memory than to serve it.
 Rule 3: standard output has the names only; what is wrong with a source goes to standard error, and makes the status 1.
@@ -12,31 +14,31 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from hsdns.assemble import Configuration
-from hsdns.cli import builtin
+from hsdns.cli import builtin, control_path
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.running_server import STATUS, NotRunning, RunningServer, ServerError, find
 from hsdns.cli.source_flag import check_sources, source_tokens
-from hsdns.cluster.answer_set import RRset
+from hsdns.cluster.answer_set import texts, to_object
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.tree import CorefileError
 from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.runtime import ServerRuntime
-from hsdns.wire.iana import type_to_text
-from hsdns.wire.name import Name
-from hsdns.wire.text import rdata_to_text
 
 WAIT: Final = 10.0  # seconds for the cluster
 PORT: Final = 53  # of server blocks that specify none; nothing listens
+Line = dict[str, Any]  # an RRset, or a sentence, as in /v1/names
 FORMATS: Final = ("text", "json")
 FLAGS: Final = {
     "source": builtin.SOURCE,
     "conf": builtin.CONF._replace(
         help='Corefile whose kubernetes blocks are listed, "stdin" for standard input'
     ),
+    "control": control_path.CHOICE,
     "o": Flag(str, "format: text, as in a zone file (default), or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
@@ -52,6 +54,10 @@ def run(words: list[str]) -> int:
             raise FlagError(f'-o needs {" or ".join(FORMATS)}, found "{output}"')
         conf, words_of_source = flags.get("conf"), flags.get("source")
         is_help = bool(flags.get("h"))
+        control = flags.get("control")
+        if control is not None and (conf is not None or words_of_source is not None):
+            other = "conf" if conf is not None else "source"
+            raise FlagError(f"-control and -{other} exclude each other; leave one out")
         objects = None
         if isinstance(words_of_source, list) and not is_help:
             objects = source_tokens(words_of_source, conf if isinstance(conf, str) else None)
@@ -61,6 +67,16 @@ def run(words: list[str]) -> int:
     if is_help:
         print(f"Usage: hsdns names [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
         return 0
+
+    write = _write_json if output == "json" else _write_text
+    if conf is None and words_of_source is None:
+        try:
+            return _list_running(find(None if control is None else str(control)), write)
+        except NotRunning:
+            pass  # then the demo cluster is listed
+        except ServerError as error:
+            print(error, file=sys.stderr)
+            return STATUS
 
     from hsdns.cli import launch
 
@@ -78,11 +94,31 @@ def run(words: list[str]) -> int:
             raise NoNames(
                 f"{configuration.corefile.path}: there is no kubernetes block, so there are no names to list"
             )
-        asyncio.run(_list(configuration, blocks, _write_json if output == "json" else _write_text))
+        asyncio.run(_list(configuration, blocks, write))
     except (CorefileError, FileNotFoundError, NoNames) as error:
         print(error, file=sys.stderr)
         return 1
     return 1 if problems.errors else 0
+
+
+def _list_running(server: RunningServer, write: Callable[[Iterable[Line]], None]) -> int:
+    """List the names of a server; raise ServerError."""
+    print(
+        f"the names of the server with process ID {server.pid}, at {server.path}", file=sys.stderr
+    )
+    problems: list[str] = []
+    write(_without_problems(server.lines("/v1/names"), problems))
+    for sentence in problems:
+        print(sentence, file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _without_problems(found: Iterable[Line], problems: list[str]) -> Iterator[Line]:
+    for line in found:
+        if "problem" in line:
+            problems.append(line["problem"])
+        else:
+            yield line
 
 
 class NoNames(Exception):
@@ -102,7 +138,7 @@ class _Problems(logging.Handler):
 async def _list(
     configuration: Configuration,
     blocks: Sequence[Kubernetes],
-    write: Callable[[Iterator[tuple[Kubernetes, Name, RRset]]], None],
+    write: Callable[[Iterable[Line]], None],
 ) -> None:
     """Read the clusters, then write their names; raise NoNames."""
     runtime = ServerRuntime(
@@ -124,46 +160,41 @@ async def _list(
                 )
             if remark := block.remark():
                 print(remark, file=sys.stderr)
-        write(_rrsets(blocks))
+        write(_lines(blocks))
     finally:
         for block in blocks:
             await block.stop()
         await runtime.tasks.cancel()
 
 
-def _rrsets(blocks: Sequence[Kubernetes]) -> Iterator[tuple[Kubernetes, Name, RRset]]:
+def _lines(blocks: Sequence[Kubernetes]) -> Iterator[Line]:
+    """What /v1/names of a server would have."""
+    sentences: dict[str, None] = {}
     for block in blocks:
         answer_set = block.answer_set()
+        sentences |= dict.fromkeys(answer_set.open_ended())
         for zone in block.zones:
             for rrset in answer_set.of_zone(zone):
-                yield block, zone, rrset
-
-
-def _write_text(found: Iterator[tuple[Kubernetes, Name, RRset]]) -> None:
-    """A line for each record, as in a zone file; comments begin with a semicolon."""
-    sentences: dict[str, None] = {}
-    for block, _, rrset in found:
-        sentences.update(dict.fromkeys(block.answer_set().open_ended()))
-        for owner, rrtype, ttl, rdata, _ in rrset:
-            print(
-                f"{owner.to_text()} {ttl} IN {type_to_text(rrtype)} {rdata_to_text(rrtype, rdata)}"
-            )
+                yield to_object(zone, rrset, list(texts(rrset)))
     for sentence in sentences:
-        print(f"; {sentence}")
+        yield {"open_ended": sentence}
 
 
-def _write_json(found: Iterator[tuple[Kubernetes, Name, RRset]]) -> None:
+def _write_text(found: Iterable[Line]) -> None:
+    """A line for each record, as in a zone file; comments begin with a semicolon."""
+    for line in found:
+        if "open_ended" in line:
+            print(f"; {line['open_ended']}")
+            continue
+        for record in line["records"]:
+            print(f"{line['name']} {line['ttl']} IN {line['type']} {record}")
+
+
+def _write_json(found: Iterable[Line]) -> None:
     """An array with an object for each RRset, each on a line of its own."""
     end = "[\n"
-    for _, zone, rrset in found:
-        owner, rrtype, ttl, _, _ = rrset[0]
-        text = {
-            "name": owner.to_text(),
-            "type": type_to_text(rrtype),
-            "ttl": ttl,
-            "records": [rdata_to_text(rrtype, record.rdata) for record in rrset],
-            "zone": zone.to_text(),
-        }
-        print(end + json.dumps(text), end="")
-        end = ",\n"
+    for line in found:
+        if "open_ended" not in line:
+            print(end + json.dumps(line), end="")
+            end = ",\n"
     print("\n]")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hsdns.assemble import Configuration
-from hsdns.cli import builtin
+from hsdns.cli import builtin, control_path
 from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.cli.launch import Addresses
@@ -45,6 +45,9 @@ FLAGS: Final = {
     "p": Flag(int, "the same as -dns.port", "PORT", alias_of="dns.port"),
     "quiet": Flag(bool, "do not show what is served, nor what changes"),
     "workers": WORKERS,
+    "control": control_path.FLAG._replace(
+        help="control socket, for this user alone, or off (default: one in a folder of the user)"
+    ),
     "v": Flag(bool, "show which blocks' answers are cached in the answer table, and why not"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
@@ -116,7 +119,19 @@ def run(words: list[str]) -> int:
         greet=greet,
         workers=count,
         verbose=bool(flags.get("v")),
+        control=_control(flags.get("control")),
     )
+
+
+def _control(given: object) -> str | None:
+    """The path of the control socket; a server that has no place for one runs without."""
+    if given is not None:
+        return None if given == control_path.OFF else str(given)
+    try:
+        return control_path.make_path()
+    except control_path.ControlPathError as error:
+        print(error, file=sys.stderr)
+        return None
 
 
 def greeting(configuration: Configuration, addresses: Addresses, command: str) -> list[str]:

@@ -1,6 +1,7 @@
 """All names of cluster zones that have records, with the RRsets that queries for them are answered with.
 
-Path: cli/names.py lists them, changes.py compares those of two states; nothing of a query's path comes here.
+Path: cli/names.py and server/control/names.py list them, changes.py compares those of two states; nothing of a query's
+path comes here.
 Rule 1: the records are made by what answers queries (lookup.py, schema.py, answer.py), so a list and a reply cannot
         differ.  What is left to do here is to find the names.
 Rule 2: RRsets are made as they are consumed, and nothing is added to the caches of the store's values: a list of a
@@ -8,15 +9,18 @@ Rule 2: RRsets are made as they are consumed, and nothing is added to the caches
 Rule 3: a name that is answered in several spellings is listed once, as the Kubernetes DNS specification writes it:
         `_http._tcp.web...`, not `http.tcp.web...`.  Names that exist for every text that a client makes up are not
         listed; open_ended() tells which.  Names without records (NODATA) are not listed either.
-Rule 4: an endpoint slice of names instead of addresses can make several CNAME records at one name.  All are listed, as
+Rule 4: a server that runs lists them between its queries: pieces_of_zone() does a millisecond's work at a time.
+Rule 5: an endpoint slice of names instead of addresses can make several CNAME records at one name.  All are listed, as
         queries for A and AAAA get them; a query for CNAME gets one at most.
 """
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, Final, TypeVar
 
 from hsdns.cluster import schema
 from hsdns.cluster.answer import ClusterAnswers
@@ -24,13 +28,16 @@ from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.question import POD, SVC, parse
 from hsdns.cluster.reverse import is_reverse, reverse_name
 from hsdns.cluster.value import EXTERNAL_NAME, HEADLESS, Key, ServiceValue
-from hsdns.wire.iana import RRType
+from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 from hsdns.wire.rdata import address_to_text
+from hsdns.wire.text import rdata_to_text
 
-RRset = tuple[RR, ...]  # never empty
+SORTED_AT_ONCE: Final = 500
+RRset = tuple[RR, ...]  # never empty but in pieces_of_zone()
 Labels = tuple[bytes, ...]
+Item = TypeVar("Item")
 
 
 class AnswerSet:
@@ -51,6 +58,10 @@ class AnswerSet:
 
     def of_zone(self, zone: Name) -> Iterator[RRset]:
         """Everything in one zone; names in a longer zone of the block belong to that one."""
+        return filter(None, self.pieces_of_zone(zone))
+
+    def pieces_of_zone(self, zone: Name) -> Iterator[RRset]:
+        """The same, with an empty RRset wherever others may run before what comes next is made."""
         found = chain(
             self._apex(zone), self._services(zone), self._pods(zone), self._pointers(zone)
         )
@@ -60,11 +71,15 @@ class AnswerSet:
         return (
             rrset
             for rrset in found
-            if not any(rrset[0].owner.is_at_or_below(each) for each in inner)
+            if not rrset or not any(rrset[0].owner.is_at_or_below(each) for each in inner)
         )
 
     def of_service(self, zone: Name, key: Key, value: ServiceValue) -> Iterator[RRset]:
         """The RRsets of one state of a Service (or ServiceImport), whether or not its namespace is exposed."""
+        return filter(None, self.pieces_of_service(zone, key, value))
+
+    def pieces_of_service(self, zone: Name, key: Key, value: ServiceValue) -> Iterator[RRset]:
+        """The same, with empty ones as in pieces_of_zone()."""
         if value.kind is None or self.lookup.hides(value):
             return
         value = value.with_slices(value.slices)  # its caches are dropped with it
@@ -86,20 +101,21 @@ class AnswerSet:
             if node.aaaa:
                 yield node.aaaa
             for _ in schema.make_srv(value, node, parsed, owner, zone, ttl):
-                pass
+                yield ()
             if node.srv is not None and node.srv[0]:
                 yield node.srv[0]
             value.nodes.clear()
 
     def exposed(self, zone: Name) -> dict[Key, ServiceValue]:
         """The Services (or ServiceImports) of a zone in exposed namespaces, as they are now."""
-        namespaces = {
-            name
-            for name in list(self.lookup.store.namespaces)
-            if self.lookup.is_exposed(name, None)
-        }
+        namespaces = self.exposed_namespaces()
         values = dict(self.lookup.values(zone))
         return {key: value for key, value in values.items() if key[0] in namespaces}
+
+    def exposed_namespaces(self) -> frozenset[bytes]:
+        """The namespaces whose names exist, as they are now."""
+        namespaces = list(self.lookup.store.namespaces)
+        return frozenset(name for name in namespaces if self.lookup.is_exposed(name, None))
 
     def open_ended(self) -> list[str]:
         """Sentences about the names that are answered but not listed, because any text makes one."""
@@ -117,25 +133,39 @@ class AnswerSet:
         yield from self._ask(version, zone, RRType.TXT)
 
     def _services(self, zone: Name) -> Iterator[RRset]:
-        if zone in self.forward_zones:
-            for key, value in sorted(self.exposed(zone).items(), key=lambda item: item[0]):
-                yield from self.of_service(zone, key, value)
+        if zone not in self.forward_zones:
+            return
+        namespaces, values = self.exposed_namespaces(), dict(self.lookup.values(zone))
+        for key in in_order(values):
+            yield ()
+            if key is not None and key[0] in namespaces:
+                yield from self.pieces_of_service(zone, key, values[key])
 
     def _pods(self, zone: Name) -> Iterator[RRset]:
         if self.lookup.pods != "verified" or zone not in self.forward_zones:
             return
         owners = dict(self.lookup.store.pods.by_address)
-        found = {(pod[0], address) for address, pods in owners.items() for pod in pods}
-        for namespace, address in sorted(found):
+        found = ((pod[0], address) for address, pods in owners.items() for pod in pods)
+        last = None
+        for each in in_order(found):
+            yield ()
+            if each is None or each == last:  # pods of the host's network share its address
+                continue
+            namespace, address = last = each
             label = re.sub("[.:]", "-", address_to_text(address)).encode()
             owner = _below((label, namespace, POD), zone)
             yield from self._ask(owner, zone, RRType.A, RRType.AAAA, RRType.SRV)
 
     def _pointers(self, zone: Name) -> Iterator[RRset]:
         services = self.lookup.store.services
-        addresses = {*services.cluster_ips.addresses(), *services.endpoint_ips.addresses()}
-        for address in sorted(addresses, key=lambda each: (len(each), each)):
-            owner = reverse_name(address)
+        addresses = chain(services.cluster_ips.addresses(), services.endpoint_ips.addresses())
+        last = None
+        for each in in_order((len(address), address) for address in addresses):
+            yield ()
+            if each is None or each == last:  # an endpoint may have a cluster IP
+                continue
+            last = each
+            owner = reverse_name(each[1])
             if owner.is_at_or_below(zone):
                 yield from self._ask(owner, zone, RRType.PTR)
 
@@ -150,6 +180,32 @@ class AnswerSet:
                     yield reply.answer
             except NoSuchName:
                 pass
+
+
+def to_object(zone: Name, rrset: RRset, records: list[str]) -> dict[str, Any]:
+    """An RRset as the JSON object that `hsdns names` and the control door write; `records` are its texts()."""
+    owner, rrtype, ttl, _, _ = rrset[0]
+    return {
+        "name": owner.to_text(),
+        "type": type_to_text(rrtype),
+        "ttl": ttl,
+        "records": records,
+        "zone": zone.to_text(),
+    }
+
+
+def texts(rrset: RRset) -> Iterator[str]:
+    """The RDATA of each record, as in a zone file."""
+    return (rdata_to_text(record.rrtype, record.rdata) for record in rrset)
+
+
+def in_order(items: Iterable[Item]) -> Iterator[Item | None]:
+    """Sort a piece at a time, with None after each; then the items follow."""
+    rest, parts = iter(items), []
+    while part := sorted(islice(rest, SORTED_AT_ONCE)):  # type: ignore[type-var] # keys, which are tuples of bytes
+        parts.append(part)
+        yield None
+    yield from heapq.merge(*parts)  # type: ignore[type-var] # as above
 
 
 def _labels(value: ServiceValue, zonal: bool, multicluster: bool) -> Iterator[Labels]:

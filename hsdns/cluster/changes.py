@@ -1,6 +1,7 @@
 """What changed in DNS between two states of a cluster, as lines for the operator.
 
-Path: plugins/kubernetes/watch.py, after each batch of a source -> lines() -> `hsdns serve` prints them.
+Path: plugins/kubernetes/watch.py, after each batch of a source -> lines() -> `hsdns serve` prints them;
+server/control/changes.py, between queries -> pieces().
 
     + 10.244.0.7 web.shop.svc.cluster.local
     - 10.244.0.6 web.shop.svc.cluster.local
@@ -17,10 +18,11 @@ Rule 2: values are never changed, only replaced, so two states are compared by i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
 from hsdns.cluster.address import dashed
-from hsdns.cluster.answer_set import AnswerSet
+from hsdns.cluster.answer_set import AnswerSet, in_order
 from hsdns.cluster.value import HEADLESS, Key, ServiceValue
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
@@ -28,7 +30,20 @@ from hsdns.wire.name import Name
 from hsdns.wire.rdata import address_to_text
 
 MOST: Final = 20  # lines for one change
+PIECE: Final = 2000  # Services that are compared at a time
+RECORDS: Final = 200  # that are written at a time
 _ADDRESSES: Final = (RRType.A, RRType.AAAA)
+
+
+class _State(NamedTuple):
+    """What a zone is made of at a moment."""
+
+    namespaces: frozenset[bytes]
+    values: dict[Key, ServiceValue]
+
+    def get(self, key: Key) -> ServiceValue | None:
+        """A Service whose names exist."""
+        return self.values.get(key) if key[0] in self.namespaces else None
 
 
 class Changes:
@@ -38,37 +53,70 @@ class Changes:
         self._answer_set = answer_set
         self._states = self._look()
 
+    def follow(self, answer_set: AnswerSet) -> None:
+        """Compare with the state of another configuration, with the same zones, from now on."""
+        self._answer_set = answer_set
+
     def lines(self) -> list[str]:
         """What is no longer answered and what is new, Service by Service; at most MOST lines."""
-        before, self._states = self._states, self._look()
-        found = [
-            line
-            for (zone, old), new in zip(before.items(), self._states.values(), strict=True)
-            for line in self._compare(zone, old, new)
-        ]
+        found = [line for piece in self.pieces() for _, line in piece]
         if len(found) > MOST:
             found[MOST - 1 :] = [f"… and {len(found) - MOST + 1} more changes"]
         return found
 
-    def _look(self) -> dict[Name, dict[Key, ServiceValue]]:
+    def pieces(self) -> Iterator[list[tuple[Name, str]]]:
+        """All lines with their zones, in pieces, many of them empty; between two of them others may run."""
+        before, self._states = self._states, self._look()
+        for (zone, old), new in zip(before.items(), self._states.values(), strict=True):
+            for lines in self._compare(zone, old, new):
+                yield [(zone, line) for line in lines]
+
+    def _look(self) -> dict[Name, _State]:
+        """The state now; dicts are copied whole, as nothing else is done with all Services at once."""
         answer_set = self._answer_set
-        return {zone: answer_set.exposed(zone) for zone in answer_set.forward_zones}
+        namespaces = answer_set.exposed_namespaces()
+        return {
+            zone: _State(namespaces, dict(answer_set.lookup.values(zone)))
+            for zone in answer_set.forward_zones
+        }
 
-    def _compare(
-        self, zone: Name, old: dict[Key, ServiceValue], new: dict[Key, ServiceValue]
-    ) -> Iterator[str]:
-        for key in sorted(key for key in {**old, **new} if old.get(key) is not new.get(key)):
-            gone, come = self._facts(zone, key, old.get(key)), self._facts(zone, key, new.get(key))
-            yield from (f"- {fact}" for fact in gone if fact not in come)
-            yield from (f"+ {fact}" for fact in come if fact not in gone)
+    def _compare(self, zone: Name, old: _State, new: _State) -> Iterator[list[str]]:
+        differ = []
+        added = (key for key in new.values if key not in old.values)
+        for number, key in enumerate(chain(old.values, added), 1):
+            if old.get(key) is not new.get(key):
+                differ.append(key)
+            if number % PIECE == 0:
+                yield []
+        for each in in_order(differ):
+            if each is None:
+                yield []
+                continue
+            gone: dict[str, None] = {}
+            come: dict[str, None] = {}
+            for value, facts in ((old.get(each), gone), (new.get(each), come)):
+                for _ in self._find_facts(zone, each, value, facts):
+                    yield []
+            yield [
+                *(f"- {fact}" for fact in gone if fact not in come),
+                *(f"+ {fact}" for fact in come if fact not in gone),
+            ]
 
-    def _facts(self, zone: Name, key: Key, value: ServiceValue | None) -> dict[str, None]:
+    def _find_facts(
+        self, zone: Name, key: Key, value: ServiceValue | None, facts: dict[str, None]
+    ) -> Iterator[None]:
+        """Fill in the facts of a Service, some between two pauses."""
         if value is None:
-            return {}
+            return
         headless = value.kind == HEADLESS
-        rrsets = self._answer_set.of_service(zone, key, value)
-        found = (_fact(record, headless) for rrset in rrsets for record in rrset)
-        return dict.fromkeys(fact for fact in found if fact is not None)
+        for rrset in self._answer_set.pieces_of_service(zone, key, value):
+            yield
+            for number, record in enumerate(rrset, 1):
+                fact = _fact(record, headless)
+                if fact is not None:
+                    facts[fact] = None
+                if number % RECORDS == 0:
+                    yield
 
 
 def _fact(record: RR, headless: bool) -> str | None:

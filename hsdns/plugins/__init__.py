@@ -18,6 +18,7 @@ ORDER: Final[tuple[str, ...]] = (
     "ready",  # with health and prometheus before kubernetes: their ports are open while it waits for the cluster
     "health",
     "pprof",
+    "control",  # like health, open while kubernetes waits for the cluster
     "shed",  # not a handler; placed as in CoreDNS
     "prometheus",  # before all plugins that answer: all replies are counted
     "errors",  # sees the errors of all later plugins; prometheus counts them

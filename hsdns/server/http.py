@@ -1,4 +1,4 @@
-"""Answer /health, /ready and /metrics over HTTP.
+"""Answer /health, /ready, /metrics and the control door over HTTP.
 
 Path: beside the queries; plugins ask through `runtime.serve_http`, instance.py opens, lifecycle.py closes.
 Rule 1: pages belong to a configuration (HttpPages), sockets to the process (HttpListeners).  A reload whose pages name
@@ -10,6 +10,8 @@ Rule 4: connections are bounded over all sockets.  Where there are too many, one
         (places.py), so that clients that connect and stay silent keep no probe out.  A silent one costs no more than
         its socket: aiohttp sees a connection when something arrives.
 Rule 5: aiohttp is imported when the first socket is opened: it takes 0.14 s, and a Corefile may do without HTTP.
+Rule 6: the addresses of the control door have places of their own, so that its readers and the probes of the kubelet
+        do not take each other's.  A stream of it goes on at a reload, and ends when its socket closes.
 Source: CoreDNS 1.14.7 plugin/health, plugin/ready, plugin/metrics: time limits of 5 s, SO_REUSEPORT, other paths 404.
 """
 
@@ -20,24 +22,30 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hsdns.corefile.arguments import split_host_port
-from hsdns.http_page import HttpPage
+from hsdns.http_page import HttpPage, HttpStream
+from hsdns.server.http_stream import refusal, send
 from hsdns.server.places import Places
 from hsdns.server.sockets import BACKLOG
 from hsdns.server.tls import TlsConnection
+from hsdns.server.unix_socket import PREFIX, UnixSocket
 
 if TYPE_CHECKING:
     from aiohttp import web
 
 TIMEOUT: Final = 5.0  # seconds to send a request in, to stay idle, and to take an answer
+MAX_CONTROL: Final = 32  # connections to the control door
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 # The directive behind a path where it is not the path's own word.
 _DIRECTIVES: Final = {"/metrics": "prometheus"}
 _log = logging.getLogger("hsdns.server.http")
+
+
+Paths = dict[str, HttpPage | HttpStream]
 
 
 class HttpError(Exception):
@@ -48,9 +56,9 @@ class HttpPages:
     """What one configuration answers: address -> path -> page."""
 
     def __init__(self) -> None:
-        self.by_address: dict[str, dict[str, HttpPage]] = {}
+        self.by_address: dict[str, Paths] = {}
 
-    def serve(self, address: str, paths: dict[str, HttpPage]) -> None:
+    def serve(self, address: str, paths: Mapping[str, HttpPage | HttpStream]) -> None:
         """Add pages (this is `Runtime.serve_http`); the last plugin to ask for a path of an address has it."""
         self.by_address.setdefault(address, {}).update(paths)
 
@@ -59,16 +67,18 @@ class HttpPages:
 class _Listener:
     """An open socket, and the pages that are answered through it now."""
 
-    paths: dict[str, HttpPage]
+    paths: Paths
     server: web.Server
     accepting: asyncio.Server
-    bound: tuple[str, int]
+    bound: tuple[str, int]  # of a Unix socket its path, and 0
     places: Places
+    path: UnixSocket | None
     connections: dict[asyncio.Protocol, _Connection]  # by what aiohttp knows each as
+    streams: set[asyncio.Task[object]]  # what sends a page in pieces
 
     def connect(self) -> asyncio.Protocol:
         """Make what speaks with one client."""
-        contexts = (page.tls for page in self.paths.values())
+        contexts = (page.tls for page in self.paths.values() if isinstance(page, HttpPage))
         context = next((each for each in contexts if each is not None), None)
         connection = _Connection(self)
         return connection if context is None else TlsConnection(connection, context, is_http=True)
@@ -88,7 +98,9 @@ class _Connection(asyncio.Protocol):
         """Take the connection in, where there is a place."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
         peer = transport.get_extra_info("peername")
-        if peer is None or not self._listener.places.take(self, self._transport, peer[0]):
+        if self._listener.path is not None:
+            peer = ("127.0.0.1", 0)  # all clients of a Unix socket are one
+        if not peer or not self._listener.places.take(self, self._transport, peer[0]):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(0)  # whatever waits to be sent is too much
@@ -163,6 +175,7 @@ class HttpListeners:
     def __init__(self, places: Places) -> None:
         self._open: dict[str, _Listener] = {}
         self._places = places
+        self._control = Places(MAX_CONTROL)
 
     @property
     def bound(self) -> dict[str, tuple[str, int]]:
@@ -179,7 +192,9 @@ class HttpListeners:
         try:
             for address, paths in pages.by_address.items():
                 if address not in self._open:
-                    fresh[address] = await _listen(address, paths, self._places)
+                    is_control = any(isinstance(page, HttpStream) for page in paths.values())
+                    places = self._control if is_control else self._places
+                    fresh[address] = await _listen(address, paths, places)
         except BaseException:
             for listener in fresh.values():
                 await _close(listener)
@@ -198,43 +213,62 @@ class HttpListeners:
         await self.close_others(HttpPages())
 
 
-async def _listen(address: str, paths: dict[str, HttpPage], places: Places) -> _Listener:
+async def _listen(address: str, paths: Paths, places: Places) -> _Listener:
     from aiohttp import web  # noqa: PLC0415 - Rule 5
 
     path = min(paths, default="/")
-    directive = _DIRECTIVES.get(path, path.strip("/"))
+    is_control = isinstance(paths.get(path), HttpStream)
+    directive = "control" if is_control else _DIRECTIVES.get(path, path.strip("/"))
+    unix: UnixSocket | None = None
     try:
-        sock = await _bind(address)
+        if address.startswith(PREFIX):
+            unix = UnixSocket(address.removeprefix(PREFIX))
+        sock = await _bind(address) if unix is None else unix.sock
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if address.startswith(PREFIX):
+            raise HttpError(
+                f"cannot listen on the control socket {address.removeprefix(PREFIX)}: {reason};"
+                ' give another path after "control" in the Corefile or after -control'
+            ) from error
         raise HttpError(
             f"cannot listen on {address} for {path}: {reason};"
             f' give another address after "{directive}" in the Corefile'
         ) from error
 
-    async def answer(request: web.BaseRequest) -> web.Response:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         with listener.connections[request.protocol].asking():
-            return await _answer(listener.paths, request)
+            return await _answer(listener, request)
 
     listener: _Listener
-    server = web.Server(answer, keepalive_timeout=TIMEOUT, access_log=None)
+    # A client that goes away ends what is made for it: a stream without end would notice at its next piece only.
+    server = web.Server(
+        answer, handler_cancellation=True, keepalive_timeout=TIMEOUT, access_log=None
+    )
     loop = asyncio.get_running_loop()
+    create = loop.create_server if unix is None else loop.create_unix_server
     backlog = min(BACKLOG, 2 * places.most)
     try:
-        accepting = await loop.create_server(
+        accepting = await create(
             lambda: listener.connect(), sock=sock, backlog=backlog, start_serving=False
         )
-        bound = sock.getsockname()[:2]
-        listener = _Listener(dict(paths), server, accepting, bound, places, {})
+        bound = sock.getsockname()[:2] if unix is None else (str(unix.path), 0)
+        listener = _Listener(dict(paths), server, accepting, bound, places, unix, {}, set())
         await accepting.start_serving()
     except BaseException:
         sock.close()
+        if unix is not None:
+            unix.remove()
         raise
     return listener
 
 
 async def _close(listener: _Listener) -> None:
+    if listener.path is not None:
+        listener.path.remove()
     listener.accepting.close()
+    for stream in listener.streams:
+        stream.cancel()
     listener.server.pre_shutdown()
     await listener.server.shutdown(TIMEOUT)
 
@@ -272,15 +306,26 @@ def _bound(family: int, where: Any, *, dual_stack: bool = False) -> socket.socke
     return sock
 
 
-async def _answer(paths: dict[str, HttpPage], request: web.BaseRequest) -> web.Response:
+async def _answer(listener: _Listener, request: web.BaseRequest) -> web.StreamResponse:
     from aiohttp import web  # noqa: PLC0415 - Rule 5
 
+    paths = listener.paths
     folder = request.path.rpartition("/")[0]
     page = paths.get(request.path) or paths.get(f"{folder}/")  # "/debug/pprof/" has all below
+    if page is None and any(isinstance(each, HttpStream) for each in paths.values()):
+        return refusal(404, f"this hsdns has no {request.path}; it has {', '.join(sorted(paths))}")
     if page is None:
         return web.Response(status=404, text="404 page not found\n")
     if request.method not in ("GET", "HEAD"):
         return web.Response(status=405, headers={"Allow": "GET, HEAD"}, text="method not allowed\n")
+    if isinstance(page, HttpStream):
+        task = asyncio.current_task()
+        assert task is not None, "called in a task"
+        listener.streams.add(task)
+        try:
+            return await send(page, request)
+        finally:
+            listener.streams.discard(task)
     try:
         if page.is_slow:
             page.prepare()

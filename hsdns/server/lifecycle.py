@@ -14,6 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any, Final
 
 from hsdns import collector
@@ -28,6 +29,8 @@ from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import AnswerTables
+from hsdns.server.control.door import Door
+from hsdns.server.control.routes import pages
 from hsdns.server.corefile_reader import CorefileReader
 from hsdns.server.enabled import show_enabled
 from hsdns.server.http import HttpListeners
@@ -42,6 +45,7 @@ from hsdns.server.shares import Shares
 from hsdns.server.start_error import START_FAILURES
 from hsdns.server.start_error import StartError as StartError
 from hsdns.server.transitions import StateMachine
+from hsdns.server.unix_socket import PREFIX
 from hsdns.server.watch_loop import WatchLoop
 from hsdns.server.watchdog import Watchdog
 
@@ -57,8 +61,9 @@ class Server:
     `has_changed` tells whether `load` would read something else than the last time.  At a reload they run in a
     thread.  `workers` threads answer at each UDP address, where the compiled fast path is loaded.  With
     `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
-    told of each change.  The other arguments are edges that tests exchange: `clock` gives monotonic seconds,
-    `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors` makes what answers.
+    told of each change.  `control` is the path of a control socket, beside those that the Corefile names.  The other
+    arguments are edges that tests exchange: `clock` gives monotonic seconds, `in_thread` calls a function in a thread,
+    `opener` and `http` open sockets, `processors` makes what answers.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class Server:
         workers: int = 1,
         *,
         watches_apart: bool = False,
+        control: str | None = None,
         has_changed: Callable[[], bool] = lambda: True,
         manager: ServiceManager | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -101,6 +107,8 @@ class Server:
         self._status: int | None = None
         self._ended = asyncio.Event()
         self._counts = QueryCounts(self.metrics)
+        self._control = control
+        self._door = Door(lambda: self.instance, clock, ServerRuntime.wall)
         self._tables = AnswerTables(self.metrics, self._listeners)
 
     @property
@@ -325,7 +333,10 @@ class Server:
             names_answered_first_changed=lambda: instance.names_answered_first_changed(),
             spawn_watch=self._tasks.spawn if apart is None else apart.spawn,
             late_watch=(lambda now: None) if apart is None else apart.late,
+            control_pages=partial(pages, self._door),
         )
+        if self._control is not None:
+            runtime.serve_control(f"{PREFIX}{self._control}", None)
         runtime.stopping = self.stopping
         instance = Instance(
             configuration,

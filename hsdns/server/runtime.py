@@ -10,14 +10,14 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.chain import Endpoint, Next, Request, link
 from hsdns.cluster.freshness import Counters
 from hsdns.eager import Wait
-from hsdns.http_page import HttpPage
+from hsdns.http_page import HttpPage, HttpStream
 from hsdns.metrics import Registry
 from hsdns.plugin import Running
 from hsdns.query import QueryProcessor
@@ -127,6 +127,7 @@ class ServerRuntime:
         spawn_watch: SpawnWatch | None = None,
         late_watch: Callable[[float], Awaitable[None] | None] = lambda now: None,
         clock: Callable[[], float] = time.monotonic,
+        control_pages: Callable[[str | None], Mapping[str, HttpStream]] = lambda token: {},
     ) -> None:
         self.clock = clock  # monotonic seconds; a function that keeps nothing of this configuration
         self.random = random.Random()
@@ -146,6 +147,7 @@ class ServerRuntime:
         self._spawn_watch = spawn_watch
         self._chains: dict[int, Next | None] = {}  # by id() of the blocks of the configuration
         self._files = FileLooks()
+        self._control_pages = control_pages
 
     @staticmethod
     def wall() -> float:
@@ -193,6 +195,10 @@ class ServerRuntime:
     def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Add pages, which instance.py has opened."""
         self.pages.serve(address, paths)
+
+    def serve_control(self, address: str, token: str | None) -> None:
+        """Add the pages of the control door."""
+        self.pages.serve(address, self._control_pages(token))
 
     def readiness(self) -> Readiness:
         """Ask the configuration's plugins."""

@@ -66,6 +66,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         pytest.param("-quiet -pidfile /run/pid", {"quiet": True, "pidfile": "/run/pid"}, id="quiet-and-pidfile"),
         pytest.param("", {"workers": None, "verbose": False}, id="as-many-workers-as-cpus"),
         pytest.param("-workers 3 -v", {"workers": 3, "verbose": True}, id="workers-and-verbose"),
+        pytest.param("-control /run/c.sock", {"control": "/run/c.sock"}, id="control"),
+        pytest.param("-quiet", {"control": None}, id="no-control-by-itself"),
         pytest.param("-quiet=false -validate=false", {"quiet": False}, id="switched-off"),
     ],
 )  # fmt: skip

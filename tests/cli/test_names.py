@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import main, names
+from hsdns.cli import control_path, main, names
+from tests.cli.test_running_server import VERSION, chunked, listening, reply
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 
 SHOP = """
@@ -29,8 +30,10 @@ LISTED = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to a folder with a manifest."""
+    """Change to a folder with a manifest, where no server runs."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(control_path, "SYSTEM", tmp_path / "system")
     Path("shop.yaml").write_text(SHOP)
     return tmp_path
 
@@ -141,6 +144,8 @@ def test_a_cluster_that_is_away(
         ("-p 53", "unknown flag -p; hsdns names -h lists the flags"),
         ("-source manifest x", '-source: unknown source "manifest"; did you mean "manifests"?'),
         ("-conf Corefile.none", "Corefile.none: there is no kubernetes block, so there are no names to list"),
+        ("-control c -conf Corefile", "-control and -conf exclude each other; leave one out"),
+        ("-control c -source manifests x", "-control and -source exclude each other; leave one out"),
         ("-conf nope", "nope:1:1: cannot read the Corefile: No such file or directory"),
     ],
 )  # fmt: skip
@@ -166,3 +171,67 @@ def test_help_names_every_flag(flag: str, capsys: pytest.CaptureFixture[str]) ->
     assert lines[0] == "Usage: hsdns names [FLAG...]"
     for name in names.FLAGS:
         assert any(line.startswith(f"  -{name}") for line in lines)
+
+
+# --- a server that runs ---
+
+
+WEB = b'{"name":"web.shop.svc.cluster.local.","type":"A","ttl":30,"records":["10.96.7.7"],"zone":"cluster.local."}\n'
+OPEN_ENDED = b'{"open_ended":"any address"}\n'
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("words", ["", "-control hsdns/7.sock"])
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("text", ["web.shop.svc.cluster.local. 30 IN A 10.96.7.7", "; any address"]),
+        ("json", ["[", json.dumps(json.loads(WEB)), "]"]),
+    ],
+)
+def test_a_server_that_runs(
+    words: str, output: str, expected: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "hsdns").mkdir(mode=0o700)
+    with listening(folder / "hsdns" / "7.sock", names=chunked(WEB, OPEN_ENDED)):
+        status, lines, errors = run(f"{words} -o {output}", capsys)
+    assert (status, lines) == (0, expected)
+    path = "hsdns/7.sock" if words else folder / "hsdns" / "7.sock"
+    assert errors == f"the names of the server with process ID 7, at {path}\n"
+
+
+@pytest.mark.sockets
+def test_a_cluster_that_the_server_has_not_read(capsys: pytest.CaptureFixture[str]) -> None:
+    with listening(Path("c"), names=chunked(b'{"problem":"not read yet"}\n')):
+        status, lines, errors = run("-control c", capsys)
+    assert (status, lines, errors.splitlines()[1:]) == (1, [], ["not read yet"])
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("pages", "error"),
+    [
+        ({"names": chunked(WEB, whole=False)}, "the server at c ended before all of /v1/names was read; ask again"),
+        ({"names": reply(b'{"error":"no names"}', "404 Not Found")}, "no names"),
+        ({"version": reply(VERSION.replace(b"v1", b"v0"))}, "the server at c is hsdns 9.9.9, whose control door has v0, v2;"),
+    ],
+)  # fmt: skip
+def test_a_server_that_cannot_be_asked(
+    pages: dict[str, bytes], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with listening(Path("c"), **pages):
+        status, _, errors = run("-control c", capsys)
+    assert status == 2
+    assert errors.splitlines()[-1].startswith(error)
+
+
+def test_no_server_where_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("-control c", capsys) == (
+        2, [], "there is no control socket c; start the server with -control c\n",
+    )  # fmt: skip
+
+
+def test_the_demo_cluster_where_none_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines, errors = run("", capsys)
+    assert (status, errors) == (0, "")
+    assert any(line.startswith("consul-server.default.svc.cluster.local.") for line in lines)

@@ -179,6 +179,41 @@ def test_changes_of_files_are_shown(
     assert (plugin.show_changes is not None) is expected
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", "{own}"),
+        ("-control c.sock", "c.sock"),
+        ("-control off", None),
+    ],
+)
+def test_control_socket(
+    line: str,
+    expected: str | None,
+    served: list[dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert serve.run(line.split()) == 0
+    own = str(tmp_path / "hsdns" / f"{os.getpid()}.sock")
+    assert served[0]["control"] == (own if expected == "{own}" else expected)
+
+
+def test_without_a_place_for_a_control_socket(
+    served: list[dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The server runs, and says so."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "hsdns").write_text("")
+    assert serve.run([]) == 0
+    assert served[0]["control"] is None
+    assert capsys.readouterr().err.startswith("there is no control socket: cannot make the folder")
+
+
 # --- the process ---
 
 

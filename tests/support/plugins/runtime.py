@@ -58,6 +58,7 @@ class FakeRuntime:
         self.time = 0.0
         self.wall_time = 1_700_000_000.0
         self.http: dict[str, dict[str, HttpPage]] = {}
+        self.control: dict[str, str | None] = {}
         self.failures: list[str] = []
         self.reloads = 0
         self.names_answered_first_changes = 0
@@ -119,6 +120,10 @@ class FakeRuntime:
     def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Record the pages."""
         self.http.setdefault(address, {}).update(paths)
+
+    def serve_control(self, address: str, token: str | None) -> None:
+        """Record the address, with the token."""
+        self.control[address] = token
 
     def local_addresses(self, servers: Sequence[str]) -> list[str]:
         """Addresses of this host, as scripted in `addresses`."""

@@ -1,0 +1,157 @@
+"""A server that runs, asked through its control socket; without a path, the only one there is.
+
+Path: subcommands -> here -> http.py of the server; docs/openapi.yaml describes the pages.
+Rule 1: each error is a sentence, and the status of the command is 2: it could not tell.
+Rule 2: /version tells whether the server has the API, before anything else is asked.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hsdns import __version__
+from hsdns.cli.control_path import sockets
+from hsdns.server.unix_socket import listens
+
+API: Final = "v1"
+STATUS: Final = 2  # of a command that could not tell
+TIMEOUT: Final = 10.0  # seconds for the server to answer, or to go on
+
+
+class ServerError(Exception):
+    """A sentence: why a running server could not be asked."""
+
+
+class NotRunning(ServerError):
+    """No server was named, and none runs."""
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(TIMEOUT)
+        self.sock.connect(str(self._path))
+
+
+class RunningServer(NamedTuple):
+    """A server with the API of this hsdns."""
+
+    path: Path
+    pid: int
+    version: str
+
+    def get(self, page: str) -> dict[str, Any]:
+        """The object at a path such as `/v1/server`; raise ServerError."""
+        (found,) = self.lines(page)
+        return found
+
+    def lines(self, page: str) -> Iterator[dict[str, Any]]:
+        """The objects of a page of JSON lines, as they come; raise ServerError, also if it ends in the middle."""
+        return _lines(self.path, page)
+
+
+def find(path: str | None) -> RunningServer:
+    """The server at a path, or without one the only server that runs; raise ServerError, NotRunning for none."""
+    if path is not None:
+        return _ask(Path(path))
+    running: list[Path] = []
+    closed: list[Path] = []
+    for each in sockets():
+        try:
+            if listens(each):
+                running.append(each)
+        except PermissionError:
+            closed.append(each)
+        except OSError:  # it has just been removed, or is no socket
+            continue
+    if not running and closed:
+        raise ServerError(
+            f"the server at {closed[0]} belongs to another user; run this as that user"
+        )
+    if not running:
+        raise NotRunning(
+            'no running server was found; start one with "hsdns serve", or name its control socket with -control PATH'
+        )
+    if len(running) > 1:
+        found = ", ".join(map(str, running))
+        raise ServerError(f"{len(running)} servers run: {found}; choose one with -control PATH")
+    return _ask(running[0])
+
+
+def _ask(path: Path) -> RunningServer:
+    (found,) = _lines(path, "/version")
+    version, pid, api = (found.get(name) for name in ("version", "pid", "api"))
+    if found.get("server") != "hsdns" or not isinstance(api, list) or not isinstance(pid, int):
+        raise ServerError(
+            f"the program at {path} is not hsdns; name another socket with -control PATH"
+        )
+    if API not in api:
+        spoken = ", ".join(map(str, api)) or "no version"
+        raise ServerError(
+            f"the server at {path} is hsdns {version}, whose control door has {spoken}; "
+            f"hsdns {__version__} needs {API}, so use the hsdns of the server"
+        )
+    return RunningServer(path, pid, str(version))
+
+
+def _lines(path: Path, page: str) -> Iterator[dict[str, Any]]:
+    connection = _Connection(path)
+    try:
+        connection.request("GET", page)
+        response = connection.getresponse()
+        if response.status != 200:
+            raise ServerError(_refusal(path, page, response))
+        rest = b""
+        while found := response.read1(
+            65_536
+        ):  # readline() would take the end of the connection for that of the page
+            *lines, rest = (rest + found).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+        if rest:
+            yield json.loads(rest)
+    except FileNotFoundError:
+        raise ServerError(
+            f"there is no control socket {path}; start the server with -control {path}"
+        ) from None
+    except ConnectionRefusedError:
+        raise ServerError(
+            f"no server listens on {path}, which one that was killed has left"
+        ) from None
+    except TimeoutError:
+        raise ServerError(
+            f"the server at {path} did not answer within {TIMEOUT:g} seconds"
+        ) from None
+    except http.client.IncompleteRead:
+        raise ServerError(
+            f"the server at {path} ended before all of {page} was read; ask again"
+        ) from None
+    except (http.client.HTTPException, ValueError) as error:
+        name = type(error).__name__
+        raise ServerError(
+            f"the program at {path} did not answer {page} as hsdns does ({name})"
+        ) from None
+    except OSError as error:
+        raise ServerError(f"cannot ask the server at {path}: {error.strerror or error}") from None
+    finally:
+        connection.close()
+
+
+def _refusal(path: Path, page: str, response: http.client.HTTPResponse) -> str:
+    """The sentence of the server, or its status where it gives none."""
+    try:
+        return str(json.loads(response.read(65_536))["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"the program at {path} answers {page} with status {response.status}, so it is no hsdns, or another one"

@@ -1,0 +1,83 @@
+"""Where control sockets are."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hsdns.cli import control_path
+from hsdns.cli.control_path import ControlPathError, make_path, own_folder, sockets
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The runtime folder of the user."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(control_path, "SYSTEM", tmp_path / "system")
+    return tmp_path
+
+
+def test_the_path_has_the_process_id_in_a_folder_of_the_user(folder: Path) -> None:
+    assert make_path() == str(folder / "hsdns" / f"{os.getpid()}.sock")
+    assert stat.S_IMODE((folder / "hsdns").stat().st_mode) == 0o700
+    assert make_path() == make_path()
+
+
+@pytest.mark.parametrize("runtime", ["", "/nonexistent"])
+def test_the_temp_folder_where_there_is_no_runtime_folder(
+    runtime: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(folder))
+    assert own_folder() == folder / f"hsdns-{os.geteuid()}"
+
+
+def make_open(path: Path) -> None:
+    path.mkdir()
+    path.chmod(0o755)
+
+
+def make_link(path: Path) -> None:
+    (path.parent / "real").mkdir(mode=0o700)
+    path.symlink_to("real")
+
+
+@pytest.mark.parametrize("make", [make_open, make_link])
+def test_a_folder_that_others_could_use_is_refused(make: object, folder: Path) -> None:
+    assert callable(make)
+    make(folder / "hsdns")
+    (folder / "hsdns" / "1.sock").write_text("")
+    with pytest.raises(
+        ControlPathError,
+        match="must belong to this user alone; chmod 700 it, or name a socket with -control PATH",
+    ):
+        make_path()
+    assert sockets() == []
+
+
+def test_no_folder_can_be_made() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "mkdir", deny)
+        with pytest.raises(ControlPathError) as caught:
+            make_path()
+    assert str(caught.value) == (
+        "there is no control socket: cannot make the folder /x: Read-only file system; name a socket with -control PATH"
+    )
+
+
+def deny(*_: object, **__: object) -> None:
+    raise OSError(30, "Read-only file system", "/x")
+
+
+def test_sockets_of_the_user_and_of_the_system(folder: Path) -> None:
+    make_path()
+    for name in ("hsdns/2.sock", "hsdns/1.sock", "hsdns/notes", "system/control.sock"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("")
+    assert [str(each.relative_to(folder)) for each in sockets()] == [
+        "hsdns/1.sock", "hsdns/2.sock", "system/control.sock",
+    ]  # fmt: skip

@@ -1,0 +1,192 @@
+"""docs/openapi.yaml against the routes and real replies, and the commands of docs/control.md against a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hsdns.server.control import changes
+from hsdns.server.control.routes import ROUTES
+from loadtest.ports import free_port
+from tests.docs.test_examples import Fence, as_pattern, fences
+from tests.server.control.served import BLOCK, served
+from tests.support.cluster.objects import service, upserts
+from tests.support.coroutines.event_loops import run
+
+ROOT = Path(__file__).resolve().parents[2]
+API = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
+PAGE = ROOT / "docs" / "control.md"
+FENCES = list(fences(PAGE))
+CONSOLES = [fence for fence in FENCES if fence.language == "console"]
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool,
+    "null": type(None),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(changes, "POLL", 0.001)
+
+
+def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in schema:
+        found = API
+        for word in schema["$ref"].removeprefix("#/").split("/"):
+            found = found[word]
+        schema = found
+    return schema
+
+
+def faults(value: Any, schema: dict[str, Any], where: str = "") -> Iterator[str]:
+    """Where a value is not as the schema says; for the words that docs/openapi.yaml has."""
+    schema = resolved(schema)
+    known = {
+        "type",
+        "enum",
+        "items",
+        "oneOf",
+        "required",
+        "properties",
+        "additionalProperties",
+        "description",
+    }
+    assert schema.keys() <= known, schema.keys() - known
+    if "oneOf" in schema:
+        fitting = [each for each in schema["oneOf"] if not list(faults(value, each))]
+        if len(fitting) != 1:
+            yield f"{where}: fits {len(fitting)} of oneOf"
+        return
+    names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    fits = [name for name in names if isinstance(value, TYPES[name])]
+    if not fits or (isinstance(value, bool) and "boolean" not in names):
+        yield f"{where}: {value!r} is no {names}"
+    elif value not in schema.get("enum", [value]):
+        yield f"{where}: {value!r} is not in {schema['enum']}"
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from faults(each, schema["items"], f"{where}/{number}")
+    elif isinstance(value, dict):
+        assert schema["additionalProperties"] is False
+        yield from (f"{where}: no {name}" for name in schema["required"] if name not in value)
+        for name, each in value.items():
+            if name in schema["properties"]:
+                yield from faults(each, schema["properties"][name], f"{where}/{name}")
+            else:
+                yield f"{where}: unknown {name}"
+
+
+def schema_of(path: str, status: str = "200") -> dict[str, Any]:
+    content = resolved(API["paths"][path]["get"]["responses"][status])["content"]
+    ((_, media),) = content.items()
+    schema: dict[str, Any] = media["schema"]
+    return schema
+
+
+def test_the_paths_are_those_of_the_routes() -> None:
+    described = {
+        path: list(of["get"]["responses"]["200"]["content"]) for path, of in API["paths"].items()
+    }
+    assert described == {path: [route.content_type] for path, route in ROUTES.items()}
+    assert all(f"| `{path}` |" in PAGE.read_text() for path in ROUTES)
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "fault"),
+    [
+        ({"pid": "7"}, "/version", ["/pid: '7' is no ['integer']"]),
+        ({"pid": True}, "/version", ["/pid: True is no ['integer']"]),
+        ({"server": "x"}, "/version", ["/server: 'x' is not in ['hsdns']"]),
+        ({"api": [1]}, "/version", ["/api/0: 1 is no ['string']"]),
+        ({"more": 1}, "/version", [": unknown more"]),
+        ({"error": "", "name": ""}, "/v1/names", [": fits 0 of oneOf"]),
+    ],
+)
+def test_faults_are_found(value: dict[str, Any], path: str, fault: list[str]) -> None:
+    whole = (
+        {"server": "hsdns", "version": "1", "pid": 7, "api": ["v1"]} if path == "/version" else {}
+    )
+    assert list(faults({**whole, **value}, schema_of(path))) == fault
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    "corefile",
+    [
+        pytest.param(BLOCK.replace("source", "pods insecure\nsource"), id="manifests"),
+        pytest.param(BLOCK.replace("source manifests shop.yaml", "endpoint http://127.0.0.1:1\nstartup_timeout 0s"), id="not-read"),
+    ],
+)  # fmt: skip
+def test_replies_are_as_described(corefile: str) -> None:
+    async def case() -> None:
+        async with served(corefile) as server:
+            for path in ("/version", "/v1/server", "/v1/names"):
+                found = (await server.get(path)).lines
+                assert found
+                assert [fault for line in found for fault in faults(line, schema_of(path))] == []
+            refused = await server.get("/v1/names?x")
+            assert list(faults(refused.lines[0], schema_of("/v1/names", "default"))) == []
+            async with server.client.get("http://localhost/v1/changes") as response:
+                lines = [await response.content.readline()]
+                if server.block.ready():
+                    server.apply(*upserts(service("shop/db", "10.96.7.8")))
+                    lines.append(await asyncio.wait_for(response.content.readline(), 20))
+                for line in lines:
+                    assert list(faults(json.loads(line), schema_of("/v1/changes"))) == []
+
+    run(case())
+
+
+# --- the page ---
+
+
+@pytest.mark.sockets
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.parametrize("fence", CONSOLES, ids=str)
+def test_commands_print_what_the_page_says(fence: Fence) -> None:
+    (serve,) = (each.body for each in FENCES if each.body.startswith("hsdns serve"))
+    manifest = next(each.body for each in FENCES if each.title == "web.yaml")
+    Path("web.yaml").write_text(manifest)
+    words = [sys.executable, "-m", "hsdns", *serve.split()[1:], "-p", str(free_port())]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ) as server:
+        try:
+            assert server.stdout is not None
+            while not server.stdout.readline().startswith("Several records"):
+                assert server.poll() is None
+            for part in fence.body.split("$ ")[1:]:
+                command, _, expected = part.partition("\n")
+                printed = follow(command, manifest) if "/v1/changes" in command else ask(command)
+                assert as_pattern(expected.strip("\n")).fullmatch(printed), printed
+        finally:
+            server.terminate()
+
+
+def ask(command: str) -> str:
+    return subprocess.run(
+        command.split(), check=True, text=True, stdout=subprocess.PIPE, timeout=20
+    ).stdout
+
+
+def follow(command: str, manifest: str) -> str:
+    """What a stream has until the manifest has changed."""
+    with subprocess.Popen(command.split(), stdout=subprocess.PIPE, text=True) as stream:
+        try:
+            assert stream.stdout is not None
+            lines = [stream.stdout.readline()]
+            Path("new").write_text(manifest.replace("10.96.7.7", "10.96.7.8"))
+            Path("new").rename("web.yaml")
+            return "".join([*lines, stream.stdout.readline(), stream.stdout.readline()])
+        finally:
+            stream.terminate()

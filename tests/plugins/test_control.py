@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hsdns.plugins.control import Control
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
+
+FORMS = 'write "control PATH", or "control 127.0.0.1:PORT TOKENFILE"'
+OTHERS = "others must not reach the control door, so write 127.0.0.1:PORT or [::1]:PORT"
+WORD = "needs one word of ASCII, such as that of: openssl rand -hex 32"
+
+
+@pytest.fixture(autouse=True)
+def _token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "token": "secret\n",
+        "empty": "\n",
+        "words": "a b",
+        "öpen": "secret",
+        "bytes": "é",
+    }.items():
+        Path(name).write_text(text)
+        Path(name).chmod(0o640 if name == "öpen" else 0o600)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("control /run/c.sock", {"unix:/run/c.sock": None}, id="path"),
+        pytest.param("control c.sock", {"unix:c.sock": None}, id="relative"),
+        pytest.param("control ./1:2", {"unix:./1:2": None}, id="path-like-an-address"),
+        pytest.param("control 127.0.0.1:9160 token", {"127.0.0.1:9160": "secret"}, id="address"),
+        pytest.param("control [::1]:9160 token", {"[::1]:9160": "secret"}, id="ipv6"),
+        pytest.param(
+            "control /run/c.sock\ncontrol 127.0.0.1:9160 token",
+            {"unix:/run/c.sock": None, "127.0.0.1:9160": "secret"},
+            id="both",
+        ),
+    ],
+)
+def test_start(text: str, expected: dict[str, str | None]) -> None:
+    runtime = FakeRuntime()
+    finish(set_up(Control, text).start(runtime))
+    assert runtime.control == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("control", f'2:1: "control" takes 1 or 2 arguments; {FORMS}'),
+        ("control a b c", f'2:1: "control" takes 1 or 2 arguments; {FORMS}'),
+        ("control 127.0.0.1:9160", f"2:9: any user of this host can connect to 127.0.0.1:9160, so it needs a file with a token; {FORMS}"),
+        ("control :9160 token", f'2:9: ":9160" is not a loopback address and a port; {OTHERS}'),
+        ("control 0.0.0.0:9160 token", f'2:9: "0.0.0.0:9160" is not a loopback address and a port; {OTHERS}'),
+        ("control localhost:9160 token", f'2:9: "localhost:9160" is not a loopback address and a port; {OTHERS}'),
+        ("control 10.0.0.1:9160 token", f'2:9: "10.0.0.1:9160" is not a loopback address and a port; {OTHERS}'),
+        ("control c.sock token", f'2:9: "c.sock" is not a loopback address and a port; {OTHERS}'),
+        ("control 127.0.0.1:9160 nope", "2:24: cannot read the token file nope: No such file or directory"),
+        ("control 127.0.0.1:9160 öpen", "2:24: the token file öpen must belong to its reader alone; chown it, or chmod 600 öpen"),
+        ("control 127.0.0.1:9160 empty", f"2:24: the token file empty {WORD}"),
+        ("control 127.0.0.1:9160 words", f"2:24: the token file words {WORD}"),
+        ("control 127.0.0.1:9160 bytes", f"2:24: the token file bytes {WORD}"),
+        ("control c.sock {\n x\n}", '3:2: unknown property "x" of control'),
+    ],
+)  # fmt: skip
+def test_error(text: str, error: str) -> None:
+    assert setup_error(Control, text) == f"Corefile:{error}"
+
+
+def test_the_token_file_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() == 0:
+        os.chown("token", 65534, 65534)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    assert "must belong to its reader alone" in setup_error(Control, "control 127.0.0.1:9160 token")

@@ -1,0 +1,76 @@
+"""A whole server with a control socket, and a client of it.
+
+Path: tests only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+
+from hsdns.cluster.objects import Event
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.server.control.door import kubernetes_blocks
+from tests.server.loopback import ReloadableServer, running, serving
+
+SOCKET = "c.sock"  # in the folder of the test, so that the path is short
+SHOP = """
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.7.7, ports: [{name: http, protocol: TCP, port: 80}]}
+"""
+BLOCK = """cluster.local in-addr.arpa {
+    bind 127.0.0.1
+    control c.sock
+    kubernetes {
+        source manifests shop.yaml
+    }
+}
+"""
+
+
+class Answer(NamedTuple):
+    status: int
+    content_type: str
+    body: bytes
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.body.splitlines()]
+
+
+class Served(NamedTuple):
+    reloadable: ReloadableServer
+    client: aiohttp.ClientSession
+
+    @property
+    def block(self) -> Kubernetes:
+        return kubernetes_blocks(serving(self.reloadable.server))[0]
+
+    def apply(self, *events: Event) -> None:
+        self.block.store.apply(events)
+
+    async def get(self, page: str, method: str = "GET") -> Answer:
+        async with self.client.request(method, f"http://localhost{page}") as response:
+            return Answer(response.status, response.content_type, await response.read())
+
+
+def write_manifest() -> None:
+    Path("shop.yaml").write_text(SHOP)
+
+
+@asynccontextmanager
+async def served(corefile: str = BLOCK, path: str = SOCKET) -> AsyncIterator[Served]:
+    """A server in the working folder."""
+    write_manifest()
+    async with (
+        running(ReloadableServer(Path(), corefile)) as reloadable,
+        aiohttp.ClientSession(connector=aiohttp.UnixConnector(path)) as client,
+    ):
+        yield Served(reloadable, client)

@@ -1,0 +1,22 @@
+"""What pages may read where nothing serves."""
+
+from __future__ import annotations
+
+import pytest
+
+from hsdns.http_page import HttpRefusal
+from hsdns.server.control.door import Door, to_line
+
+
+def test_while_nothing_serves() -> None:
+    door = Door(lambda: None, lambda: 7.0, lambda: 0.0)
+    with pytest.raises(
+        HttpRefusal, match="the server starts or ends, and has no answers"
+    ) as caught:
+        door.serving()
+    assert caught.value.status == 503
+    assert door.began == 7.0
+
+
+def test_a_line_is_one_line() -> None:
+    assert to_line({"name": "a\nb"}) == b'{"name":"a\\nb"}\n'

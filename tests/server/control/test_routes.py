@@ -1,0 +1,163 @@
+"""The table of the control door's paths, asked over a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from hsdns.server import http
+from hsdns.server.control.routes import ROUTES
+from tests.server.control.served import BLOCK, SOCKET, served
+from tests.support.coroutines.event_loops import run, until
+
+pytestmark = pytest.mark.sockets
+LIST = ", ".join(sorted(ROUTES))
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def is_there() -> bool:
+    return Path(SOCKET).exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "page", "status", "error"),
+    [
+        ("GET", "/v1/nam", 404, f"this hsdns has no /v1/nam; it has {LIST}"),
+        ("GET", "/", 404, f"this hsdns has no /; it has {LIST}"),
+        ("GET", "/v2/server", 404, f"this hsdns has no /v2/server; it has {LIST}"),
+        ("GET", "/v1/server?all", 400, "/v1/server has no parameters; leave out ?all"),
+    ],
+)
+def test_refusals(method: str, page: str, status: int, error: str) -> None:
+    async def case() -> None:
+        async with served() as server:
+            found = await server.get(page, method)
+            assert (found.status, found.content_type, found.lines) == (
+                status, "application/json", [{"error": error}],
+            )  # fmt: skip
+
+    run(case())
+
+
+def test_methods() -> None:
+    async def case() -> None:
+        async with served() as server:
+            assert (await server.get("/v1/names", "POST")).status == 405
+            head = await server.get("/v1/names", "HEAD")
+            assert (head.status, head.body) == (200, b"")
+
+    run(case())
+
+
+def test_a_page_that_fails_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def case() -> None:
+        async with served() as server:
+            monkeypatch.delattr(server.block, "state")
+            found = await server.get("/v1/server")
+            monkeypatch.undo()
+            assert (found.status, found.lines) == (
+                500, [{"error": "the server failed to answer; its log says why"}],
+            )  # fmt: skip
+
+    run(case())
+    assert "http: the page /v1/server could not be made" in caplog.messages
+
+
+def test_the_socket_is_the_owners_alone_and_goes_with_the_server() -> None:
+    async def case() -> None:
+        async with served():
+            assert stat.S_IMODE(os.stat(SOCKET).st_mode) == 0o600
+        assert not is_there()
+
+    run(case())
+
+
+def test_a_reload_keeps_the_socket_or_closes_it() -> None:
+    async def case() -> None:
+        async with served() as server:
+            before = os.stat(SOCKET).st_ino
+            assert await server.reloadable.server.reload()
+            assert os.stat(SOCKET).st_ino == before
+            (found,) = (await server.get("/v1/server")).lines
+            assert found["server_blocks"][0]["plugins"] == ["bind", "control", "kubernetes"]
+            server.reloadable.write(BLOCK.replace("control c.sock", ""))
+            assert await server.reloadable.server.reload()
+            assert not is_there()
+
+    run(case())
+
+
+def test_a_token_on_a_loopback_address() -> None:
+    Path("token").write_text("secret\n")
+    Path("token").chmod(0o600)
+    text = BLOCK.replace("c.sock", "127.0.0.1:0 token")
+
+    async def case() -> None:
+        async with served(text) as server, aiohttp.ClientSession() as client:
+            host, port = server.reloadable.server._http.bound["127.0.0.1:0"]
+            statuses = {}
+            for words in (
+                "",
+                "Bearer",
+                "Bearer wrong",
+                "Basic secret",
+                "Bearer secret",
+                "bearer secret",
+            ):
+                headers = {"Authorization": words} if words else {}
+                async with client.get(
+                    f"http://{host}:{port}/v1/server", headers=headers
+                ) as response:
+                    statuses[words] = response.status
+                    if response.status == 401:
+                        assert response.headers["WWW-Authenticate"] == "Bearer"
+            assert statuses == {
+                "": 401, "Bearer": 401, "Bearer wrong": 401, "Basic secret": 401,
+                "Bearer secret": 200, "bearer secret": 200,
+            }  # fmt: skip
+
+    run(case())
+
+
+def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Meanwhile another one is answered."""
+    monkeypatch.setattr(http, "TIMEOUT", 0.2)
+    text = BLOCK.replace("manifests shop.yaml", "synthetic services=3000")
+
+    async def case() -> None:
+        async with served(text) as server:
+            reader, writer = await asyncio.open_unix_connection(SOCKET, limit=1)
+            writer.write(b"GET /v1/names HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.read(1)  # it has begun; no more is taken than the buffers hold
+            assert (await server.get("/v1/server")).status == 200
+            listener = server.reloadable.server._http._open[f"unix:{SOCKET}"]
+            await until(lambda: not listener.streams, "the reader is cut off")
+            writer.close()
+
+    run(case())
+
+
+def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silent ones make room for one that asks."""
+    monkeypatch.setattr(http, "MAX_CONTROL", 3)
+
+    async def case() -> None:
+        async with served() as server:
+            silent = [await asyncio.open_unix_connection(SOCKET) for _ in range(6)]
+            assert (await server.get("/version")).status == 200
+            assert len(server.reloadable.server._http._control) <= 3
+            for _, writer in silent:
+                writer.close()
+
+    run(case())

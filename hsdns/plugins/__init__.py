@@ -18,6 +18,7 @@ ORDER: Final[tuple[str, ...]] = (
     "ready",  # with health and prometheus before kubernetes: their ports are open while it waits for the cluster
     "health",
     "pprof",
+    "shed",  # not a handler; placed as in CoreDNS
     "prometheus",  # before all plugins that answer: all replies are counted
     "errors",  # sees the errors of all later plugins; prometheus counts them
     "log",
@@ -54,6 +55,6 @@ ORDER: Final[tuple[str, ...]] = (
 # Directives of CoreDNS 1.14.7 that hsdns refuses as unsupported instead of unknown.
 NOT_YET: Final[frozenset[str]] = frozenset(
     "geoip proxyproto quic grpc_server https3 trace "
-    "shed dnstap dnssec route53 "
+    "dnstap dnssec route53 "
     "azure clouddns etcd grpc on sign nomad".split()
 )

@@ -73,7 +73,8 @@ class Autopath(Plugin):
             if handler.name == wanted:
                 if not isinstance(handler, SearchPaths):
                     raise self._origin.error(
-                        f"{wanted} has no search lists; write @kubernetes, or a file such as /etc/resolv.conf"
+                        f"{wanted} has no search lists; write a plugin that has, such as @kubernetes, "
+                        "or a file such as /etc/resolv.conf"
                     )
                 self._paths = handler
                 return

@@ -4,6 +4,7 @@ Path: step 5, near the end of ORDER: it answers every query, so no plugin after 
 Source: CoreDNS 1.14.7 plugin/erratic; RFC 5737 and RFC 3849 (addresses for documentation).
 Rule 1: the number of a query since the start decides whether it is dropped, delayed or truncated, not chance.
 Rule 2: ready only after the third and fourth query, for tests of readiness probes.
+Rule 3: its clients have the same search list, for tests of `autopath`.
 Cacheable: no, every query must be counted.
 """
 
@@ -14,12 +15,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
+from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import (
     Property,
     duration,
     flag,
     integer,
-    no_arguments,
     optional,
     read_properties,
 )
@@ -28,7 +29,7 @@ from hsdns.plugin import Block, Plugin
 from hsdns.wire import rdata
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
-from hsdns.wire.name import MAX_NAME_LEN, Name
+from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
 
 _MAX: Final = 2**31 - 1
 _ADDRESSES: Final = {
@@ -43,6 +44,8 @@ _SERVERS: Final = (
     (b"\1b", rdata.address("2001:500::54")),
     (b"\1a", rdata.address("2001:bd8::53")),
 )
+# The search list of every client.
+_SEARCH: Final = (Name.from_text("a.example.org."), Name.from_text("b.example.org."), ROOT)
 
 
 class Delay(NamedTuple):
@@ -90,14 +93,28 @@ class Erratic(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Parse the options; without options every second query is dropped."""
+        """Parse `erratic [ZONE...]` and its options; without options every second query is dropped.
+
+        As in CoreDNS, zones do not restrict what is answered; a zone that looks as if it did causes a warning.
+        """
         for directive in directives:
-            no_arguments(directive)
+            zones = zones_from_args(directive.args)
+            if zones and not all(
+                any(own.is_at_or_below(zone) for zone in zones) for own in block.zones
+            ):
+                block.warn(
+                    f"{directive.args[0].position}: the zones of erratic have no effect, as in CoreDNS 1.14.7: "
+                    "it answers all names of the server block"
+                )
         options = read_properties(directives, cls.PROPERTIES)
         drop: int | None = options["drop"]
         if drop is None:
             drop = 0 if options["truncate"] or options["delay"].amount else 2
         return cls(drop, options["truncate"], options["delay"], large=options["large"])
+
+    def search_path(self, request: Request) -> tuple[Name, ...]:
+        """The search list of any client, for `autopath`."""
+        return _SEARCH
 
     def ready(self) -> bool:
         """Ready while it has received three or four queries."""

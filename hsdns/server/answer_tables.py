@@ -26,6 +26,7 @@ LOG_INTERVAL: Final = 0.05  # seconds between looks at what is to be logged
 IDLE_INTERVAL: Final = 2.0
 LOG_LINES: Final = 500  # at a time, some milliseconds of work: 10,000 lines a second
 MAX_LOG_LINES: Final = 65_536  # of a table that was exchanged
+SHED_REASONS: Final = ("query", "response")
 
 
 def make_writer(
@@ -34,6 +35,15 @@ def make_writer(
     """The answer table of a listener with its writer; None where no reply of its blocks may be stored."""
     writer = AnswerTableWriter(server, blocks, versions)
     return writer if writer.is_needed else None
+
+
+def shed_drops(metrics: Registry) -> Counter:
+    """The counter of `shed`; it counts for the servers that it has values of."""
+    return metrics.counter(
+        "coredns_shed_dropped_total",
+        "Counter of queries and responses dropped, per server, by reason.",
+        ("server", "reason"),
+    )
 
 
 class AnswerTables:
@@ -57,6 +67,7 @@ class AnswerTables:
             "hsdns_udp_queue_drops_total",
             "Queries dropped because too many waited for an answer that was not known.",
         )
+        self._shed_drops = shed_drops(metrics)
         self._log_drops = metrics.counter(
             "hsdns_log_drops_total",
             "Lines of the log that were dropped because more came than could be written.",
@@ -165,6 +176,10 @@ class AnswerTables:
             counts[(names[code],)] = counts.get((names[code],), 0) + count
         seen.add(self._queue_drops, {(): dropped})
         seen.add(self._send_errors, counts)
+        server = listener.processor.server
+        for reason, count in zip(SHED_REASONS, (dropped, sum(errors.values())), strict=True):
+            if (server, reason) in self._shed_drops.values:
+                seen.add(self._shed_drops, {(server, reason): count})
 
     def _show_sizes(self, live: Iterable[AnswerTableWriter]) -> None:
         entries: dict[tuple[str, ...], float] = {}

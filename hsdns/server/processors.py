@@ -13,7 +13,7 @@ from hsdns.chain import Request
 from hsdns.fastpath import Versions
 from hsdns.plugins.prometheus import QueryCounts, panics
 from hsdns.query import QueryProcessor
-from hsdns.server.answer_tables import make_writer
+from hsdns.server.answer_tables import SHED_REASONS, make_writer, shed_drops
 from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
 
@@ -23,6 +23,13 @@ class DebugMode(Protocol):
     """A plugin that puts the whole process in debug mode (`debug`)."""
 
     debug_mode: bool
+
+
+@runtime_checkable
+class CountsDrops(Protocol):
+    """A plugin that has counted what is dropped at the UDP addresses of its block (`shed`)."""
+
+    counts_drops: bool
 
 
 def make_processors(
@@ -43,6 +50,7 @@ def make_processors(
     panicked = panics(runtime.metrics)
     debugs = has_debug(configuration)
 
+    _begin_counting_drops(configuration, runtime)
     return {
         listener.listen.server: QueryProcessor(
             listener.listen.server,
@@ -65,3 +73,12 @@ def make_processors(
 def has_debug(configuration: Configuration) -> bool:
     """Whether any block has `debug`, which counts for the process."""
     return any(has(plugin, DebugMode) and plugin.debug_mode for plugin in configuration.plugins)
+
+
+def _begin_counting_drops(configuration: Configuration, runtime: ServerRuntime) -> None:
+    """Give the counter of `shed` a value for each address with a block that has it."""
+    drops = shed_drops(runtime.metrics)
+    for listener in configuration.listeners:
+        if any(has(plugin, CountsDrops) for plugin in listener.plugins):
+            for reason in SHED_REASONS:
+                drops.inc((listener.listen.server, reason), 0)

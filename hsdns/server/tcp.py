@@ -1,7 +1,8 @@
 """DNS over TCP (RFC 7766): pump bytes through wire/framing.py, answer every message, in whatever order answers come.
 
 Path: steps 1 and 7 for TCP, and for TLS inside of tls.py.
-Rule 1: queries on one connection are answered side by side; a slow one does not hold up the rest.
+Rule 1: queries on one connection are answered side by side; a slow one does not hold up the rest.  Only the messages
+        of one reply follow each other without any other between them: what is behind a zone transfer waits for its end.
 Rule 2: all that a client can use is bounded: queries in progress, silence, half messages, unread replies.
 Rule 3: connections take turns (turns.py).  A step is one message that the answer table does not know, or KNOWN that it
         knows, and one of a reply of several messages.  What arrives is cut into messages as it is taken up.
@@ -48,7 +49,12 @@ class TcpConnection(asyncio.Protocol):
         self.in_work = 0
         self._server = server
         self._frames = FrameBuffer()
-        self._more: deque[Iterator[bytes]] = deque()  # of replies whose first message is written
+        self._rest: Iterator[bytes] | None = None  # of the reply whose first message is written
+        self._announced: Iterator[bytes] | None = (
+            None  # the rest of the reply that _send() gets next
+        )
+        # Replies that came meanwhile, with their rest; no more than queries in work.
+        self._held: deque[tuple[bytes, Iterator[bytes] | None]] = deque()
         self._out: list[bytes] = []  # replies of this turn, framed
         self._out_octets = 0
         self._is_stepping = self._is_paused = False
@@ -105,7 +111,7 @@ class TcpConnection(asyncio.Protocol):
         """Forget the connection."""
         self._transport = None
         self._frames.clear()
-        self._more.clear()
+        self._break_off()
         self._server.discard(self)
 
     @property
@@ -153,9 +159,9 @@ class TcpConnection(asyncio.Protocol):
         """Take up the next messages, and go on with a long reply; tell whether the next step may follow."""
         self._is_stepping = True  # what is answered at once is sent with the rest of the turn
         try:
-            if self._more:
-                self._write_more()
-            if self.in_work < MAX_IN_WORK:
+            if self._rest is not None:
+                self._write_more(self._rest)
+            elif self.in_work < MAX_IN_WORK:
                 self._answer_next()
         finally:
             self._is_stepping = False
@@ -183,7 +189,9 @@ class TcpConnection(asyncio.Protocol):
         return (
             self._blocked_since is None
             and self._out_octets < MAX_OCTETS
-            and (bool(self._more) or (self.in_work < MAX_IN_WORK and self._frames.has_message))
+            and (
+                self._rest is not None or (self.in_work < MAX_IN_WORK and self._frames.has_message)
+            )
         )
 
     def _read_or_pause(self) -> None:
@@ -248,17 +256,25 @@ class TcpConnection(asyncio.Protocol):
 
     def _send(self, reply: bytes | None) -> None:
         self.in_work -= 1
+        rest, self._announced = self._announced, None
         transport = self._transport
         if transport is None:
             return
         self._last_used = self._server.clock()
         if reply is not None:
-            self._write(reply)
+            self._held.append((reply, rest))
+            self._write_held()
         if not self._is_stepping:
             if self._ended and not self.pending:
                 self._finish(transport)
-            elif self._more or self.in_work == MAX_IN_WORK - 1:
+            elif self._rest is not None or self.in_work == MAX_IN_WORK - 1:
                 self._go_on()
+
+    def _write_held(self) -> None:
+        """Write the replies that are known, up to the first message of one that has more."""
+        while self._rest is None and self._held:
+            reply, self._rest = self._held.popleft()
+            self._write(reply)
 
     def _finish(self, transport: asyncio.Transport) -> None:
         """Close, or let the client close first: to close with queries unread would send a reset."""
@@ -276,26 +292,31 @@ class TcpConnection(asyncio.Protocol):
     def _take_more(self, messages: Iterator[bytes]) -> None:
         """Take the rest of a reply of several messages; called right before _send() with the first."""
         self.in_work += 1
-        self._more.append(messages)
+        self._announced = messages
 
-    def _write_more(self) -> None:
-        """Write one message of a long reply, the next one of another."""
+    def _write_more(self, rest: Iterator[bytes]) -> None:
+        """Write one message of a long reply, and after the last what has waited for it."""
         transport = self._transport
-        if transport is None or not self._more:
+        if transport is None:
             return
         if self._said_end or transport.is_closing():
-            self._more.clear()
+            self._break_off()
             return
         try:
-            message = next(self._more[0], None)
+            message = next(rest, None)
         except Exception:
             log.exception("a reply of several messages breaks off: %s", self._client.address)
             transport.abort()  # the client must not take what it has for all of it
             return
         if message is None:
-            self._more.popleft()
+            self._rest = None
             self.in_work -= 1
+            self._write_held()
         else:
             self._last_used = self._server.clock()
             self._write(message)
-            self._more.rotate(-1)
+
+    def _break_off(self) -> None:
+        """Make no more of long replies, and forget the replies behind."""
+        self._rest = None
+        self._held.clear()

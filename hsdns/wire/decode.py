@@ -40,7 +40,8 @@ def decode(wire: bytes) -> Query:
         raise BadQuery(None)
     opcode = flags >> 11 & 15
     if opcode not in (Opcode.QUERY, Opcode.NOTIFY):
-        raise _header_only(wire, flags, Rcode.NOTIMP)
+        # The flags have a meaning for each opcode of its own, so not even RD is copied.
+        raise _header_only(wire, flags & ~RD, Rcode.NOTIMP)
     # one question, at most one record in answer or authority, at most two additional records
     if (
         wire[4:6] != b"\0\1"
@@ -131,7 +132,7 @@ def _skip_name(wire: bytes, at: int) -> int | None:
 
 
 def _header_only(wire: bytes, flags: int, rcode: int) -> BadQuery:
-    """Make a reply of a header only, with ID, opcode and RD of the query."""
+    """Make a reply of a header only, with the query's ID, and opcode and RD of `flags`."""
     word = QR | flags & 0x7800 | flags & RD | rcode
     return BadQuery(wire[:2] + word.to_bytes(2, "big") + bytes(8))
 

@@ -63,6 +63,7 @@ READ_BY_DASHBOARDS: dict[str, str] = {
     "coredns_proxy_request_duration_seconds_bucket": "proxy_name to rcode le",
     "coredns_proxy_request_duration_seconds_count": "proxy_name to rcode",
     "coredns_reload_failed_total": "",
+    "coredns_shed_dropped_total": "server reason",
     "process_cpu_seconds_total": "",
     "process_open_fds": "",
     "process_resident_memory_bytes": "",
@@ -75,7 +76,6 @@ ABSENT = {
     "coredns_forward_responses_total": "CoreDNS 1.14.7 does not have it either",
     "coredns_forward_request_duration_seconds": "CoreDNS 1.14.7 does not have it either",
     "coredns_forward_healthcheck_failures_total": "CoreDNS 1.14.7 does not have it either",
-    "coredns_shed_dropped_total": "there is no plugin shed",
 }
 # Metrics that appear only after an event, with the event.
 ON_OCCURRENCE = {
@@ -89,6 +89,7 @@ OF_PROMETHEUS = {"up"}
 COREFILE = """
 .:PORT {
     bind 127.0.0.1
+    shed
     errors
     health 127.0.0.1:HEALTH
     kubernetes cluster.local {

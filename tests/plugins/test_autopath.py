@@ -100,7 +100,9 @@ def test_a_plugin_that_is_not_there_is_a_warning_and_nothing_is_walked() -> None
 def test_a_plugin_that_knows_no_lists_is_an_error() -> None:
     plugin = set_up(Autopath, "autopath @whoami")
     others: list[Handler] = [plugin, Whoami()]
-    with pytest.raises(Exception, match="whoami has no search lists; write @kubernetes"):
+    with pytest.raises(
+        Exception, match="whoami has no search lists; write a plugin that has, such"
+    ):
         plugin.find_handlers(others)
 
 

@@ -120,6 +120,31 @@ def test_ready_after_the_third_and_the_fourth_query() -> None:
     assert seen == [False, False, False, True, True, False]
 
 
+@pytest.mark.parametrize(
+    ("text", "zones", "warned"),
+    [
+        ("erratic .", ["."], False),
+        ("erratic org", ["example.org.", "a.org."], False),
+        ("erratic example.org", ["example.org.", "a.org."], True),
+        ("erratic example.org a.org", ["."], True),
+    ],
+)
+def test_zones_are_taken_and_restrict_nothing(text: str, zones: list[str], warned: bool) -> None:
+    warnings: list[str] = []
+    plugin = set_up(Erratic, f"{text} {{\n drop 0\n}}", zones, warnings)
+    assert section(ask(plugin, "b.")[0].answer) == ["b. 0 IN A 192.0.2.53"]
+    expected = (
+        "Corefile:2:9: the zones of erratic have no effect, as in CoreDNS 1.14.7: it answers all names of the "
+        "server block"
+    )
+    assert warnings == [expected] * warned
+
+
+def test_every_client_has_the_search_list_of_coredns() -> None:
+    found = set_up(Erratic, "erratic").search_path(make_request("a."))
+    assert [name.to_text() for name in found] == ["a.example.org.", "b.example.org.", "."]
+
+
 def test_every_query_must_pass() -> None:
     assert not isinstance(set_up(Erratic, "erratic"), Cacheable)
 
@@ -127,7 +152,10 @@ def test_every_query_must_pass() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("erratic x", 'Corefile:2:9: "erratic" takes no argument, found "x"'),
+        (
+            "erratic . a..b",
+            'Corefile:2:11: "a..b" is not a domain name: a label is empty; remove a dot',
+        ),
         (
             "erratic {\n drop -1\n}",
             "Corefile:3:7: -1 is out of range, allowed is 0 to 2147483647",

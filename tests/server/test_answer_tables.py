@@ -17,7 +17,7 @@ from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.objects import Upserted
 from hsdns.metrics import Registry
 from hsdns.server import answer_tables as module
-from hsdns.server.answer_tables import AnswerTables, make_writer
+from hsdns.server.answer_tables import SHED_REASONS, AnswerTables, make_writer, shed_drops
 from hsdns.server.udp_listener import UdpListener
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.cluster.objects import service
@@ -33,7 +33,8 @@ WEB = ask("web.default.svc.cluster.local.")
 class Statistics(UdpListener):
     """A listener of which only the counters are wanted."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: str = "dns://:53") -> None:
+        self._processor: Any = SimpleNamespace(server=server)
         self.dropped = 0
         self.errors: dict[int, int] = {}
 
@@ -212,6 +213,23 @@ def test_what_sockets_counted_is_added_up() -> None:
     metrics.fold()
     assert values(metrics, "hsdns_udp_queue_drops_total") == {(): 7}
     assert values(metrics, "hsdns_udp_send_errors_total") == {("EPERM",): 8, ("UNKNOWN",): 1}
+
+
+def test_what_sockets_counted_is_shown_by_server_where_shed_is() -> None:
+    metrics = Registry()
+    listening = Listening(metrics)
+    for reason in SHED_REASONS:
+        shed_drops(metrics).inc(("dns://:53", reason), 0)
+    one, other = Statistics(), Statistics("dns://:5353")
+    listening.use(udp=[one, other])
+    for _ in range(2):
+        one.dropped, other.dropped = one.dropped + 3, 4
+        one.errors = other.errors = {errno.EPERM: 2, errno.EAGAIN: 5}
+        metrics.fold()
+    assert values(metrics, "coredns_shed_dropped_total") == {
+        ("dns://:53", "query"): 6,
+        ("dns://:53", "response"): 7,
+    }
 
 
 def test_listener_that_is_opened_anew_counts_from_nothing() -> None:

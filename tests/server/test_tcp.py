@@ -262,7 +262,7 @@ def test_frame_in_single_octets() -> None:
             query(number=7).to_wire() + bytes(65535 - 29), "0007 8101 0000 0000 0000 0000", id="65535-octets",
         ),
         pytest.param(query(number=7).to_wire()[:12], "0007 8101 0000 0000 0000 0000", id="header-alone"),
-        pytest.param(bytes.fromhex("0007 2900 0001 0000 0000 0000"), "0007 a904 0000 0000 0000 0000", id="update"),
+        pytest.param(bytes.fromhex("0007 2900 0001 0000 0000 0000"), "0007 a804 0000 0000 0000 0000", id="update"),
     ],
 )  # fmt: skip
 def test_refused_with_a_header(sent: bytes, reply: str) -> None:
@@ -900,14 +900,63 @@ def test_messages_of_one_reply_come_in_order(loop: str) -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_other_queries_are_answered_meanwhile(loop: str) -> None:
+@pytest.mark.parametrize("behind", [(2,), (2, 3), (2, 1, 3)], ids=str)
+def test_queries_behind_a_long_reply_are_answered_after_it(
+    loop: str, behind: tuple[int, ...]
+) -> None:
     async def test() -> None:
-        async with serving(Long(10_000, 10_000)) as it:
-            async with TcpClient(it.address) as client:
-                client.send(query(number=1).to_wire(), query(number=2).to_wire())
-                found = [(await client.receive())[1] for _ in range(50)]
-                assert 2 in found
-            await until(lambda: not it.server.connections, "an end")
+        async with serving(Long(300, 1000)) as it, TcpClient(it.address) as client:
+            sent = (1, *behind)
+            client.send(*(query(number=each).to_wire() for each in sent))
+            expected = [each for each in sent for _ in range(301 if each == 1 else 1)]
+            assert [(await client.receive())[1] for _ in expected] == expected
+            connection = await it.connection()
+            await until(lambda: connection.in_work == 0, "an end")
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_known_ones_behind_a_long_reply_are_answered_after_it(loop: str) -> None:
+    async def test() -> None:
+        async with serving(Long(300, 1000)) as it, TcpClient(it.address) as client:
+            it.server.processor.writer = Known()  # type: ignore[assignment]  # it stands in for one
+            client.send(*(query(number=each).to_wire() for each in (1, 2)))
+            assert [(await client.receive())[1] for _ in range(302)] == [*[1] * 301, 2]
+
+    run(test(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_replies_that_come_during_a_long_one_wait_for_its_end(loop: str) -> None:
+    """Two queries before it that wait for an upstream; the second one has a long reply, too."""
+
+    class Slow(Long):
+        opened = asyncio.Event()
+
+        async def __call__(self, request: Request) -> Reply:
+            number = request.query.id
+            if number == 3:
+                await self.opened.wait()
+            if number == 1 and self.made:
+                await self.opened.wait()
+            return await super().__call__(request)
+
+    async def test() -> None:
+        slow = Slow(300, 1000)
+        slow.opened = asyncio.Event()
+        slow.made = 1  # so that the first one waits
+        async with serving(slow) as it, TcpClient(it.address) as client:
+            client.send(query(number=3).to_wire(), query(number=1).to_wire())
+            connection = await it.connection()
+            await until(lambda: connection.in_work == 2, "two that wait")
+            slow.made = 0
+            client.send(query(number=1).to_wire())
+            assert (await client.receive())[1] == 1
+            slow.opened.set()
+            found = [(await client.receive())[1] for _ in range(300 + 1 + 301)]
+            assert found == [*[1] * 300, 3, *[1] * 301]
+            await until(lambda: connection.in_work == 0, "an end")
 
     run(test(), loop)
 

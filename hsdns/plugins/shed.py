@@ -1,0 +1,36 @@
+"""Counts the queries and replies that UDP sockets drop under load, as CoreDNS's plugin of this name does.
+
+Path: beside the queries: server/processors.py looks for it at each address, server/answer_tables.py counts.
+Source: CoreDNS 1.14.7 plugin/shed, which gives each socket one writer and bounds what waits for it.  Here that holds
+without it: server/udp_listener.py bounds the queries that wait, and a reply that the kernel does not take is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from hsdns.corefile.properties import no_arguments, no_body, only_once
+from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin
+
+
+class Shed(Plugin):
+    """Marks the addresses of a server block."""
+
+    name: ClassVar[str] = "shed"
+    counts_drops = True
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Accept neither arguments nor properties, and plain DNS only: the others have no UDP."""
+        directive = only_once(directives)
+        no_arguments(directive)
+        no_body(directive)
+        for server in block.servers:
+            if not server.startswith("dns://"):
+                raise directive.error(
+                    f'"shed" is for UDP, but {server} of this server block has none; '
+                    "move that key to a server block of its own"
+                )
+        return cls()

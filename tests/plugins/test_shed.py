@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hsdns.corefile.tree import CorefileError
+from hsdns.plugins.shed import Shed
+from tests.support.clients.sockets import UdpClient
+from tests.support.coroutines.event_loops import run
+from tests.support.plugins.setup import directives, make_block, setup_error
+from tests.support.servers.cluster_server import ClusterServer
+from tests.support.servers.memory_server import ask, cluster_objects
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("shed 5", 'Corefile:2:6: "shed" takes no argument, found "5"'),
+        ("shed {\n depth 5\n}", 'Corefile:3:2: "shed" has no properties, found "depth"'),
+        (
+            "shed\nshed",
+            'Corefile:3:1: "shed" may occur only once in a server block; merge it with the first',
+        ),
+    ],
+)
+def test_errors(text: str, error: str) -> None:
+    assert setup_error(Shed, text) == error
+
+
+@pytest.mark.parametrize("scheme", ["tls", "https"])
+def test_blocks_with_keys_without_udp_are_refused(scheme: str) -> None:
+    block = make_block()._replace(servers=("dns://:53", f"{scheme}://:853"))
+    with pytest.raises(CorefileError) as caught:
+        Shed.setup(directives("shed"), block)
+    assert str(caught.value) == (
+        f'Corefile:2:1: "shed" is for UDP, but {scheme}://:853 of this server block has none; '
+        "move that key to a server block of its own"
+    )
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("name", ["shed", ""])
+def test_drops_of_its_server_are_a_metric(name: str, tmp_path: Path) -> None:
+    text = f".:PORT {{\nbind 127.0.0.1\nprometheus 127.0.0.1:HTTP\n{name}\nwhoami\n}}\n"
+
+    async def test() -> None:
+        async with ClusterServer(tmp_path, text, cluster_objects()) as site:
+            with UdpClient() as udp:
+                assert await udp.ask(ask("a.example.org."), site.address)
+            server = f"dns://127.0.0.1:{site.address[1]}"
+            expected = {(server, "query"): 0.0, (server, "response"): 0.0} if name else {}
+            assert site.value("coredns_shed_dropped_total") == expected
+
+    run(test())

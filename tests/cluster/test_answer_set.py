@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from hsdns.cluster import answer_set
 from hsdns.cluster.objects import Object, ServiceImport, ServiceImportSpec, ServicePort
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
@@ -223,3 +225,22 @@ def is_listed_otherwise(qname: Name, zones: tuple[Name, ...], options: Options) 
         return options.pods == "insecure" or len(labels) > 3
     is_port = len(labels) == 5
     return is_port and not all(label.startswith(b"_") and len(label) > 1 for label in labels[:2])
+
+
+@given(st.lists(st.tuples(st.binary(max_size=2), st.binary(max_size=2))), st.integers(1, 5))
+def test_sorting_in_pieces(items: list[tuple[bytes, bytes]], at_once: int) -> None:
+    """There is a pause after each piece, and then all items come in order."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answer_set, "SORTED_AT_ONCE", at_once)
+        found = list(answer_set.in_order(items))
+    pauses = -(-len(items) // at_once)
+    assert found == [None] * pauses + sorted(items)
+
+
+def test_the_list_can_be_made_in_pieces() -> None:
+    """With a pause at least before each Service; without the pauses it is the same list."""
+    plugin = Cluster(*(service(f"testns/s{number}", "10.0.0.1") for number in range(50))).plugin
+    zone = plugin.zones[0]
+    found = list(plugin.answer_set().pieces_of_zone(zone))
+    assert [rrset for rrset in found if rrset] == list(plugin.answer_set().of_zone(zone))
+    assert found.count(()) >= 50

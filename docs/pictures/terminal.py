@@ -78,6 +78,7 @@ class Terminal:
         if self._server is not None:
             with self._server:
                 self._server.send_signal(signal.SIGTERM)
+                self._reader.join()  # before the pipe that it reads is closed
 
     def run(self, command: str) -> list[str]:
         """Run a command; return the lines that it printed, of the server the first one: it listens now."""
@@ -91,7 +92,8 @@ class Terminal:
                 cwd=self._folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 env={**environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
             )  # fmt: skip
-            Thread(target=self._read, args=(self._server,), daemon=True).start()
+            self._reader = Thread(target=self._read, args=(self._server,), daemon=True)
+            self._reader.start()
             first = self.line(START)
             return [] if first is None else [first]
         done = subprocess.run(

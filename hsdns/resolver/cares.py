@@ -1,7 +1,7 @@
 """The resolver of c-ares, as its ares_getaddrinfo works: Envoy, gRPC, some builds of curl, Node's dns.resolve.
 
 Path: model.steps() -> here.
-Source: measured with 1.34; c-ares src/lib/ares_process.c, ares_getaddrinfo.c, ares_metrics.c, ares_cookie.c, ares_qcache.c.
+Source: measured with 1.34; c-ares src/lib: ares_process.c, ares_getaddrinfo.c, ares_metrics.c, ares_cookie.c.
 Rule 1: each query is tried three times with each server, of which the one with the fewest failures is next.
 Rule 2: as soon as one family has addresses, the other is not sent again.
 Rule 3: answers are cached in the process: by TTL, NXDOMAIN by the SOA record, and NODATA for an hour.
@@ -64,9 +64,13 @@ class CAres(Model):
         super().__init__(text, random)
         count = len(self.conf.nameservers)
         self._failures = [0] * count
-        self._last_failed = list(range(-count, 0))  # numbers that grow, for servers with as many failures
+        self._last_failed = list(
+            range(-count, 0)
+        )  # numbers that grow, for servers with as many failures
         self._latencies: list[list[float]] = [[] for _ in range(count)]
-        self._without_cookie: set[int] = set()  # servers that have replied, and so shown that they have no cookies
+        self._without_cookie: set[int] = (
+            set()
+        )  # servers that have replied, and so shown that they have no cookies
         self._sockets: dict[tuple[str, int], str] = {}
         self._cache: dict[tuple[str, int], tuple[float, str, tuple[str, ...]]] = {}
 
@@ -164,7 +168,9 @@ class CAres(Model):
         if "rotate" in self.conf.flags:
             server = self.random.randrange(count)
         else:
-            server = min(range(count), key=lambda each: (self._failures[each], self._last_failed[each]))
+            server = min(
+                range(count), key=lambda each: (self._failures[each], self._last_failed[each])
+            )
         transport = "tcp" if query.is_tcp else "udp"
         key = transport, server
         if key not in self._sockets:

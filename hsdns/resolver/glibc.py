@@ -10,6 +10,7 @@ Rule 2: a result that does not fit its buffer is thrown away, and the whole look
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from random import Random
 from typing import Final, NamedTuple
 
 from hsdns.resolver.model import FAILURES, Answer, Arrival, Model, Result, Waiting, candidates
@@ -50,6 +51,13 @@ class Glibc(Model):
 
     name = "glibc"
 
+    def __init__(self, text: str, random: Random) -> None:
+        super().__init__(text, random)
+        self._is_single = "single-request" in self.conf.flags
+        self._reopens = "single-request-reopen" in self.conf.flags
+        self._is_tcp = False  # for the name that is asked for
+        self._rcode: int | None = None  # of the last reply that counts as a failure
+
     @classmethod
     def read(cls, text: str) -> ResolvConf:
         """Read a resolv.conf."""
@@ -57,10 +65,7 @@ class Glibc(Model):
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up, as often as its buffer has to grow."""
-        flags = self.conf.flags
-        self._is_single = getattr(self, "_is_single", "single-request" in flags)
-        self._reopens = getattr(self, "_reopens", "single-request-reopen" in flags)
-        if "no-aaaa" in flags:
+        if "no-aaaa" in self.conf.flags:
             types = [each for each in types if each != RRType.AAAA]
             if not types:
                 return Result((), NODATA, "the option no-aaaa answers AAAA without a query")
@@ -94,13 +99,13 @@ class Glibc(Model):
             for outcome in failed.values():
                 if outcome.error == error and outcome.goes_on:
                     return outcome
-        return failed[tried]
+        return list(failed.values())[-1]
 
     def _query(
         self, name: str, types: Sequence[int]
     ) -> Generator[float | None, Arrival | None, _Outcome]:
         """Ask the servers in turn for one name."""
-        self._rcode: int | None = None  # of the last reply that counts as a failure
+        self._rcode = None
         qids = {rrtype: self.new_qid() for rrtype in types}
         sockets: dict[int, str] = {}
         servers = list(range(len(self.conf.nameservers)))
@@ -121,6 +126,9 @@ class Glibc(Model):
                     return _outcome(name, good)
             if self._is_tcp:  # one attempt for each server
                 break
+        return self._failure(name)
+
+    def _failure(self, name: str) -> _Outcome:
         if self._rcode is None:
             return _Outcome((), AGAIN, f"no reply for {name}", goes_on=False)
         why = f"each server failed for {name}: {rcode_to_text(self._rcode)}"
@@ -210,4 +218,6 @@ def _outcome(name: str, good: _Good) -> _Outcome:
         return _Outcome((), NODATA, f"{name} exists, but has no address")
     if Rcode.NXDOMAIN in rcodes:
         return _Outcome((), NONAME, f"no name that was tried exists, {name} being the last")
-    return _Outcome((), NONAME, f"{name} was answered with an error that ends the search", goes_on=False)
+    return _Outcome(
+        (), NONAME, f"{name} was answered with an error that ends the search", goes_on=False
+    )

@@ -64,7 +64,7 @@ class Go(Model):
             if found:
                 return Result(tuple(found), "", f"{tried} has addresses")
         if last.error == NO_HOST:
-            last = last._replace(why="no name that was tried has an address")
+            last = last._replace(why="no name that was tried has addresses")
         return last
 
     def _query(
@@ -74,7 +74,8 @@ class Go(Model):
         ended: list[tuple[int, _Found]] = []
         if "single-request" in self.conf.flags:
             for rrtype in types:
-                ended.append((rrtype, (yield from self._try(name, rrtype))))
+                found = yield from self._try(name, rrtype)
+                ended.append((rrtype, found))
             return ended
         running: dict[int, _Try] = {}
         deadlines: dict[int, float] = {}
@@ -117,23 +118,24 @@ class Go(Model):
 
     def _exchange(self, server: int, name: str, rrtype: int) -> _Try:
         qid = self.new_qid()
-        for transport in ("tcp",) if "use-vc" in self.conf.flags else ("udp", "tcp"):
+        transport = "tcp" if "use-vc" in self.conf.flags else "udp"
+        while True:
             port = self.new_port(transport)
             self.send(transport, server, port, qid, rrtype, name, edns=EDNS_SIZE)
             until = self.now + self.conf.timeout
-            while True:
+            arrival = yield until
+            while arrival is not None and arrival[0].port != port:
                 arrival = yield until
-                if arrival is None:
-                    return (), TIMEOUT
-                if arrival[0].port == port:
-                    break
+            if arrival is None:
+                return (), TIMEOUT
             packet, answer = arrival
             if answer.is_closed:
                 return (), CLOSED
+            if transport == "tcp":
+                return within(answer, packet, 65535), _error(answer)
             if not answer.tc:
-                break
-        size = EDNS_SIZE if transport == "udp" else 65535
-        return within(answer, packet, size), _error(answer)
+                return within(answer, packet, EDNS_SIZE), _error(answer)
+            transport = "tcp"
 
 
 def _error(answer: Answer) -> str:

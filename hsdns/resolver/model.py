@@ -92,11 +92,13 @@ class Ended(NamedTuple):
 Step = Sent | Received | Ended
 Arrival = tuple[Packet, Answer]
 Waiting = Generator[float | None, Arrival | None, Result]
-Ask = Callable[[Packet], tuple[float, Answer] | None]  # seconds until the answer; None: there is none
+Ask = Callable[
+    [Packet], tuple[float, Answer] | None
+]  # seconds until the answer; None: there is none
 
 
 class Model(ABC):
-    """One resolver, with what it keeps between lookups; `random` is for the choices that its library makes by chance."""
+    """One resolver, with what it keeps between lookups; `random` is for what its library chooses by chance."""
 
     name: ClassVar[str]
     checks_question: ClassVar[bool] = True  # of a reply, and not its ID alone
@@ -133,7 +135,18 @@ class Model(ABC):
     ) -> None:
         """Put a packet into the outbox."""
         wire_name = name.removesuffix(".")
-        packet = Packet(self.now, transport, server, port, qid, rrtype, wire_name, edns, cookie, self.conf.trust_ad)
+        packet = Packet(
+            self.now,
+            transport,
+            server,
+            port,
+            qid,
+            rrtype,
+            wire_name,
+            edns,
+            cookie,
+            self.conf.trust_ad,
+        )
         self.outbox.append(packet)
 
     def new_qid(self) -> int:
@@ -145,7 +158,9 @@ class Model(ABC):
         return f"u{next(self._udp_ports)}" if transport == "udp" else f"t{next(self._tcp_ports)}"
 
 
-def steps(model: Model, name: str, types: Sequence[int], ask: Ask, at: float = 0.0) -> Iterator[Step]:
+def steps(
+    model: Model, name: str, types: Sequence[int], ask: Ask, at: float = 0.0
+) -> Iterator[Step]:
     """Run a lookup from `at` on a virtual clock, in seconds; the last step is Ended."""
     model.now = at
     lookup = model.lookup(name, types)

@@ -2,8 +2,8 @@
 
 Path: model.steps() -> here.
 Source: measured with 1.2.6 and 1.2.3; musl src/network/res_msend.c, lookup_name.c and resolvconf.c.
-Rule 1: each query goes to every nameserver at once, and the first NOERROR or NXDOMAIN counts.  SERVFAIL is sent again at
-        once, as long as a budget lasts; all other replies are ignored.
+Rule 1: each query goes to every nameserver at once, and the first NOERROR or NXDOMAIN counts.  After SERVFAIL it is
+        sent again at once, as long as a budget lasts; all other replies are ignored.
 Rule 2: `timeout` is for a name in all, and `timeout / attempts` the interval at which what is unanswered is sent again.
 Rule 3: only NXDOMAIN leads to the next suffix, and a name with `ndots` dots has no suffixes.
 """
@@ -43,13 +43,17 @@ class Musl(Model):
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one is not NXDOMAIN."""
         tried = candidates(self.conf, name)
-        if tried[0] in (name, name.removesuffix(".")):
+        as_it_is = tried[0] == name
+        if as_it_is:
             tried = tried[:1]
         result = Result((), NONAME, "")
         for each in tried:
             result, goes_on = yield from self._query(each, types)
             if not goes_on:
-                break
+                return result
+        if as_it_is and self.conf.search and not name.endswith("."):
+            why = f"musl tries no suffix for a name with as many dots as ndots, {self.conf.ndots}"
+            return result._replace(why=f"{result.why}; {why}")
         return result
 
     def _query(
@@ -111,6 +115,8 @@ class Musl(Model):
                 return Result((), AGAIN, why), False
             if taken[rrtype][1].rcode == Rcode.NXDOMAIN:
                 why = f"{name} {type_to_text(rrtype)} is NXDOMAIN"
+                if any(answer.addresses for _, answer in taken.values()):
+                    why += ", which counts for musl although there are addresses"
                 return Result((), NONAME, why), True
         found: list[str] = []
         for packet, answer in sorted(taken.values(), key=lambda each: -each[0].rrtype):

@@ -72,7 +72,9 @@ def read_resolv_conf(text: str, reader: Reader) -> ResolvConf:
                 else:
                     remarks[f"{reader.library} ignores the option {option}"] = None
     if len(servers) > reader.most_servers:
-        remarks[f"{reader.library} uses the first {reader.most_servers} of {len(servers)} nameservers"] = None
+        remarks[
+            f"{reader.library} uses the first {reader.most_servers} of {len(servers)} nameservers"
+        ] = None
     return ResolvConf(
         tuple(servers[: reader.most_servers]) or ("127.0.0.1",),
         search,

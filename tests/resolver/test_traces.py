@@ -23,7 +23,9 @@ TRACES = Path(__file__).parent / "traces.txt"
 TOLERANCE = 0.030  # seconds
 NOISE = 0.004  # seconds between a packet's arrival and the end of a lookup
 KUBE = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
-LONG = "search shop.svc.cluster.local " + " ".join(f"zone-{n}.example.com" for n in range(20)) + "\n"
+LONG = (
+    "search shop.svc.cluster.local " + " ".join(f"zone-{n}.example.com" for n in range(20)) + "\n"
+)
 # scenario (or its beginning): resolv.conf besides the nameservers, and the name
 SCENARIOS = {
     "kube-": (KUBE, "web"),
@@ -131,8 +133,11 @@ class Chance(Random):
         if self._number >= len(packets):
             return b  # of a connection that is closed
         packet = packets[self._number]
-        again = [each.at for each in packets if each.name == packet.name
-                 and each.rrtype == packet.rrtype and each.at > packet.at]
+        again = [
+            each.at
+            for each in packets
+            if each.name == packet.name and each.rrtype == packet.rrtype and each.at > packet.at
+        ]
         if not again and packet is not max(packets, key=lambda each: each.at):
             return b  # the other query ended the lookup
         end = again[0] if again else seconds(self._trace.results[0]) - NOISE

@@ -150,7 +150,7 @@ def padded(size: int) -> bytes:
         pytest.param(padded(4097), "0007 8101 0000 0000 0000 0000", id="too-long"),
         pytest.param(padded(9000), "0007 8101 0000 0000 0000 0000", id="much-too-long"),
         pytest.param(HEADER, "0007 8101 0000 0000 0000 0000", id="no-question"),
-        pytest.param(bytes.fromhex("0007 2900 0001 0000 0000 0000"), "0007 a904 0000 0000 0000 0000", id="update"),
+        pytest.param(bytes.fromhex("0007 2900 0001 0000 0000 0000"), "0007 a804 0000 0000 0000 0000", id="update"),
     ],
 )  # fmt: skip
 def test_header_of_the_reply(kind: str, sent: bytes, reply: str) -> None:

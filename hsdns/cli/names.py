@@ -64,7 +64,7 @@ def run(words: list[str]) -> int:
 
     from hsdns.cli import launch
 
-    problems = _Problems()
+    problems = Problems()
     log = logging.getLogger("hsdns")
     log.handlers, log.propagate = [problems], False
     log.setLevel(logging.WARNING)
@@ -89,14 +89,19 @@ class NoNames(Exception):
     """Why there is nothing to list, as a sentence for the operator."""
 
 
-class _Problems(logging.Handler):
+class Problems(logging.Handler):
     """Writes what plugins log to standard error, and counts the errors."""
 
-    errors = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors = 0
+        self.sentences: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
         self.errors += record.levelno >= logging.ERROR
-        print(record.getMessage(), file=sys.stderr)
+        self.sentences.append(record.getMessage())
+        print(self.sentences[-1], file=sys.stderr)
 
 
 async def _list(

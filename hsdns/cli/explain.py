@@ -125,7 +125,7 @@ async def _explain(
 ) -> Explanation:
     from hsdns.cluster.freshness import NoCounters
     from hsdns.explanation.explain import Explainer
-    from hsdns.explanation.scene import KeptObjects
+    from hsdns.explanation.scene import ClusterObjects
     from hsdns.metrics import Registry
     from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.server.runtime import ServerRuntime
@@ -138,11 +138,11 @@ async def _explain(
     )
     runtime.configuration = configuration
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
-    by_watch: dict[int, KeptObjects] = {}
-    kept: dict[int, KeptObjects] = {}
+    by_watch: dict[int, ClusterObjects] = {}
+    kept: dict[int, ClusterObjects] = {}
     for block in blocks:
         block.watch.reads_only = True
-        objects = by_watch.setdefault(id(block.watch), KeptObjects())
+        objects = by_watch.setdefault(id(block.watch), ClusterObjects())
         block.watch.on_events = objects.apply
         kept[id(block)] = objects
     explainer = Explainer(configuration, kept, runtime.queries.spawn)
@@ -153,7 +153,9 @@ async def _explain(
         for plugin in plugins:
             started.append(plugin)
             await plugin.start(runtime)
-        await runtime.wait_until(lambda: all(each.store.synced for each in blocks), WAIT)
+        await runtime.wait_until(
+            lambda: problems.is_denied or all(each.store.synced for each in blocks), WAIT
+        )
         for block in blocks:
             if block.store.restored is not None:
                 kept[id(block)].restore(block.store)

@@ -31,6 +31,7 @@ from hsdns.wire.text import rdata_to_text
 
 WAIT: Final = 10.0  # seconds for the cluster
 PORT: Final = 53  # of server blocks that specify none; nothing listens
+DENIED: Final = "the server denies access (403)"  # apiserver/reflector.py
 FORMATS: Final = ("text", "json")
 FLAGS: Final = {
     "source": builtin.SOURCE,
@@ -96,6 +97,11 @@ class Problems(logging.Handler):
         super().__init__()
         self.errors = 0
         self.sentences: list[str] = []
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether an API server has denied access, which waiting does not change."""
+        return any(DENIED in sentence for sentence in self.sentences)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record."""

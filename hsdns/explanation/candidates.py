@@ -27,11 +27,11 @@ from hsdns.explanation.edits import (
     with_service,
 )
 from hsdns.explanation.endpoint_candidates import of_endpoints
-from hsdns.explanation.scene import KeptObjects, Replay, Scene
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 
 
 def candidates(
-    parsed: ParsedName, scene: Scene, kept: KeptObjects, replay: Replay
+    parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
 ) -> Iterator[Change]:
     """The changes that may make a name below `svc` or `pod` exist."""
     namespace = text(parsed.namespace)
@@ -88,7 +88,7 @@ def _address(label: str) -> str:
 
 
 def _of_service(
-    parsed: ParsedName, scene: Scene, kept: KeptObjects, replay: Replay
+    parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
 ) -> Iterator[Change]:
     namespace, name = text(parsed.namespace), text(parsed.name)
     place = f"Service {namespace}/{name}"

@@ -27,12 +27,12 @@ from hsdns.explanation.edits import (
     with_endpoints,
     with_hostname,
 )
-from hsdns.explanation.scene import KeptObjects, Replay, Scene
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 
 TOLERATE: Final = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
 
 
-def of_address(scene: Scene, kept: KeptObjects) -> Iterator[Change]:
+def of_address(scene: Scene, kept: ClusterObjects) -> Iterator[Change]:
     """The changes that may give an address a name; the scene has the endpoints with it."""
     for part in scene.slices:
         for endpoint in part.endpoints or ():
@@ -47,7 +47,7 @@ def of_address(scene: Scene, kept: KeptObjects) -> Iterator[Change]:
 
 
 def of_endpoints(
-    parsed: ParsedName, scene: Scene, kept: KeptObjects, service: Service, replay: Replay
+    parsed: ParsedName, scene: Scene, kept: ClusterObjects, service: Service, replay: Replay
 ) -> Iterator[Change]:
     """The changes of a Service's endpoints that may make a name exist."""
     place = f"Service {service.metadata.namespace}/{service.metadata.name}"
@@ -160,7 +160,7 @@ def why_not_ready(endpoint: Endpoint, pods: Sequence[Pod]) -> str:
     return "; ".join(found)
 
 
-def _conditions(unready: list[tuple[EndpointSlice, Endpoint]], kept: KeptObjects) -> str:
+def _conditions(unready: list[tuple[EndpointSlice, Endpoint]], kept: ClusterObjects) -> str:
     part, endpoint = unready[0]
     why = why_not_ready(endpoint, kept.pods(part.metadata.namespace.encode().lower()))
     return f" ({why})" if why else ""
@@ -169,7 +169,7 @@ def _conditions(unready: list[tuple[EndpointSlice, Endpoint]], kept: KeptObjects
 def _of_hostname(
     parsed: ParsedName,
     listed: list[tuple[EndpointSlice, Endpoint]],
-    kept: KeptObjects,
+    kept: ClusterObjects,
     service: Service,
 ) -> Iterator[Change]:
     """Candidates for an endpoint name of a pod that is there, but is not named so below this Service."""
@@ -207,7 +207,7 @@ def _of_hostname(
         return
 
 
-def _why_none(service: Service, kept: KeptObjects, scene: Scene) -> str:
+def _why_none(service: Service, kept: ClusterObjects, scene: Scene) -> str:
     if scene.slices:
         if any(part.endpoints for part in scene.slices):
             return " with a usable address and port"

@@ -34,7 +34,7 @@ from hsdns.explanation.report import (
     PluginStep,
     ServiceReport,
 )
-from hsdns.explanation.scene import KeptObjects, Replay, Scene
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
@@ -52,7 +52,7 @@ class Explainer:
     """
 
     def __init__(
-        self, configuration: Configuration, kept: Mapping[int, KeptObjects], spawn: Spawn
+        self, configuration: Configuration, kept: Mapping[int, ClusterObjects], spawn: Spawn
     ) -> None:
         self._configuration, self._kept = configuration, kept
         self._visits: list[Visit] = []
@@ -122,7 +122,7 @@ class _Question:
         query: Query,
         reply: Reply,
         visits: Sequence[Visit],
-        kept: Mapping[int, KeptObjects],
+        kept: Mapping[int, ClusterObjects],
         blocks: Sequence[Kubernetes],
     ) -> None:
         self.blocks = blocks
@@ -132,7 +132,7 @@ class _Question:
         self.cluster = cluster_visit(visits)
         handler = self.cluster.handler if self.cluster is not None else None
         self.block = handler if isinstance(handler, Kubernetes) else None
-        self.kept = kept[id(self.block)] if self.block is not None else KeptObjects()
+        self.kept = kept[id(self.block)] if self.block is not None else ClusterObjects()
         self.parsed: ParsedName | None = None
         self.found: tuple[Node, ParsedName] | bytes | None = None
         self.asked = self.cluster.request.query.qname if self.cluster is not None else self.qname

@@ -24,7 +24,7 @@ from hsdns.cluster.question import ParsedName
 from hsdns.explanation.edits import text
 from hsdns.explanation.endpoint_candidates import pod_of, why_not_ready
 from hsdns.explanation.report import EndpointReport, Fate, ServiceReport, SliceReport
-from hsdns.explanation.scene import KeptObjects, Replay, Scene, identity
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene, identity
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
@@ -39,7 +39,7 @@ class Fates:
         self,
         replay: Replay,
         scene: Scene,
-        kept: KeptObjects,
+        kept: ClusterObjects,
         parsed: ParsedName,
         question: tuple[Name, int],
         answered: Sequence[RR],

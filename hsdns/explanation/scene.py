@@ -1,6 +1,6 @@
 """The objects and options that an answer depends on, to be changed, and asked about with the code that serves.
 
-Path: the watch of a kubernetes block -> KeptObjects -> Scene -> changes.py and fate.py change it -> Replay asks.
+Path: the watch of a kubernetes block -> ClusterObjects -> Scene -> changes.py and fate.py change it -> Replay asks.
 Rule 1: what is kept are the objects as the source delivered them: a store keeps no endpoint that is not ready.
 Rule 2: a scene has only the objects that can touch the name, so that a question costs the same in a large cluster.
 """
@@ -42,7 +42,7 @@ def identity(found: Object) -> Identity:
     return type(found), found.metadata.namespace, found.metadata.name
 
 
-class KeptObjects:
+class ClusterObjects:
     """The objects of one source, as they were delivered."""
 
     def __init__(self, objects: Iterable[Object] = ()) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.cli import explain, main
+from tests.plugins.kubernetes.test_watch import ApiThread, service
 
 SHOP = """
 apiVersion: v1
@@ -93,6 +94,26 @@ def test_a_cluster_that_cannot_be_seen(
     status, lines, _ = run(f"{WEB} -conf Corefile", capsys)
     assert status == 2
     assert lines[0].startswith("hsdns cannot see the cluster: ")
+
+
+@pytest.mark.sockets
+def test_access_that_is_denied_is_not_a_cluster_without_endpoints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It does not wait for a permission that is missing."""
+    with ApiThread() as running:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+        running.apply(namespace, service("web", "10.96.7.7"))
+        running.api.cluster.revoke("endpointslices")
+        Path("Corefile").write_text(
+            f"cluster.local {{\nkubernetes {{\nendpoint {running.api.url}\n}}\n}}\n"
+        )
+        status, lines, _ = run(f"{WEB} -conf Corefile", capsys)
+    assert status == 2
+    first = " ".join(lines[: lines.index("")])
+    assert first.startswith("hsdns cannot see the cluster: ")
+    assert "endpointslices" in first
+    assert "the server denies access (403)" in first
 
 
 @pytest.mark.parametrize(

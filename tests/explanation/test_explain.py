@@ -16,7 +16,7 @@ from hsdns.explanation.candidates import candidates
 from hsdns.explanation.changes import Change, made, smallest
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.report import Explanation
-from hsdns.explanation.scene import KeptObjects, Replay, Scene
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
@@ -57,7 +57,7 @@ def ask(found: MemoryServer, qname: Name, qtype: int) -> Reply:
 
 def explain(found: MemoryServer, objects: Sequence[Object], qname: Name, qtype: int) -> Explanation:
     """Explain a question to a server of its own, so that the one that is compared is not touched."""
-    kept = {id(each): KeptObjects(objects) for each in found.plugins}
+    kept = {id(each): ClusterObjects(objects) for each in found.plugins}
     explainer = Explainer(found.configuration, kept, found.runtime.queries.spawn)
     explanation, _ = turns(explainer.explain(qname, qtype, 0.0))
     return explanation
@@ -91,7 +91,7 @@ def needed(
     parsed = block.answers.lookup.parse(qname, zone)
     if parsed is None or parsed.kind != SVC or not parsed.name:
         return None
-    kept, replay = KeptObjects(objects), Replay(block, zone)
+    kept, replay = ClusterObjects(objects), Replay(block, zone)
     scene = Scene.of(kept.of_name(parsed))
     if replay.exists(scene, qname, qtype):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hsdns.cluster.objects import Deleted, Upserted
-from hsdns.explanation.scene import KeptObjects
+from hsdns.explanation.scene import ClusterObjects
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.support.cluster.explained import explained
@@ -14,8 +14,8 @@ WEB = service("shop/web", "10.96.0.1")
 QUESTION = "web.shop.svc.cluster.local."
 
 
-def test_kept_objects_follow_events() -> None:
-    kept = KeptObjects([SHOP, WEB])
+def test_objects_follow_events() -> None:
+    kept = ClusterObjects([SHOP, WEB])
     kept.apply([Upserted(service("shop/db")), Deleted(WEB)])
     assert sorted(each.metadata.name for each in kept) == ["db", "shop"]
     assert kept.service((b"shop", b"web")) is None
@@ -43,6 +43,6 @@ def test_asking_again() -> None:
 
 def test_objects_of_an_address() -> None:
     own = endpoint_slice("shop/web-1", "web", "10.0.0.2")
-    kept = KeptObjects([SHOP, WEB, own, service("shop/db", "10.96.0.9")])
+    kept = ClusterObjects([SHOP, WEB, own, service("shop/db", "10.96.0.9")])
     for address in (bytes((10, 96, 0, 1)), bytes((10, 0, 0, 2))):
         assert [each.metadata.name for each in kept.of_address(address)][:2] == ["shop", "web"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hsdns.cluster.objects import Object, Pod, PodCondition, PodNames, PodStatus
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.report import Explanation
-from hsdns.explanation.scene import KeptObjects, Replay, Scene
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 from hsdns.wire.iana import type_from_text
 from hsdns.wire.name import Name
 from tests.support.cluster.objects import meta
@@ -31,7 +31,7 @@ class Explained(NamedTuple):
 
     replay: Replay
     scene: Scene
-    kept: KeptObjects
+    kept: ClusterObjects
     qname: Name
     qtype: int
 
@@ -41,7 +41,7 @@ def explain(
 ) -> Explanation:
     """The explanation of `QNAME [QTYPE]`; `text` is the Corefile, in place of one with options of kubernetes."""
     server = MemoryServer(text or corefile(options), None, objects, synced=synced)
-    kept = {id(each): KeptObjects(objects) for each in server.plugins}
+    kept = {id(each): ClusterObjects(objects) for each in server.plugins}
     explainer = Explainer(server.configuration, kept, server.runtime.queries.spawn)
     qname, _, qtype = question.partition(" ")
     coro = explainer.explain(Name.from_text(qname), type_from_text(qtype or "A"), 0.0)
@@ -53,7 +53,7 @@ def explained(question: str, *objects: Object, **options: str) -> Explained:
     server = MemoryServer(corefile(options), None, objects)
     (block,) = server.plugins
     word, _, qtype = question.partition(" ")
-    qname, kept = Name.from_text(word), KeptObjects(objects)
+    qname, kept = Name.from_text(word), ClusterObjects(objects)
     replay = Replay(block, Name.from_text("cluster.local."))
     parsed = block.answers.lookup.parse(qname, replay.zone)
     assert parsed is not None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from hsdns.cluster.objects import Object
 from tests.support.cluster.explained import explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 
-OBJECTS = [
+OBJECTS: list[Object] = [
     namespace("shop"),
     namespace("test"),
     service("shop/web", "10.96.0.1"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from hsdns.cluster.objects import Object
 from tests.support.cluster.explained import corefile, explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 
-OBJECTS = [
+OBJECTS: list[Object] = [
     namespace("shop"),
     service("shop/db"),
     endpoint_slice("shop/db-1", "db", "10.0.0.1", "10.0.0.2"),

@@ -36,11 +36,9 @@ class Explained(NamedTuple):
     qtype: int
 
 
-def explain(
-    question: str, *objects: Object, text: str = "", synced: bool = True, **options: str
-) -> Explanation:
+def explain(question: str, *objects: Object, text: str = "", **options: str) -> Explanation:
     """The explanation of `QNAME [QTYPE]`; `text` is the Corefile, in place of one with options of kubernetes."""
-    server = MemoryServer(text or corefile(options), None, objects, synced=synced)
+    server = MemoryServer(text or corefile(options), None, objects)
     kept = {id(each): ClusterObjects(objects) for each in server.plugins}
     explainer = Explainer(server.configuration, kept, server.runtime.queries.spawn)
     qname, _, qtype = question.partition(" ")

@@ -2,7 +2,7 @@
 
 Path: cli/launch.py sets it; server/lifecycle.py and sources/api_server.py say when there is much that stays.
 Rule 1: a collection stops all threads for 0.3 µs for each object that it visits, so each visits few: the young are
-        looked at twice, a few thousand at a time, and a full one comes when 250,000 more have survived.
+        looked at twice, a few thousand at a time, and a full one comes when a million more have survived.
 Rule 2: what stays (a configuration, a cluster) is exempted with keep() once it is there, and no full one comes while
         a configuration is made (growing()).  So a full one visits the cache and what is in work.
 Rule 3: what was exempted is freed by reference counting alone, so a configuration is taken apart when it has stopped.
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-THRESHOLDS: Final = (2_000, 5, 25)  # new objects, collections of the youngest, of the next
+THRESHOLDS: Final = (2_000, 5, 100)  # new objects, collections of the youngest, of the next
 _NEVER: Final = 1 << 30
 _is_set_up = False
 _growing = 0

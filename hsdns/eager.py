@@ -48,9 +48,13 @@ class Wait(Generic[T]):
             self._end()
 
     def result(self) -> T:
-        """Return the result or raise the error; call it when the wait is over."""
-        if self._error is not None:
-            raise self._error
+        """Return the result or raise the error; call it once, when the wait is over."""
+        error, self._error = self._error, None  # whose traceback will lead to this wait: a circle
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
         return self._result
 
     def __await__(self) -> Generator[Any, None, T]:

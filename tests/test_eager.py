@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -226,6 +227,26 @@ def test_a_wait_is_over_in_the_callback_that_ends_it() -> None:
     assert found == []
     waits[2].succeed("c")
     assert found == ["a b c"]
+
+
+def test_a_wait_that_fails_leaves_no_circle() -> None:
+    """Else each time-out is garbage that only a collection frees."""
+
+    async def ask(found: list[str | None]) -> None:
+        wait: Wait[str] = Wait()
+        start(catches_wait(wait), found.append, refuse)
+        wait.fail(LookupError("in time"))
+
+    found: list[str | None] = []
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(50):
+            start(ask(found), lambda _: None, refuse)
+        assert gc.collect() < 50  # what else is in the process may be a few
+    finally:
+        gc.enable()
+    assert found == ["caught in time"] * 50
 
 
 def test_the_first_end_of_a_wait_counts() -> None:

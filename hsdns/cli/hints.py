@@ -227,7 +227,19 @@ def _of_loops(directive: Directive, assembled: AssembledBlock) -> Iterator[Hint]
 
 def _of_hosts(block: ServerBlock, zones: Sequence[Name]) -> Iterator[Hint]:
     """A `hosts` that answers for all names, before a plugin that should."""
-    after = [each for name in ANSWERING for each in block.directives if each.name.text == name]
+    searched = {  # plugins that only give `autopath` a search path
+        token.text.removeprefix("@")
+        for each in block.directives
+        if each.name.text == "autopath"
+        for token in each.args[-1:]
+    }
+    after = [
+        each
+        for name in ANSWERING
+        if name not in searched - {"kubernetes"}
+        for each in block.directives
+        if each.name.text == name
+    ]
     for directive in block.directives:
         if directive.name.text != "hosts" or not after:
             continue

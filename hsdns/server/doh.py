@@ -193,6 +193,9 @@ class DohConnection(asyncio.Protocol):
         self._server.discard(self)
         if self._http1 is not None:
             self._http1.connection_lost(exc)
+        http2, self._http2 = self._http2, None
+        if http2 is not None:
+            http2.forget()
 
     def end(self) -> None:
         """Take no more requests, send the end, and close when that is done."""

@@ -167,6 +167,10 @@ class Http2:
             self.is_over = True
             self._h2.close_connection(reason)
 
+    def forget(self) -> None:
+        """Free the connection, which is closed: that of h2 refers to itself."""
+        vars(self._h2).clear()
+
     def to_send(self) -> bytes:
         """Take what is to go out."""
         return bytes(self._h2.data_to_send())

@@ -3,7 +3,8 @@
 Path: udp_listener.py tells it about each turn of the loop, and sets the capacity of the queue (fastpath/miss_queue.py).
 Rule 1: a burst may fill the whole queue.  Only a queue that has not been empty for STANDING seconds is bounded, to what
         is answered in MAX_WAIT seconds: more would only make every reply later, in the end after the client's time-out.
-Rule 2: the bound is lifted when nothing has been dropped for QUIET seconds.
+Rule 2: the bound is lifted when nothing has been dropped for QUIET seconds.  For RECENT seconds after that a queue is
+        bounded again once it has not been empty for a PERIOD: at the edge of overload it would else fill every second.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hsdns.fastpath.miss_queue import CAPACITY
 PERIOD: Final = 0.1  # seconds that the rate is measured over
 STANDING: Final = 5 * PERIOD
 QUIET: Final = 10 * PERIOD
+RECENT: Final = 10.0  # seconds
 MAX_WAIT: Final = 0.03  # seconds
 LEAST: Final = 64  # misses
 
@@ -24,9 +26,9 @@ class QueueBound:
 
     def __init__(self, now: float) -> None:
         self.capacity = CAPACITY
-        self._began = self._empty = self._quiet = (
-            now  # the period; when last empty; when last dropped
-        )
+        # When the period began, when it was last empty, when it last dropped.
+        self._began = self._empty = self._quiet = now
+        self._lifted = now - RECENT
         self._answered = 0  # in this period
         self._dropped = 0  # at its start
 
@@ -47,12 +49,13 @@ class QueueBound:
             self._quiet = now
         before = self.capacity
         if before == CAPACITY:
-            if now - self._empty >= STANDING:
+            standing = PERIOD if now - self._lifted < RECENT else STANDING
+            if now - self._empty >= standing:
                 self.capacity, self._quiet = _bound(rate), now
         elif is_dropping:
             self.capacity = _bound(rate)
         elif now - self._quiet >= QUIET:
-            self.capacity = CAPACITY
+            self.capacity, self._lifted = CAPACITY, now
         return None if self.capacity == before else self.capacity
 
 

@@ -52,11 +52,12 @@ class Probes:
     def _run(self) -> None:
         raise_priority()
         while not self._over.wait(EVERY):
-            self._sent += 1
             try:
-                self._answered += self._probe()
+                answered = self._probe()
             except OSError:
-                continue
+                answered = False
+            self._answered += answered
+            self._sent += 1  # now, since the counts are read while a probe waits
 
 
 def health_probe(port: int) -> Callable[[], bool]:

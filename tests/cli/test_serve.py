@@ -237,7 +237,7 @@ class Process:
     def __exit__(self, *_: object) -> None:
         self._process.send_signal(signal.SIGTERM)
         try:
-            rest, _ = self._process.communicate(timeout=10)
+            rest = self._process.communicate(timeout=10)[0]
         finally:
             self._process.kill()
         self.printed += rest.splitlines()

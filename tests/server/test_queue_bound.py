@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.fastpath.miss_queue import CAPACITY
-from hsdns.server.queue_bound import LEAST, MAX_WAIT, PERIOD, QUIET, STANDING, QueueBound
+from hsdns.server.queue_bound import LEAST, MAX_WAIT, PERIOD, QUIET, RECENT, STANDING, QueueBound
 
 TURN = PERIOD / 10
 
@@ -51,3 +51,18 @@ def test_bound_follows_the_rate_while_it_drops_and_is_lifted_when_it_does_not() 
         load.last(QUIET - 2 * PERIOD, 1_000, 0) == []
     )  # few are asked now: no measure of the rate
     assert load.last(3 * PERIOD, 1_000, 0) == [CAPACITY]
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        pytest.param(RECENT / 2, [int(8_000 * MAX_WAIT)], id="soon-again"),
+        pytest.param(RECENT, [], id="long-after"),
+    ],
+)
+def test_what_was_overloaded_just_now_is_bounded_sooner(later: float, expected: list[int]) -> None:
+    load = Load()
+    load.last(STANDING + PERIOD, 8_000, 9_000)
+    assert load.last(QUIET + PERIOD, 1_000, 0) == [CAPACITY]
+    load.last(later, 1_000, 0)
+    assert load.last(3 * PERIOD, 8_000, 9_000) == pytest.approx(expected, abs=1)

@@ -166,7 +166,8 @@ def test_the_old_one_goes_on_where_the_new_configuration_does_not() -> None:
 
 def test_what_a_batch_changes_is_shown() -> None:
     """From the state at the start on; batches without a change in DNS show nothing."""
-    made, runtime, shown = plugin(), FakeRuntime(), []
+    made, runtime = plugin(), FakeRuntime()
+    shown: list[list[str]] = []
     made.show_changes = shown.append
     finish(made.start(runtime))
     for coro in runtime.spawned.values():

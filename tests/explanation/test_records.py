@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from hsdns.cluster.objects import Object
 from tests.support.cluster.explained import corefile, explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 
-OBJECTS = [
+OBJECTS: list[Object] = [
     namespace("shop"),
     service("shop/db"),
     endpoint_slice(

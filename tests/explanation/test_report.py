@@ -7,12 +7,17 @@ from pathlib import Path
 
 import msgspec
 
+from hsdns.cluster.objects import Object
 from hsdns.explanation.report import VERSION, Explanation, schema
 from tests.support.cluster.explained import explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "explain.schema.json"
-OBJECTS = [namespace("shop"), service("shop/db"), endpoint_slice("shop/db-1", "db", "10.0.0.1")]
+OBJECTS: list[Object] = [
+    namespace("shop"),
+    service("shop/db"),
+    endpoint_slice("shop/db-1", "db", "10.0.0.1"),
+]
 
 
 def test_the_schema_is_that_of_the_documentation() -> None:

@@ -42,6 +42,7 @@ WHOLE = {
     "tests/stock/test_corefiles.py": "the Corefiles of distributions, unmodified",
     "tests/stock/test_real_client.py": "the programs of a pod as clients",
     "tests/test_same_answers.py": "the answer table against the chain, in any state of a cluster",
+    "tests/resolver/test_traces.py": "all models, against traces of the libraries",
     "tests/test_same_metrics.py": "what is counted with the answer table and without it",
     "tests/test_scenarios.py": "the server as a client sees it",
     "tests/test_words.py": "the names of the package and docs/glossary.md",

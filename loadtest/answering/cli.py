@@ -15,7 +15,7 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from loadtest import summary
@@ -34,6 +34,7 @@ from loadtest.answering.programs import (
 from loadtest.answering.progress_bar import ProgressBar
 from loadtest.answering.results import Results
 from loadtest.answering.run import QUICK, Effort, Run
+from loadtest.arguments import among
 from loadtest.process import BenchmarkError
 
 PAGE = ROOT / "docs/performance.md"
@@ -171,11 +172,11 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
         metavar="N",
         help="rounds of drain; an eighth as many of dnsperf",
     )
-    add("--only", type=_among(BY_KEY), default=list(BY_KEY), metavar="MIX,...",
+    add("--only", type=among(BY_KEY), default=list(BY_KEY), metavar="MIX,...",
         help=f"mixes: {', '.join(BY_KEY)}")  # fmt: skip
-    add("--servers", type=_among(TITLES), default=list(TITLES), metavar="NAME,...",
+    add("--servers", type=among(TITLES), default=list(TITLES), metavar="NAME,...",
         help=f"servers: {', '.join(TITLES)}")  # fmt: skip
-    add("--methods", type=_among((DRAIN, DNSPERF)), default=[DRAIN, DNSPERF], metavar="NAME,...",
+    add("--methods", type=among((DRAIN, DNSPERF)), default=[DRAIN, DNSPERF], metavar="NAME,...",
         help=f"methods: {DRAIN}, {DNSPERF}")  # fmt: skip
     add(
         "--services",
@@ -210,17 +211,3 @@ def _positive(word: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{word} is out of range, allowed is 1 and above")
     return value
-
-
-def _among(known: Iterable[str]) -> Callable[[str], list[str]]:
-    names = list(known)
-
-    def read(text: str) -> list[str]:
-        chosen = [word.strip() for word in text.split(",") if word.strip()]
-        unknown = [word for word in chosen if word not in names]
-        if unknown or not chosen:
-            wrong = f"{unknown[0]} is not known; " if unknown else ""
-            raise argparse.ArgumentTypeError(f"{wrong}write one or more of {', '.join(names)}")
-        return chosen
-
-    return read

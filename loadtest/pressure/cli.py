@@ -16,7 +16,7 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from loadtest.answering.programs import (
@@ -30,6 +30,7 @@ from loadtest.answering.programs import (
     hsdns_command,
 )
 from loadtest.apiserver.objects import namespace_of
+from loadtest.arguments import among
 from loadtest.pressure import report, soak
 from loadtest.pressure.clients import BIG_ENDPOINTS, compile_tools
 from loadtest.pressure.goals import judge
@@ -149,9 +150,9 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--quick", action="store_true", help="few seconds for each: to see whether it works")
-    add("--only", type=_among(BY_KEY), default=list(BY_KEY), metavar="ROW,...",
+    add("--only", type=among(BY_KEY), default=list(BY_KEY), metavar="ROW,...",
         help=f"kinds of pressure: {', '.join(BY_KEY)}")  # fmt: skip
-    add("--servers", type=_among(SERVERS), default=list(SERVERS), metavar="NAME,...",
+    add("--servers", type=among(SERVERS), default=list(SERVERS), metavar="NAME,...",
         help=f"servers: {', '.join(f'{key} ({TITLES[key]})' for key in SERVERS)}")  # fmt: skip
     add("--services", type=_services, default=10_000, metavar="N", help="Services in the cluster")
     add("--soak", type=duration, metavar="TIME",
@@ -175,17 +176,3 @@ def _services(word: str) -> int:
     if not word.isascii() or not word.isdigit() or not _LEAST_SERVICES <= int(word) <= 100_000:
         raise argparse.ArgumentTypeError(f"{word} is not from {_LEAST_SERVICES} to 100000")
     return int(word)
-
-
-def _among(known: Iterable[str]) -> Callable[[str], list[str]]:
-    names = list(known)
-
-    def read(text: str) -> list[str]:
-        chosen = [word.strip() for word in text.split(",") if word.strip()]
-        unknown = [word for word in chosen if word not in names]
-        if unknown or not chosen:
-            wrong = f"{unknown[0]} is not known; " if unknown else ""
-            raise argparse.ArgumentTypeError(f"{wrong}write one or more of {', '.join(names)}")
-        return chosen
-
-    return read

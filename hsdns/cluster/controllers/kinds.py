@@ -48,6 +48,21 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     restart_policy: str | None = None
 
 
+class PodDnsOption(msgspec.Struct, frozen=True):
+    """core/v1 PodDNSConfigOption."""
+
+    name: str = ""
+    value: str | None = None
+
+
+class PodDnsConfig(msgspec.Struct, frozen=True):
+    """core/v1 PodDNSConfig."""
+
+    nameservers: list[str] | None = None
+    searches: list[str] | None = None
+    options: list[PodDnsOption] | None = None
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     """core/v1 PodSpec."""
 
@@ -55,6 +70,8 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     subdomain: str | None = None
     node_name: str | None = None
     host_network: bool | None = None
+    dns_policy: str | None = None
+    dns_config: PodDnsConfig | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
 

@@ -70,6 +70,14 @@ def simulate(
     return [_with_version(each) for each in made]
 
 
+def running_pods(documents: Iterable[Document]) -> list[RunningPod]:
+    """The pods in the documents, and those that their workloads would have."""
+    unique = _unique(documents, lambda sentence: None)
+    ordered = [unique[key] for key in sorted(unique)]
+    slices = _objects(ordered, EndpointSlice)
+    return _run_pods(ordered, _objects(ordered, Node), slices, lambda sentence: None)
+
+
 def _unique(
     documents: Iterable[Document], warn: Callable[[str], None]
 ) -> dict[tuple[str, str, str], Document]:

@@ -1,0 +1,137 @@
+"""Answers for `hsdns resolve` from a Corefile in memory: the chain that serves, without a socket.
+
+Path: cli/resolve.py -> here -> query.py.
+Rule 1: opens no port; a `forward` of the Corefile asks its upstreams, and `kubernetes` its API server.
+Rule 2: the queries are for the first listen address of the Corefile, over UDP and TCP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from types import TracebackType
+from typing import Final, Self
+
+from hsdns import eager
+from hsdns.assemble import Configuration
+from hsdns.chain import Endpoint
+from hsdns.cluster.freshness import NoCounters
+from hsdns.metrics import Registry
+from hsdns.plugin import Plugin
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.query import QueryProcessor
+from hsdns.resolver.message import answer_of, wire_of
+from hsdns.resolver.model import Answer, Packet
+from hsdns.server.runtime import ServerRuntime
+
+WAIT: Final = 10.0  # seconds for the cluster
+LONGEST: Final = 30.0  # seconds for an answer, as one of a server that hangs
+LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
+
+
+class NoAnswers(Exception):
+    """Why it cannot be asked, as a sentence for the operator."""
+
+
+class Chain:
+    """Answers packets as a server with this configuration would; a context manager.  `client` is who asks.
+
+    Raises NoAnswers when it is entered and the cluster cannot be read.
+    """
+
+    def __init__(self, configuration: Configuration, client: str) -> None:
+        self._configuration = configuration
+        self._client = Endpoint(client, 40000)
+        self._runner = asyncio.Runner()
+        self._started: list[Plugin] = []
+        self.blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
+
+    def __enter__(self) -> Self:
+        """Start the plugins, and read the cluster."""
+        try:
+            self._runner.run(self._start())
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop them."""
+        self._runner.run(self._stop())
+        self._runner.close()
+
+    def ask(self, packet: Packet) -> tuple[float, Answer] | None:
+        """The seconds until the answer and the answer; None if there is none."""
+        return self._runner.run(self._ask(packet))
+
+    async def _start(self) -> None:
+        configuration = self._configuration
+        self._runtime = runtime = ServerRuntime(
+            Registry(),
+            NoCounters(),
+            reload_if_changed=lambda: asyncio.sleep(0),
+            fail=logging.getLogger("hsdns").critical,
+        )
+        runtime.configuration = configuration
+        listeners = [each for each in configuration.listeners if each.listen.scheme == "dns"]
+        if not listeners:
+            raise NoAnswers(
+                f"{configuration.corefile.path}: no server block answers plain DNS, so no resolver can ask it"
+            )
+        listener = listeners[0]
+        self._local = Endpoint(listener.listen.host or "127.0.0.1", listener.listen.port)
+        for plugin in configuration.plugins:
+            if plugin.name in LEFT_OUT:
+                continue
+            if isinstance(plugin, Kubernetes):
+                plugin.watch.reads_only = True
+            self._started.append(plugin)
+            await plugin.start(runtime)
+        chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
+        name = listener.listen.server
+        self._processor = QueryProcessor(
+            name, listener.block_choice(chains), any_class=listener.any_class
+        )
+        runtime.processors = {name: self._processor}
+        await runtime.wait_until(lambda: all(each.store.synced for each in self.blocks), WAIT)
+        for block in self.blocks:
+            if not block.store.serves:
+                raise NoAnswers(
+                    f"the cluster could not be read within {WAIT:g} seconds, from {block.source}"
+                )
+        self._began = time.monotonic()
+
+    async def _stop(self) -> None:
+        for plugin in self._started:
+            await plugin.stop()
+        await self._runtime.tasks.cancel()
+        await self._runtime.queries.cancel()
+
+    async def _ask(self, packet: Packet) -> tuple[float, Answer] | None:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[bytes | None] = loop.create_future()
+        wire = wire_of(packet, packet.qid)
+        answering = self._processor.answer(
+            wire, self._client, self._local, packet.transport, self._began + packet.at
+        )
+
+        def deliver(reply: bytes | None) -> None:
+            if not done.done():
+                done.set_result(reply)
+
+        began = loop.time()
+        eager.start(answering, deliver, self._runtime.queries.spawn)
+        waited = not done.done()
+        try:
+            reply = await asyncio.wait_for(done, LONGEST)
+        except TimeoutError:
+            return None
+        if reply is None:
+            return None
+        return (loop.time() - began if waited else 0.0), answer_of(reply, packet)

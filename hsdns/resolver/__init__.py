@@ -1,0 +1,22 @@
+"""Models of the stub resolvers that ask a server: the ones of glibc, musl, Go and c-ares.
+
+Path: cli/resolve.py -> here; nothing of the path of a query uses it.
+Rule 1: no sockets and no clocks: a model hands out packets and takes answers, and the time is an argument.
+Rule 2: a model sends what the library was measured to send (tests/resolver/test_traces.py); what was not measured is
+        listed in docs/resolve.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hsdns.resolver.cares import CAres
+from hsdns.resolver.glibc import Glibc
+from hsdns.resolver.go import Go
+from hsdns.resolver.model import Model
+from hsdns.resolver.musl import Musl, OldMusl
+
+MODELS: Final[dict[str, type[Model]]] = {
+    model.name: model for model in (Glibc, Musl, OldMusl, Go, CAres)
+}
+USUAL: Final = ("glibc", "musl", "go", "c-ares")  # those that are shown where none is chosen

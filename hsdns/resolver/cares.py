@@ -1,0 +1,219 @@
+"""The resolver of c-ares, as its ares_getaddrinfo works: Envoy, gRPC, some builds of curl, Node's dns.resolve.
+
+Path: model.steps() -> here.
+Source: measured with 1.34; c-ares src/lib: ares_process.c, ares_getaddrinfo.c, ares_metrics.c, ares_cookie.c.
+Rule 1: each query is tried three times with each server, of which the one with the fewest failures is next.
+Rule 2: as soon as one family has addresses, the other is not sent again.
+Rule 3: answers are cached in the process: by TTL, NXDOMAIN by the SOA record, and NODATA for an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from random import Random
+from typing import Final
+
+from hsdns.resolver.model import FAILURES, Answer, Arrival, Model, Result, Waiting, candidates
+from hsdns.resolver.resolv_conf import Reader, ResolvConf, read_resolv_conf, switches
+from hsdns.wire.iana import Rcode
+
+EDNS_SIZE: Final = 1232
+NODATA_TTL: Final = 3600  # seconds
+LEAST_TIMEOUT, MOST_TIMEOUT = 0.25, 5.0  # seconds, once replies have shown how long a server takes
+FEW_REPLIES: Final = 3  # that show nothing
+OK: Final = ""
+NODATA: Final = "DNS server returned answer with no data"
+NOT_FOUND: Final = "Domain name not found"
+TIMEOUT: Final = "Timeout while contacting DNS servers"
+NO_CONTACT: Final = "Could not contact DNS servers"
+MISFORMATTED: Final = "DNS server claims query was misformatted"
+ERRORS: Final = {
+    Rcode.SERVFAIL: "DNS server returned general failure",
+    Rcode.NOTIMP: "DNS server does not implement requested operation",
+    Rcode.REFUSED: "DNS server refused query",
+    Rcode.FORMERR: MISFORMATTED,
+    Rcode.NXDOMAIN: NOT_FOUND,
+}
+READER: Final = Reader(
+    "c-ares", switches("rotate"), timeout=2, attempts=3, most_servers=1 << 30
+)  # use-vc is left to the program's own flags
+
+
+class _Query:
+    """One query: where it was sent, how often, and until when it waits; `error` is that of its last try."""
+
+    def __init__(self, rrtype: int, qid: int) -> None:
+        self.rrtype = rrtype
+        self.qid = qid
+        self.tries = 0
+        self.server = 0
+        self.port = ""
+        self.until = 0.0
+        self.sent_at = 0.0
+        self.is_tcp = False
+        self.has_edns = True
+        self.may_retry = True
+
+
+class CAres(Model):
+    """c-ares 1.34; one channel."""
+
+    name = "c-ares"
+
+    def __init__(self, text: str, random: Random) -> None:
+        super().__init__(text, random)
+        count = len(self.conf.nameservers)
+        self._failures = [0] * count
+        self._last_failed = list(
+            range(-count, 0)
+        )  # numbers that grow, for servers with as many failures
+        self._latencies: list[list[float]] = [[] for _ in range(count)]
+        self._without_cookie: set[int] = (
+            set()
+        )  # servers that have replied, and so shown that they have no cookies
+        self._sockets: dict[tuple[str, int], str] = {}
+        self._cache: dict[tuple[str, int], tuple[float, str, tuple[str, ...]]] = {}
+
+    @classmethod
+    def read(cls, text: str) -> ResolvConf:
+        """Read a resolv.conf."""
+        return read_resolv_conf(text, READER)
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Try the names while they do not exist or have no address."""
+        self._sockets.clear()  # those of the lookup before were idle
+        has_nodata = False
+        error = why = ""
+        for tried in candidates(self.conf, name):
+            found, error = yield from self._query(tried, types)
+            if found:
+                return Result(found, "", f"{tried} has addresses")
+            why = f"{tried}: {error}"
+            if error not in (NOT_FOUND, NODATA):
+                break
+            has_nodata |= error == NODATA
+            error = NODATA if has_nodata else error
+        if error == NOT_FOUND:
+            why = "no name that was tried exists"
+        return Result((), error, why)
+
+    def _query(
+        self, name: str, types: Sequence[int]
+    ) -> Generator[float | None, Arrival | None, tuple[tuple[str, ...], str]]:
+        """Ask for one name; the error is that of the query that ended last."""
+        found: list[str] = []
+        error = ""
+        running: dict[int, _Query] = {}
+        for rrtype in types:
+            expires, error, addresses = self._cache.get((name, rrtype), (0.0, "", ()))
+            if expires > self.now:
+                found += addresses
+                continue
+            running[rrtype] = _Query(rrtype, self.new_qid())
+            self._send(running[rrtype], name)
+        while running:
+            arrival = yield min(query.until for query in running.values())
+            again: list[_Query] = []
+            if arrival is None:
+                late = [query for query in running.values() if query.until <= self.now]
+                for query in late:
+                    self._fail(query.server)
+                    if self._sockets.get(("udp", query.server)) == query.port:
+                        del self._sockets["udp", query.server]
+                    again.append(query)
+                error = TIMEOUT
+            else:
+                packet, answer = arrival
+                query_or_none = running.get(packet.rrtype)
+                if query_or_none is None or query_or_none.port != packet.port:
+                    continue
+                query = query_or_none
+                if answer.is_closed:
+                    again = [each for each in running.values() if each.port == packet.port]
+                    self._fail(query.server)
+                    del self._sockets["tcp", query.server]
+                    error = NO_CONTACT
+                else:
+                    self._note(query)
+                    if answer.tc and not query.is_tcp:
+                        query.is_tcp = True
+                        self._send(query, name)
+                    elif answer.rcode == Rcode.FORMERR and query.has_edns:
+                        query.has_edns = False
+                        self._send(query, name)
+                    elif answer.rcode in FAILURES:
+                        self._fail(query.server)
+                        again = [query]
+                        error = ERRORS[answer.rcode]
+                    else:
+                        error = self._take(name, query, answer)
+                        self._failures[query.server] = 0
+                        found += answer.addresses
+                        del running[query.rrtype]
+                        if answer.addresses:
+                            for other in running.values():
+                                other.may_retry = False
+            for query in again:
+                query.tries += 1
+                if query.may_retry and query.tries < self.conf.attempts * len(self._failures):
+                    self._send(query, name)
+                else:
+                    del running[query.rrtype]
+            self._close_idle(running)
+        return tuple(found), error
+
+    def _send(self, query: _Query, name: str) -> None:
+        """Send a query, to another server if that has fewer failures."""
+        count = len(self._failures)
+        if "rotate" in self.conf.flags:
+            server = self.random.randrange(count)
+        else:
+            server = min(
+                range(count), key=lambda each: (self._failures[each], self._last_failed[each])
+            )
+        transport = "tcp" if query.is_tcp else "udp"
+        key = transport, server
+        if key not in self._sockets:
+            self._sockets[key] = self.new_port(transport)
+        query.server, query.port, query.sent_at = server, self._sockets[key], self.now
+        query.until = self.now + self._timeout(server, query.tries // count)
+        cookie = query.has_edns and server not in self._without_cookie and not query.is_tcp
+        size = EDNS_SIZE if query.has_edns else 0
+        self.send(transport, server, query.port, query.qid, query.rrtype, name, edns=size, cookie=cookie)  # fmt: skip
+
+    def _timeout(self, server: int, rounds: int) -> float:
+        """Seconds for a try: doubled in each round, less a part by chance."""
+        latencies = self._latencies[server]
+        start = float(self.conf.timeout)
+        if len(latencies) >= FEW_REPLIES:
+            average = sum(latencies) / len(latencies)
+            start = min(MOST_TIMEOUT, max(LEAST_TIMEOUT, 5 * average))
+        if not rounds:
+            return start
+        return max(start, start * (1 << rounds) * (1 - self.random.uniform(0, 0.5)))
+
+    def _fail(self, server: int) -> None:
+        self._failures[server] += 1
+        self._last_failed[server] = max(self._last_failed) + 1
+
+    def _note(self, query: _Query) -> None:
+        """What a reply shows about its server."""
+        self._without_cookie.add(query.server)
+        self._latencies[query.server].append(self.now - query.sent_at)
+
+    def _take(self, name: str, query: _Query, answer: Answer) -> str:
+        """The error of a reply, OK if it has addresses; caches it."""
+        if answer.is_nodata:
+            error, ttl = NODATA, NODATA_TTL
+        else:
+            error, ttl = ERRORS.get(answer.rcode, OK), answer.ttl
+        if error in (OK, NODATA, NOT_FOUND):
+            self._cache[name, query.rrtype] = self.now + ttl, error, answer.addresses
+        return error
+
+    def _close_idle(self, running: dict[int, _Query]) -> None:
+        """Close connections that no query waits for: TCP, and UDP to a server that has failed."""
+        used = {query.port for query in running.values()}
+        for key, port in list(self._sockets.items()):
+            if port not in used and (key[0] == "tcp" or self._failures[key[1]]):
+                del self._sockets[key]

@@ -1,0 +1,148 @@
+"""Go's own resolver: programs built without cgo, and most others whose resolv.conf has nothing special.
+
+Path: model.steps() -> here.
+Source: measured with Go 1.26; golang/go src/net/dnsclient_unix.go, dnsconfig_unix.go.
+Rule 1: A and AAAA are looked up independently, each from a socket of its own and with a new ID for each try.
+Rule 2: each name gets all its attempts; then the next suffix is tried, whatever went wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from random import Random
+from typing import Final
+
+from hsdns.resolver.model import Answer, Arrival, Model, Result, Waiting, candidates, within
+from hsdns.resolver.resolv_conf import Reader, ResolvConf, read_resolv_conf, switches
+from hsdns.wire.iana import Rcode, type_to_text
+
+EDNS_SIZE: Final = 1232  # and what it reads of a reply over UDP
+NO_HOST: Final = "no such host"
+MISBEHAVING: Final = "server misbehaving"
+LAME: Final = "lame referral"
+TIMEOUT: Final = "i/o timeout"
+CLOSED: Final = "EOF"
+READER: Final = Reader(
+    "Go",
+    {
+        **switches("rotate", "single-request", "use-vc", "edns0", "trust-ad", "no-reload"),
+        "single-request-reopen": "single-request",
+        "usevc": "use-vc",
+        "tcp": "use-vc",
+    },
+)
+
+_Found = tuple[tuple[str, ...], str]  # addresses, or an error
+_Try = Generator[float | None, Arrival | None, _Found]
+
+
+class Go(Model):
+    """The pure Go resolver of Go 1.26."""
+
+    name = "go"
+
+    def __init__(self, text: str, random: Random) -> None:
+        super().__init__(text, random)
+        self._lookups = 0  # for `rotate`
+
+    @classmethod
+    def read(cls, text: str) -> ResolvConf:
+        """Read a resolv.conf."""
+        return read_resolv_conf(text, READER)
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Try the names until one has an address."""
+        last = Result((), "", "")
+        for tried in candidates(self.conf, name):
+            found: list[str] = []
+            for rrtype, (addresses, error) in (yield from self._query(tried, types)):
+                found += addresses
+                is_own = tried.rstrip(".") == name.rstrip(".")
+                # An error counts for more than NXDOMAIN, and that of the name as it is for more than others.
+                if error and (not last.error or (is_own and error != NO_HOST)):
+                    last = Result((), error, f"{tried} {type_to_text(rrtype)}: {error}")
+            if found:
+                return Result(tuple(found), "", f"{tried} has addresses")
+        if last.error == NO_HOST:
+            last = last._replace(why="no name that was tried has addresses")
+        return last
+
+    def _query(
+        self, name: str, types: Sequence[int]
+    ) -> Generator[float | None, Arrival | None, list[tuple[int, _Found]]]:
+        """Ask for the types at the same time, the last first, or one after the other; in the order of their ends."""
+        ended: list[tuple[int, _Found]] = []
+        if "single-request" in self.conf.flags:
+            for rrtype in types:
+                found = yield from self._try(name, rrtype)
+                ended.append((rrtype, found))
+            return ended
+        running: dict[int, _Try] = {}
+        deadlines: dict[int, float] = {}
+
+        def resume(rrtype: int, arrival: Arrival | None) -> None:
+            try:
+                deadline = running[rrtype].send(arrival)
+                assert deadline is not None, "each try has a deadline"
+                deadlines[rrtype] = deadline
+            except StopIteration as end:
+                ended.append((rrtype, end.value))
+                del running[rrtype]
+                deadlines.pop(rrtype, None)
+
+        for rrtype in reversed(types):
+            running[rrtype] = self._try(name, rrtype)
+            resume(rrtype, None)
+        while running:
+            arrival = yield min(deadlines.values())
+            if arrival is None:
+                for rrtype in [each for each in deadlines if deadlines[each] <= self.now]:
+                    resume(rrtype, None)
+            elif arrival[0].rrtype in running:
+                resume(arrival[0].rrtype, arrival)
+        return ended
+
+    def _try(self, name: str, rrtype: int) -> _Try:
+        """Ask the servers in turn, `attempts` times."""
+        count = len(self.conf.nameservers)
+        start = self._lookups if "rotate" in self.conf.flags else 0
+        self._lookups += 1
+        error = ""
+        for _ in range(self.conf.attempts):
+            for number in range(count):
+                server = (start + number) % count
+                addresses, error = yield from self._exchange(server, name, rrtype)
+                if addresses or error == NO_HOST:
+                    return addresses, error
+        return (), error
+
+    def _exchange(self, server: int, name: str, rrtype: int) -> _Try:
+        qid = self.new_qid()
+        transport = "tcp" if "use-vc" in self.conf.flags else "udp"
+        while True:
+            port = self.new_port(transport)
+            self.send(transport, server, port, qid, rrtype, name, edns=EDNS_SIZE)
+            until = self.now + self.conf.timeout
+            arrival = yield until
+            while arrival is not None and arrival[0].port != port:
+                arrival = yield until
+            if arrival is None:
+                return (), TIMEOUT
+            packet, answer = arrival
+            if answer.is_closed:
+                return (), CLOSED
+            if transport == "tcp":
+                return within(answer, packet, 65535), _error(answer)
+            if not answer.tc:
+                return within(answer, packet, EDNS_SIZE), _error(answer)
+            transport = "tcp"
+
+
+def _error(answer: Answer) -> str:
+    if answer.rcode == Rcode.NXDOMAIN:
+        return NO_HOST
+    if answer.is_lame:
+        return LAME
+    if answer.rcode != Rcode.NOERROR:
+        return MISBEHAVING
+    return "" if answer.addresses else NO_HOST

@@ -1,0 +1,216 @@
+"""What all models have in common: packets out, answers in, and the loop that gives them a virtual clock.
+
+Path: cli/resolve.py -> steps() -> a model's lookup() -> packets, whose answers the caller brings.
+Rule 1: lookup() is a generator.  It yields the time until which it waits, None for no end, and is resumed with an
+        arrival, or with None when that time has come.  What it sends in between is in `outbox`.
+Rule 2: a model keeps what its library keeps from lookup to lookup: modes, counters, caches.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+from typing import ClassVar, NamedTuple
+
+from hsdns.resolver.resolv_conf import ResolvConf
+from hsdns.wire.iana import Rcode, RRType
+
+ADDRESS_LEN = {RRType.A: 4, RRType.AAAA: 16}
+FAILURES = (Rcode.SERVFAIL, Rcode.NOTIMP, Rcode.REFUSED)
+
+
+class Packet(NamedTuple):
+    """A query on its way: `at` in seconds, `server` counts the nameservers from 0.
+
+    `port` names the socket, such as "u1" or "t1", and `qid` the query ID: numbers in the order of their first use.
+    `edns` is the UDP size that it offers, 0 without EDNS.
+    """
+
+    at: float
+    transport: str
+    server: int
+    port: str
+    qid: int
+    rrtype: int
+    name: str
+    edns: int = 0
+    cookie: bool = False
+    ad: bool = False
+
+
+class Answer(NamedTuple):
+    """What a model reads of a reply; `is_closed` is a TCP connection that ends without one.
+
+    `is_lame` is NOERROR without records, AA and RA; `ttl` is the least of the answer, or of the SOA record, in seconds.
+    """
+
+    rcode: int = Rcode.NOERROR
+    addresses: tuple[str, ...] = ()
+    tc: bool = False
+    is_lame: bool = False
+    is_closed: bool = False
+    ttl: int = 0
+
+    @property
+    def is_nodata(self) -> bool:
+        """NOERROR without addresses."""
+        return self.rcode == Rcode.NOERROR and not self.addresses
+
+
+class Result(NamedTuple):
+    """What the program gets: addresses, or the error as its library words it; `why` is a sentence."""
+
+    addresses: tuple[str, ...]
+    error: str
+    why: str
+
+
+class Sent(NamedTuple):
+    """A query leaves."""
+
+    packet: Packet
+
+
+class Received(NamedTuple):
+    """An answer arrives; `at` in seconds."""
+
+    at: float
+    packet: Packet
+    answer: Answer
+
+
+class Ended(NamedTuple):
+    """The lookup is over; `at` in seconds."""
+
+    at: float
+    result: Result
+
+
+Step = Sent | Received | Ended
+Arrival = tuple[Packet, Answer]
+Waiting = Generator[float | None, Arrival | None, Result]
+Ask = Callable[
+    [Packet], tuple[float, Answer] | None
+]  # seconds until the answer; None: there is none
+
+
+class Model(ABC):
+    """One resolver, with what it keeps between lookups; `random` is for what its library chooses by chance."""
+
+    name: ClassVar[str]
+    checks_question: ClassVar[bool] = True  # of a reply, and not its ID alone
+
+    def __init__(self, text: str, random: Random) -> None:
+        self.conf = self.read(text)
+        self.random = random
+        self.now = 0.0
+        self.outbox: list[Packet] = []
+        self._qids = count(1)
+        self._udp_ports = count(1)
+        self._tcp_ports = count(1)
+
+    @classmethod
+    @abstractmethod
+    def read(cls, text: str) -> ResolvConf:
+        """Read a resolv.conf as this library does."""
+
+    @abstractmethod
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look a name up, for the types A, AAAA or both."""
+
+    def send(
+        self,
+        transport: str,
+        server: int,
+        port: str,
+        qid: int,
+        rrtype: int,
+        name: str,
+        *,
+        edns: int = 0,
+        cookie: bool = False,
+    ) -> None:
+        """Put a packet into the outbox."""
+        wire_name = name.removesuffix(".")
+        packet = Packet(
+            self.now,
+            transport,
+            server,
+            port,
+            qid,
+            rrtype,
+            wire_name,
+            edns,
+            cookie,
+            self.conf.trust_ad,
+        )
+        self.outbox.append(packet)
+
+    def new_qid(self) -> int:
+        """The next query ID."""
+        return next(self._qids)
+
+    def new_port(self, transport: str) -> str:
+        """The next socket."""
+        return f"u{next(self._udp_ports)}" if transport == "udp" else f"t{next(self._tcp_ports)}"
+
+
+def steps(
+    model: Model, name: str, types: Sequence[int], ask: Ask, at: float = 0.0
+) -> Iterator[Step]:
+    """Run a lookup from `at` on a virtual clock, in seconds; the last step is Ended."""
+    model.now = at
+    lookup = model.lookup(name, types)
+    arriving: list[tuple[float, int, Packet, Answer]] = []
+    numbers = count()
+    arrival: Arrival | None = None
+    while True:
+        try:
+            deadline = lookup.send(arrival)
+        except StopIteration as end:
+            yield from map(Sent, _take(model))
+            yield Ended(model.now, end.value)
+            return
+        for packet in _take(model):
+            yield Sent(packet)
+            fate = ask(packet)
+            if fate is not None:
+                heappush(arriving, (model.now + fate[0], next(numbers), packet, fate[1]))
+        if arriving and (deadline is None or arriving[0][0] <= deadline):
+            model.now, _, packet, answer = heappop(arriving)
+            arrival = packet, answer
+            yield Received(model.now, packet, answer)
+        elif deadline is None:
+            why = "it waits for a reply over TCP without a time limit"
+            yield Ended(model.now, Result((), "no result: still waiting", why))
+            return
+        else:
+            model.now, arrival = deadline, None
+
+
+def candidates(conf: ResolvConf, name: str) -> list[str]:
+    """The names to try in turn: the suffixes first if the name has fewer dots than `ndots`, as it is otherwise."""
+    if name.endswith("."):
+        return [name]
+    tried = [f"{name}.{suffix}" if suffix else name for suffix in conf.search]
+    if name.count(".") >= conf.ndots:
+        tried.insert(0, name)
+    else:
+        tried.append(name)
+    return list(dict.fromkeys(tried))
+
+
+def within(answer: Answer, packet: Packet, size: int, *, lax: int = 0) -> tuple[str, ...]:
+    """The addresses whose records are within the first `size` octets of the reply, or begin `lax` octets before."""
+    start = 12 + len(packet.name) + 2 + 4
+    each = 12 + ADDRESS_LEN[packet.rrtype]
+    return answer.addresses[: max(0, (size + lax - start) // each)]
+
+
+def _take(model: Model) -> list[Packet]:
+    taken = model.outbox[:]
+    model.outbox.clear()
+    return taken

@@ -1,0 +1,148 @@
+"""The resolver of musl, as getaddrinfo uses it: Alpine images.
+
+Path: model.steps() -> here.
+Source: measured with 1.2.6 and 1.2.3; musl src/network/res_msend.c, lookup_name.c and resolvconf.c.
+Rule 1: each query goes to every nameserver at once, and the first NOERROR or NXDOMAIN counts.  After SERVFAIL it is
+        sent again at once, as long as a budget lasts; all other replies are ignored.
+Rule 2: `timeout` is for a name in all, and `timeout / attempts` the interval at which what is unanswered is sent again.
+Rule 3: only NXDOMAIN leads to the next suffix, and a name with `ndots` dots has no suffixes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import ClassVar, Final
+
+from hsdns.resolver.model import Answer, Arrival, Model, Packet, Result, Waiting, candidates, within
+from hsdns.resolver.resolv_conf import Reader, ResolvConf, read_resolv_conf
+from hsdns.wire.iana import Rcode, type_to_text
+
+MOST_ADDRESSES: Final = 48
+LINE_LEN: Final = 254  # octets of a line of resolv.conf that is read, without its end
+ROUNDING: Final = 0.002  # seconds that may lack at the end of the last interval
+NONAME: Final = "Name does not resolve"
+NODATA: Final = "Name has no usable address"
+AGAIN: Final = "Try again"
+READER: Final = Reader("musl", {}, most_timeout=60, most_attempts=10, line_len=LINE_LEN)
+
+
+class Musl(Model):
+    """musl 1.2.6."""
+
+    name = "musl"
+    checks_question = False
+    uses_tcp: ClassVar[bool] = True
+    nodata: ClassVar[str] = NODATA
+    answer_len: ClassVar[int] = 4800  # octets of a reply that are read
+
+    @classmethod
+    def read(cls, text: str) -> ResolvConf:
+        """Read a resolv.conf."""
+        return read_resolv_conf(text, READER)
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Try the names until one is not NXDOMAIN."""
+        tried = candidates(self.conf, name)
+        as_it_is = tried[0] == name
+        if as_it_is:
+            tried = tried[:1]
+        result = Result((), NONAME, "")
+        for each in tried:
+            result, goes_on = yield from self._query(each, types)
+            if not goes_on:
+                return result
+        if as_it_is and self.conf.search and not name.endswith("."):
+            why = f"musl tries no suffix for a name with as many dots as ndots, {self.conf.ndots}"
+            return result._replace(why=f"{result.why}; {why}")
+        return result
+
+    def _query(
+        self, name: str, types: Sequence[int]
+    ) -> Generator[float | None, Arrival | None, tuple[Result, bool]]:
+        """Ask for one name; the second value tells whether the next one is tried."""
+        port = self.new_port("udp")
+        qids = {rrtype: self.new_qid() for rrtype in types}
+        end = self.now + self.conf.timeout
+        interval = self.conf.timeout / self.conf.attempts
+        taken: dict[int, tuple[Packet, Answer]] = {}
+        connections: dict[str, int] = {}
+        next_round = self.now
+        budget = 0
+        while len(taken) < len(qids):
+            if self.now >= next_round - ROUNDING:
+                if self.now >= end - ROUNDING:
+                    break
+                for rrtype, qid in qids.items():
+                    if rrtype not in taken and rrtype not in connections.values():
+                        for server in range(len(self.conf.nameservers)):
+                            self.send("udp", server, port, qid, rrtype, name)
+                next_round = self.now + interval
+                budget = 2 * len(qids)
+            arrival = yield min(next_round, end)
+            if arrival is None:
+                continue
+            packet, answer = arrival
+            rrtype = packet.rrtype
+            if packet.port in connections:
+                if answer.is_closed:
+                    why = f"the TCP connection for {name} was closed"
+                    return Result((), AGAIN, why), False
+                taken[rrtype] = arrival
+            elif packet.port != port or rrtype in taken or rrtype in connections.values():
+                pass
+            elif answer.rcode == Rcode.SERVFAIL:
+                if budget:
+                    budget -= 1
+                    self.send("udp", packet.server, port, packet.qid, rrtype, name)
+            elif answer.rcode not in (Rcode.NOERROR, Rcode.NXDOMAIN):
+                pass
+            elif answer.tc and self.uses_tcp:
+                connection = self.new_port("tcp")
+                connections[connection] = rrtype
+                self.send("tcp", packet.server, connection, packet.qid, rrtype, name)
+            else:
+                taken[rrtype] = arrival
+        return self._result(name, types, taken)
+
+    def _result(
+        self, name: str, types: Sequence[int], taken: dict[int, tuple[Packet, Answer]]
+    ) -> tuple[Result, bool]:
+        for rrtype in types:
+            if rrtype not in taken:
+                why = f"{name} {type_to_text(rrtype)} had no usable answer in {self.conf.timeout} seconds"
+                others = [type_to_text(each) for each in taken if taken[each][1].addresses]
+                why += f", though {others[0]} had one" if others else ""
+                return Result((), AGAIN, why), False
+            if taken[rrtype][1].rcode == Rcode.NXDOMAIN:
+                why = f"{name} {type_to_text(rrtype)} is NXDOMAIN"
+                if any(answer.addresses for _, answer in taken.values()):
+                    why += ", which counts for musl although there are addresses"
+                return Result((), NONAME, why), True
+        found: list[str] = []
+        for packet, answer in sorted(taken.values(), key=lambda each: -each[0].rrtype):
+            found += self._read(packet, answer)
+        if not found:
+            why = f"{name} exists, but has no address"
+            if any(suffix and name.endswith(f".{suffix}") for suffix in self.conf.search):
+                why += "; musl tries no other suffix then"
+            return Result((), self.nodata, why), False
+        why = f"{name} has addresses"
+        if len(found) > MOST_ADDRESSES:
+            why = f"{name} has {len(found)} addresses, of which musl takes {MOST_ADDRESSES}"
+        return Result(tuple(found[:MOST_ADDRESSES]), "", why), False
+
+    def _read(self, packet: Packet, answer: Answer) -> tuple[str, ...]:
+        return within(answer, packet, self.answer_len)
+
+
+class OldMusl(Musl):
+    """musl 1.2.3 and older: no TCP, 512 octets of each reply."""
+
+    name = "musl-1.2.3"
+    uses_tcp = False
+    nodata = NONAME
+    answer_len = 512
+
+    def _read(self, packet: Packet, answer: Answer) -> tuple[str, ...]:
+        # It checks a record's end without the ten octets from its type to its length.
+        return within(answer, packet, self.answer_len, lax=10)

@@ -1,0 +1,64 @@
+"""The resolv.conf of a pod, as the kubelet writes it.
+
+Path: cli/resolve.py, for -from -> here -> resolver/resolv_conf.py.
+Source: Kubernetes pkg/kubelet/network/dns/dns.go; the limits are those of core validation: three nameservers, 32 search
+        domains, 2,048 characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from hsdns.resolver.resolv_conf import write_resolv_conf
+
+MOST_SERVERS: Final = 3
+MOST_SEARCHES: Final = 32
+MOST_SEARCH_LEN: Final = 2048  # characters, with the spaces between
+POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+
+
+class PodDns(NamedTuple):
+    """What a pod's spec says about DNS; `options` without a value have an empty one."""
+
+    namespace: str
+    policy: str = "ClusterFirst"
+    on_host_network: bool = False
+    nameservers: Sequence[str] = ()
+    searches: Sequence[str] = ()
+    options: Mapping[str, str] = {}
+
+
+def pod_resolv_conf(pod: PodDns, cluster_dns: str, domain: str, node: str) -> str:
+    """The text; `domain` is the cluster's, and `node` the text of the node's resolv.conf, which `Default` uses."""
+    servers: list[str] = []
+    searches: list[str] = []
+    options: dict[str, str] = {}
+    is_cluster = pod.policy == "ClusterFirstWithHostNet" or (
+        pod.policy == "ClusterFirst" and not pod.on_host_network
+    )
+    if pod.policy != "None":
+        node_servers, searches = _of_node(node)
+        servers = node_servers
+    if is_cluster:
+        servers = [cluster_dns]
+        searches = [f"{pod.namespace}.svc.{domain}", f"svc.{domain}", domain, *searches]
+        options = {"ndots": "5"}
+    servers = list(dict.fromkeys([*servers, *pod.nameservers]))[:MOST_SERVERS]
+    searches = list(dict.fromkeys([*searches, *pod.searches]))[:MOST_SEARCHES]
+    while len(" ".join(searches)) > MOST_SEARCH_LEN:
+        searches.pop()
+    return write_resolv_conf(servers, searches, {**options, **pod.options})
+
+
+def _of_node(text: str) -> tuple[list[str], list[str]]:
+    """The nameservers and search domains of the node; the kubelet leaves its options out."""
+    servers: list[str] = []
+    searches: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["nameserver"]:
+            servers += words[1:2]
+        elif words[:1] == ["search"]:
+            searches = [word.rstrip(".") or "." for word in words[1:]]
+    return servers, searches

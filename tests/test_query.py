@@ -156,7 +156,7 @@ def test_other_class_reaches_the_chain_where_a_block_lets_it() -> None:
     [
         pytest.param("", "udp", None, id="nothing"),
         pytest.param("0007 8100 0001 0000 0000 0000 00 0001 0001", "udp", None, id="reply"),
-        pytest.param("0007 2900 0001 0000 0000 0000 00 0006 0001", "udp", "0007 a904 0000 0000 0000 0000", id="update"),
+        pytest.param("0007 2900 0001 0000 0000 0000 00 0006 0001", "udp", "0007 a804 0000 0000 0000 0000", id="update"),
         pytest.param("0007 0110 0000 0000 0000 0000", "tcp", "0007 8101 0000 0000 0000 0000", id="no-question"),
         pytest.param("0007 0100 0001 0000 0000 0000 03 777777 00 0001", "udp", "0007 8101 0000 0000 0000 0000", id="cut"),
     ],

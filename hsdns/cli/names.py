@@ -31,6 +31,7 @@ from hsdns.server.runtime import ServerRuntime
 
 WAIT: Final = 10.0  # seconds for the cluster
 PORT: Final = 53  # of server blocks that specify none; nothing listens
+DENIED: Final = "the server denies access (403)"  # apiserver/reflector.py
 Line = dict[str, Any]  # an RRset, or a sentence, as in /v1/names
 FORMATS: Final = ("text", "json")
 FLAGS: Final = {
@@ -80,7 +81,7 @@ def run(words: list[str]) -> int:
 
     from hsdns.cli import launch
 
-    problems = _Problems()
+    problems = Problems()
     log = logging.getLogger("hsdns")
     log.handlers, log.propagate = [problems], False
     log.setLevel(logging.WARNING)
@@ -125,14 +126,24 @@ class NoNames(Exception):
     """Why there is nothing to list, as a sentence for the operator."""
 
 
-class _Problems(logging.Handler):
+class Problems(logging.Handler):
     """Writes what plugins log to standard error, and counts the errors."""
 
-    errors = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors = 0
+        self.sentences: list[str] = []
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether an API server has denied access, which waiting does not change."""
+        return any(DENIED in sentence for sentence in self.sentences)
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
         self.errors += record.levelno >= logging.ERROR
-        print(record.getMessage(), file=sys.stderr)
+        self.sentences.append(record.getMessage())
+        print(self.sentences[-1], file=sys.stderr)
 
 
 async def _list(

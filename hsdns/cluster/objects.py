@@ -139,18 +139,35 @@ class Namespace(msgspec.Struct, frozen=True, gc=False):
     metadata: ObjectMeta
 
 
+class PodCondition(msgspec.Struct, frozen=True, gc=False):
+    """core/v1 PodCondition."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+
+
+class PodNames(msgspec.Struct, frozen=True, gc=False):
+    """The fields of core/v1 PodSpec that name a pod below a headless Service; only explanation/ reads them."""
+
+    hostname: str | None = None
+    subdomain: str | None = None
+
+
 class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """core/v1 PodStatus."""
+    """core/v1 PodStatus; only explanation/ reads `conditions`."""
 
     pod_ip: str | None = msgspec.field(name="podIP", default=None)
     phase: str | None = None
+    conditions: list[PodCondition] | None = None
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
-    """core/v1 Pod, as `pods verified` needs it."""
+    """core/v1 Pod, as `pods verified` needs it, and what explains why its endpoints are as they are."""
 
     metadata: ObjectMeta
     status: PodStatus = PodStatus()
+    spec: PodNames = PodNames()
 
 
 Object = Service | EndpointSlice | Namespace | Pod | ServiceImport

@@ -14,6 +14,7 @@ from hsdns.cluster.objects import (
     Namespace,
     ObjectMeta,
     ObjectReference,
+    PodCondition,
     Service,
     ServiceImport,
 )
@@ -79,13 +80,6 @@ class PodIP(msgspec.Struct, frozen=True):
     """core/v1 PodIP."""
 
     ip: str = ""
-
-
-class PodCondition(msgspec.Struct, frozen=True):
-    """core/v1 PodCondition."""
-
-    type: str = ""
-    status: str = ""
 
 
 class PodState(msgspec.Struct, frozen=True, rename="camel"):

@@ -15,7 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from hsdns.cluster.controllers.address import FAMILIES, AddressPool, letters
-from hsdns.cluster.controllers.document import is_ready_by_annotation, not_ready_indices
+from hsdns.cluster.controllers.document import (
+    NOT_READY,
+    READY,
+    is_ready_by_annotation,
+    not_ready_indices,
+)
 from hsdns.cluster.controllers.kinds import (
     ContainerPort,
     Node,
@@ -24,7 +29,7 @@ from hsdns.cluster.controllers.kinds import (
     PodState,
     Workload,
 )
-from hsdns.cluster.objects import ObjectMeta, Pod, PodStatus
+from hsdns.cluster.objects import ObjectMeta, Pod, PodCondition, PodNames, PodStatus
 
 TERMINAL = frozenset({"Succeeded", "Failed"})
 
@@ -59,7 +64,8 @@ class RunningPod(msgspec.Struct, frozen=True):
 
     def to_object(self) -> Pod:
         """The pod with the fields that DNS needs."""
-        meta = self.manifest.metadata
+        meta, spec = self.manifest.metadata, self.manifest.spec
+        made = [] if self.ready else [PodCondition("Ready", "False", f"{READY} or {NOT_READY}")]
         return Pod(
             metadata=ObjectMeta(
                 name=meta.name,
@@ -72,7 +78,9 @@ class RunningPod(msgspec.Struct, frozen=True):
             status=PodStatus(
                 pod_ip=self.addresses[0] if self.addresses else None,
                 phase=self.manifest.status.phase or "Running",
+                conditions=self.manifest.status.conditions or made,
             ),
+            spec=PodNames(spec.hostname, spec.subdomain),
         )
 
 

@@ -180,6 +180,11 @@ class Kubernetes(Plugin):
         return found
 
     @property
+    def options(self) -> Mapping[str, Any]:
+        """The values of all PROPERTIES."""
+        return self._options
+
+    @property
     def store(self) -> Store:
         """The state of the cluster; only after start()."""
         return self.state.store
@@ -218,7 +223,7 @@ class Kubernetes(Plugin):
             self._search = read_search_list(RESOLV_CONF)
         self._uses_watch = True
         self.watch.start(runtime)
-        self.answers = self._make_answers(runtime.local_addresses(self._servers))
+        self.answers = self.answers_over(self.store)
         if self.show_changes is not None and self.watch.on_delivered is None:
             self.watch.on_delivered = partial(_show, Changes(self.answer_set()), self.show_changes)
         if not self.store.serves and self._startup_timeout and not self.watch.reads_only:
@@ -347,10 +352,12 @@ class Kubernetes(Plugin):
             dependencies = dependencies.again()  # those of the request are stale: it is not stored
         return reply
 
-    def _make_answers(self, local_addresses: Sequence[str]) -> ClusterAnswers:
-        options = self._options
+    def answers_over(self, store: Store, **changed: Any) -> ClusterAnswers:
+        """What it answers from a store; `changed` are options other than those of the Corefile.  Only after start()."""
+        assert self._runtime is not None, "started"
+        options = self._options | changed
         lookup = NameLookup(
-            self.store,
+            store,
             primary_zone=next((zone for zone in self.zones if not is_reverse(zone)), self.zones[0]),
             ttl=options["ttl"],
             namespaces=frozenset(name.encode().lower() for name in options["namespaces"]),
@@ -359,7 +366,7 @@ class Kubernetes(Plugin):
             zonal=options["zonal"],
             multicluster=options["multicluster"],
         )
-        return ClusterAnswers(lookup, local_addresses)
+        return ClusterAnswers(lookup, self._runtime.local_addresses(self._servers))
 
 
 def _show(changes: Changes, show: Callable[[list[str]], None]) -> None:

@@ -1,0 +1,167 @@
+"""`hsdns explain NAME [TYPE]`: why a name has the answer that it has, or none.
+
+Path: argv -> here -> assemble(), the plugins of the Corefile -> explanation/explain.py -> standard output.
+Rule 1: opens no port, asks no other server and writes no file; a snapshot is read, but not saved.
+Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 2 where that could not be told.
+Rule 3: standard output has the explanation only; what is wrong with a source goes to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+from hsdns.cli import builtin
+from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.names import FORMATS, PORT, WAIT, Problems
+from hsdns.cli.source_flag import check_sources, source_tokens
+from hsdns.corefile.tree import CorefileError
+from hsdns.wire.iana import type_from_text
+from hsdns.wire.name import Name
+
+if TYPE_CHECKING:
+    from hsdns.assemble import Configuration
+    from hsdns.explanation.report import Explanation
+
+UNKNOWN: Final = 2  # the exit status where the answer could not be told, also for bad input
+STATUSES: Final = {"resolves": 0, "does not resolve": 1, "could not tell": UNKNOWN}
+# What runs beside the queries, or asks other servers: not started.
+NOT_STARTED: Final = frozenset(
+    {"cancel", "errors", "forward", "health", "log", "loop", "pprof", "prometheus", "ready", "reload", "secondary"}
+)  # fmt: skip
+FLAGS: Final = {
+    "source": builtin.SOURCE,
+    "conf": builtin.CONF._replace(
+        help='Corefile whose server blocks answer, "stdin" for standard input'
+    ),
+    "o": Flag(str, "format: text, a tree for a terminal (default), or json", "FORMAT"),
+    "h": Flag(bool, "show this help"),
+    "help": Flag(bool, "show this help", alias_of="h"),
+}
+
+
+def run(words: list[str]) -> int:
+    """Run `hsdns explain`; return the exit status."""
+    plain = []
+    while words and not words[0].startswith("-"):
+        plain.append(words.pop(0))
+    try:
+        flags = parse_flags(words, FLAGS, command="hsdns explain")
+        if flags.get("h"):
+            print(f"Usage: hsdns explain NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+            return 0
+        output = str(flags.get("o", "text"))
+        if output not in FORMATS:
+            raise FlagError(f'-o needs {" or ".join(FORMATS)}, found "{output}"')
+        qname, qtype = read_question(plain)
+        conf, words_of_source = flags.get("conf"), flags.get("source")
+        objects = None
+        if isinstance(words_of_source, list):
+            objects = source_tokens(words_of_source, conf if isinstance(conf, str) else None)
+    except FlagError as error:
+        print(error, file=sys.stderr)
+        return UNKNOWN
+
+    from hsdns.cli import launch
+
+    problems = Problems()
+    log = logging.getLogger("hsdns")
+    log.handlers, log.propagate = [problems], False
+    log.setLevel(logging.WARNING)
+    try:
+        default = builtin.corefile(builtin.LOOPBACK[:1])
+        corefile = builtin.corefile_source(conf, default).load()
+        configuration = launch.build(corefile, PORT, warn=log.warning, objects=objects)
+        check_sources(configuration)
+        found = asyncio.run(_explain(configuration, qname, qtype, problems))
+    except (CorefileError, OSError) as error:
+        print(error, file=sys.stderr)
+        return UNKNOWN
+    if output == "json":
+        import msgspec
+
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    else:
+        from hsdns.explanation.text import lines
+
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        for line in lines(found, colour=colour):
+            print(line)
+    if problems.errors and found.outcome != "resolves":
+        return UNKNOWN  # what could not be read may be what is missing
+    return STATUSES[found.outcome]
+
+
+def read_question(plain: list[str]) -> tuple[Name, int]:
+    """The name and the type of the words; an IP address is looked up in reverse.  Raise FlagError."""
+    from hsdns.cluster.reverse import reverse_name
+
+    if len(plain) not in (1, 2):
+        raise FlagError(
+            "hsdns explain needs a name, and may have a type: hsdns explain NAME [TYPE]"
+        )
+    qtype = "".join(plain[1:]).upper()
+    try:
+        address = ip_address(plain[0])
+    except ValueError:
+        try:
+            qname = Name.from_text(plain[0])
+        except ValueError as error:
+            raise FlagError(f'"{plain[0]}" is not a domain name: {error}') from None
+    else:
+        qname, qtype = reverse_name(address.packed), qtype or "PTR"
+    try:
+        return qname, type_from_text(qtype or "A")
+    except ValueError:
+        raise FlagError(f'"{qtype}" is not a record type; try A, AAAA, SRV, PTR or CNAME') from None
+
+
+async def _explain(
+    configuration: Configuration, qname: Name, qtype: int, problems: Problems
+) -> Explanation:
+    from hsdns.cluster.freshness import NoCounters
+    from hsdns.explanation.explain import Explainer
+    from hsdns.explanation.scene import ClusterObjects
+    from hsdns.metrics import Registry
+    from hsdns.plugins.kubernetes import Kubernetes
+    from hsdns.server.runtime import ServerRuntime
+
+    runtime = ServerRuntime(
+        Registry(),
+        NoCounters(),
+        reload_if_changed=lambda: asyncio.sleep(0),
+        fail=logging.getLogger("hsdns").critical,
+    )
+    runtime.configuration = configuration
+    blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
+    by_watch: dict[int, ClusterObjects] = {}
+    kept: dict[int, ClusterObjects] = {}
+    for block in blocks:
+        block.watch.reads_only = True
+        objects = by_watch.setdefault(id(block.watch), ClusterObjects())
+        block.watch.on_events = objects.apply
+        kept[id(block)] = objects
+    explainer = Explainer(configuration, kept, runtime.queries.spawn)
+    runtime.processors = explainer.processors
+    plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
+    started = []
+    try:
+        for plugin in plugins:
+            started.append(plugin)
+            await plugin.start(runtime)
+        await runtime.wait_until(
+            lambda: problems.is_denied or all(each.store.synced for each in blocks), WAIT
+        )
+        for block in blocks:
+            if block.store.restored is not None:
+                kept[id(block)].restore(block.store)
+        return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
+    finally:
+        for plugin in started:
+            await plugin.stop()
+        await runtime.queries.cancel()
+        await runtime.tasks.cancel()

@@ -1,0 +1,174 @@
+"""The changes that may be missing where a name of a Service, an endpoint or a pod does not exist, likely ones first.
+
+Path: explain.py -> here -> changes.py tries them.
+Rule: a candidate is a guess from the fields of the objects; whether it helps is found out by asking again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from hsdns.cluster.address import pack_address
+from hsdns.cluster.objects import Namespace, ObjectMeta, Pod, PodStatus, Service
+from hsdns.cluster.pack import pack_target
+from hsdns.cluster.pods import address_in
+from hsdns.cluster.question import POD, ParsedName
+from hsdns.explanation.changes import Change
+from hsdns.explanation.edits import (
+    MADE_ADDRESS,
+    as_headless,
+    asked_port,
+    headless_spec,
+    port_names,
+    service_port,
+    text,
+    with_added_endpoint,
+    with_service,
+)
+from hsdns.explanation.endpoint_candidates import of_endpoints
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene
+
+
+def candidates(
+    parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
+) -> Iterator[Change]:
+    """The changes that may make a name below `svc` or `pod` exist."""
+    namespace = text(parsed.namespace)
+    options = replay.block.options
+    if not scene.namespaces:
+        yield Change(
+            f"Namespace {namespace}",
+            f"there is no namespace {namespace}",
+            f"namespace {namespace} exists",
+            lambda scene: scene.with_objects(Namespace(ObjectMeta(name=namespace))),
+        )
+    if options["namespaces"] and namespace not in {each.lower() for each in options["namespaces"]}:
+        yield Change(
+            "Corefile",
+            f"`namespaces` of the kubernetes block leaves out {namespace}",
+            f"`namespaces` has {namespace}",
+            lambda scene: scene.with_options(namespaces=()),
+        )
+    if options["namespace_labels"] and scene.namespaces:
+        yield Change(
+            "Corefile",
+            f"`namespace_labels` of the kubernetes block leaves out {namespace}",
+            "`namespace_labels` matches its labels",
+            lambda scene: scene.with_settings(namespace_labels=None),
+        )
+    if parsed.kind == POD:
+        yield from _of_pod(parsed, namespace, options["pods"])
+    elif not replay.block.answers.lookup.is_multicluster(replay.zone):
+        yield from _of_service(parsed, scene, kept, replay)
+
+
+def _of_pod(parsed: ParsedName, namespace: str, pods: str) -> Iterator[Change]:
+    address = address_in(parsed.name)
+    if pods == "disabled":
+        yield Change(
+            "Corefile",
+            "`pods` of the kubernetes block is disabled, so pods have no names by address",
+            "`pods insecure` is in the kubernetes block",
+            lambda scene: scene.with_options(pods="insecure"),
+        )
+    elif pods == "verified" and address is not None:
+        shown = _address(text(parsed.name))
+        pod = Pod(ObjectMeta("added", namespace), PodStatus(shown, "Running"))
+        yield Change(
+            f"Namespace {namespace}",
+            f"no pod of namespace {namespace} has the address {shown} (`pods verified`)",
+            f"a pod has the address {shown}",
+            lambda scene: scene.with_objects(pod),
+        )
+
+
+def _address(label: str) -> str:
+    return label.replace("-", "." if label.count("-") == 3 and "--" not in label else ":")
+
+
+def _of_service(
+    parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
+) -> Iterator[Change]:
+    namespace, name = text(parsed.namespace), text(parsed.name)
+    place = f"Service {namespace}/{name}"
+    options = replay.block.options
+    found = scene.services[0] if scene.services else None
+    if found is None:
+        added = Service(ObjectMeta(name, namespace), headless_spec(parsed))
+        needs = f", with a ready endpoint {text(parsed.endpoint)}" if parsed.endpoint else ""
+        needs += f", with a {asked_port(parsed)}" if parsed.port or parsed.protocol else ""
+        yield Change(
+            place,
+            f"there is no {place}",
+            f"{place} exists{needs}",
+            lambda scene: with_added_endpoint(added, parsed, scene.with_objects(added)),
+        )
+        service = added
+    else:
+        service = found
+    if found is not None and options["labels"] and not options["labels"].matches(service.metadata.labels):  # fmt: skip
+        yield Change(
+            "Corefile",
+            f"`labels` of the kubernetes block leaves out {place}",
+            "`labels` matches its labels",
+            lambda scene: scene.with_settings(labels=None),
+        )
+    if options["noendpoints"]:
+        yield Change(
+            "Corefile",
+            "`noendpoints` is in the kubernetes block, so no EndpointSlice is read",
+            "`noendpoints` is removed",
+            lambda scene: scene.with_settings(endpoints=True),
+        )
+    spec = service.spec
+    if spec.type == "ExternalName":
+        given = spec.external_name or ""
+        if pack_target(given) is None:
+            what = "is an IP address" if pack_address(given) else "is not a host name"
+            yield Change(
+                place,
+                f'externalName "{given}" of {place} {what}, and a CNAME record needs a host name',
+                "externalName is a host name, or the Service has no selector and an EndpointSlice "
+                "with the address",
+                partial(with_service, service, external_name="name.invalid"),
+            )
+        yield Change(
+            place,
+            f"{place} is of type ExternalName, which has a name of its own only",
+            f"{place} is headless",
+            partial(as_headless, service),
+        )
+        yield from of_endpoints(parsed, scene, kept, service, replay)
+        return
+    is_headless = (spec.cluster_ips or [spec.cluster_ip or ""])[0] == "None"
+    if options["ignore"] and not is_headless:
+        yield Change(
+            "Corefile",
+            f"`ignore empty_service` hides {place}, because it has no ready endpoint",
+            "`ignore empty_service` is removed",
+            lambda scene: scene.with_options(ignore=False),
+        )
+    if parsed.endpoint or is_headless or parsed.topology_zone:
+        yield from of_endpoints(parsed, scene, kept, service, replay)
+    if not is_headless:
+        if parsed.topology_zone:
+            yield Change(
+                place,
+                f"{place} has a cluster IP, which is in no topology zone",
+                f"{place} is headless",
+                partial(as_headless, service),
+            )
+        if parsed.port or parsed.protocol:
+            yield Change(
+                place,
+                f"{place} has {port_names(spec.ports or ())}, but no {asked_port(parsed)}",
+                f"{place} has {asked_port(parsed)}",
+                partial(with_service, service, ports=[service_port(parsed)]),
+            )
+        yield Change(
+            place,
+            f"{place} has neither a cluster IP nor a port",
+            f"{place} has a cluster IP",
+            partial(with_service, service, cluster_ip=MADE_ADDRESS, cluster_ips=[MADE_ADDRESS]),
+        )

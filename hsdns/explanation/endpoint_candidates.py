@@ -1,0 +1,234 @@
+"""The changes of endpoints that may be missing where a name does not exist, likely ones first.
+
+Path: candidates.py, for a name whose records are those of endpoints, and explain.py, for an address -> here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from functools import partial
+from typing import Final
+
+from msgspec import structs
+
+from hsdns.cluster.objects import Endpoint, EndpointSlice, Pod, Service
+from hsdns.cluster.pack import pack_slice
+from hsdns.cluster.question import ParsedName
+from hsdns.explanation.changes import Change
+from hsdns.explanation.edits import (
+    all_ready,
+    asked_port,
+    is_ready,
+    port_names,
+    renamed_ports,
+    text,
+    with_added_endpoint,
+    with_endpoints,
+    with_hostname,
+)
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene
+
+TOLERATE: Final = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
+
+
+def of_address(scene: Scene, kept: ClusterObjects) -> Iterator[Change]:
+    """The changes that may give an address a name; the scene has the endpoints with it."""
+    for part in scene.slices:
+        for endpoint in part.endpoints or ():
+            if not is_ready(endpoint):
+                shown = " ".join(endpoint.addresses or ())
+                yield Change(
+                    _slice_place(part),
+                    f"endpoint {shown} of {_slice_place(part)} is not ready{_conditions([(part, endpoint)], kept)}",
+                    f"endpoint {shown} is ready",
+                    partial(all_ready, [endpoint]),
+                )
+
+
+def of_endpoints(
+    parsed: ParsedName, scene: Scene, kept: ClusterObjects, service: Service, replay: Replay
+) -> Iterator[Change]:
+    """The changes of a Service's endpoints that may make a name exist."""
+    place = f"Service {service.metadata.namespace}/{service.metadata.name}"
+    listed = [(part, each) for part in scene.slices for each in part.endpoints or ()]
+    meant = [
+        pair for pair in listed if not parsed.endpoint or parsed.endpoint in _labels(*pair, replay)
+    ]
+    unready = [pair for pair in meant if not is_ready(pair[1])]
+    if unready:
+        count = f"{len(meant) - len(unready)} of {len(meant)} endpoints of {place} are ready"
+        if parsed.endpoint:
+            count = f"endpoint {text(parsed.endpoint)} of {place} is not ready"
+        yield Change(
+            _slice_place(unready[0][0]),
+            f"{count}{_conditions(unready, kept)}; {_published(service)}",
+            f"an endpoint of {place} is ready, or publishNotReadyAddresses of {place} is true",
+            partial(all_ready, [each for _, each in unready]),
+        )
+    if parsed.endpoint and not meant:
+        yield from _of_hostname(parsed, listed, kept, service)
+    if parsed.port or parsed.protocol:
+        parts = [part for part in scene.slices if part.endpoints]
+        if parts:
+            own = [each for each in service.spec.ports or () if each.name == text(parsed.port)]
+            calls = (
+                f"the port names differ: {place} has {port_names(own)}"
+                if own
+                else f"{place} has {port_names(service.spec.ports or ())}, but no {asked_port(parsed)}"
+            )
+            yield Change(
+                _slice_place(parts[0]),
+                f"{calls}; EndpointSlice {parts[0].metadata.name} has {port_names(parts[0].ports or ())}",
+                f"a port of the EndpointSlice is a {asked_port(parsed)}",
+                partial(renamed_ports, parsed),
+            )
+    if parsed.topology_zone and listed:
+        yield Change(
+            place,
+            f"no endpoint of {place} is in topology zone {text(parsed.topology_zone)}",
+            "an endpoint is in that topology zone",
+            lambda scene: with_endpoints(
+                scene, lambda each: structs.replace(each, zone=text(parsed.topology_zone))
+            ),
+        )
+    yield Change(
+        place,
+        f"{place} has no endpoint named {text(parsed.endpoint)}{_near_labels(parsed, listed, replay)}"
+        if parsed.endpoint
+        else f"{place} has no endpoints{_why_none(service, kept, scene)}",
+        f"{place} has a ready endpoint"
+        + (f" with hostname {text(parsed.endpoint)}" if parsed.endpoint else ""),
+        partial(with_added_endpoint, service, parsed),
+    )
+
+
+def _slice_place(found: EndpointSlice) -> str:
+    return f"EndpointSlice {found.metadata.namespace}/{found.metadata.name}"
+
+
+def _labels(part: EndpointSlice, endpoint: Endpoint, replay: Replay) -> set[bytes]:
+    """The labels that the server gives an endpoint, were it ready."""
+    alone = structs.replace(part, endpoints=[structs.replace(endpoint, conditions=None)])
+    packed = pack_slice(
+        alone,
+        pod_names=replay.block.state.settings.pod_names,
+        reject=lambda reason, sentence: None,
+    )
+    return {each.label(index) for each in packed for index in range(each.host_count)}
+
+
+def _near_labels(
+    parsed: ParsedName, listed: list[tuple[EndpointSlice, Endpoint]], replay: Replay
+) -> str:
+    known = sorted({text(label) for pair in listed for label in _labels(*pair, replay) if label})
+    if not known:
+        return ": it has no endpoints"
+    near = get_close_matches(text(parsed.endpoint), known, n=1)
+    shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
+    return f'; did you mean "{near[0]}"?' if near else f"; it has {shown}"
+
+
+def _published(service: Service) -> str:
+    if (service.metadata.annotations or {}).get(TOLERATE) == "true":
+        return (
+            f"the annotation {TOLERATE.rpartition('/')[2]} has no effect on EndpointSlices, "
+            "publishNotReadyAddresses has"
+        )
+    published = bool(service.spec.publish_not_ready_addresses)
+    return f"publishNotReadyAddresses is {str(published).lower()}"
+
+
+def pod_of(endpoint: Endpoint, pods: Sequence[Pod]) -> Pod | None:
+    """The pod of an endpoint, if it is known."""
+    ref = endpoint.target_ref
+    return next((each for each in pods if ref and each.metadata.name == ref.name), None)
+
+
+def why_not_ready(endpoint: Endpoint, pods: Sequence[Pod]) -> str:
+    """The conditions because of which an endpoint is not ready, as far as they are known."""
+    conditions = endpoint.conditions
+    found = []
+    if conditions is not None and conditions.terminating:
+        found.append("terminating")
+    pod = pod_of(endpoint, pods)
+    found += [
+        f"pod condition Ready is {each.status}" + (f": {each.reason}" if each.reason else "")
+        for each in (pod.status.conditions or () if pod is not None else ())
+        if each.type == "Ready" and each.status != "True"
+    ]
+    return "; ".join(found)
+
+
+def _conditions(unready: list[tuple[EndpointSlice, Endpoint]], kept: ClusterObjects) -> str:
+    part, endpoint = unready[0]
+    why = why_not_ready(endpoint, kept.pods(part.metadata.namespace.encode().lower()))
+    return f" ({why})" if why else ""
+
+
+def _of_hostname(
+    parsed: ParsedName,
+    listed: list[tuple[EndpointSlice, Endpoint]],
+    kept: ClusterObjects,
+    service: Service,
+) -> Iterator[Change]:
+    """Candidates for an endpoint name of a pod that is there, but is not named so below this Service."""
+    label, name = text(parsed.endpoint), service.metadata.name
+    pods = kept.pods(parsed.namespace)
+    for part, endpoint in listed:
+        pod = pod_of(endpoint, pods)
+        ref = endpoint.target_ref
+        own = pod.metadata.name if pod is not None else (ref.name if ref else "") or ""
+        if label not in (own.lower(), (pod.spec.hostname or "").lower() if pod else ""):
+            continue
+        place = f"Pod {part.metadata.namespace}/{own}"
+        if pod is None or endpoint.hostname:
+            shown = f'"{endpoint.hostname}"' if endpoint.hostname else "no"
+            cause = f"the endpoint of {place} has {shown} hostname in {_slice_place(part)}"
+        elif not pod.spec.hostname:
+            has = f"subdomain {pod.spec.subdomain} but no" if pod.spec.subdomain else "neither"
+            tail = "hostname" if pod.spec.subdomain else "hostname nor subdomain"
+            cause = f"{place} has {has} {tail}, so it has no name of its own"
+        elif pod.spec.subdomain != name:
+            cause = (
+                f"{place} has subdomain {pod.spec.subdomain}, so its name is below Service "
+                f"{pod.spec.subdomain}; the Service asked is {name}"
+                if pod.spec.subdomain
+                else f"{place} has a hostname but no subdomain, so it has no name of its own"
+            )
+        else:
+            cause = f"the endpoint of {place} has no hostname in {_slice_place(part)}"
+        yield Change(
+            place,
+            cause,
+            f"{place} has hostname {label} and subdomain {name}, so that its endpoint has the hostname",
+            partial(with_hostname, endpoint, label),
+        )
+        return
+
+
+def _why_none(service: Service, kept: ClusterObjects, scene: Scene) -> str:
+    if scene.slices:
+        if any(part.endpoints for part in scene.slices):
+            return " with a usable address and port"
+        if not service.spec.selector:
+            return ": its EndpointSlices are empty"
+    selector = service.spec.selector or {}
+    shown = ",".join(f"{key}={value}" for key, value in selector.items())
+    if not selector:
+        return ": it has no selector and no EndpointSlice"
+    pods = kept.pods(service.metadata.namespace.encode().lower())
+    if not pods:
+        return f": no pod with labels {shown} is known"
+    matched = [each for each in pods if selector.items() <= (each.metadata.labels or {}).items()]
+    if matched:
+        return f": pod {matched[0].metadata.name}, which its selector matches, has no address"
+    near = max(pods, key=lambda each: _likeness(selector, each.metadata.labels or {}))
+    labels = ",".join(f"{key}={value}" for key, value in sorted((near.metadata.labels or {}).items())[:2])  # fmt: skip
+    return f": its selector {shown} matches no pod; pod {near.metadata.name} has {labels or 'no labels'}"
+
+
+def _likeness(selector: dict[str, str], labels: dict[str, str]) -> int:
+    """How many keys or values of a selector a pod's labels have."""
+    values = set(labels.values())
+    return sum((key in labels) + (value in values) for key, value in selector.items())

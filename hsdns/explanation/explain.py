@@ -1,0 +1,324 @@
+"""Explains one question: asks the observed chain, then finds out what the answer rests on, or what it lacks.
+
+Path: cli/explain.py -> here -> observed.py (the answer), fate.py, changes.py, nearest.py -> report.Explanation.
+Rule 1: the answer that is explained is the reply of the chain.
+Rule 2: where the cluster could not be seen, that is the cause, never that there is nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hsdns.assemble import Configuration, ServedAddress
+from hsdns.chain import Endpoint, Request, Spawn
+from hsdns.cluster.address import pack_address
+from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.question import POD, ParsedName
+from hsdns.cluster.reverse import address_of, is_reverse
+from hsdns.cluster.value import Node
+from hsdns.explanation.candidates import candidates
+from hsdns.explanation.causes import cause_of
+from hsdns.explanation.changes import Change, smallest
+from hsdns.explanation.edits import text
+from hsdns.explanation.endpoint_candidates import of_address
+from hsdns.explanation.fate import Fates
+from hsdns.explanation.nearest import nearest
+from hsdns.explanation.observed import Visit, cluster_visit, observed_chain, summary
+from hsdns.explanation.records import record_reports
+from hsdns.explanation.report import (
+    VERSION,
+    Explanation,
+    NeededChange,
+    Outcome,
+    PluginStep,
+    ServiceReport,
+)
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.query import QueryProcessor
+from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
+from hsdns.wire.message import Query, Reply
+from hsdns.wire.name import ROOT, Name
+
+CLIENT: Final = Endpoint("127.0.0.1", 0)
+
+
+class Explainer:
+    """Explains questions to the server blocks of a configuration, whose kubernetes blocks have started.
+
+    `kept` has the objects of each kubernetes block by id(), `spawn` runs handlers that wait.  `processors` answer by
+    server, for the lookups within the server.
+    """
+
+    def __init__(
+        self, configuration: Configuration, kept: Mapping[int, ClusterObjects], spawn: Spawn
+    ) -> None:
+        self._configuration, self._kept = configuration, kept
+        self._visits: list[Visit] = []
+        chains = {
+            id(block): observed_chain(block.handlers, self._visits, spawn)
+            if block.handlers
+            else None
+            for block in configuration.blocks
+        }
+        self.processors = {
+            listener.listen.server: QueryProcessor(
+                listener.listen.server, listener.block_choice(chains), any_class=listener.any_class
+            )
+            for listener in configuration.listeners
+        }
+
+    async def explain(
+        self, qname: Name, qtype: int, now: float, problems: Sequence[str] = ()
+    ) -> Explanation:
+        """Explain one question; `now` in monotonic seconds, `problems` are those of reading the cluster."""
+        listener = self._listener(qname)
+        server = listener.listen.server
+        self._visits.clear()
+        query = Query.ask(qname, qtype)
+        request = Request(query, CLIENT, CLIENT, "tcp", server, ROOT, now)
+        reply = await self.processors[server].resolve(request)
+        visits = [each for each in self._visits if each.request.depth == 0]
+        blocks = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
+        question = _Question(query, reply, visits, self._kept, blocks)
+        question.problems = problems
+        return question.explanation(*self._block(listener, qname, visits))
+
+    def _listener(self, qname: Name) -> ServedAddress:
+        """The address whose zones have the longest one of the name; the first of several."""
+        listeners = self._configuration.listeners
+
+        def length(listener: ServedAddress) -> int:
+            zone = qname.longest_of(listener.zones)
+            return -1 if zone is None else len(zone.labels)
+
+        return max(listeners, key=length)
+
+    def _block(
+        self, listener: ServedAddress, qname: Name, visits: Sequence[Visit]
+    ) -> tuple[str, str]:
+        """The server block that answered, and why that one."""
+        zones = list(listener.zones)
+        port = listener.listen.port
+        matching = [zone for zone in zones if qname.is_at_or_below(zone)]
+        if not matching:
+            shown = ", ".join(zone.to_text() for zone in zones)
+            return "", f"no server block has a zone for the name; the zones are {shown}"
+        zone = visits[0].request.zone if visits else max(matching, key=lambda each: len(each.labels))  # fmt: skip
+        name = f"{zone.to_text()}:{port}"
+        others = [each for each in matching if each != zone]
+        if others:
+            shown = ", ".join(each.to_text() for each in others)
+            return name, f"the longest zone that has the name; {shown} also has it"
+        return name, "the only zone that has the name"
+
+
+class _Question:
+    """One question with its reply, and what is found out about them."""
+
+    def __init__(
+        self,
+        query: Query,
+        reply: Reply,
+        visits: Sequence[Visit],
+        kept: Mapping[int, ClusterObjects],
+        blocks: Sequence[Kubernetes],
+    ) -> None:
+        self.blocks = blocks
+        self.problems: Sequence[str] = ()
+        self.qname, self.qtype, self.reply = query.qname, query.qtype, reply
+        self.visits = visits
+        self.cluster = cluster_visit(visits)
+        handler = self.cluster.handler if self.cluster is not None else None
+        self.block = handler if isinstance(handler, Kubernetes) else None
+        self.kept = kept[id(self.block)] if self.block is not None else ClusterObjects()
+        self.parsed: ParsedName | None = None
+        self.found: tuple[Node, ParsedName] | bytes | None = None
+        self.asked = self.cluster.request.query.qname if self.cluster is not None else self.qname
+        self.asked_type = (
+            self.cluster.request.query.qtype if self.cluster is not None else self.qtype
+        )
+        self.scene = Scene.of(())
+        self.replay: Replay | None = None
+        if self.block is not None:
+            self._look(self.block)
+
+    def _look(self, block: Kubernetes) -> None:
+        zone = self.asked.longest_of(block.zones)
+        assert zone is not None, "visited"
+        lookup = block.answers.lookup
+        self.parsed = lookup.parse(self.asked, zone)
+        self.replay = Replay(block, zone)
+        address = address_of(self.asked) if is_reverse(self.asked) else None
+        if address is not None:
+            self.scene = Scene.of(self.kept.of_address(address))
+        elif self.parsed is not None:
+            self.scene = Scene.of(self.kept.of_name(self.parsed))
+        try:
+            self.found = lookup.find(self.asked, zone, None)
+        except NoSuchName:
+            self.found = None
+
+    def explanation(self, server_block: str, block_reason: str) -> Explanation:
+        blind = self._blind()
+        needed: tuple[Change, ...] = ()
+        service = self._service()
+        if self._is_missing and not (self.block and not self.block.store.serves):
+            needed = self._needed()
+        outcome, cause = self._cause(blind, needed, service)
+        near = []
+        if outcome != "resolves" and self.reply.rcode:
+            blocks = [self.block] if self.block is not None else self.blocks
+            for block in blocks:
+                if block.store.serves:
+                    near += nearest(block, self.asked, self.asked_type)
+        if not self.visits and near:
+            cause = f"{cause}; {near[0].why}"
+        rcode = rcode_to_text(self.reply.rcode)
+        return Explanation(
+            VERSION,
+            self.qname.to_text(),
+            type_to_text(self.qtype),
+            outcome,
+            rcode,
+            cause if outcome == "could not tell" else f"{rcode}: {cause}",
+            blind,
+            server_block,
+            block_reason,
+            [PluginStep(each.handler.name, each.did) for each in self.visits],
+            self._reading(),
+            service,
+            record_reports(self.reply, self.visits, self.cluster, self.found),
+            [NeededChange(each.place, each.cause, each.needed) for each in needed],
+            near,
+        )
+
+    @property
+    def _is_missing(self) -> bool:
+        """Whether the cluster does not have the name."""
+        replay = self.replay
+        if replay is None:
+            return False
+        return replay.block.answers.is_missing(self.asked, self.asked_type, replay.zone)
+
+    @property
+    def _would_ask(self) -> str:
+        return next((each.would_ask for each in self.visits if each.would_ask), "")
+
+    def _blind(self) -> list[str]:
+        if self.block is None:
+            return []
+        if not self.block.store.serves:
+            reasons = [each.removeprefix("plugin/kubernetes: ") for each in self.problems]
+            return [*reasons, f"the cluster has not been read from {self.block.source}"]
+        found = []
+        if remark := self.block.remark():
+            found.append(f"{remark}; a snapshot has no endpoint that was not ready")
+        return found
+
+    def _needed(self) -> tuple[Change, ...]:
+        replay, parsed = self.replay, self.parsed
+        if replay is None:
+            return ()
+        if is_reverse(self.asked):
+            options = list(of_address(self.scene, self.kept))
+        elif parsed is not None and parsed.name:
+            options = list(candidates(parsed, self.scene, self.kept, replay))
+        else:
+            return ()
+        return smallest(replay, self.scene, options, self.asked, self.asked_type)
+
+    def _service(self) -> ServiceReport | None:
+        parsed = self.parsed
+        if self.replay is None or parsed is None or not parsed.name or parsed.kind == POD:
+            return None
+        if not self.scene.services or is_reverse(self.asked):
+            return None
+        assert self.cluster is not None, "as there is a replay"
+        own = self.cluster.reply.answer if self.cluster.reply is not None else ()
+        if self.cluster.passed is not None:
+            own = ()
+        fates = Fates(
+            self.replay, self.scene, self.kept, parsed, (self.asked, self.asked_type), own
+        )
+        return fates.service(self.scene.services[0])
+
+    def _cause(
+        self, blind: Sequence[str], needed: Sequence[Change], service: ServiceReport | None
+    ) -> tuple[Outcome, str]:
+        block, reply = self.block, self.reply
+        if block is not None and not block.store.serves:
+            return "could not tell", f"hsdns cannot see the cluster: {blind[0]}"
+        lacks = self._lacks(needed) if self._is_missing else ""
+        if self._would_ask:
+            why = f"not in the cluster: {lacks}; then " if lacks else ""
+            plugin = next(each.handler.name for each in self.visits if each.would_ask)
+            return "could not tell", f"{why}{plugin} {self._would_ask}"
+        if lacks and self.cluster is not None and self.cluster.passed is None:
+            if blind:
+                return "could not tell", f"{blind[0]}; there {lacks}"
+            return "does not resolve", lacks
+        outcome: Outcome = "resolves" if reply.answer and not reply.rcode else "does not resolve"
+        made = next((each for each in reversed(self.visits) if each.passed is None), None)
+        if made is None:
+            return outcome, "no server block has a zone for the name"
+        if block is not None and made is self.cluster:
+            assert made.reply is not None, "it did not raise"
+            return outcome, cause_of(
+                block, self.asked_type, made.reply, self.found, service, self._owners()
+            )
+        if made.reply is not None and not made.reply.written and made.reply.rcode == Rcode.SERVFAIL:
+            return outcome, f"no plugin after {made.handler.name} answers the name"
+        return outcome, f"plugin {made.handler.name} answered {summary(reply)}"
+
+    def _lacks(self, needed: Sequence[Change]) -> str:
+        """Why the cluster does not have the name."""
+        if needed:
+            return "; and ".join(each.cause for each in needed)
+        parsed, block = self.parsed, self.block
+        assert block is not None, "the cluster was asked"
+        if is_reverse(self.asked):
+            return "no Service has the address as its cluster IP, and no ready endpoint has it"
+        if parsed is not None and parsed.kind == POD and parsed.name:
+            return (
+                f'in the pod zone names are addresses, such as 10-0-0-1, and "{text(parsed.name)}" '
+                "is none"
+            )
+        replay = self.replay
+        assert replay is not None, "the cluster was asked"
+        lookup = block.answers
+        if not lookup.is_missing(self.asked, RRType.A, replay.zone):
+            rrtype = type_to_text(self.asked_type)
+            return f"the name has an A record, but {rrtype} is answered so, as CoreDNS does"
+        if parsed is None:
+            return f"no name of zone {replay.zone.to_text()} has this form"
+        if not parsed.name:
+            return f"there is no namespace {text(parsed.namespace)}"
+        return f"no object of the cluster has the name {self.asked.to_text()}"
+
+    def _owners(self) -> str:
+        """What has the address of a reverse name."""
+        address = address_of(self.asked) if is_reverse(self.asked) else None
+        if address is None:
+            return ""
+        for service in self.scene.services:
+            texts = [*(service.spec.cluster_ips or ()), service.spec.cluster_ip or ""]
+            if any(pack_address(each) == address for each in texts):
+                return f"the cluster IP of Service {service.metadata.namespace}/{service.metadata.name}"  # fmt: skip
+        places = [f"{each.metadata.namespace}/{each.metadata.name}" for each in self.scene.slices]
+        return f"an endpoint in EndpointSlice {', '.join(places)}"
+
+    def _reading(self) -> dict[str, str]:
+        parsed = self.parsed
+        if parsed is None or self.replay is None:
+            return {}
+        found = {"zone": self.replay.zone.to_text()}
+        fields = ("kind", "namespace", "endpoint", "cluster", "port", "protocol", "topology_zone")
+        for field in fields:
+            value = getattr(parsed, field)
+            if value:
+                found[field] = text(value)
+        if parsed.name:
+            found["address" if parsed.kind == POD else "service"] = text(parsed.name)
+        return found

@@ -1,0 +1,178 @@
+"""What became of each endpoint: whether it is in the answer, and why not if it is left out.
+
+Path: explain.py -> here -> report.py.
+Rule: each endpoint is put alone into a scene and the question is asked again; its fate is what that answer says.  What
+      it lacks is what has to be changed for it to be answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import structs
+
+from hsdns.cluster.objects import (
+    Endpoint,
+    EndpointConditions,
+    EndpointPort,
+    EndpointSlice,
+    Service,
+    ServicePort,
+)
+from hsdns.cluster.question import ParsedName
+from hsdns.explanation.edits import text
+from hsdns.explanation.endpoint_candidates import pod_of, why_not_ready
+from hsdns.explanation.report import EndpointReport, Fate, ServiceReport, SliceReport
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene, identity
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR
+from hsdns.wire.name import Name
+
+_OTHER: Final = {RRType.A: RRType.AAAA, RRType.AAAA: RRType.A}
+
+
+class Fates:
+    """The fates of a Service's endpoints for one question; `answered` are the records of the real answer."""
+
+    def __init__(
+        self,
+        replay: Replay,
+        scene: Scene,
+        kept: ClusterObjects,
+        parsed: ParsedName,
+        question: tuple[Name, int],
+        answered: Sequence[RR],
+    ) -> None:
+        self._replay, self._scene, self._parsed = replay, scene, parsed
+        self._qname, self._qtype = question
+        self._kept = kept
+        self._pods = kept.pods(parsed.namespace)
+        self._answered = {_content(each) for each in answered}
+        self._seen: dict[tuple[int, bytes], str] = {}
+
+    def service(self, found: Service) -> ServiceReport:
+        """A Service with its slices and their endpoints."""
+        meta, spec = found.metadata, found.spec
+        ips = spec.cluster_ips or ([spec.cluster_ip] if spec.cluster_ip else [])
+        kind = "headless" if ips[:1] == ["None"] else spec.type or "ClusterIP"
+        return ServiceReport(
+            meta.namespace,
+            meta.name,
+            kind,
+            meta.resource_version,
+            [] if kind == "headless" else list(ips),
+            _ports(spec.ports or ()),
+            dict(spec.selector or {}),
+            spec.external_name or "",
+            bool(spec.publish_not_ready_addresses),
+            [self._slice(each) for each in self._scene.slices],
+        )
+
+    def _slice(self, found: EndpointSlice) -> SliceReport:
+        return SliceReport(
+            found.metadata.name,
+            found.metadata.resource_version,
+            found.address_type,
+            _ports(found.ports or ()),
+            [self._endpoint(found, each) for each in found.endpoints or ()],
+        )
+
+    def _endpoint(self, part: EndpointSlice, endpoint: Endpoint) -> EndpointReport:
+        fate, why = self._fate(part, endpoint)
+        pod = pod_of(endpoint, self._pods)
+        ref = endpoint.target_ref
+        name = pod.metadata.name if pod is not None else (ref.name if ref else "") or ""
+        return EndpointReport(
+            list(endpoint.addresses or ()), fate, why, endpoint.hostname or "", name
+        )
+
+    def _fate(self, part: EndpointSlice, endpoint: Endpoint) -> tuple[Fate, str]:
+        own = self._alone(part, endpoint)
+        if own and not self._uses_endpoints():
+            return "not asked for", "the cluster IP is answered"
+        found = [each for each in own if each in self._answered]
+        if found:
+            new = [each for each in found if each not in self._seen]
+            if not new:
+                return "left out", f"duplicate of an endpoint in {self._seen[found[0]]}"
+            self._seen.update((each, part.metadata.name) for each in new)
+            return "answered", self._notable(endpoint)
+        return "left out", self._lack(part, endpoint)
+
+    def _uses_endpoints(self) -> bool:
+        """Whether the name's records are those of endpoints: without any, the answer is another one."""
+        without = self._scene._replace(
+            objects={
+                key: each
+                for key, each in self._scene.objects.items()
+                if not isinstance(each, EndpointSlice)
+            }
+        )
+        bare = self._replay.records(without, self._qname, self._qtype)
+        return {_content(each) for each in bare} != self._answered or not bare
+
+    def _alone(
+        self,
+        part: EndpointSlice,
+        endpoint: Endpoint,
+        qname: Name | None = None,
+        qtype: int | None = None,
+    ) -> list[tuple[int, bytes]]:
+        """What the answer would be if this were the only endpoint."""
+        objects = {
+            key: each
+            for key, each in self._scene.objects.items()
+            if not isinstance(each, EndpointSlice)
+        }
+        alone = structs.replace(part, endpoints=[endpoint])
+        scene = self._scene._replace(objects={**objects, identity(alone): alone})
+        records = self._replay.records(scene, qname or self._qname, qtype or self._qtype)
+        return [_content(each) for each in records]
+
+    def _notable(self, endpoint: Endpoint) -> str:
+        conditions = endpoint.conditions
+        if conditions is None:
+            return ""
+        service = self._scene.services[0] if self._scene.services else None
+        flag = service is not None and service.spec.publish_not_ready_addresses
+        because = ", answered because publishNotReadyAddresses is true" if flag else ""
+        if conditions.serving is False:
+            why = why_not_ready(endpoint, self._pods)
+            return f"not serving{f' ({why})' if why else ''}{because}"
+        return f"terminating{because}" if conditions.terminating else ""
+
+    def _lack(self, part: EndpointSlice, endpoint: Endpoint) -> str:
+        """What the endpoint lacks to be answered: the first thing with which it would be."""
+        ready = structs.replace(endpoint, conditions=EndpointConditions(ready=True))
+        conditions = endpoint.conditions
+        if conditions is not None and conditions.ready is False:
+            why = why_not_ready(endpoint, self._pods)
+            return f"not ready{f': {why}' if why else ''}"
+        other = _OTHER.get(self._qtype)
+        if other is not None and self._alone(part, ready, qtype=other):
+            return "its address is of the other family"
+        parsed = self._parsed
+        if parsed.endpoint:
+            name = "its name is another one" if endpoint.hostname else "no hostname"
+            named = structs.replace(ready, hostname=text(parsed.endpoint))
+            if self._alone(part, named) or (other and self._alone(part, named, qtype=other)):
+                return name
+        plain = Name.from_labels(self._qname.labels[2:])
+        if (parsed.port or parsed.protocol) and self._alone(part, ready, plain):
+            return f"its ports are {', '.join(_ports(part.ports or ())) or 'none'}"
+        if parsed.topology_zone:
+            return f"its topology zone is {endpoint.zone or 'not known'}"
+        return "it has no record of this type"
+
+
+def _content(record: RR) -> tuple[int, bytes]:
+    """What identifies a record, without the weight, which depends on the number of all."""
+    return record.rrtype, record.rdata[4:] if record.rrtype == RRType.SRV else record.rdata
+
+
+def _ports(ports: Sequence[ServicePort | EndpointPort]) -> list[str]:
+    return [
+        f"{each.name or '(unnamed)'}/{each.protocol or 'TCP'}/{each.port if each.port is not None else 'any'}"
+        for each in ports
+    ]

@@ -1,0 +1,147 @@
+"""A server block's chain, built of its own handlers with an observer around each.
+
+Path: explain.py -> here -> QueryProcessor.resolve() -> the handlers of the block.
+Rule 1: the chain that serves knows nothing of observers, so nobody pays for them; an observed chain is linked anew.
+Rule 2: an explanation sends nothing to anybody: a plugin that asks another server is not asked, and says whom it would
+        have asked.  Plugins that neither make nor change a reply are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hsdns.chain import Handler, Next, Request, Spawn, link
+from hsdns.plugins.forward import Forward
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.secondary import Secondary
+from hsdns.upstream.target import HostTarget
+from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
+from hsdns.wire.message import Reply, unwritten
+
+# They write logs and metrics, or look after the server.
+LEFT_OUT: Final = frozenset(
+    {"cancel", "debug", "errors", "health", "log", "loop", "pprof", "prometheus", "ready", "reload"}
+)
+
+
+class Visit:
+    """What one handler did with a query: what it passed on, what came back from below, and its own reply."""
+
+    def __init__(self, handler: Handler, request: Request) -> None:
+        self.handler, self.request = handler, request
+        self.passed: Request | None = None
+        self.below: Reply | None = None
+        self.reply: Reply | None = None
+        self.would_ask = ""
+
+    @property
+    def did(self) -> str:
+        """What it did, in some words."""
+        if self.would_ask:
+            return self.would_ask
+        reply, parts = self.reply, []
+        if reply is None:
+            return "raised an error"
+        if self.passed is not None:
+            own, on = self.request.query, self.passed.query
+            if on.qname != own.qname:
+                parts.append(f"asked on for {on.qname.to_text()} instead of {own.qname.to_text()}")
+            if on.qtype != own.qtype:
+                parts.append(
+                    f"asked on for {type_to_text(on.qtype)} instead of {type_to_text(own.qtype)}"
+                )
+            parts += _changes(self.below, reply)
+            if not parts:
+                zones = getattr(self.handler, "zones", None)
+                is_outside = zones and own.qname.longest_of(zones) is None
+                return "passed on: the name is in none of its zones" if is_outside else "passed on"
+            return "; ".join(parts)
+        return f"answered {summary(reply)}"
+
+
+def summary(reply: Reply) -> str:
+    """A reply in some words."""
+    rcode = rcode_to_text(reply.rcode)
+    if reply.answer:
+        return f"{rcode} with {_counted(len(reply.answer), 'record')}"
+    return rcode if reply.rcode else f"{rcode} without records"
+
+
+def _changes(below: Reply | None, reply: Reply) -> list[str]:
+    if below is None or below is reply:
+        return []
+    found = []
+    if below.rcode != reply.rcode:
+        found.append(f"changed {rcode_to_text(below.rcode)} to {rcode_to_text(reply.rcode)}")
+    if below.answer != reply.answer:
+        before, after = set(below.answer), set(reply.answer)
+        if before == after:
+            found.append("changed the order of the records")
+        elif {each.rdata for each in below.answer} == {each.rdata for each in reply.answer}:
+            ttls = sorted({each.ttl for each in reply.answer})
+            owners = {each.owner for each in below.answer} == {each.owner for each in reply.answer}
+            found.append(
+                f"changed the TTL to {', '.join(map(str, ttls))}" if owners else "changed owners"
+            )
+        else:
+            found.append(f"changed the answer to {summary(reply)}")
+    return found
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+class _Observer:
+    """A handler in the place of another one, which it calls."""
+
+    def __init__(self, handler: Handler, visits: list[Visit]) -> None:
+        self.name = handler.name
+        self._handler, self._visits = handler, visits
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        visit = Visit(self._handler, request)
+        self._visits.append(visit)
+        whom = _server_asked(self._handler, request)
+        if whom:
+            visit.would_ask = f"would ask {whom}, but an explanation asks no server"
+            visit.reply = unwritten(Rcode.SERVFAIL)
+            return visit.reply
+
+        async def following(passed: Request) -> Reply:
+            visit.passed = passed
+            visit.below = await next(passed)
+            return visit.below
+
+        visit.reply = await self._handler.handle(request, following)
+        return visit.reply
+
+
+def _server_asked(handler: Handler, request: Request) -> str:
+    """The servers that a plugin would ask; empty if it asks none."""
+    qname = request.query.qname
+    if isinstance(handler, Forward):
+        for route in handler.routes:
+            if route.matches(qname):
+                return " or ".join(
+                    f"{each.host}:{each.port}" if isinstance(each, HostTarget) else str(each)
+                    for each in route.targets
+                )
+    if isinstance(handler, Secondary) and qname.longest_of(handler.zones) is not None:
+        return "the primary server of its zone"
+    return ""
+
+
+def observed_chain(handlers: Sequence[Handler], visits: list[Visit], spawn: Spawn) -> Next:
+    """Link the handlers of a block; each notes in `visits` what it did."""
+    return link([_Observer(each, visits) for each in handlers if each.name not in LEFT_OUT], spawn)
+
+
+def cluster_visit(visits: Sequence[Visit]) -> Visit | None:
+    """The first visit of a kubernetes plugin to a name in its zones."""
+    for visit in visits:
+        qname = visit.request.query.qname
+        if isinstance(visit.handler, Kubernetes) and qname.longest_of(visit.handler.zones):
+            return visit
+    return None

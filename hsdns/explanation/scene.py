@@ -1,0 +1,207 @@
+"""The objects and options that an answer depends on, to be changed, and asked about with the code that serves.
+
+Path: the watch of a kubernetes block -> ClusterObjects -> Scene -> changes.py and fate.py change it -> Replay asks.
+Rule 1: what is kept are the objects as the source delivered them: a store keeps no endpoint that is not ready.
+Rule 2: a scene has only the objects that can touch the name, so that a question costs the same in a large cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hsdns.cluster.address import pack_address
+from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.objects import (
+    Deleted,
+    EndpointSlice,
+    Event,
+    Namespace,
+    Object,
+    Pod,
+    Service,
+    ServiceImport,
+    Synced,
+    Upserted,
+)
+from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
+from hsdns.cluster.question import ParsedName
+from hsdns.cluster.snapshot import objects, pieces
+from hsdns.cluster.store import Store
+from hsdns.cluster.value import Key
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.message import RR, Reply
+from hsdns.wire.name import Name
+
+Identity = tuple[type[Object], str, str]  # kind, namespace, name
+
+
+def identity(found: Object) -> Identity:
+    """What makes two objects the same one."""
+    return type(found), found.metadata.namespace, found.metadata.name
+
+
+class ClusterObjects:
+    """The objects of one source, as they were delivered."""
+
+    def __init__(self, objects: Iterable[Object] = ()) -> None:
+        self._objects: dict[Identity, Object] = {identity(each): each for each in objects}
+
+    def apply(self, events: Sequence[Event]) -> None:
+        """Take a batch of events."""
+        for event in events:
+            if isinstance(event, Upserted):
+                self._objects[identity(event.object)] = event.object
+            elif isinstance(event, Deleted):
+                self._objects.pop(identity(event.object), None)
+
+    def restore(self, store: Store) -> None:
+        """Take the objects of a store that has them from a snapshot, and add what has been delivered since."""
+        text = b"".join(pieces(store, version="", saved=0.0, settings={}))
+        found = {identity(each): each for each in objects(text.splitlines(keepends=True))}
+        self._objects = found | self._objects
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(self._objects.values())
+
+    def pods(self, namespace: bytes) -> list[Pod]:
+        """The pods of a namespace that are known."""
+        return [
+            each
+            for each in self._objects.values()
+            if isinstance(each, Pod) and pack_label(each.metadata.namespace) == namespace
+        ]
+
+    def service(self, key: Key) -> Service | None:
+        """A Service by its key."""
+        for each in self._objects.values():
+            if isinstance(each, Service) and pack_key(each.metadata) == key:
+                return each
+        return None
+
+    def slices(self, key: Key) -> list[EndpointSlice]:
+        """The EndpointSlices of a Service."""
+        return [
+            each
+            for each in self._objects.values()
+            if isinstance(each, EndpointSlice) and slice_owner(each.metadata) == key
+        ]
+
+    def of_name(self, parsed: ParsedName) -> list[Object]:
+        """The objects that the parts of a name lead to."""
+        key = parsed.namespace, parsed.name
+        found: list[Object] = []
+        for each in self._objects.values():
+            meta = each.metadata
+            if isinstance(each, Namespace):
+                is_part = pack_label(meta.name) == parsed.namespace
+            elif isinstance(each, EndpointSlice):
+                is_part = key in (slice_owner(meta), import_owner(meta))
+            elif isinstance(each, Pod):
+                is_part = pack_label(meta.namespace) == parsed.namespace
+            else:
+                is_part = pack_key(meta) == key
+            if is_part:
+                found.append(each)
+        return found
+
+    def of_address(self, address: bytes) -> list[Object]:
+        """The Services with a cluster IP and the endpoints with an address, and all namespaces."""
+        keys = set()
+        for each in self._objects.values():
+            if isinstance(each, EndpointSlice):
+                hosts = (text for found in each.endpoints or () for text in found.addresses or ())
+                if any(pack_address(text) == address for text in hosts):
+                    keys.add(slice_owner(each.metadata))
+            elif isinstance(each, Service):
+                texts = [*(each.spec.cluster_ips or ()), each.spec.cluster_ip or ""]
+                if any(pack_address(text) == address for text in texts):
+                    keys.add(pack_key(each.metadata))
+        found: list[Object] = []
+        for each in self._objects.values():
+            meta = each.metadata
+            owner = slice_owner(meta) if isinstance(each, EndpointSlice) else pack_key(meta)
+            is_kind = isinstance(each, EndpointSlice | Service)
+            if isinstance(each, Namespace) or (is_kind and owner is not None and owner in keys):
+                found.append(each)
+        return found
+
+
+class Scene(NamedTuple):
+    """Objects, and options and store settings other than those of the Corefile."""
+
+    objects: Mapping[Identity, Object]
+    options: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = {}
+
+    @classmethod
+    def of(cls, objects: Iterable[Object]) -> Scene:
+        """The scene with these objects."""
+        return cls({identity(each): each for each in objects})
+
+    def with_objects(self, *objects: Object) -> Scene:
+        """A copy with objects added or replaced."""
+        return self._replace(objects={**self.objects, **{identity(each): each for each in objects}})
+
+    def with_options(self, **options: Any) -> Scene:
+        """A copy with other options of the block."""
+        return self._replace(options={**self.options, **options})
+
+    def with_settings(self, **settings: Any) -> Scene:
+        """A copy with other settings of the store."""
+        return self._replace(settings={**self.settings, **settings})
+
+    @property
+    def services(self) -> list[Service]:
+        """Its Services."""
+        return [each for each in self.objects.values() if isinstance(each, Service)]
+
+    @property
+    def imports(self) -> list[ServiceImport]:
+        """Its ServiceImports."""
+        return [each for each in self.objects.values() if isinstance(each, ServiceImport)]
+
+    @property
+    def slices(self) -> list[EndpointSlice]:
+        """Its EndpointSlices."""
+        return [each for each in self.objects.values() if isinstance(each, EndpointSlice)]
+
+    @property
+    def namespaces(self) -> list[Namespace]:
+        """Its Namespaces."""
+        return [each for each in self.objects.values() if isinstance(each, Namespace)]
+
+
+class Replay:
+    """Asks one kubernetes block's code about the names of a zone in any scene."""
+
+    def __init__(self, block: Kubernetes, zone: Name) -> None:
+        self.block, self.zone = block, zone
+
+    def answers(self, scene: Scene) -> ClusterAnswers:
+        """What answers over a store with the scene's objects."""
+        settings = self.block.state.settings._replace(**scene.settings)
+        store = Store(settings, wall=lambda: 0.0, warn=lambda sentence: None)
+        store.apply([*(Upserted(each) for each in scene.objects.values()), Synced()])
+        return self.block.answers_over(store, **scene.options)
+
+    def exists(self, scene: Scene, qname: Name, qtype: int) -> bool:
+        """Whether the name exists there."""
+        return not self.answers(scene).is_missing(qname, qtype, self.zone)
+
+    def records(self, scene: Scene, qname: Name, qtype: int) -> tuple[RR, ...]:
+        """The answer section there, without what is outside the zone; empty for a name that does not exist."""
+        answering = self.answers(scene).answer(qname, qtype, self.zone, _nothing)
+        try:
+            while True:  # it yields to let other queries run; there are none
+                answering.send(None)
+        except StopIteration as stop:
+            reply: Reply = stop.value
+            return reply.answer
+        except NoSuchName:
+            return ()
+
+
+async def _nothing(qname: Name, qtype: int) -> Reply:
+    return Reply()

@@ -1,0 +1,147 @@
+"""An explanation as a tree of lines for a terminal.
+
+Path: cli/explain.py, for an explanation -> here -> standard output.
+Rule 1: the first line is the cause; what takes more than WIDTH columns is wrapped, below its own indentation.
+Rule 2: of many endpoints the first ones are shown, of each slice those that are left out before the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+from typing import Final
+
+from hsdns.explanation.report import EndpointReport, Explanation, RecordReport, ServiceReport
+
+WIDTH: Final = 80
+MOST_ENDPOINTS: Final = 6  # of one slice that are shown
+MOST_RECORDS: Final = 8
+_RED, _GREEN, _YELLOW, _DIM, _END = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
+_COLOURS: Final = {
+    "resolves": _GREEN,
+    "does not resolve": _RED,
+    "could not tell": _YELLOW,
+    "answered": _GREEN,
+    "left out": _RED,
+}
+
+Tree = list["str | Tree"]
+
+
+def lines(found: Explanation, *, colour: bool = False) -> Iterator[str]:
+    """The lines of an explanation."""
+    for line in _wrapped(found.cause, WIDTH):
+        yield _coloured(line, found.outcome) if colour else line
+    for sentence in found.blind if found.outcome == "resolves" else ():
+        yield from _wrapped(f"but {sentence}", WIDTH)
+    yield ""
+    yield f"{found.name} {found.type}"
+    for line in _drawn(_tree(found), ""):
+        yield _with_fate(line) if colour else line
+
+
+def _wrapped(sentence: str, width: int) -> list[str]:
+    """Names are not broken: they are there to be copied."""
+    return wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _coloured(line: str, word: str) -> str:
+    return f"{_COLOURS[word]}{line}{_END}"
+
+
+def _with_fate(line: str) -> str:
+    for word in ("answered", "left out"):
+        head, mark, tail = line.partition(f"  {word}")
+        if mark:
+            return f"{head}{_coloured(mark, word)}{tail}"
+    return line
+
+
+def _tree(found: Explanation) -> Tree:
+    tree: Tree = [f"server block {found.server_block or '-'}: {found.block_reason}"]
+    for step in found.plugins:
+        tree.append(f"{step.plugin}: {step.did}")
+    if found.reading:
+        parts = [f"{key.replace('_', ' ')} {value}" for key, value in found.reading.items()]
+        tree.append(f"read as {', '.join(parts)}")
+    if found.service is not None:
+        tree += _service(found.service)
+    if found.records:
+        tree.append("records")
+        tree.append(_records(found.records))
+    if found.needed:
+        tree.append("for the name to exist")
+        tree.append([each.needed for each in found.needed])
+    if found.nearest:
+        tree.append("names that exist")
+        tree.append([f"{each.name} ({each.why})" for each in found.nearest])
+    return tree
+
+
+def _service(found: ServiceReport) -> Tree:
+    parts = [f"Service {found.namespace}/{found.name}: {found.kind}"]
+    if found.cluster_ips:
+        parts.append(" ".join(found.cluster_ips))
+    if found.external_name:
+        parts.append(f"externalName {found.external_name}")
+    if found.ports:
+        parts.append(f"ports {' '.join(found.ports)}")
+    if found.publish_not_ready_addresses:
+        parts.append("publishNotReadyAddresses true")
+    parts.append(f"version {found.resource_version or 'unknown'}")
+    below: Tree = []
+    for part in found.slices:
+        same = part.ports == found.ports
+        ports = "the ports of the Service" if same else f"ports {' '.join(part.ports) or 'none'}"
+        below.append(
+            f"EndpointSlice {part.name}: {part.address_type}, {ports}, "
+            f"version {part.resource_version or 'unknown'}"
+        )
+        below.append(_endpoints(part.endpoints))
+    if not found.slices and found.kind != "ExternalName":
+        below.append("no EndpointSlice")
+    return [", ".join(parts), below]
+
+
+def _endpoints(endpoints: Sequence[EndpointReport]) -> Tree:
+    ordered = sorted(endpoints, key=lambda each: each.fate != "left out")
+    tree: Tree = []
+    for each in ordered[:MOST_ENDPOINTS]:
+        names = f" {each.hostname}" if each.hostname else ""
+        pod = f" (pod {each.pod})" if each.pod and each.pod != each.hostname else ""
+        why = f": {each.why}" if each.why else ""
+        tree.append(f"{' '.join(each.addresses)}{names}{pod}  {each.fate}{why}")
+    rest = ordered[MOST_ENDPOINTS:]
+    if rest:
+        answered = sum(each.fate == "answered" for each in rest)
+        tree.append(f"… and {len(rest)} more, {answered} of them answered")
+    return tree
+
+
+def _records(records: Sequence[RecordReport]) -> Tree:
+    tree: Tree = []
+    shown: list[str] = []
+    for each in records[:MOST_RECORDS]:
+        tree.append(f"{each.owner} {each.ttl} {each.type} {each.rdata}")
+        rules = [rule for rule in each.rules if rule not in shown]
+        shown += rules
+        tree.append(list(rules))
+    if len(records) > MOST_RECORDS:
+        tree.append(f"… and {len(records) - MOST_RECORDS} more")
+    return tree
+
+
+def _drawn(tree: Tree, indent: str) -> Iterator[str]:
+    places = [at for at, each in enumerate(tree) if isinstance(each, str)]
+    for at in places:
+        is_last = at == places[-1]
+        mark, below = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+        following = tree[at + 1] if at + 1 < len(tree) else ""
+        inner = following if isinstance(following, list) and following else None
+        head = str(tree[at])
+        room = max(WIDTH - len(indent) - 3, 30)
+        more = "│  " if inner else "   "
+        for number, line in enumerate(_wrapped(head, room - 2)):
+            yield f"{indent}{mark}{line}" if not number else f"{indent}{below}{more[:2]}{line}"
+        if inner:
+            yield from _drawn(inner, indent + below)

@@ -1,0 +1,185 @@
+"""`hsdns explain`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hsdns.cli import explain, main
+from tests.plugins.kubernetes.test_watch import ApiThread, service
+
+SHOP = """
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.7.7, ports: [{name: http, protocol: TCP, port: 80}]}
+"""
+WEB = "web.shop.svc.cluster.local"
+PAGE = Path(__file__).parents[2] / "docs" / "explain.md"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to a folder with a manifest."""
+    monkeypatch.chdir(tmp_path)
+    Path("shop.yaml").write_text(SHOP)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Undo what the command does to the log."""
+    logger = logging.getLogger("hsdns")
+    before = logger.handlers, logger.level, logger.propagate
+    yield
+    logger.handlers, logger.level, logger.propagate = before
+
+
+def run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], str]:
+    status = main(["explain", *line.split()])
+    captured = capsys.readouterr()
+    return status, captured.out.splitlines(), captured.err
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "first"),
+    [
+        (
+            WEB,
+            0,
+            "NOERROR: the cluster IP of Service shop/web, which is not headless: its pods are",
+        ),
+        (f"x{WEB}", 1, "NXDOMAIN: there is no Service shop/xweb"),
+        ("10.96.7.7", 0, "NOERROR: 1 PTR record of the cluster IP of Service shop/web"),
+        ("a.test", 1, "REFUSED: no server block has a zone for the name"),
+    ],
+)
+def test_status(line: str, status: int, first: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(f"{line} -source manifests shop.yaml", capsys)
+    assert (found[0], found[1][0], found[2]) == (status, first, "")
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines, _ = run(f"{WEB} -source manifests shop.yaml -o json", capsys)
+    found = json.loads("\n".join(lines))
+    assert (status, found["outcome"], found["service"]["clusterIps"]) == (
+        0,
+        "resolves",
+        ["10.96.7.7"],
+    )
+
+
+def test_another_server_is_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("Corefile").write_text(".:5301 {\nforward . 192.0.2.1\n}\n")
+    status, lines, _ = run("a.test -conf Corefile", capsys)
+    assert (status, lines[0]) == (
+        2,
+        "forward would ask 192.0.2.1:53, but an explanation asks no server",
+    )
+
+
+def test_a_cluster_that_cannot_be_seen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain, "WAIT", 0.0)
+    Path("Corefile").write_text(
+        "cluster.local {\nkubernetes {\nendpoint http://127.0.0.1:1\n}\n}\n"
+    )
+    status, lines, _ = run(f"{WEB} -conf Corefile", capsys)
+    assert status == 2
+    assert lines[0].startswith("hsdns cannot see the cluster: ")
+
+
+@pytest.mark.sockets
+def test_access_that_is_denied_is_not_a_cluster_without_endpoints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It does not wait for a permission that is missing."""
+    with ApiThread() as running:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+        running.apply(namespace, service("web", "10.96.7.7"))
+        running.api.cluster.revoke("endpointslices")
+        Path("Corefile").write_text(
+            f"cluster.local {{\nkubernetes {{\nendpoint {running.api.url}\n}}\n}}\n"
+        )
+        status, lines, _ = run(f"{WEB} -conf Corefile", capsys)
+    assert status == 2
+    first = " ".join(lines[: lines.index("")])
+    assert first.startswith("hsdns cannot see the cluster: ")
+    assert "endpointslices" in first
+    assert "the server denies access (403)" in first
+
+
+@pytest.mark.parametrize(
+    ("tty", "environ", "coloured"),
+    [(True, {}, True), (True, {"NO_COLOR": "1"}, False), (False, {}, False)],
+)
+def test_colours(
+    tty: bool,
+    environ: dict[str, str],
+    coloured: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: tty)
+    _, lines, _ = run(f"{WEB} -source manifests shop.yaml", capsys)
+    assert lines[0].startswith("\x1b") is coloured
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("", "hsdns explain needs a name, and may have a type: hsdns explain NAME [TYPE]"),
+        ("a b c", "hsdns explain needs a name, and may have a type: hsdns explain NAME [TYPE]"),
+        (f"{WEB} QQ", '"QQ" is not a record type; try A, AAAA, SRV, PTR or CNAME'),
+        ("a..b", '"a..b" is not a domain name: '),
+        (f"{WEB} -o yaml", '-o needs text or json, found "yaml"'),
+        (f"{WEB} -source manifests nope.yaml", "nope.yaml"),
+        (f"{WEB} -conf nope", "nope:1:1: cannot read the Corefile: No such file or directory"),
+    ],
+)
+def test_error(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines, errors = run(line, capsys)
+    assert (status, lines) == (2, [])
+    assert error in errors
+    assert errors.count("\n") == 1
+
+
+# What repairs each case of the page that does not resolve.
+REPAIRED = {
+    "not-ready": ("clusterIP: None", "clusterIP: None, publishNotReadyAddresses: true"),
+    "service-name": ("serviceName: db", "serviceName: db-svc"),
+    "selector": ("selector: {name: x}", "selector: {app: x}"),
+    "tolerate": ("clusterIP: None", "clusterIP: None, publishNotReadyAddresses: true"),
+    "port-name": ('{name: ""', "{name: http"),
+    "hostname": ("subdomain: web", "subdomain: web, hostname: web-7d4b9-x2x5k"),
+    "external-name": ("10.1.2.3", "db.example.org"),
+}
+
+
+@pytest.mark.parametrize("case", REPAIRED)
+def test_what_the_page_says_is_the_cause(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = PAGE.read_text()
+    found = re.search(
+        rf'title="{case}\.yaml"\n(.*?)```.*?\$ hsdns explain ([^\n]*)', text, re.DOTALL
+    )
+    assert found is not None
+    manifest, line = found[1], found[2]
+    Path(f"{case}.yaml").write_text(manifest)
+    assert run(line, capsys)[0] == 1
+    broken, repaired = REPAIRED[case]
+    assert broken in manifest
+    Path(f"{case}.yaml").write_text(manifest.replace(broken, repaired))
+    status, lines, errors = run(line, capsys)
+    assert (status, errors) == (0, "")
+    assert lines[0].startswith("NOERROR: ")
+    assert not any("for the name to exist" in each for each in lines)

@@ -1,0 +1,27 @@
+"""The smallest set of changes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hsdns.explanation.changes import Change, made, smallest
+from hsdns.explanation.scene import Scene
+from tests.support.cluster.explained import explained
+from tests.support.cluster.objects import namespace, service
+
+FOUND = explained("web.shop.svc.cluster.local.")
+NOTHING = Change("", "nothing", "", lambda scene: scene)
+
+
+def adding(*objects: object) -> Change:
+    return Change("", "", "", partial(Scene.with_objects, *()) if not objects else lambda scene: scene.with_objects(*objects))  # type: ignore[arg-type]  # fmt: skip
+
+
+def test_a_set_that_suffices() -> None:
+    place, web = adding(namespace("shop")), adding(service("shop/web", "10.96.0.1"))
+    ask = partial(smallest, FOUND.replay, FOUND.scene, qname=FOUND.qname, qtype=FOUND.qtype)
+    assert ask(candidates=[NOTHING, place, web]) == (place, web)
+    both = adding(namespace("shop"), service("shop/web", "10.96.0.1"))
+    assert ask(candidates=[NOTHING, place, web, both]) == (both,)
+    assert ask(candidates=[NOTHING, place]) == ()
+    assert len(made(FOUND.scene, [place, web]).objects) == 2

@@ -1,0 +1,43 @@
+"""The rule behind the fields of each record."""
+
+from __future__ import annotations
+
+from hsdns.cluster.objects import Object
+from tests.support.cluster.explained import corefile, explain
+from tests.support.cluster.objects import endpoint_slice, namespace, service
+
+OBJECTS: list[Object] = [
+    namespace("shop"),
+    service("shop/db"),
+    endpoint_slice(
+        "shop/db-1", "db", "10.0.0.1", "10.0.0.2", "10.0.0.3", ports=["http/TCP/80", "grpc/TCP/90"]
+    ),
+]
+DB = "db.shop.svc.cluster.local."
+
+
+def rules(question: str, text: str = "", **options: str) -> list[list[str]]:
+    return [each.rules for each in explain(question, *OBJECTS, text=text, **options).records]
+
+
+def test_ttl() -> None:
+    assert rules(DB, ttl="9")[1] == ["TTL 9 from `ttl` of kubernetes"]
+    changed = corefile({"ttl": "9"}, "rewrite ttl exact db.shop.svc.cluster.local 7\n")
+    assert rules(DB, changed)[1] == ["TTL 9 from `ttl` of kubernetes, changed to 7 by rewrite"]
+    assert rules("dns-version.cluster.local. TXT") == [["TTL 28800 from kubernetes"]]
+
+
+def test_weight() -> None:
+    assert rules(f"{DB} SRV")[1] == [
+        "TTL 5 from `ttl` of kubernetes",
+        "priority 0, weight 16 = 100 / 6 (6 pairs of an address and a port)",
+    ]
+    found = rules("10-0-0-1.shop.pod.cluster.local. SRV", pods="insecure")
+    assert found[0][1] == "weight 100 = 100 / the pods with the address"
+
+
+def test_order() -> None:
+    assert rules(DB)[0][1] == "order: that of the objects"
+    turned = corefile({}, "loadbalance\n")
+    found = [rules(DB, turned)[0][1] for _ in range(20)]
+    assert "order: changed by loadbalance" in found

@@ -1,0 +1,45 @@
+"""The tree on a terminal."""
+
+from __future__ import annotations
+
+from hsdns.explanation.text import MOST_ENDPOINTS, WIDTH, lines
+from tests.support.cluster.explained import explain
+from tests.support.cluster.objects import endpoint_slice, namespace, service
+
+DB = "db.shop.svc.cluster.local."
+MANY = [f"10.0.0.{number}" for number in range(1, 20)]
+
+
+def test_a_tree() -> None:
+    part = endpoint_slice("shop/db-1", "db", "10.0.0.1 host=db-0", "10.0.0.2 ready=false")
+    found = explain(DB, namespace("shop"), service("shop/db"), part)
+    assert list(lines(found)) == [
+        "NOERROR: 1 of 2 endpoints of headless Service shop/db; 1 left out (not ready)",
+        "",
+        "db.shop.svc.cluster.local. A",
+        "├─ server block cluster.local.:53: the only zone that has the name",
+        "├─ kubernetes: answered NOERROR with 1 record",
+        "├─ read as zone cluster.local., kind svc, namespace shop, service db",
+        "├─ Service shop/db: headless, ports http/TCP/80, version 1",
+        "│  └─ EndpointSlice db-1: IPv4, the ports of the Service, version 1",
+        "│     ├─ 10.0.0.2  left out: not ready",
+        "│     └─ 10.0.0.1 db-0  answered",
+        "└─ records",
+        "   └─ db.shop.svc.cluster.local. 5 A 10.0.0.1",
+        "      └─ TTL 5 from `ttl` of kubernetes",
+    ]
+
+
+def test_it_fits_a_screen() -> None:
+    part = endpoint_slice("shop/db-1", "db", *MANY, "10.0.1.1 ready=false")
+    found = list(lines(explain(DB, namespace("shop"), service("shop/db"), part)))
+    assert max(map(len, found)) <= WIDTH
+    assert sum("  answered" in line for line in found) == MOST_ENDPOINTS - 1
+    assert any("… and 14 more, 14 of them answered" in line for line in found)
+    assert any("left out: not ready" in line for line in found)
+
+
+def test_colours_only_where_they_are_wanted() -> None:
+    found = explain(DB, namespace("shop"))
+    assert not any("\x1b" in line for line in lines(found))
+    assert next(lines(found, colour=True)).startswith("\x1b[31m")

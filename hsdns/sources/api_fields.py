@@ -51,7 +51,8 @@ _TABLE: Final = {
     "NodeAddress": "address type",
     "Pod": "apiVersion kind metadata:ObjectMeta spec:PodSpec status:PodStatus",
     "PodSpec": (
-        "activeDeadlineSeconds affinity automountServiceAccountToken containers:Container dnsConfig dnsPolicy "
+        "activeDeadlineSeconds affinity automountServiceAccountToken containers:Container dnsConfig:PodDNSConfig "
+        "dnsPolicy "
         "enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname "
         "hostnameOverride imagePullSecrets initContainers:Container nodeName nodeSelector os overhead "
         "preemptionPolicy priority priorityClassName readinessGates resourceClaims resources restartPolicy "
@@ -75,6 +76,8 @@ _TABLE: Final = {
     "PodCondition": (
         "lastProbeTime lastTransitionTime message observedGeneration reason status type"
     ),
+    "PodDNSConfig": "nameservers options:PodDNSConfigOption searches",
+    "PodDNSConfigOption": "name value",
     "PodTemplateSpec": "metadata:ObjectMeta spec:PodSpec",
     "StatefulSet": "apiVersion kind metadata:ObjectMeta spec:StatefulSetSpec status",
     "StatefulSetSpec": (

@@ -90,6 +90,7 @@ DEFAULTS: Final = (
         Default(("Pod",), f"spec.{containers}[].ports[].protocol", "`TCP`", "TCP", _EMPTY)
         for containers in _CONTAINERS
     ),
+    Default(("Pod",), "spec.dnsPolicy", "`ClusterFirst`", "ClusterFirst", _EMPTY),
     Default(
         ("Pod",),
         "status.podIPs",
@@ -106,6 +107,13 @@ DEFAULTS: Final = (
             _EMPTY,
         )
         for containers in _CONTAINERS
+    ),
+    Default(
+        ("StatefulSet", "Deployment", "ReplicaSet", "DaemonSet", "Job"),
+        "spec.template.spec.dnsPolicy",
+        "`ClusterFirst`",
+        "ClusterFirst",
+        _EMPTY,
     ),
     Default(("StatefulSet", "Deployment", "ReplicaSet"), "spec.replicas", "1", 1),
     Default(

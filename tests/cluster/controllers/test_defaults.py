@@ -13,6 +13,7 @@ from hsdns.cluster.controllers.defaults import DEFAULTS, with_defaults
 from hsdns.cluster.controllers.kinds import KINDS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/sources.md"
+WORKLOADS = ("StatefulSet", "Deployment", "ReplicaSet", "DaemonSet", "Job")
 _STRUCTS = {kind: struct for (_, kind), struct in KINDS.items()}
 
 
@@ -41,6 +42,8 @@ _STRUCTS = {kind: struct for (_, kind), struct in KINDS.items()}
             "spec: {containers: [{ports: [{containerPort: 1, protocol: TCP}]}, {}], initContainers: [{ports: [{containerPort: 2, protocol: TCP}]}]}",
             id="pod",
         ),
+        pytest.param("Pod", "spec: {dnsPolicy: ''}", "spec: {dnsPolicy: ClusterFirst}", id="empty-dns-policy"),
+        pytest.param("Pod", "spec: {dnsPolicy: Default}", "spec: {dnsPolicy: Default}", id="dns-policy"),
         pytest.param("Pod", "status: {podIP: 10.0.0.1}", "status: {podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}", id="pod-ip"),
         pytest.param("Pod", "status: {podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.2}, {ip: 'fd00::1'}]}", "status: {podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}", id="pod-ip-counts"),
         pytest.param("Pod", "status: {podIPs: [{ip: 10.0.0.2}, {ip: 'fd00::1'}]}", "status: {podIPs: [{ip: 10.0.0.2}, {ip: 'fd00::1'}]}", id="pod-ips"),
@@ -52,7 +55,7 @@ _STRUCTS = {kind: struct for (_, kind), struct in KINDS.items()}
                 " replicas: 0, parallelism: 0, completionMode: Indexed, suspend: true}",
                 id=f"template-of-{kind}",
             )
-            for kind in ("StatefulSet", "Deployment", "ReplicaSet", "DaemonSet", "Job")
+            for kind in WORKLOADS
         ),
         *(
             pytest.param(kind, "spec: {}", "spec: {replicas: 1}", id=f"replicas-of-{kind}")
@@ -67,13 +70,20 @@ _STRUCTS = {kind: struct for (_, kind), struct in KINDS.items()}
     ],
 )  # fmt: skip
 def test_defaults(kind: str, before: str, after: str) -> None:
-    expected = decoded(kind, after)
+    expected = decoded(kind, after, dns_policy="ClusterFirst")
     assert with_defaults(kind, decoded(kind, before)) == expected
     assert with_defaults(kind, expected) is expected
 
 
-def decoded(kind: str, text: str) -> Any:
+def decoded(kind: str, text: str, dns_policy: str = "") -> Any:
+    """The object; `dns_policy` is what its pods have if the text says nothing."""
     found = yaml.safe_load(text)
+    path = {"Pod": ("spec",)} | dict.fromkeys(WORKLOADS, ("spec", "template", "spec"))
+    if dns_policy and kind in path:
+        spec = found
+        for key in path[kind]:
+            spec = spec.setdefault(key, {})
+        spec.setdefault("dnsPolicy", dns_policy)
     found["metadata"] = {"name": "x"} | found.get("metadata", {})
     return msgspec.convert(found, _STRUCTS[kind])
 

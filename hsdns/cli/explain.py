@@ -9,22 +9,21 @@ Rule 3: standard output has the explanation only; what is wrong with a source go
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli import builtin
-from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
-from hsdns.cli.names import FORMATS, PORT, WAIT, Problems
-from hsdns.cli.source_flag import check_sources, source_tokens
+from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
 from hsdns.wire.iana import type_from_text
 from hsdns.wire.name import Name
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration
+    from hsdns.cli.offline import Problems
     from hsdns.explanation.report import Explanation
 
 UNKNOWN: Final = 2  # the exit status where the answer could not be told, also for bad input
@@ -46,37 +45,23 @@ FLAGS: Final = {
 
 def run(words: list[str]) -> int:
     """Run `hsdns explain`; return the exit status."""
-    plain = []
-    while words and not words[0].startswith("-"):
-        plain.append(words.pop(0))
+    plain, rest = leading_words(words)
     try:
-        flags = parse_flags(words, FLAGS, command="hsdns explain")
+        flags = parse_flags(rest, FLAGS, command="hsdns explain")
         if flags.get("h"):
             print(f"Usage: hsdns explain NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
-        output = str(flags.get("o", "text"))
-        if output not in FORMATS:
-            raise FlagError(f'-o needs {" or ".join(FORMATS)}, found "{output}"')
+        output = output_format(flags)
         qname, qtype = read_question(plain)
-        conf, words_of_source = flags.get("conf"), flags.get("source")
-        objects = None
-        if isinstance(words_of_source, list):
-            objects = source_tokens(words_of_source, conf if isinstance(conf, str) else None)
+        objects = source_objects(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
         return UNKNOWN
 
-    from hsdns.cli import launch
+    from hsdns.cli.offline import configure
 
-    problems = Problems()
-    log = logging.getLogger("hsdns")
-    log.handlers, log.propagate = [problems], False
-    log.setLevel(logging.WARNING)
     try:
-        default = builtin.corefile(builtin.LOOPBACK[:1])
-        corefile = builtin.corefile_source(conf, default).load()
-        configuration = launch.build(corefile, PORT, warn=log.warning, objects=objects)
-        check_sources(configuration)
+        configuration, problems = configure(flags.get("conf"), objects)
         found = asyncio.run(_explain(configuration, qname, qtype, problems))
     except (CorefileError, OSError) as error:
         print(error, file=sys.stderr)
@@ -123,25 +108,15 @@ def read_question(plain: list[str]) -> tuple[Name, int]:
 async def _explain(
     configuration: Configuration, qname: Name, qtype: int, problems: Problems
 ) -> Explanation:
-    from hsdns.cluster.freshness import NoCounters
+    from hsdns.cli.offline import WAIT, kubernetes_blocks, make_runtime
     from hsdns.explanation.explain import Explainer
     from hsdns.explanation.scene import ClusterObjects
-    from hsdns.metrics import Registry
-    from hsdns.plugins.kubernetes import Kubernetes
-    from hsdns.server.runtime import ServerRuntime
 
-    runtime = ServerRuntime(
-        Registry(),
-        NoCounters(),
-        reload_if_changed=lambda: asyncio.sleep(0),
-        fail=logging.getLogger("hsdns").critical,
-    )
-    runtime.configuration = configuration
-    blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
+    runtime = make_runtime(configuration)
+    blocks = kubernetes_blocks(configuration)
     by_watch: dict[int, ClusterObjects] = {}
     kept: dict[int, ClusterObjects] = {}
     for block in blocks:
-        block.watch.reads_only = True
         objects = by_watch.setdefault(id(block.watch), ClusterObjects())
         block.watch.on_events = objects.apply
         kept[id(block)] = objects

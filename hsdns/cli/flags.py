@@ -7,10 +7,11 @@ Source: Go's package flag, which CoreDNS uses.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hsdns.corefile.tree import did_you_mean
 
+FORMATS: Final = ("text", "json")
 _BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
@@ -89,6 +90,20 @@ def parse_flags(
                 at += 1
             found[target] = _number(name, value, flag) if flag.kind is int else value
     return found
+
+
+def leading_words(words: list[str]) -> tuple[list[str], list[str]]:
+    """Split what stands before the first flag from the rest."""
+    at = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
+    return words[:at], words[at:]
+
+
+def output_format(flags: Mapping[str, object]) -> str:
+    """The format of -o, "text" without it; raise FlagError."""
+    output = str(flags.get("o", "text"))
+    if output not in FORMATS:
+        raise FlagError(f'-o needs {" or ".join(FORMATS)}, found "{output}"')
+    return output
 
 
 def usage(known: Mapping[str, Flag]) -> str:

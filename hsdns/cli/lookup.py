@@ -11,7 +11,7 @@ import sys
 from ipaddress import ip_address
 from typing import Final
 
-from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, usage
 
 TIMEOUT: Final = 5.0  # seconds
 FLAGS: Final = {
@@ -25,11 +25,9 @@ FLAGS: Final = {
 
 def run(words: list[str]) -> int:
     """Run `hsdns lookup`; return the exit status: 0 if there is an answer."""
-    plain = []
-    while words and not words[0].startswith("-"):
-        plain.append(words.pop(0))
+    plain, rest = leading_words(words)
     try:
-        flags = parse_flags(words, FLAGS, command="hsdns lookup")
+        flags = parse_flags(rest, FLAGS, command="hsdns lookup")
         if flags.get("h"):
             print(f"Usage: hsdns lookup NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0

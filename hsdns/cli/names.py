@@ -12,28 +12,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from hsdns.assemble import Configuration
 from hsdns.cli import builtin, control_path
-from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, usage
+from hsdns.cli.offline import (
+    CannotTell,
+    configure,
+    kubernetes_blocks,
+    make_runtime,
+    wait_for_clusters,
+)
 from hsdns.cli.running_server import STATUS, NotRunning, RunningServer, ServerError, find
-from hsdns.cli.source_flag import check_sources, source_tokens
+from hsdns.cli.source_flag import source_objects
 from hsdns.cluster.answer_set import texts, to_object
-from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.tree import CorefileError
-from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.runtime import ServerRuntime
 
-WAIT: Final = 10.0  # seconds for the cluster
-PORT: Final = 53  # of server blocks that specify none; nothing listens
-DENIED: Final = "the server denies access (403)"  # apiserver/reflector.py
 Line = dict[str, Any]  # an RRset, or a sentence, as in /v1/names
-FORMATS: Final = ("text", "json")
 FLAGS: Final = {
     "source": builtin.SOURCE,
     "conf": builtin.CONF._replace(
@@ -50,18 +49,14 @@ def run(words: list[str]) -> int:
     """Run `hsdns names`; return the exit status."""
     try:
         flags = parse_flags(words, FLAGS, command="hsdns names")
-        output = str(flags.get("o", "text"))
-        if output not in FORMATS:
-            raise FlagError(f'-o needs {" or ".join(FORMATS)}, found "{output}"')
+        output = output_format(flags)
         conf, words_of_source = flags.get("conf"), flags.get("source")
         is_help = bool(flags.get("h"))
         control = flags.get("control")
         if control is not None and (conf is not None or words_of_source is not None):
             other = "conf" if conf is not None else "source"
             raise FlagError(f"-control and -{other} exclude each other; leave one out")
-        objects = None
-        if isinstance(words_of_source, list) and not is_help:
-            objects = source_tokens(words_of_source, conf if isinstance(conf, str) else None)
+        objects = None if is_help else source_objects(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
@@ -79,24 +74,15 @@ def run(words: list[str]) -> int:
             print(error, file=sys.stderr)
             return STATUS
 
-    from hsdns.cli import launch
-
-    problems = Problems()
-    log = logging.getLogger("hsdns")
-    log.handlers, log.propagate = [problems], False
-    log.setLevel(logging.WARNING)
     try:
-        default = builtin.corefile(builtin.LOOPBACK[:1])
-        corefile = builtin.corefile_source(conf, default).load()
-        configuration = launch.build(corefile, PORT, warn=log.warning, objects=objects)
-        check_sources(configuration)
-        blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
+        configuration, problems = configure(conf, objects)
+        blocks = kubernetes_blocks(configuration)
         if not blocks:
-            raise NoNames(
+            raise CannotTell(
                 f"{configuration.corefile.path}: there is no kubernetes block, so there are no names to list"
             )
         asyncio.run(_list(configuration, blocks, write))
-    except (CorefileError, FileNotFoundError, NoNames) as error:
+    except (CorefileError, FileNotFoundError, CannotTell) as error:
         print(error, file=sys.stderr)
         return 1
     return 1 if problems.errors else 0
@@ -122,53 +108,18 @@ def _without_problems(found: Iterable[Line], problems: list[str]) -> Iterator[Li
             yield line
 
 
-class NoNames(Exception):
-    """Why there is nothing to list, as a sentence for the operator."""
-
-
-class Problems(logging.Handler):
-    """Writes what plugins log to standard error, and counts the errors."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.errors = 0
-        self.sentences: list[str] = []
-
-    @property
-    def is_denied(self) -> bool:
-        """Whether an API server has denied access, which waiting does not change."""
-        return any(DENIED in sentence for sentence in self.sentences)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
-        self.errors += record.levelno >= logging.ERROR
-        self.sentences.append(record.getMessage())
-        print(self.sentences[-1], file=sys.stderr)
-
-
 async def _list(
     configuration: Configuration,
     blocks: Sequence[Kubernetes],
     write: Callable[[Iterable[Line]], None],
 ) -> None:
-    """Read the clusters, then write their names; raise NoNames."""
-    runtime = ServerRuntime(
-        Registry(),
-        NoCounters(),
-        reload_if_changed=lambda: asyncio.sleep(0),
-        fail=logging.getLogger("hsdns").critical,
-    )
-    runtime.configuration = configuration
+    """Read the clusters, then write their names; raise CannotTell."""
+    runtime = make_runtime(configuration)
     try:
         for block in blocks:
-            block.watch.reads_only = True
             await block.start(runtime)
-        await runtime.wait_until(lambda: all(each.store.synced for each in blocks), WAIT)
+        await wait_for_clusters(runtime, blocks)
         for block in blocks:
-            if not block.store.serves:
-                raise NoNames(
-                    f"the cluster could not be read within {WAIT:g} seconds, from {block.source}"
-                )
             if remark := block.remark():
                 print(remark, file=sys.stderr)
         write(_lines(blocks))

@@ -8,7 +8,6 @@ Rule 2: against a Corefile the waits are those of a virtual clock; against a ser
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
@@ -16,9 +15,9 @@ from random import Random
 from typing import Final
 
 from hsdns.cli import builtin
-from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 from hsdns.cli.resolve_text import Lookup, as_json, as_list, as_table
-from hsdns.cli.source_flag import check_sources, source_tokens
+from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError, did_you_mean
 from hsdns.resolver import MODELS, USUAL
 from hsdns.resolver.model import Model, Step, steps
@@ -28,7 +27,6 @@ from hsdns.wire.name import Name
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
 PORT: Final = 53
-FORMATS: Final = ("text", "json")
 TYPES: Final = (RRType.A, RRType.AAAA)
 FLAGS: Final = {
     "resolver": Flag(str, f"{', '.join(MODELS)} (default: {', '.join(USUAL)}, side by side)", "NAME"),
@@ -49,18 +47,16 @@ FLAGS: Final = {
 
 def run(words: list[str]) -> int:
     """Run `hsdns resolve`; return the exit status."""
-    from hsdns.cli.resolve_chain import NoAnswers
+    from hsdns.cli.offline import CannotTell
 
-    plain = []
-    while words and not words[0].startswith("-"):
-        plain.append(words.pop(0))
+    plain, rest = leading_words(words)
     try:
-        flags = parse_flags(words, FLAGS, command="hsdns resolve")
+        flags = parse_flags(rest, FLAGS, command="hsdns resolve")
         if flags.get("h"):
             print(f"Usage: hsdns resolve NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         return _run(plain, flags)
-    except (FlagError, CorefileError, OSError, NoAnswers) as error:
+    except (FlagError, CorefileError, OSError, CannotTell) as error:
         print(error, file=sys.stderr)
         return 2
 
@@ -71,9 +67,7 @@ def _run(plain: list[str], flags: dict[str, str | int | bool | list[str]]) -> in
     if chosen and chosen not in MODELS:
         hint = did_you_mean(chosen, MODELS) or f"; there are {', '.join(MODELS)}"
         raise FlagError(f'there is no model of a resolver "{chosen}"{hint}')
-    output = str(flags.get("o", "text"))
-    if output not in FORMATS:
-        raise FlagError(f'-o needs {" or ".join(FORMATS)}, found "{output}"')
+    output = output_format(flags)
     names = [chosen] if chosen else list(USUAL)
 
     if server := str(flags.get("server", "")):
@@ -152,28 +146,20 @@ def _ask_chain(
     types: tuple[int, ...],
     flags: dict[str, str | int | bool | list[str]],
 ) -> tuple[str, list[Lookup]]:
-    from hsdns.cli import launch
+    from hsdns.cli.offline import configure
     from hsdns.cli.resolve_chain import Chain
     from hsdns.cli.resolve_pod import cluster_dns, find_pod
 
-    conf, words = flags.get("conf"), flags.get("source")
+    conf = flags.get("conf")
     forward = flags.get("forward", [])
     assert isinstance(forward, list)
     if forward and conf is not None:
         raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
     builtin.check_upstreams(forward)
-    objects = None
-    if isinstance(words, list):
-        objects = source_tokens(words, conf if isinstance(conf, str) else None)
+    objects = source_objects(flags)
     node_path = flags.get("resolv-conf")
     node = "" if "from" in flags and node_path is None else _read(str(node_path or RESOLV_CONF))
-    log = logging.getLogger("hsdns")
-    log.handlers, log.propagate = [_Problems()], False
-    log.setLevel(logging.WARNING)
-    default = builtin.corefile(builtin.LOOPBACK[:1], forward=forward)
-    corefile = builtin.corefile_source(conf, default).load()
-    configuration = launch.build(corefile, PORT, warn=log.warning, objects=objects)
-    check_sources(configuration)
+    configuration, _ = configure(conf, objects, forward)
     pod = find_pod(configuration, str(flags["from"])) if "from" in flags else None
     with Chain(configuration, pod.address if pod and pod.address else "127.0.0.1") as chain:
         if pod is None:
@@ -214,10 +200,3 @@ def _look_up(
             yield Lookup(model, list(look_up(model)))
         except ValueError as error:
             raise FlagError(f"a name of the search list cannot be looked up: {error}") from None
-
-
-class _Problems(logging.Handler):
-    """Writes what plugins log to standard error."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(record.getMessage(), file=sys.stderr)

@@ -8,7 +8,6 @@ Rule 2: the queries are for the first listen address of the Corefile, over UDP a
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from types import TracebackType
 from typing import Final, Self
@@ -16,28 +15,20 @@ from typing import Final, Self
 from hsdns import eager
 from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint
-from hsdns.cluster.freshness import NoCounters
-from hsdns.metrics import Registry
+from hsdns.cli.offline import CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
 from hsdns.plugin import Plugin
-from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
 from hsdns.resolver.message import answer_of, wire_of
 from hsdns.resolver.model import Answer, Packet
-from hsdns.server.runtime import ServerRuntime
 
-WAIT: Final = 10.0  # seconds for the cluster
 LONGEST: Final = 30.0  # seconds for an answer, as one of a server that hangs
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
-
-
-class NoAnswers(Exception):
-    """Why it cannot be asked, as a sentence for the operator."""
 
 
 class Chain:
     """Answers packets as a server with this configuration would; a context manager.  `client` is who asks.
 
-    Raises NoAnswers when it is entered and the cluster cannot be read.
+    Raises CannotTell when it is entered and the cluster cannot be read.
     """
 
     def __init__(self, configuration: Configuration, client: str) -> None:
@@ -45,7 +36,7 @@ class Chain:
         self._client = Endpoint(client, 40000)
         self._runner = asyncio.Runner()
         self._started: list[Plugin] = []
-        self.blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
+        self.blocks = kubernetes_blocks(configuration)
 
     def __enter__(self) -> Self:
         """Start the plugins, and read the cluster."""
@@ -72,16 +63,10 @@ class Chain:
 
     async def _start(self) -> None:
         configuration = self._configuration
-        self._runtime = runtime = ServerRuntime(
-            Registry(),
-            NoCounters(),
-            reload_if_changed=lambda: asyncio.sleep(0),
-            fail=logging.getLogger("hsdns").critical,
-        )
-        runtime.configuration = configuration
+        self._runtime = runtime = make_runtime(configuration)
         listeners = [each for each in configuration.listeners if each.listen.scheme == "dns"]
         if not listeners:
-            raise NoAnswers(
+            raise CannotTell(
                 f"{configuration.corefile.path}: no server block answers plain DNS, so no resolver can ask it"
             )
         listener = listeners[0]
@@ -89,8 +74,6 @@ class Chain:
         for plugin in configuration.plugins:
             if plugin.name in LEFT_OUT:
                 continue
-            if isinstance(plugin, Kubernetes):
-                plugin.watch.reads_only = True
             self._started.append(plugin)
             await plugin.start(runtime)
         chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
@@ -99,12 +82,7 @@ class Chain:
             name, listener.block_choice(chains), any_class=listener.any_class
         )
         runtime.processors = {name: self._processor}
-        await runtime.wait_until(lambda: all(each.store.synced for each in self.blocks), WAIT)
-        for block in self.blocks:
-            if not block.store.serves:
-                raise NoAnswers(
-                    f"the cluster could not be read within {WAIT:g} seconds, from {block.source}"
-                )
+        await wait_for_clusters(runtime, self.blocks)
         self._began = time.monotonic()
 
     async def _stop(self) -> None:

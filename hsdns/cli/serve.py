@@ -17,7 +17,7 @@ from hsdns.cli import builtin, control_path
 from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.cli.launch import Addresses
-from hsdns.cli.source_flag import check_sources, source_tokens
+from hsdns.cli.source_flag import check_sources, source_objects
 from hsdns.plugin import Plugin
 
 DEFAULT_LISTEN: Final = "127.0.0.1"
@@ -75,11 +75,8 @@ def run(words: list[str]) -> int:
             listen, flag = str(flags["listen"]), "-listen"
         is_used = "conf" not in flags
         hosts = builtin.listen_hosts(listen, flag, interface_addresses) if is_used else ()
-        conf, words_of_source = flags.get("conf"), flags.get("source")
-        is_help = bool(flags.get("h"))
-        objects = None
-        if isinstance(words_of_source, list) and not is_help:
-            objects = source_tokens(words_of_source, conf if isinstance(conf, str) else None)
+        conf, is_help = flags.get("conf"), bool(flags.get("h"))
+        objects = None if is_help else source_objects(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,12 +1,13 @@
 """The flag `-source` of the subcommands: its words, standard input, and sources that are not there.
 
-Path: cli/serve.py, cli/names.py -> here -> sources/.
+Path: cli/serve.py, cli/names.py, cli/explain.py, cli/resolve.py -> here -> sources/.
 Rule 1: standard input is read before anything is started, so that Ctrl-C ends the wait for it.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 from hsdns.assemble import Configuration
@@ -14,6 +15,14 @@ from hsdns.cli.flags import FlagError
 from hsdns.corefile.tree import Position, Token
 
 _POSITION: Final = Position("-source", 0, 0)
+
+
+def source_objects(flags: Mapping[str, object]) -> tuple[Token, ...] | None:
+    """What -source of parsed flags says, None without it; raise FlagError."""
+    words, conf = flags.get("source"), flags.get("conf")
+    if not isinstance(words, list):
+        return None
+    return source_tokens(words, conf if isinstance(conf, str) else None)
 
 
 def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hsdns.cli import explain, main
+from hsdns.cli import main
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 
 SHOP = """
@@ -30,15 +28,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("shop.yaml").write_text(SHOP)
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """Undo what the command does to the log."""
-    logger = logging.getLogger("hsdns")
-    before = logger.handlers, logger.level, logger.propagate
-    yield
-    logger.handlers, logger.level, logger.propagate = before
 
 
 def run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], str]:
@@ -87,7 +76,7 @@ def test_another_server_is_not_asked(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_cluster_that_cannot_be_seen(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explain, "WAIT", 0.0)
+    monkeypatch.setattr("hsdns.cli.offline.WAIT", 0.0)
     Path("Corefile").write_text(
         "cluster.local {\nkubernetes {\nendpoint http://127.0.0.1:1\n}\n}\n"
     )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 
 KNOWN = {
     "conf": Flag(str, "Corefile to load", "FILE"),
@@ -88,3 +88,26 @@ def test_usage() -> None:
         "  -source NAME [ARGUMENT...]",
         "        a source",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], ([], [])),
+        (["web", "A", "-o", "json"], (["web", "A"], ["-o", "json"])),
+        (["-o", "json", "web"], ([], ["-o", "json", "web"])),
+    ],
+)
+def test_words_before_the_flags(words: list[str], expected: tuple[list[str], list[str]]) -> None:
+    assert leading_words(words) == expected
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_output_format(output: str) -> None:
+    assert output_format({"o": output}) == output
+
+
+def test_output_format_is_text_by_default_and_no_other() -> None:
+    assert output_format({}) == "text"
+    with pytest.raises(FlagError, match=r'^-o needs text or json, found "yaml"$'):
+        output_format({"o": "yaml"})

@@ -37,13 +37,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Undo set_up_logging()."""
-    logger = logging.getLogger("hsdns")
-    before = logger.handlers, logger.level, logger.propagate
+def raising_logging_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo what else set_up_logging() does."""
     monkeypatch.setattr(logging, "raiseExceptions", True)
-    yield
-    logger.handlers, logger.level, logger.propagate = before
 
 
 def directives(source: CorefileSource) -> list[list[str]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,15 +34,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(control_path, "SYSTEM", tmp_path / "system")
     Path("shop.yaml").write_text(SHOP)
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """Undo what the command does to the log."""
-    logger = logging.getLogger("hsdns")
-    before = logger.handlers, logger.level, logger.propagate
-    yield
-    logger.handlers, logger.level, logger.propagate = before
 
 
 def run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], str]:
@@ -126,7 +115,7 @@ def test_an_api_server(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
 def test_a_cluster_that_is_away(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(names, "WAIT", 0.0)
+    monkeypatch.setattr("hsdns.cli.offline.WAIT", 0.0)
     Path("Corefile").write_text(
         "cluster.local {\nkubernetes {\nendpoint http://127.0.0.1:1\n}\n}\n"
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,15 +44,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("Corefile").write_text(COREFILE)
     Path("resolv.conf").write_text(RESOLV_CONF)
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """Undo what the command does to the log."""
-    logger = logging.getLogger("hsdns")
-    before = logger.handlers, logger.level, logger.propagate
-    yield
-    logger.handlers, logger.level, logger.propagate = before
 
 
 def run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], str]:

@@ -8,7 +8,8 @@ import pytest
 
 from hsdns.assemble import Configuration
 from hsdns.cli.launch import CorefileSource, build
-from hsdns.cli.resolve_chain import Chain, NoAnswers
+from hsdns.cli.offline import CannotTell
+from hsdns.cli.resolve_chain import Chain
 from hsdns.resolver.model import Answer, Packet
 from hsdns.wire.iana import Rcode, RRType
 
@@ -68,15 +69,15 @@ def test_a_truncated_answer(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hsdns.cli.resolve_chain.WAIT", 0.0)
+    monkeypatch.setattr("hsdns.cli.offline.WAIT", 0.0)
     (tmp_path / "x.yaml").write_text("kind: [\n")
     text = f"kube.test {{\nkubernetes {{\nsource manifests {tmp_path}/x.yaml\n}}\n}}\n"
-    with pytest.raises(NoAnswers, match=r"^the cluster could not be read within 0 seconds, from "):
+    with pytest.raises(CannotTell, match=r"^the cluster could not be read within 0 seconds, from "):
         Chain(configuration(tmp_path, text), "127.0.0.1").__enter__()
 
 
 def test_no_plain_dns(tmp_path: Path) -> None:
     with pytest.raises(
-        NoAnswers, match="no server block answers plain DNS, so no resolver can ask it"
+        CannotTell, match="no server block answers plain DNS, so no resolver can ask it"
     ):
         Chain(configuration(tmp_path, "https://. {\nwhoami\n}\n"), "127.0.0.1").__enter__()

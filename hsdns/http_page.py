@@ -5,7 +5,7 @@ Path: beside the queries; plugins hand pages to Runtime.serve_http(), server/htt
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -31,16 +31,26 @@ class HttpPage(NamedTuple):
         return self.handler(path)
 
 
+class Asked(NamedTuple):
+    """What is asked of a page in pieces: the method, the parameters after the question mark, and the body."""
+
+    method: str = "GET"
+    parameters: Mapping[str, str] = {}
+    body: bytes = b""
+
+
 class HttpStream(NamedTuple):
     """A page in pieces, each of which is sent before the next one is made; between them queries are answered.
 
-    `pieces` gets the query after the question mark, and raises HttpRefusal before the first piece.  With a token, only
-    requests with `Authorization: Bearer TOKEN` are answered.
+    `pieces` raises HttpRefusal before the first piece.  With a token, only requests with `Authorization: Bearer TOKEN`
+    are answered.  Other methods and parameters than these are refused; HEAD is GET without the body.
     """
 
     content_type: str
-    pieces: Callable[[str], AsyncGenerator[bytes, None]]
+    pieces: Callable[[Asked], AsyncGenerator[bytes, None]]
     token: str | None = None
+    parameters: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ("GET",)
 
 
 class HttpRefusal(Exception):

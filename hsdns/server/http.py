@@ -316,8 +316,6 @@ async def _answer(listener: _Listener, request: web.BaseRequest) -> web.StreamRe
         return refusal(404, f"this hsdns has no {request.path}; it has {', '.join(sorted(paths))}")
     if page is None:
         return web.Response(status=404, text="404 page not found\n")
-    if request.method not in ("GET", "HEAD"):
-        return web.Response(status=405, headers={"Allow": "GET, HEAD"}, text="method not allowed\n")
     if isinstance(page, HttpStream):
         task = asyncio.current_task()
         assert task is not None, "called in a task"
@@ -326,6 +324,8 @@ async def _answer(listener: _Listener, request: web.BaseRequest) -> web.StreamRe
             return await send(page, request)
         finally:
             listener.streams.discard(task)
+    if request.method not in ("GET", "HEAD"):
+        return web.Response(status=405, headers={"Allow": "GET, HEAD"}, text="method not allowed\n")
     try:
         if page.is_slow:
             page.prepare()

@@ -14,15 +14,18 @@ import hmac
 import json
 import logging
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from hsdns.http_page import HttpRefusal, HttpStream
+from hsdns.http_page import Asked, HttpRefusal, HttpStream
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-JSON = "application/json"
-NO_TOKEN = "this address needs the header Authorization: Bearer TOKEN, with the token of its file"
+JSON: Final = "application/json"
+MAX_BODY: Final = 65_536  # octets
+NO_TOKEN: Final = (
+    "this address needs the header Authorization: Bearer TOKEN, with the token of its file"
+)
 _log = logging.getLogger("hsdns.server.http")
 
 
@@ -32,7 +35,15 @@ async def send(page: HttpStream, request: web.BaseRequest) -> web.StreamResponse
 
     if not _is_allowed(page, request.headers.get("Authorization", "")):
         return refusal(401, NO_TOKEN, {"WWW-Authenticate": "Bearer"})
-    async with aclosing(page.pieces(request.query_string)) as pieces:
+    methods = page.methods + (("HEAD",) if "GET" in page.methods else ())
+    if request.method not in methods:
+        sentence = f"{request.path} has no {request.method}; it has {', '.join(page.methods)}"
+        return refusal(405, sentence, {"Allow": ", ".join(methods)})
+    try:
+        asked = Asked(request.method, _parameters(page, request), await _body(request))
+    except HttpRefusal as error:
+        return refusal(error.status, str(error))
+    async with aclosing(page.pieces(asked)) as pieces:
         try:
             first = await anext(pieces, b"")
         except HttpRefusal as error:
@@ -56,6 +67,27 @@ def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -
 
     text = json.dumps({"error": sentence}) + "\n"
     return web.Response(status=status, text=text, content_type=JSON, headers=headers)
+
+
+def _parameters(page: HttpStream, request: web.BaseRequest) -> dict[str, str]:
+    found = dict(request.query)
+    for name in found:
+        if name not in page.parameters:
+            which = ", ".join(page.parameters)
+            its = f"it has {which}" if which else f"leave out ?{request.query_string}"
+            raise HttpRefusal(400, f"{request.path} has no parameter {name}; {its}")
+        if len(request.query.getall(name)) > 1:
+            raise HttpRefusal(400, f"{request.path} takes {name} once")
+    return found
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > MAX_BODY:
+            raise HttpRefusal(413, f"{request.path} takes at most {MAX_BODY} octets")
+    return bytes(body)
 
 
 def _is_allowed(page: HttpStream, authorization: str) -> bool:

@@ -95,10 +95,14 @@ def schema_of(path: str, status: str = "200") -> dict[str, Any]:
 
 
 def test_the_paths_are_those_of_the_routes() -> None:
-    described = {
-        path: list(of["get"]["responses"]["200"]["content"]) for path, of in API["paths"].items()
-    }
-    assert described == {path: [route.content_type] for path, route in ROUTES.items()}
+    assert API["paths"].keys() == ROUTES.keys()
+    for path, route in ROUTES.items():
+        described = API["paths"][path]
+        assert {method.upper() for method in described} == set(route.methods)
+        for of in described.values():
+            assert list(of["responses"]["200"]["content"]) == [route.content_type]
+        named = {each["name"] for of in described.values() for each in of.get("parameters", ())}
+        assert named == set(route.parameters)
     assert all(f"| `{path}` |" in PAGE.read_text() for path in ROUTES)
 
 

@@ -45,10 +45,14 @@ def pages(**by_path: HttpHandler | HttpPage) -> HttpPages:
     return made
 
 
-async def ask(where: tuple[str, int], path: str = "/health", method: str = "GET") -> Answer:
+async def ask(
+    where: tuple[str, int], path: str = "/health", method: str = "GET", body: bytes = b""
+) -> Answer:
     """Make one request on a connection of its own."""
     reader, writer = await asyncio.open_connection(*where)
-    writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    length = f"Content-Length: {len(body)}\r\n" if body else ""
+    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{length}\r\n"
+    writer.write(head.encode() + body)
     raw = await reader.read()
     writer.close()
     await writer.wait_closed()

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from hsdns.http_page import HttpRefusal, HttpStream
+from hsdns.http_page import Asked, HttpRefusal, HttpStream
 from hsdns.server.http import HttpListeners, HttpPages
 from hsdns.server.places import Places
 from tests.server.test_http import LOCAL, ask, run
@@ -15,45 +15,60 @@ from tests.server.test_http import LOCAL, ask, run
 pytestmark = pytest.mark.sockets
 
 
-async def whole(query: str) -> AsyncGenerator[bytes, None]:
+async def whole(asked: Asked) -> AsyncGenerator[bytes, None]:
     yield b"one "
-    yield query.encode()
+    yield repr((asked.method, asked.parameters, asked.body)).encode()
 
 
-async def part(query: str) -> AsyncGenerator[bytes, None]:
+async def part(asked: Asked) -> AsyncGenerator[bytes, None]:
     yield b"one "
     raise ZeroDivisionError
 
 
-async def none(query: str) -> AsyncGenerator[bytes, None]:
-    if query:
+async def none(asked: Asked) -> AsyncGenerator[bytes, None]:
+    if asked.body:
         yield b""
 
 
-async def refused(query: str) -> AsyncGenerator[bytes, None]:
-    if not query:
+async def refused(asked: Asked) -> AsyncGenerator[bytes, None]:
+    if not asked.body:
         raise HttpRefusal(409, "not now")
     yield b""
 
 
+def chunks(*pieces: bytes) -> bytes:
+    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+
+
 @pytest.mark.parametrize(
-    ("path", "status", "body"),
+    ("method", "path", "body", "status", "answer"),
     [
-        ("/whole?two", 200, b"4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n"),
-        pytest.param("/part", 200, b"4\r\none \r\n", id="no last chunk"),
-        ("/none", 200, b"0\r\n\r\n"),
-        ("/refused", 409, b'{"error": "not now"}\n'),
+        ("GET", "/whole", b"", 200, chunks(b"one ", b"('GET', {}, b'')", b"")),
+        ("GET", "/whole?a=1&b=%C3%A9", b"", 200, chunks(b"one ", "('GET', {'a': '1', 'b': 'é'}, b'')".encode(), b"")),
+        ("POST", "/whole", b"x", 200, chunks(b"one ", b"('POST', {}, b'x')", b"")),
+        ("HEAD", "/whole", b"", 200, b""),
+        pytest.param("GET", "/part", b"", 200, chunks(b"one "), id="no last chunk"),
+        ("GET", "/none", b"", 200, chunks(b"")),
+        ("GET", "/refused", b"", 409, b'{"error": "not now"}\n'),
+        ("GET", "/whole?c", b"", 400, b'{"error": "/whole has no parameter c; it has a, b"}\n'),
+        ("GET", "/whole?a=1&a=2", b"", 400, b'{"error": "/whole takes a once"}\n'),
+        ("GET", "/none?c", b"", 400, b'{"error": "/none has no parameter c; leave out ?c"}\n'),
+        ("DELETE", "/whole", b"", 405, b'{"error": "/whole has no DELETE; it has GET, POST"}\n'),
+        pytest.param("POST", "/whole", bytes(65_537), 413, b'{"error": "/whole takes at most 65536 octets"}\n', id="too large"),
     ],
-)
-def test_pieces(path: str, status: int, body: bytes) -> None:
+)  # fmt: skip
+def test_pieces(method: str, path: str, body: bytes, status: int, answer: bytes) -> None:
     async def case() -> None:
         pages = HttpPages()
-        makers = (whole, part, none, refused)
-        pages.serve(LOCAL, {f"/{each.__name__}": HttpStream("text/plain", each) for each in makers})
+        streams = {
+            f"/{each.__name__}": HttpStream("text/plain", each) for each in (part, none, refused)
+        }
+        streams["/whole"] = HttpStream("text/plain", whole, None, ("a", "b"), ("GET", "POST"))
+        pages.serve(LOCAL, streams)
         listeners = HttpListeners(Places(64))
         await listeners.open(pages)
-        found = await ask(listeners.bound[LOCAL], path)
-        assert (found.status, found.body) == (status, body)
+        found = await ask(listeners.bound[LOCAL], path, method, body)
+        assert (found.status, found.body) == (status, answer)
         await listeners.close()
 
     run(case())
@@ -63,7 +78,7 @@ def test_the_next_piece_waits_for_the_reader() -> None:
     """So a reader that takes nothing costs a bounded number of pieces."""
     made = 0
 
-    async def endless(query: str) -> AsyncGenerator[bytes, None]:
+    async def endless(asked: Asked) -> AsyncGenerator[bytes, None]:
         nonlocal made
         while True:
             made += 1

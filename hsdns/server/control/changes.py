@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from hsdns.cluster.changes import Changes
+from hsdns.http_page import Asked
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control.door import Door, kubernetes_blocks, to_line
 from hsdns.server.instance import Instance
@@ -36,7 +37,7 @@ class _Followed:
     changes: Changes | None = None
 
 
-async def changes(door: Door) -> AsyncGenerator[bytes, None]:
+async def changes(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     """Write a line for each fact that changes; the first line, and one after each reload, has the zones."""
     turn = Turn(door.clock)
     instance: Instance | None = None

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from hsdns.cluster.answer_set import RRset, texts, to_object
-from hsdns.http_page import HttpRefusal
+from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import Door, kubernetes_blocks, to_line
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
@@ -20,7 +20,7 @@ PIECE: Final = 16_384  # octets that are sent at a time
 RECORDS: Final = 100  # whose text is made at a time
 
 
-async def names(door: Door) -> AsyncGenerator[bytes, None]:
+async def names(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     """List the names."""
     instance, turn = door.serving(), Turn(door.clock)
     blocks = kubernetes_blocks(instance)

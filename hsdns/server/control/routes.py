@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from hsdns.http_page import HttpRefusal, HttpStream
+from hsdns.http_page import Asked, HttpStream
 from hsdns.server.control.changes import changes
 from hsdns.server.control.door import Door
 from hsdns.server.control.names import names
@@ -22,10 +22,12 @@ LINES: Final = "application/jsonl"
 
 
 class Route(NamedTuple):
-    """What is answered at a path: the pieces of a page, made between queries."""
+    """What is answered at a path: the pieces of a page, made between queries, for these parameters and methods."""
 
-    pieces: Callable[[Door], AsyncGenerator[bytes, None]]
+    pieces: Callable[[Door, Asked], AsyncGenerator[bytes, None]]
     content_type: str
+    parameters: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ("GET",)
 
 
 ROUTES: Final[Mapping[str, Route]] = {
@@ -39,13 +41,8 @@ ROUTES: Final[Mapping[str, Route]] = {
 def pages(door: Door, token: str | None) -> dict[str, HttpStream]:
     """The pages of an address."""
     return {
-        path: HttpStream(route.content_type, partial(_pieces, door, path), token)
+        path: HttpStream(
+            route.content_type, partial(route.pieces, door), token, route.parameters, route.methods
+        )
         for path, route in ROUTES.items()
     }
-
-
-async def _pieces(door: Door, path: str, query: str) -> AsyncGenerator[bytes, None]:
-    if query:
-        raise HttpRefusal(400, f"{path} has no parameters; leave out ?{query}")
-    async for piece in ROUTES[path].pieces(door):
-        yield piece

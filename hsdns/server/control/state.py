@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from hsdns import __version__
+from hsdns.http_page import Asked
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control.door import Door, kubernetes_blocks, to_line
 from hsdns.server.instance import Instance
@@ -19,12 +20,12 @@ from hsdns.server.runtime import Turn
 API: Final = ("v1",)  # all versions that ROUTES has
 
 
-async def version(door: Door) -> AsyncGenerator[bytes, None]:
+async def version(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     """Tell which program answers; this page stays as it is in all versions of the API."""
     yield to_line({"server": "hsdns", "version": __version__, "pid": os.getpid(), "api": API})
 
 
-async def state(door: Door) -> AsyncGenerator[bytes, None]:
+async def state(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     """Describe the process and the configuration that serves."""
     instance, turn = door.serving(), Turn(door.clock)
     plugins = kubernetes_blocks(instance)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.cluster.answer_set import texts, to_object
+from hsdns.http_page import Asked
 from hsdns.server import runtime
 from hsdns.server.control import names
 from tests.server.control.served import BLOCK, served
@@ -98,7 +99,7 @@ def test_others_run_between_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         async with served(SYNTHETIC) as server:
             door = server.reloadable.server._door
             counting = asyncio.create_task(count())
-            listed = [piece async for piece in names.names(door)]
+            listed = [piece async for piece in names.names(door, Asked())]
             counting.cancel()
             lines = sum(piece.count(b"\n") for piece in listed)
             assert turns >= lines > 60

@@ -34,7 +34,7 @@ def is_there() -> bool:
         ("GET", "/v1/nam", 404, f"this hsdns has no /v1/nam; it has {LIST}"),
         ("GET", "/", 404, f"this hsdns has no /; it has {LIST}"),
         ("GET", "/v2/server", 404, f"this hsdns has no /v2/server; it has {LIST}"),
-        ("GET", "/v1/server?all", 400, "/v1/server has no parameters; leave out ?all"),
+        ("GET", "/v1/server?all", 400, "/v1/server has no parameter all; leave out ?all"),
     ],
 )
 def test_refusals(method: str, page: str, status: int, error: str) -> None:

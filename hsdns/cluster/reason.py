@@ -30,9 +30,9 @@ _FAMILIES: Final = {RRType.A: "IPv4", RRType.AAAA: "IPv6"}
 def readiness(value: ServiceValue, *, counted: bool = True) -> str:
     """How many endpoints of a Service are ready; without the number of all where those not ready are not `counted`."""
     ready, count = value.readiness
-    if not count:
-        return "no endpoints" if counted else "no ready endpoints"
-    return f"{ready} of {count} endpoints ready" if counted else f"{ready} endpoints ready"
+    if not counted:
+        return f"{ready} endpoints ready" if ready else "no ready endpoints"
+    return f"{ready} of {count} endpoints ready" if count else "no endpoints"
 
 
 def absence(value: ServiceValue, parsed: ParsedName, *, counted: bool) -> str:

@@ -175,6 +175,13 @@ class Contact:
     def _tell_lost(self) -> None:
         self.on_lost(min((each.since for each in self._outages.values()), default=""))
 
+    def outages(self) -> list[str]:
+        """What cannot be watched now, since when and why, as sentences; from any thread."""
+        return [
+            f"{scope} have not been watched since {each.since}: {each.cause}"
+            for scope, each in list(self._outages.items())
+        ]
+
     async def wait(self, seconds: float) -> None:
         """Wait, but no longer than until another scope has recovered, and at least for the first backoff."""
         at_least = min(seconds, FIRST_PAUSE)

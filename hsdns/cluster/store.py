@@ -146,7 +146,7 @@ class Store:
         changes, new_serial = self.changes, False
         for event in events:
             if isinstance(event, Synced):
-                self.synced = True
+                self.synced = self.services.history.is_open = True
                 if self._unconfirmed or self.restored is not None:
                     new_serial |= self._drop_unconfirmed()
                 continue

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import gc
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -341,7 +342,7 @@ def test_lines_about_hits_are_written_some_in_a_turn(
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(listening.tables.write_logs())
     pauses = [count for pause, count in seen if pause]
-    slices = [after - before for (_, before), (_, after) in zip(seen, seen[1:], strict=False)]
+    slices = [after - before for (_, before), (_, after) in pairwise(seen)]
     assert max(slices) == module.LOG_SLICE
     assert pauses[0] == 0
     assert module.LOG_LINES <= pauses[1] < module.LOG_LINES + module.LOG_SLICE

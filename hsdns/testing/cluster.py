@@ -12,8 +12,8 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import files
 from typing import Any, Final, Self
 
@@ -132,13 +132,12 @@ class Cluster:
             "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": name, "namespace": namespace}, "spec": spec,
         }  # fmt: skip
-        with self._lock:
-            if self.objects.service(namespace, name) is not None:
+        with self.changing() as objects:
+            if objects.service(namespace, name) is not None:
                 raise ClusterError(
                     f'there is a Service "{namespace}/{name}" already; it is cluster["{namespace}/{name}"]'
                 )
-            self.objects.apply_objects("service()", [made])
-            self.deliver()
+            objects.apply_objects("service()", [made])
         return Service(self, namespace, name)
 
     @checks_keywords
@@ -155,8 +154,8 @@ class Cluster:
 
         Its headless Service is made with it, under the same name and with `ports`; `service` names one that is there.
         """
-        with self._lock:
-            if self.objects.has("StatefulSet", namespace, name):
+        with self.changing() as objects:
+            if objects.has("StatefulSet", namespace, name):
                 raise ClusterError(
                     f'there is a StatefulSet "{namespace}/{name}" already; scale() it'
                 )
@@ -170,23 +169,21 @@ class Cluster:
                 )
             else:
                 of = self[f"{namespace}/{service}"]
-            found = self.objects.service(namespace, of.name)
+            found = objects.service(namespace, of.name)
             labels = found.spec.selector if found is not None else None
             if not labels:
                 raise ClusterError(
                     f'{of!r} has no selector, so it has no pods; make it with selector={{"app": "{name}"}}'
                 )
             made = StatefulSet(self, namespace, name, of, labels)
-            made._write(self.objects, replicas)
-            self.deliver()
+            made._write(objects, replicas)
         return made
 
     def apply(self, manifest: str | Mapping[str, Any]) -> None:
         """Add or replace objects: a text in YAML or JSON, or one object as a mapping."""
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
-        with self._lock:
-            self.objects.apply_text(text)
-            self.deliver()
+        with self.changing() as objects:
+            objects.apply_text(text)
 
     def __getitem__(self, name: str) -> Service:
         """The Service NAME of the namespace default, or NAMESPACE/NAME; raise ClusterError if there is none."""
@@ -199,10 +196,19 @@ class Cluster:
             raise unknown("there is no Service", name.removeprefix(f"{NAMESPACE}/"), known)
         return Service(self, namespace, plain)
 
-    def deliver(self) -> None:
-        """Have the server answer by what the handles have changed."""
+    @contextmanager
+    def changing(self) -> Iterator[Objects]:
+        """Change the objects, for the handles: all of it or, where it raises, nothing.  One thread at a time."""
         with self._lock:
-            self._server.deliver(self._objects.take_events())
+            objects = self.objects
+            before = objects.state()
+            try:
+                yield objects
+            except BaseException:
+                objects.restore(before)
+                raise
+            finally:
+                self._server.deliver(objects.take_events())
 
     # who asks
 

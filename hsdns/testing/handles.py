@@ -7,6 +7,7 @@ Rule 1: they hold names only; what they tell is the state that is served.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self
 
 from hsdns.cluster.controllers.address import FAMILIES, family_of
@@ -25,8 +26,8 @@ class Changes(Protocol):
     def objects(self) -> Objects:
         """The objects; raise ClusterError if the cluster has ended."""
 
-    def deliver(self) -> None:
-        """Have the server answer by what was changed."""
+    def changing(self) -> AbstractContextManager[Objects]:
+        """Change the objects; at the end the server answers by them.  One thread at a time."""
 
 
 class Service:
@@ -60,16 +61,16 @@ class Service:
 
     def endpoints(self, *addresses: str) -> Self:
         """Add ready endpoints, as an EndpointSlice without pods."""
-        self._add(*({"addresses": [str(address)]} for address in addresses))
-        self._changes.deliver()
+        with self._changes.changing():
+            self._add(*({"addresses": [str(address)]} for address in addresses))
         return self
 
     @checks_keywords
     def endpoint(self, address: str, *, hostname: str | None = None, ready: bool = True) -> Self:
         """Add an endpoint; with a hostname it has a name of its own below that of the Service."""
-        self._add({"addresses": [str(address)], **({"hostname": hostname} if hostname else {})})
-        self._objects.set_endpoint_ready((self.namespace, self.name, address), ready)
-        self._changes.deliver()
+        with self._changes.changing() as objects:
+            self._add({"addresses": [str(address)], **({"hostname": hostname} if hostname else {})})
+            objects.set_endpoint_ready((self.namespace, self.name, address), ready)
         return self
 
     def __getitem__(self, address: str) -> Endpoint:
@@ -89,9 +90,8 @@ class Service:
 
     def delete(self) -> None:
         """Delete it with its EndpointSlices; pods of workloads stay."""
-        objects = self._objects
-        objects.remove("Service", self.namespace, self.name)
-        self._changes.deliver()
+        with self._changes.changing():
+            self._objects.remove("Service", self.namespace, self.name)
 
     @property
     def _objects(self) -> Objects:
@@ -101,9 +101,9 @@ class Service:
         return objects
 
     def _set_ready(self, ready: bool) -> Self:
-        for address in self.addresses:
-            self._objects.set_endpoint_ready((self.namespace, self.name, address), ready)
-        self._changes.deliver()
+        with self._changes.changing() as objects:
+            for address in self.addresses:
+                objects.set_endpoint_ready((self.namespace, self.name, address), ready)
         return self
 
     def _add(self, *added: Mapping[str, Any]) -> None:
@@ -153,32 +153,32 @@ class Endpoint:
         self.address = address
         self._changes = changes
 
-    def ready(self) -> None:
+    def ready(self) -> Self:
         """Make it ready; its pod, if it has one, in each Service that selects the pod."""
-        self._set_ready(True)
+        return self._set_ready(True)
 
-    def not_ready(self) -> None:
+    def not_ready(self) -> Self:
         """Make it not ready; its pod, if it has one, as above."""
-        self._set_ready(False)
+        return self._set_ready(False)
 
     def delete(self) -> None:
         """Delete it; raise ClusterError if it was not written by endpoints() or endpoint()."""
-        service = self._there()
-        written = service._written()
-        left = [each for each in written if self.address not in each["addresses"]]
-        if len(left) == len(written):
-            raise ClusterError(
-                f"{self.address} of {service!r} was not written by endpoints(); "
-                "scale its workload, or make it not_ready()"
-            )
-        service._write(left)
-        self._changes.deliver()
+        with self._changes.changing():
+            service = self._there()
+            written = service._written()
+            left = [each for each in written if self.address not in each["addresses"]]
+            if len(left) == len(written):
+                raise ClusterError(
+                    f"{self.address} of {service!r} was not written by endpoints(); "
+                    "scale its workload, or make it not_ready()"
+                )
+            service._write(left)
 
-    def _set_ready(self, ready: bool) -> None:
-        service = self._there()
-        key = (service.namespace, service.name, self.address)
-        self._changes.objects.set_endpoint_ready(key, ready)
-        self._changes.deliver()
+    def _set_ready(self, ready: bool) -> Self:
+        with self._changes.changing() as objects:
+            service = self._there()
+            objects.set_endpoint_ready((service.namespace, service.name, self.address), ready)
+        return self
 
     def _there(self) -> Service:
         self.service[self.address]
@@ -217,8 +217,8 @@ class StatefulSet:
 
     def scale(self, replicas: int) -> Self:
         """Change the number of pods."""
-        self._write(self._objects, replicas)
-        self._changes.deliver()
+        with self._changes.changing():
+            self._write(self._objects, replicas)
         return self
 
     def ready(self, *ordinals: int) -> Self:
@@ -231,8 +231,8 @@ class StatefulSet:
 
     def delete(self) -> None:
         """Delete it with its pods; its Service stays."""
-        self._objects.remove("StatefulSet", self.namespace, self.name)
-        self._changes.deliver()
+        with self._changes.changing():
+            self._objects.remove("StatefulSet", self.namespace, self.name)
 
     @property
     def _objects(self) -> Objects:
@@ -242,14 +242,15 @@ class StatefulSet:
         return objects
 
     def _set_ready(self, ordinals: Sequence[int], ready: bool) -> Self:
-        objects = self._objects
-        names = self._pod_names(objects.pods())
-        chosen = [f"{self.name}-{ordinal}" for ordinal in ordinals] or names
-        for name in chosen:
-            if name not in names:
-                raise unknown(f"{self!r} has no pod", name, names)
-            objects.set_pod_ready((self.namespace, name), ready)
-        self._changes.deliver()
+        with self._changes.changing():
+            objects = self._objects
+            names = self._pod_names(objects.pods())
+            chosen = [f"{self.name}-{ordinal}" for ordinal in ordinals] or names
+            for name in chosen:
+                if name not in names:
+                    raise unknown(f"{self!r} has no pod", name, names)
+            for name in chosen:
+                objects.set_pod_ready((self.namespace, name), ready)
         return self
 
     def _pod_names(self, pods: Mapping[tuple[str, str], object]) -> list[str]:

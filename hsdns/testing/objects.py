@@ -37,6 +37,7 @@ from hsdns.testing.errors import ClusterError
 PodKey = tuple[str, str]  # namespace, name
 EndpointKey = tuple[str, str, str]  # namespace, Service, address
 _Key = tuple[type[Object], str, str]
+_State = tuple[dict[tuple[str, str, str], Document], dict[PodKey, bool], dict[EndpointKey, bool]]
 
 
 class Objects:
@@ -48,6 +49,14 @@ class Objects:
         self._ready_pods: dict[PodKey, bool] = {}
         self._ready_endpoints: dict[EndpointKey, bool] = {}
         self._current: dict[_Key, Object] = {}
+
+    def state(self) -> _State:
+        """What restore() needs to undo all that comes now."""
+        return dict(self._documents), dict(self._ready_pods), dict(self._ready_endpoints)
+
+    def restore(self, state: _State) -> None:
+        """Undo what has come since state()."""
+        self._documents, self._ready_pods, self._ready_endpoints = state
 
     def apply_objects(self, where: str, objects: Iterable[Mapping[str, Any]]) -> None:
         """Add or replace objects that are written as in a manifest; `where` names the call in an error."""

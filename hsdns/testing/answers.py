@@ -27,6 +27,7 @@ def wait_answer(
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Return when `name` has these addresses, in any order; raise AssertionError if it has not `within` seconds."""
+    __tracebackhide__ = True  # pytest shows the line of the test
     for each in addresses:
         if not is_address(each):
             raise ClusterError(

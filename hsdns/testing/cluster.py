@@ -218,6 +218,7 @@ class Cluster:
 
         A name is written as in a pod of the namespace default; [] waits until it has none.
         """
+        __tracebackhide__ = True
         wait_answer(lambda wire: self._server.ask(wire), name, addresses, within)
 
     @checks_keywords

@@ -43,6 +43,7 @@ def checks_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def checked(*args: P.args, **keywords: P.kwargs) -> R:
+        __tracebackhide__ = True  # pytest shows the line of the test
         for word in keywords:
             if word not in known:
                 name = "Cluster" if function.__name__ == "__init__" else function.__name__

@@ -90,6 +90,7 @@ class Queries(Sequence[Query]):
         times: int | None = None,
     ) -> None:
         """Fail unless this was asked, `times` times if that is given; any type without `type`."""
+        __tracebackhide__ = True  # pytest shows the line of the test
         wanted = self._wanted(name, type, from_)
         found = [each for each in self._taken() if wanted.describes(each)]
         if times is None and not found:
@@ -109,6 +110,7 @@ class Queries(Sequence[Query]):
         from_: Pod | str | None = None,
     ) -> None:
         """Fail if this was asked."""
+        __tracebackhide__ = True
         wanted = self._wanted(name, type, from_)
         found = [each for each in self._taken() if wanted.describes(each)]
         if found:
@@ -121,6 +123,7 @@ class Queries(Sequence[Query]):
     @checks_keywords
     def assert_order(self, *asked: str | tuple[str, str], from_: Pod | str | None = None) -> None:
         """Fail unless these came in this order, with any others in between; each is a name, or a name and a type."""
+        __tracebackhide__ = True
         wanted = [
             self._wanted(each, None, from_) if isinstance(each, str) else self._wanted(*each, from_)
             for each in asked

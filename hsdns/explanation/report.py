@@ -114,7 +114,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     `cause` is the first line; `blind` says what could not be seen.  `needed` is the smallest set of changes that make a
     missing name exist, empty where no change does.  `reading` has the parts of the name by what they stand for.
     `history` has the last changes behind the name, the newest first; only a server that runs remembers any.  `asked` is
-    the server of `-server`.
+    the server of `-server`.  `table` says whether the answer table stores the reply; empty without a server.
     """
 
     version: int
@@ -134,6 +134,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     nearest: list[NearName]
     history: list[ChangeReport] = []
     asked: ServerReport | None = None
+    table: str = ""
 
 
 def schema() -> dict[str, Any]:

@@ -72,6 +72,8 @@ def _tree(found: Explanation) -> Tree:
     tree: Tree = [f"server block {found.server_block or '-'}: {found.block_reason}"]
     for step in found.plugins:
         tree.append(f"{step.plugin}: {step.did}")
+    if found.table:
+        tree.append(f"answer table: {found.table}")
     if found.reading:
         parts = [f"{key.replace('_', ' ')} {value}" for key, value in found.reading.items()]
         tree.append(f"read as {', '.join(parts)}")

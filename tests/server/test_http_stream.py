@@ -90,7 +90,7 @@ def test_the_next_piece_waits_for_the_reader() -> None:
         listeners = HttpListeners(Places(64))
         await listeners.open(pages)
         reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL], limit=1)
-        writer.write(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        writer.write(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await reader.read(1)
         before = -1
         while made != before:  # what the kernel and the client buffer

@@ -10,7 +10,9 @@ Source: CoreDNS 1.14.7 plugin/kubernetes/controller.go for the events that chang
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from hsdns.cluster.freshness import Counters, Names, address_counter, service_counter
 from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service
@@ -20,6 +22,8 @@ from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.reverse import ReverseIndex
 from hsdns.cluster.service_labels import SliceLabels, own_labels
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
+
+MAX_PROGRAMMED: Final = 256  # changes of slices that are remembered
 
 
 class Services:
@@ -53,6 +57,8 @@ class Services:
         self._names = names
         self._rejected = rejected
         self._programmed = programmed
+        # The last slices with the time of a change: their Service, that time, and when they were applied (as wall()).
+        self.programmed: deque[tuple[Key, str, float]] = deque(maxlen=MAX_PROGRAMMED)
         self._pod_names = pod_names
         self._zonal = zonal
         # The Service of each slice, by the slice's namespace and name.
@@ -143,11 +149,14 @@ class Services:
     def _measure(self, meta: ObjectMeta, owner: Key | None) -> None:
         """Report the time of a slice's change if it has one and its Service is known."""
         changed_at = (meta.annotations or {}).get(CHANGE_TIME)
-        if self._programmed is None or not changed_at or owner is None:
+        if not changed_at or owner is None:
             return
         value = self.values.get(owner)
         if value is not None and value.kind is not None:
-            self._programmed(service_kind(value), changed_at, self._wall())
+            now = self._wall()
+            self.programmed.append((owner, changed_at, now))
+            if self._programmed is not None:
+                self._programmed(service_kind(value), changed_at, now)
 
     def _parts(self, owner: Key, name: str) -> tuple[PackedSlice, ...]:
         value = self.values.get(owner)

@@ -14,9 +14,14 @@ from typing import Final, NamedTuple
 from hsdns.http_page import Asked, HttpStream
 from hsdns.server.control.changes import changes
 from hsdns.server.control.door import Door
+from hsdns.server.control.events import EVENTS, events
 from hsdns.server.control.names import names
 from hsdns.server.control.page import HTML, headers, page
+from hsdns.server.control.queries import PARAMETERS as QUERY_PARAMETERS
+from hsdns.server.control.queries import queries
 from hsdns.server.control.state import state, version
+from hsdns.server.control.top.picture import PARAMETERS as TOP_PARAMETERS
+from hsdns.server.control.top.picture import top
 
 JSON: Final = "application/json"
 LINES: Final = "application/jsonl"
@@ -42,6 +47,9 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/v1/server": Route(state, JSON),
     "/v1/names": Route(names, LINES),
     "/v1/changes": Route(changes, LINES),
+    "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS),
+    "/v1/top": Route(top, LINES, TOP_PARAMETERS),
+    "/v1/top/events": Route(events(top), EVENTS, TOP_PARAMETERS),
 }
 
 

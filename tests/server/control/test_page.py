@@ -15,9 +15,8 @@ import pytest
 
 from hsdns.explanation.report import Explanation
 from hsdns.http_page import Asked
-from hsdns.server.control.door import Door
 from hsdns.server.control.page import FILE, headers, page
-from tests.server.control.shown import TIME, Stand, shown
+from tests.server.control.shown import NO_DOOR, TIME, Stand, shown
 from tests.support.browser.chromium import PROGRAM, Tab
 from tests.support.coroutines.event_loops import run
 
@@ -123,8 +122,7 @@ def test_the_file_names_no_other_place() -> None:
 
 def test_it_is_sent_as_it_is() -> None:
     async def case() -> None:
-        door = Door(lambda: None, lambda: 0.0, lambda: 0.0)
-        assert [piece async for piece in page(door, Asked())] == [FILE.read_bytes()]
+        assert [piece async for piece in page(NO_DOOR, Asked())] == [FILE.read_bytes()]
 
     run(case())
 

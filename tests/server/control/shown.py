@@ -35,6 +35,7 @@ class Stand:
     def __init__(self, token: str | None = None) -> None:
         self.pictures: list[dict[str, Any]] = [QUIET]
         self.explanations: dict[str, dict[str, Any]] = {}
+        self.refusal = ""  # what it says in place of pictures
         self.asked: list[tuple[str, dict[str, str]]] = []
         self._token = token
         self._more = asyncio.Event()
@@ -77,6 +78,8 @@ class Stand:
 
     async def _top(self, door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
         self.asked.append(("top", dict(asked.parameters)))
+        if self.refusal:
+            raise HttpRefusal(503, self.refusal)
         at = max(len(self.pictures) - 70, 0)
         while True:
             while at < len(self.pictures):

@@ -326,6 +326,11 @@ class TestBrowser:
             await tab.until("document.querySelector('#why.could-not-tell')")
             cause = await tab.value("document.querySelector('#cause').textContent")
             assert cause == "No explanation: nope is not in the test"
+            stand.refusal = "the server starts or ends"
+            await tab.value("again()")
+            await tab.until("state.textContent === 'the server starts or ends'")
+            stand.refusal = ""
+            await tab.until(LIVE)
 
         show(case)
 

@@ -20,6 +20,7 @@ from hsdns.server.control.names import names
 from hsdns.server.control.page import HTML, headers, page
 from hsdns.server.control.queries import PARAMETERS as QUERY_PARAMETERS
 from hsdns.server.control.queries import queries
+from hsdns.server.control.query_filter import FILTERS
 from hsdns.server.control.state import state, version
 from hsdns.server.control.top.picture import PARAMETERS as TOP_PARAMETERS
 from hsdns.server.control.top.picture import top
@@ -50,7 +51,7 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/v1/changes": Route(changes, LINES),
     "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS),
     "/v1/top": Route(top, LINES, TOP_PARAMETERS),
-    "/v1/top/events": Route(events(top), EVENTS, TOP_PARAMETERS),
+    "/v1/top/events": Route(events(top), EVENTS, FILTERS),
     "/v1/explain": Route(explain, JSON, ("name", "type")),
 }
 

@@ -15,9 +15,13 @@ import pytest
 
 from hsdns.explanation.report import Explanation
 from hsdns.http_page import Asked
+from hsdns.server.control.door import kubernetes_blocks
 from hsdns.server.control.page import FILE, headers, page
+from tests.server.control.served import BLOCK, write_manifest
 from tests.server.control.shown import NO_DOOR, TIME, Stand, shown
-from tests.support.browser.chromium import PROGRAM, Tab
+from tests.server.loopback import ReloadableServer, running, serving
+from tests.support.browser.chromium import PROGRAM, Tab, tab
+from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.event_loops import run
 
 in_a_browser = [
@@ -408,6 +412,36 @@ class TestBrowser:
             tab.asked[:] = [stand.url]
 
         show(case, "evil.example")
+
+    def test_with_a_server(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A name that fails is shown, explained, and shown to resolve once the cluster has it; through a reload."""
+        monkeypatch.chdir(tmp_path)
+        text = BLOCK.replace("control c.sock", "dashboard 127.0.0.1:0").replace(", port: 80", "")
+
+        async def case() -> None:
+            write_manifest()
+            reloadable = ReloadableServer(tmp_path, text)
+            async with running(reloadable), tab() as opened:
+                host, port = reloadable.server._http.bound["127.0.0.1:0"]
+                await opened.open(f"http://{host}:{port}/")
+                await opened.until(LIVE)
+                assert "NXDOMAIN" in await reloadable.ask("db.shop.svc.cluster.local")
+                await opened.until("document.querySelector('#failing a')")
+                await opened.press("ArrowDown", "Enter")
+                await opened.until(EXPLAINED)
+                cause = "document.querySelector('#cause').textContent"
+                assert await opened.value(cause) == "NXDOMAIN: there is no Service shop/db"
+                assert await reloadable.server.reload()
+                block = kubernetes_blocks(serving(reloadable.server))[0]
+                block.store.apply(upserts(service("shop/db", "10.96.7.8")))
+                await opened.until(
+                    "document.querySelector('#changes td:nth-child(3)').textContent === '10.96.7.8'"
+                )
+                await opened.press("/", "Enter")
+                await opened.until(f"{cause}.startsWith('NOERROR')")
+                assert opened.complaints == []
+
+        run(case())
 
 
 # The texts whose colour differs too little from what is behind them (WCAG 2.2, 1.4.3: 4.5 to 1), with the ratio.

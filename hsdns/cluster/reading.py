@@ -7,7 +7,7 @@ Rule 2: a part that cannot be read is a Fault; the others are given nevertheless
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple
 
 from hsdns.cluster.objects import Object
 from hsdns.cluster.value import Key
@@ -37,11 +37,3 @@ class Reading(NamedTuple):
 
     objects: tuple[Object, ...] = ()
     faults: tuple[Fault, ...] = ()
-
-
-@runtime_checkable
-class ReadsObjects(Protocol):
-    """A source that can be asked for some of its objects at any time."""
-
-    async def read(self, lead: Lead) -> Reading:
-        """The objects as they are now; to be called where watch() runs."""

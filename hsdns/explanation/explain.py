@@ -184,7 +184,7 @@ class _Question:
             self.replay = Replay(self.block, zone)
 
     @property
-    def kept(self) -> ClusterObjects:
+    def known(self) -> ClusterObjects:
         """The objects that the name leads to, and their pods."""
         return self.seen.objects
 
@@ -210,9 +210,9 @@ class _Question:
         self.seen = seen
         address = address_of(self.asked) if is_reverse(self.asked) else None
         if address is not None:
-            self.scene = Scene.of(self.kept.of_address(address))
+            self.scene = Scene.of(self.known.of_address(address))
         elif self.parsed is not None:
-            self.scene = Scene.of(self.kept.of_name(self.parsed))
+            self.scene = Scene.of(self.known.of_name(self.parsed))
         assert self.replay is not None, "there is a block"
         try:
             self.found = block.answers.lookup.find(self.asked, self.replay.zone, None)
@@ -287,9 +287,9 @@ class _Question:
         if replay is None:
             return ()
         if is_reverse(self.asked):
-            options = list(of_address(self.scene, self.kept))
+            options = list(of_address(self.scene, self.known))
         elif parsed is not None and parsed.name:
-            options = list(candidates(parsed, self.scene, self.kept, replay))
+            options = list(candidates(parsed, self.scene, self.known, replay))
         else:
             return ()
         return await smallest(replay, self.scene, options, self.asked, self.asked_type, self._pause)
@@ -305,7 +305,7 @@ class _Question:
         if self.cluster.passed is not None:
             own = ()
         fates = Fates(
-            self.replay, self.scene, self.kept, parsed, (self.asked, self.asked_type), own
+            self.replay, self.scene, self.known, parsed, (self.asked, self.asked_type), own
         )
         return await fates.service(self.scene.services[0], self._pause)
 

@@ -13,11 +13,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from msgspec import structs
 
-from hsdns.capability import has
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import Object, Pod, Service
 from hsdns.cluster.pack import pack_key
-from hsdns.cluster.reading import Fault, Lead, Reading, ReadsObjects
+from hsdns.cluster.reading import Fault, Lead, Reading
 from hsdns.cluster.stored_objects import Versions, stored_objects, stored_versions
 from hsdns.explanation.scene import ClusterObjects, identity
 from hsdns.plugins.kubernetes import Kubernetes
@@ -89,11 +88,8 @@ class LiveObjects:
         return Seen(ClusterObjects(objects), tuple(remarks), is_partial, tuple(behind))
 
     async def _read(self, lead: Lead) -> Reading:
-        source = self._block.source
-        if not has(source, ReadsObjects):
-            return Reading((), (Fault("this source cannot be read on demand"),))
         try:
-            return await self._in_watch(source.read(lead))
+            return await self._in_watch(self._block.source.read(lead))
         except TimeoutError:
             return Reading((), (Fault("the objects could not be read: the watch is busy"),))
 

@@ -116,9 +116,13 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
         value = values.get((namespace, name))
         if value is not None:
             for match in close_words(text(before[0]), {*map(text, value.labels)}, 3):
-                yield match and (
-                    (match.encode(), name, namespace, SVC),
-                    "another endpoint of the Service",
+                yield (
+                    None
+                    if match is None
+                    else (
+                        (match.encode(), name, namespace, SVC),
+                        "another endpoint of the Service",
+                    )
                 )
             if len(before) == 2:
                 for each in {port for part in value.slices for port in part.ports}:
@@ -129,13 +133,13 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
     places = dict.fromkeys(map(text, sorted(block.store.namespaces.copy())))
     for match in close_words(text(namespace), places, 3):
         why = f'namespace "{text(namespace)}" is misspelt'
-        yield match and ((*before, name, match.encode(), SVC), why)
+        yield None if match is None else ((*before, name, match.encode(), SVC), why)
     for place, service in keys:
         if service == name and place != namespace:
             yield (*before, name, place, SVC), f"in namespace {text(place)}"
     for match in close_words(text(name), dict.fromkeys(map(text, own)), 3):
         why = f'Service "{text(name)}" is misspelt'
-        yield match and ((*before, match.encode(), namespace, SVC), why)
+        yield None if match is None else ((*before, match.encode(), namespace, SVC), why)
     if before:
         yield (name, namespace, SVC), "the Service itself"
 

@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 
 from hsdns.cluster.controllers.document import Document
 from hsdns.cluster.controllers.simulation import simulate
-from hsdns.cluster.kept_objects import KeptObjects
+from hsdns.cluster.object_index import ObjectIndex
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
@@ -61,7 +61,7 @@ class _Reading(NamedTuple):
     sentences: list[tuple[int, str]]
     fingerprint: Fingerprint
     nonempty: frozenset[str]  # the files that contain objects
-    kept: KeptObjects  # made in the thread
+    by_lead: ObjectIndex  # made in the thread
 
     @property
     def is_valid(self) -> bool:
@@ -94,7 +94,7 @@ class Manifests:
         self._poll_seconds = poll_seconds
         self._notifications = notifications
         self._versions: dict[_Key, str] = {}
-        self._kept = KeptObjects()
+        self._index = ObjectIndex()
         self._fingerprint: Fingerprint = ()
         self._nonempty: frozenset[str] = frozenset()
         self._warned: frozenset[str] = frozenset()
@@ -141,7 +141,7 @@ class Manifests:
         self._fingerprint = reading.fingerprint
         self._warned = frozenset(sentence for _, sentence in reading.sentences)
         self._nonempty = reading.nonempty
-        self._kept = reading.kept
+        self._index = reading.by_lead
         self._synced = reading.is_valid or bool(reading.objects)
         deliver([*self._difference(reading.objects), *([Synced()] if self._synced else [])])
 
@@ -179,7 +179,7 @@ class Manifests:
                         logging.INFO,
                         "source manifests: the errors are corrected; serving the files again",
                     )
-                self._nonempty, self._kept = reading.nonempty, reading.kept
+                self._nonempty, self._index = reading.nonempty, reading.by_lead
                 events = self._difference(reading.objects)
                 if not self._synced:
                     self._synced = True
@@ -189,7 +189,7 @@ class Manifests:
 
     async def read(self, lead: Lead) -> Reading:
         """Find the objects that a question leads to, of the state that is served."""
-        return Reading(tuple(self._kept.find(lead)))
+        return Reading(tuple(self._index.find(lead)))
 
     def silence(self, now: float) -> float:
         """Always 0: the files are the authority, so the state is never outdated."""
@@ -242,7 +242,7 @@ class Manifests:
         )
         if not objects and not sentences:
             sentences.append((logging.WARNING, _nothing_in(self.paths)))
-        return _Reading(objects, sentences, state, frozenset(nonempty), KeptObjects(objects))
+        return _Reading(objects, sentences, state, frozenset(nonempty), ObjectIndex(objects))
 
     def _difference(self, objects: Sequence[Object]) -> list[Event]:
         """Return the difference to the objects delivered before, by resource version."""

@@ -7,6 +7,7 @@ Rule 2: only what can be seen without asking the chain is told: a plugin of it m
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from hsdns.assemble import AssembledBlock
@@ -23,6 +24,7 @@ from hsdns.wire.iana import type_from_text
 from hsdns.wire.name import Name
 
 MOST: Final = 100  # that are remembered
+Pause = Callable[[], Awaitable[None]]
 
 
 class Causes:
@@ -33,7 +35,7 @@ class Causes:
         self._state: tuple[int, ...] = ()
         self._known: dict[tuple[bytes, str, str], str] = {}
 
-    def of(self, failing: FailingName) -> str:
+    async def of(self, failing: FailingName, pause: Pause) -> str:
         """Why a name fails."""
         instance = self._door.serving()
         state = id(instance), *(each.store.changes for each in kubernetes_blocks(instance))
@@ -42,11 +44,11 @@ class Causes:
         key = failing.name.lower, failing.type, failing.rcode
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = _find(instance, failing)
+            found = self._known[key] = await _find(instance, failing, pause)
         return found
 
 
-def _find(instance: Instance, failing: FailingName) -> str:
+async def _find(instance: Instance, failing: FailingName, pause: Pause) -> str:
     name = failing.name
     blocks = [
         (zone, block)
@@ -61,7 +63,7 @@ def _find(instance: Instance, failing: FailingName) -> str:
     block = next(block for zone, block in blocks if len(zone.labels) == longest)
     for plugin in block.plugins:
         if isinstance(plugin, Kubernetes) and name.longest_of(plugin.zones) is not None:
-            sentence = _in_cluster(plugin, failing)
+            sentence = await _in_cluster(plugin, failing, pause)
             if sentence:
                 return sentence
     return _of_chain(block, failing)
@@ -83,7 +85,7 @@ def _of_chain(block: AssembledBlock, failing: FailingName) -> str:
     return f"{failing.rcode} is from a plugin of server block {key}: {names}"
 
 
-def _in_cluster(block: Kubernetes, failing: FailingName) -> str:
+async def _in_cluster(block: Kubernetes, failing: FailingName, pause: Pause) -> str:
     """What the cluster lacks; empty if it has the name."""
     name, store = failing.name, block.store
     zone = name.longest_of(block.zones)
@@ -94,7 +96,7 @@ def _in_cluster(block: Kubernetes, failing: FailingName) -> str:
     if not block.answers.is_missing(name, qtype, zone):
         return ""
     sentence = _lacks(block, name, zone)
-    near = nearest(block, name, qtype)
+    near = await nearest(block, name, qtype, pause)
     if near:
         sentence += f"; {near[0].name} exists ({near[0].why})"
     if remark := block.remark():

@@ -98,7 +98,7 @@ class _Painter:
                     "rcode": each.rcode,
                     "per_second": round(each.queries / span, 3),
                     "last": time_text(each.last),
-                    "cause": self._causes.of(each),
+                    "cause": await self._causes.of(each, self._turn.end_if_long),
                 }
             )
         return found

@@ -1,6 +1,6 @@
 """Objects in memory, found by what a question leads to.
 
-Path: sources/manifests.py keeps the objects that it has delivered here -> cluster/reading.py.
+Path: sources/manifests.py puts the objects that it has delivered here -> cluster/reading.py.
 Rule: nothing is searched: Services and slices are listed by the Service that they belong to, pods by their namespace.
 """
 
@@ -16,7 +16,7 @@ from hsdns.cluster.reading import MAX_PODS, OTHER_PODS, Lead
 from hsdns.cluster.value import Key
 
 
-class KeptObjects:
+class ObjectIndex:
     """The objects of a source."""
 
     def __init__(self, objects: Iterable[Object] = ()) -> None:

@@ -104,7 +104,9 @@ def test_the_paths_are_those_of_the_routes() -> None:
         assert {method.upper() for method in described} == set(route.methods)
         for of in described.values():
             assert list(of["responses"]["200"]["content"]) == [route.content_type]
-        named = {each["name"] for of in described.values() for each in of.get("parameters", ())}
+        named = {
+            resolved(each)["name"] for of in described.values() for each in of.get("parameters", ())
+        }
         assert named == set(route.parameters)
     assert all(f"| `{path}` |" in PAGE.read_text() for path in ROUTES)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, Final
 
 from hsdns.http_page import Asked, HttpRefusal
@@ -33,10 +34,11 @@ WINDOW: Final = 60.0  # seconds that a picture shows of failures, waste and slow
 async def top(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     """Write pictures, each as a line."""
     is_once = _read_once(asked.parameters.get("once"))
-    async for picture in pictures(door, asked):
-        yield to_line(picture)
-        if is_once:
-            break
+    async with aclosing(pictures(door, asked)) as found:
+        async for picture in found:
+            yield to_line(picture)
+            if is_once:
+                break
 
 
 async def pictures(door: Door, asked: Asked) -> AsyncGenerator[dict[str, Any], None]:

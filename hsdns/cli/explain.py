@@ -1,7 +1,7 @@
 """`hsdns explain NAME [TYPE]`: why a name has the answer that it has, or none.
 
-Path: argv -> here -> assemble(), the plugins of the Corefile -> explanation/explain.py -> standard output.
-Rule 1: opens no port, asks no other server and writes no file; a snapshot is read, but not saved.
+Path: argv -> here -> explain_running.py, or with -source or -conf explain_offline.py -> standard output.
+Rule 1: the server that runs is asked, unless a source or a Corefile is named.
 Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 2 where that could not be told.
 Rule 3: standard output has the explanation only; what is wrong with a source goes to standard error.
 """
@@ -12,8 +12,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from hsdns.cli import builtin
+from hsdns.cli import builtin, control_path
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.running_server import NotRunning, ServerError, find
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
 
@@ -28,6 +29,7 @@ FLAGS: Final = {
     "conf": builtin.CONF._replace(
         help='Corefile whose server blocks answer, "stdin" for standard input'
     ),
+    "control": control_path.CHOICE,
     "o": Flag(str, "format: text, a tree for a terminal (default), or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
@@ -44,16 +46,27 @@ def run(words: list[str]) -> int:
             return 0
         output = output_format(flags)
         qname, qtype = _question(plain)
+        control_path.check_alone(flags)
         objects = source_objects(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
         return UNKNOWN
 
-    from hsdns.cli.explain_offline import explain_offline
-
+    conf, control, is_whole = flags.get("conf"), flags.get("control"), True
     try:
-        found, is_whole = explain_offline(flags.get("conf"), objects, qname, qtype)
-    except (CorefileError, OSError) as error:
+        if conf is None and objects is None:
+            from hsdns.cli.explain_running import explain_running
+
+            server = find(None if control is None else str(control))
+            found = explain_running(server, qname, qtype)
+        else:
+            from hsdns.cli.explain_offline import explain_offline
+
+            found, is_whole = explain_offline(conf, objects, qname, qtype)
+    except NotRunning as error:
+        print(f"{error}, or read a source with -source or -conf", file=sys.stderr)
+        return UNKNOWN
+    except (ServerError, CorefileError, OSError) as error:
         print(error, file=sys.stderr)
         return UNKNOWN
     _write(found, output)

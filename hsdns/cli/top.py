@@ -44,7 +44,7 @@ NO_LIBRARY: Final = (
 )
 ENDED: Final = "the server at {path} has ended, or its control socket was closed"
 LOOK: Final = 0.1  # seconds between looks at the keys and the size of the terminal
-QUIT: Final = b"qQ\x03\x04"  # q, Ctrl-C and Ctrl-D
+QUIT: Final = b"qQ\x04"  # with Ctrl-D; Ctrl-C is a signal
 
 
 def run(words: list[str]) -> int:

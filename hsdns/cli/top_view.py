@@ -71,7 +71,7 @@ def _header(picture: Picture, place: str) -> Iterable[RenderableType]:
     yield _shares(rates["by_type"])
     line = _shares(rates["by_rcode"])
     if not rates["exact"]:
-        line.append(" types and rcodes of a fair share", style="dim")
+        line.append("of a fair share", style="dim")
     yield line
     yield Text(place, style="dim", no_wrap=True, overflow="ellipsis")
 
@@ -96,11 +96,15 @@ def _sections(picture: Picture) -> Iterable[_Section]:
     )
     yield _Section(
         "Changes, and the time from writing to serving them",
-        (_Column("record", 26, "green", right=False), _Column("at", 8, minor=True), duration),
+        (_Column("record", 26, "green", right=False), _Column("ago", 8, minor=True), duration),
         [
             _Row(
                 each["name"],
-                (_signed(each), _clock(each["time"]), _milliseconds(each["served_ms"])),
+                (
+                    _signed(each),
+                    _ago(picture["time"], each["time"]),
+                    _milliseconds(each["served_ms"]),
+                ),
             )
             for each in reversed(picture["changes"])
         ],
@@ -165,18 +169,17 @@ def _failing(found: Iterable[Picture]) -> list[_Row]:
 def _drawn(section: _Section, count: int | None, *, is_narrow: bool) -> Iterable[RenderableType]:
     shown = [at for at, each in enumerate(section.columns) if not (is_narrow and each.minor)]
     columns = [section.columns[at] for at in shown]
-    yield Rule(Text(section.title, style="bold"), align="left", style="dim")
-    if not section.rows:
+    rows = section.rows if count is None else section.rows[:count]
+    left_out = "" if len(rows) == len(section.rows) else f" ({len(rows)} of {len(section.rows)})"
+    yield Rule(Text(f"{section.title}{left_out}", style="bold"), align="left", style="dim")
+    if not rows:
         yield Text(section.empty, style="dim")
         return
-    rows = section.rows if count is None else section.rows[:count]
     yield _line("", [each.title for each in columns], columns, is_title=True)
     for name, cells, sentence in rows:
         yield _line(name, [cells[at] for at in shown], columns)
         if sentence:
             yield Padding(Text(sentence, style="cyan"), (0, 0, 0, 2))
-    if left := len(section.rows) - len(rows):
-        yield Text(f"… and {left} more", style="dim")
 
 
 def _line(
@@ -206,8 +209,8 @@ def _rows(sections: Sequence[_Section], lines: int | None) -> list[int | None]:
             for at, section in enumerate(sections):
                 if counts[at] >= len(section.rows) or (is_first and counts[at]):
                     continue
-                # The rule, the titles and the line about what is left out come with the first row.
-                need = (2 if section.rows[counts[at]].sentence else 1) + (0 if counts[at] else 3)
+                # The rule and the titles come with the first row.
+                need = (2 if section.rows[counts[at]].sentence else 1) + (0 if counts[at] else 2)
                 if need <= left:
                     counts[at] += 1
                     left -= need
@@ -224,9 +227,9 @@ def _signed(change: Picture) -> str:
     return f"{'+' if change['change'] == 'added' else '-'} {change['record']}"
 
 
-def _clock(text: str) -> str:
-    """The time of the day, where the terminal is."""
-    return f"{datetime.fromisoformat(text).astimezone():%H:%M:%S}"
+def _ago(now: str, then: str) -> str:
+    passed = datetime.fromisoformat(now) - datetime.fromisoformat(then)
+    return _duration(max(passed.total_seconds(), 0))
 
 
 def _milliseconds(number: float | None) -> str:

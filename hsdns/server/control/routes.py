@@ -49,10 +49,10 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/v1/server": Route(state, JSON),
     "/v1/names": Route(names, LINES),
     "/v1/changes": Route(changes, LINES),
+    "/v1/explain": Route(explain, JSON, ("name", "type")),
     "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS),
     "/v1/top": Route(top, LINES, TOP_PARAMETERS),
     "/v1/top/events": Route(events(top), EVENTS, FILTERS),
-    "/v1/explain": Route(explain, JSON, ("name", "type")),
 }
 
 

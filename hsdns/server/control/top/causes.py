@@ -1,30 +1,41 @@
 """Why a name fails, in one sentence.
 
-Path: picture.py -> here -> the store of the kubernetes block, explanation/nearest.py.
-Rule 1: a cause is found once for each state of the cluster and each configuration.
-Rule 2: only what can be seen without asking the chain is told: a plugin of it might ask other servers, log or count.
+Path: picture.py -> here -> explanation/explain.py.
+Rule 1: the sentence is that of an explanation (docs/explain.md), for which no other server is asked.  Of a name that is
+        forwarded it tells what the upstreams answered.
+Rule 2: an explanation may read objects from the API server, so it is made again only when the cluster or the
+        configuration has changed, and each REFRESH seconds at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from hsdns.assemble import AssembledBlock
-from hsdns.cluster.question import POD, ParsedName
-from hsdns.cluster.value import HEADLESS
-from hsdns.explanation.edits import text
-from hsdns.explanation.nearest import nearest
+from hsdns.explanation.report import Explanation
 from hsdns.plugins.forward import Forward
-from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control.door import Door, kubernetes_blocks
 from hsdns.server.control.top.failing import FailingName
+from hsdns.server.explaining import make_explainer
 from hsdns.server.instance import Instance
+from hsdns.server.runtime import Turn
 from hsdns.wire.iana import type_from_text
-from hsdns.wire.name import Name
 
 MOST: Final = 100  # that are remembered
-Pause = Callable[[], Awaitable[None]]
+REFRESH: Final = 5.0  # seconds
+
+Key = tuple[bytes, str, str]
+_log = logging.getLogger("hsdns.server")
+
+
+class _Known(NamedTuple):
+    """A sentence, the state that it is about, and when it was found (monotonic seconds)."""
+
+    sentence: str
+    state: tuple[int, ...]
+    at: float
 
 
 class Causes:
@@ -32,105 +43,65 @@ class Causes:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._state: tuple[int, ...] = ()
-        self._known: dict[tuple[bytes, str, str], str] = {}
+        self._known: dict[Key, _Known] = {}
 
-    async def of(self, failing: FailingName, pause: Pause) -> str:
-        """Why a name fails."""
-        instance = self._door.serving()
+    async def of(self, names: Sequence[FailingName]) -> list[str]:
+        """Why each of some names fails."""
+        instance, now = self._door.serving(), self._door.clock()
         state = id(instance), *(each.store.changes for each in kubernetes_blocks(instance))
-        if state != self._state or len(self._known) >= MOST:
-            self._state, self._known = state, {}
-        key = failing.name.lower, failing.type, failing.rcode
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = await _find(instance, failing, pause)
-        return found
+        new = [each for each in names if self._is_due(_key(each), state, now)]
+        # Side by side: each may wait for the API server.
+        found = await asyncio.gather(*(self._find(instance, each) for each in new))
+        if len(self._known) + len(new) > MOST:
+            self._known = {key: self._known[key] for key in map(_key, names) if key in self._known}
+        for each, sentence in zip(new, found, strict=True):
+            self._known[_key(each)] = _Known(sentence, state, now)
+        return [self._known[_key(each)].sentence for each in names]
+
+    def _is_due(self, key: Key, state: tuple[int, ...], now: float) -> bool:
+        known = self._known.get(key)
+        return known is None or (known.state != state and now - known.at >= REFRESH)
+
+    async def _find(self, instance: Instance, failing: FailingName) -> str:
+        forwarded = _forwarded(instance, failing)
+        turn = Turn(self._door.clock)
+        explainer = make_explainer(
+            instance.configuration, instance.runtime, asks=False, pause=turn.end_if_long
+        )
+        qtype = type_from_text(failing.type)
+        try:
+            found = await explainer.explain(failing.name, qtype, self._door.clock())
+        except Exception:  # clients choose the names, and one that fails must not end the stream
+            _log.exception("%s %s could not be explained", failing.name.to_text(), failing.type)
+            return "this could not be explained; the server's log says why"
+        return _sentence(found, forwarded)
 
 
-async def _find(instance: Instance, failing: FailingName, pause: Pause) -> str:
-    name = failing.name
-    blocks = [
-        (zone, block)
-        for listener in instance.configuration.listeners
-        for zone, served in listener.served.items()
-        if name.is_at_or_below(zone)
-        for block in served
-    ]
-    if not blocks:
-        return "no server block has a zone for the name"
-    longest = max(len(zone.labels) for zone, _ in blocks)
-    block = next(block for zone, block in blocks if len(zone.labels) == longest)
-    for plugin in block.plugins:
-        if isinstance(plugin, Kubernetes) and name.longest_of(plugin.zones) is not None:
-            sentence = await _in_cluster(plugin, failing, pause)
-            if sentence:
-                return sentence
-    return _of_chain(block, failing)
+def _key(failing: FailingName) -> Key:
+    return failing.name.lower, failing.type, failing.rcode
 
 
-def _of_chain(block: AssembledBlock, failing: FailingName) -> str:
-    """What the plugins say that answer for names outside of the cluster."""
-    key = block.keys[0].token.text
-    for plugin in block.plugins:
-        if not isinstance(plugin, Forward):
-            continue
-        for route in plugin.routes:
-            if route.matches(failing.name):
-                servers = ", ".join(map(str, route.upstreams))
-                if failing.rcode == "SERVFAIL" and any(each.failed for each in route.upstreams):
-                    return f"forwarded to {servers}, which has not replied to every query"
-                return f"forwarded to {servers}, which answered {failing.rcode}"
-    names = ", ".join(each.name for each in block.handlers)
-    return f"{failing.rcode} is from a plugin of server block {key}: {names}"
+def _sentence(found: Explanation, forwarded: str) -> str:
+    if found.outcome == "resolves":
+        return "asked from the server's own host, it has an answer now"
+    if forwarded and any(each.plugin == "forward" for each in found.plugins):
+        return forwarded
+    cause = found.cause.removeprefix(f"{found.rcode}: ")
+    if found.nearest and found.nearest[0].why not in cause:
+        near = found.nearest[0]
+        cause += f"; {near.name} exists ({near.why})"
+    return cause
 
 
-async def _in_cluster(block: Kubernetes, failing: FailingName, pause: Pause) -> str:
-    """What the cluster lacks; empty if it has the name."""
-    name, store = failing.name, block.store
-    zone = name.longest_of(block.zones)
-    assert zone is not None, "checked by the caller"
-    if not store.serves:
-        return f"the cluster has not been read yet from {block.source}"
-    qtype = type_from_text(failing.type)
-    if not block.answers.is_missing(name, qtype, zone):
-        return ""
-    sentence = _lacks(block, name, zone)
-    near = await nearest(block, name, qtype, pause)
-    if near:
-        sentence += f"; {near[0].name} exists ({near[0].why})"
-    if remark := block.remark():
-        return f"{remark}; there {sentence}"
-    return sentence
-
-
-def _lacks(block: Kubernetes, name: Name, zone: Name) -> str:
-    lookup = block.answers.lookup
-    parsed = lookup.parse(name, zone)
-    if parsed is None:
-        return f"no name of zone {zone.to_text()} has this form"
-    if not lookup.is_exposed(parsed.namespace, None):
-        if parsed.namespace in block.store.namespaces:
-            return f"the option namespaces leaves out {text(parsed.namespace)}"
-        return f"there is no namespace {text(parsed.namespace)}"
-    if parsed.kind == POD:
-        return f'no pod of namespace {text(parsed.namespace)} has the address "{text(parsed.name)}"'
-    return _of_service(block, parsed, zone)
-
-
-def _of_service(block: Kubernetes, parsed: ParsedName, zone: Name) -> str:
-    lookup = block.answers.lookup
-    service = f"Service {text(parsed.namespace)}/{text(parsed.name)}"
-    value = lookup.values(zone).get((parsed.namespace, parsed.name))
-    if value is None:
-        return f"there is no {service}"
-    if lookup.hides(value):
-        return f"ignore empty_service hides {service}, which has no ready endpoint"
-    if not value.has_endpoints and value.kind == HEADLESS:
-        return f"{service} is headless and has no ready endpoint"
-    if parsed.endpoint:
-        return f'no ready endpoint of {service} has the name "{text(parsed.endpoint)}"'
-    if parsed.port:
-        port = f'"{text(parsed.port)}" and protocol "{text(parsed.protocol)}"'
-        return f"{service} has no port with the name {port}"
-    return f"{service} has no such name"
+def _forwarded(instance: Instance, failing: FailingName) -> str:
+    """What the upstreams of a name did; empty if it is not forwarded."""
+    plugins = instance.configuration.plugins
+    routes = [route for each in plugins if isinstance(each, Forward) for route in each.routes]
+    for route in routes:
+        if route.matches(failing.name):
+            servers = ", ".join(map(str, route.upstreams))
+            failed = sum(each.failed for each in route.upstreams)
+            if failing.rcode == "SERVFAIL" and failed:
+                return f"forwarded to {servers}; {failed} queries have got no usable reply there"
+            return f"forwarded to {servers}, which answered {failing.rcode}"
+    return ""

@@ -90,20 +90,19 @@ class _Painter:
     async def _failing(
         self, shown: list[SeenQuery], vain: set[int], span: float
     ) -> list[dict[str, Any]]:
-        found = []
-        for each in failing(shown, vain):
-            await self._turn.end_if_long()
-            found.append(
-                {
-                    "name": each.name.to_text(),
-                    "type": each.type,
-                    "rcode": each.rcode,
-                    "per_second": round(each.queries / span, 3),
-                    "last": time_text(each.last),
-                    "cause": await self._causes.of(each, self._turn.end_if_long),
-                }
-            )
-        return found
+        names = failing(shown, vain)
+        await self._turn.end_if_long()
+        return [
+            {
+                "name": each.name.to_text(),
+                "type": each.type,
+                "rcode": each.rcode,
+                "per_second": round(each.queries / span, 3),
+                "last": time_text(each.last),
+                "cause": cause,
+            }
+            for each, cause in zip(names, await self._causes.of(names), strict=True)
+        ]
 
 
 def _span(recent: list[SeenQuery], now: float) -> float:

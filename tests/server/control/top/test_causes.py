@@ -1,88 +1,153 @@
-"""Why a name fails."""
+"""Why a name fails, by a whole server."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from pathlib import Path
 
 import pytest
 
-from hsdns.cluster.objects import Object
+from hsdns.explanation.explain import Explainer
 from hsdns.plugins.forward import Forward
-from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.server.control.top import causes as module
 from hsdns.server.control.top.causes import Causes
 from hsdns.server.control.top.failing import FailingName
 from hsdns.wire.name import Name
-from tests.server.control.top.looked import KUBERNETES, Looked
-from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
+from tests.server.control.served import Served, served
+from tests.server.loopback import serving
+from tests.support.cluster.objects import service, upserts
+from tests.support.coroutines.event_loops import run
 
-OBJECTS: list[Object] = [
-    namespace("shop"),
-    namespace("test"),
-    service("shop/web", "10.96.0.1"),
-    service("shop/db"),
-    service("shop/empty"),
-    endpoint_slice("shop/db-1", "db", "10.0.0.1 host=db-0"),
-]
-EXPOSED = KUBERNETES.replace("in-addr.arpa", "in-addr.arpa {\nnamespaces shop\npods insecure\n}")
-BELOW = "svc.cluster.local."
+pytestmark = pytest.mark.sockets
+TEXT = ".:PORT {\nbind 127.0.0.1\ncontrol c.sock\nkubernetes cluster.local {\nsource manifests shop.yaml more.yaml\n}\n}\n"
+FORWARD = TEXT.replace("}\n}\n", "}\nforward . 192.0.2.1 192.0.2.2\n}\n")
+NARROW = TEXT.replace(".:PORT", "cluster.local:PORT")
+MORE = """
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: shop}
+spec: {clusterIP: None, selector: {app: db}, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db-0, namespace: shop, labels: {app: db}}
+spec: {hostname: db-0, subdomain: db}
+status:
+  {phase: Running, podIP: 10.244.0.1, podIPs: [{ip: 10.244.0.1}], conditions: [{type: Ready, status: "False", reason: ContainersNotReady}]}
+"""
+SHOP = "shop.svc.cluster.local."
+UPSTREAMS = "forwarded to 192.0.2.1:53, 192.0.2.2:53"
 
 
-def cause(looked: Looked, words: str) -> str:
-    name, rrtype, rcode = (*words.split(), "A", "NXDOMAIN")[:3]
-    return Causes(looked.door).of(FailingName(Name.from_text(name), rrtype, rcode))
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("more.yaml").write_text(MORE)
+
+
+def failing(name: str, rcode: str = "NXDOMAIN", rrtype: str = "A") -> FailingName:
+    return FailingName(Name.from_text(name), rrtype, rcode)
+
+
+def causes(server: Served) -> Causes:
+    return Causes(server.reloadable.server._door)
 
 
 @pytest.mark.parametrize(
     ("corefile", "asked", "sentence"),
     [
-        (KUBERNETES, f"gone.nowhere.{BELOW}", "there is no namespace nowhere"),
-        (KUBERNETES, f"gone.shop.{BELOW}", "there is no Service shop/gone"),
-        (KUBERNETES, f"web.test.{BELOW}", "there is no Service test/web; web.shop.svc.cluster.local. exists (in namespace shop)"),
-        (KUBERNETES, f"wbe.shop.{BELOW}", 'there is no Service shop/wbe; web.shop.svc.cluster.local. exists (Service "wbe" is misspelt)'),
-        (KUBERNETES, f"empty.shop.{BELOW}", "Service shop/empty is headless and has no ready endpoint"),
-        (KUBERNETES, f"xyz.db.shop.{BELOW}", 'no ready endpoint of Service shop/db has the name "xyz"; db.shop.svc.cluster.local. exists (the Service itself)'),
-        (KUBERNETES, f"_grpc._tcp.db.shop.{BELOW} SRV", 'Service shop/db has no port with the name "grpc" and protocol "tcp"; _http._tcp.db.shop.svc.cluster.local. exists (another port of the Service)'),
-        (KUBERNETES, f"a.b.c.d.shop.{BELOW}", "no name of zone cluster.local. has this form"),
-        (EXPOSED, f"web.test.{BELOW}", "the option namespaces leaves out test; web.shop.svc.cluster.local. exists (in namespace shop)"),
-        (EXPOSED, "db-0.shop.pod.cluster.local.", 'no pod of namespace shop has the address "db-0"; db-0.db.shop.svc.cluster.local. exists (names of pods with a hostname are below their Service)'),
-        (KUBERNETES.replace(".:53", "cluster.local:53"), "www.example.org. A REFUSED", "no server block has a zone for the name"),
-        (KUBERNETES, "www.example.org. A SERVFAIL", "SERVFAIL is from a plugin of server block .:53: kubernetes"),
-        (KUBERNETES.replace("kubernetes", "erratic\nkubernetes"), f"web.shop.{BELOW} A SERVFAIL", "SERVFAIL is from a plugin of server block .:53: kubernetes, erratic"),
+        (TEXT, failing(f"db.{SHOP}"), "0 of 1 endpoints of Service shop/db are ready (pod condition Ready is False: ContainersNotReady); publishNotReadyAddresses is false"),
+        (TEXT, failing(f"gone.{SHOP}", rrtype="TYPE65400"), "there is no Service shop/gone"),
+        (TEXT, failing(f"web.{SHOP}", "SERVFAIL"), "asked from the server's own host, it has an answer now"),
+        (NARROW, failing("www.example.org.", "REFUSED"), "no server block has a zone for the name"),
+        (FORWARD, failing("www.example.org."), f"{UPSTREAMS}, which answered NXDOMAIN"),
+        (FORWARD, failing("www.example.org.", "SERVFAIL"), f"{UPSTREAMS}, which answered SERVFAIL"),
+        (FORWARD, failing(f"gone.{SHOP}"), "there is no Service shop/gone"),
     ],
 )  # fmt: skip
-def test_causes(corefile: str, asked: str, sentence: str) -> None:
-    assert cause(Looked(corefile, OBJECTS), asked) == sentence
+def test_causes(corefile: str, asked: FailingName, sentence: str) -> None:
+    async def case() -> None:
+        async with served(corefile) as server:
+            assert await causes(server).of([asked]) == [sentence]
+
+    run(case())
 
 
-@pytest.mark.parametrize(
-    ("asked", "failed", "sentence"),
-    [
-        ("www.example.org. A NXDOMAIN", 1, "forwarded to 192.0.2.1:53, 192.0.2.2:53, which answered NXDOMAIN"),
-        ("www.example.org. A SERVFAIL", 0, "forwarded to 192.0.2.1:53, 192.0.2.2:53, which answered SERVFAIL"),
-        ("www.example.org. A SERVFAIL", 1, "forwarded to 192.0.2.1:53, 192.0.2.2:53, which has not replied to every query"),
-    ],
-)  # fmt: skip
-def test_causes_of_forward(asked: str, failed: int, sentence: str) -> None:
-    looked = Looked(KUBERNETES.replace("\n}", "\nforward . 192.0.2.1 192.0.2.2\n}"))
-    (forward,) = [each for each in looked.server.configuration.plugins if isinstance(each, Forward)]
-    asyncio.run(forward.start(looked.server.runtime))
-    forward.routes[0].upstreams[1].failed = failed
-    assert cause(looked, asked) == sentence
+def test_the_nearest_name_is_told() -> None:
+    async def case() -> None:
+        async with served(TEXT) as server:
+            found = await causes(server).of([failing(f"wbe.{SHOP}"), failing(f"gone.{SHOP}")])
+            assert found == [
+                'there is no Service shop/wbe; web.shop.svc.cluster.local. exists (Service "wbe" is misspelt)',
+                "there is no Service shop/gone",
+            ]
+
+    run(case())
 
 
-def test_a_cluster_that_was_not_read() -> None:
-    looked = Looked()
-    (block,) = [each for each in looked.server.configuration.plugins if isinstance(each, Kubernetes)]  # fmt: skip
-    block.store.synced = False
-    assert cause(looked, f"web.shop.{BELOW}").startswith("the cluster has not been read yet from ")
+def test_upstreams_that_fail() -> None:
+    async def case() -> None:
+        async with served(FORWARD) as server:
+            plugins = serving(server.reloadable.server).configuration.plugins
+            (forward,) = [each for each in plugins if isinstance(each, Forward)]
+            forward.routes[0].upstreams[1].failed = 3
+            assert await causes(server).of([failing("www.example.org.", "SERVFAIL")]) == [
+                f"{UPSTREAMS}; 3 queries have got no usable reply there"
+            ]
+
+    run(case())
 
 
-def test_a_cause_is_found_again_when_the_cluster_changes() -> None:
-    looked = Looked(objects=OBJECTS)
-    causes = Causes(looked.door)
-    failing = FailingName(Name.from_text(f"empty.shop.{BELOW}"), "A", "NXDOMAIN")
-    before = causes.of(failing)
-    assert causes.of(failing) is before
-    (block,) = [each for each in looked.server.configuration.plugins if isinstance(each, Kubernetes)]  # fmt: skip
-    block.store.apply(upserts(endpoint_slice("shop/empty-1", "empty", "10.0.0.2")))
-    assert causes.of(failing) == "NXDOMAIN is from a plugin of server block .:53: kubernetes"
+def test_a_cause_is_found_again_when_the_cluster_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But not at each change."""
+
+    async def case() -> None:
+        async with served(TEXT) as server:
+            found = causes(server)
+            gone = failing(f"gone.{SHOP}")
+            before = await found.of([gone])
+            server.apply(*upserts(service("shop/gone", "10.96.0.9")))
+            assert await found.of([gone]) == before
+            monkeypatch.setattr(module, "REFRESH", 0.0)
+            assert await found.of([gone]) == ["asked from the server's own host, it has an answer now"]  # fmt: skip
+
+    run(case())
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 2)
+
+    async def case() -> None:
+        async with served(TEXT) as server:
+            found = causes(server)
+            for number in range(4):
+                await found.of([failing(f"n{number}.{SHOP}"), failing(f"n.{SHOP}")])
+            assert len(found._known) <= 2
+
+    run(case())
+
+
+def test_an_explanation_that_fails_costs_its_own_name(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    explain = Explainer.explain
+
+    async def fail(self: Explainer, qname: Name, *of: object) -> object:
+        await asyncio.sleep(0)
+        if qname.labels[0] == b"bad":
+            raise ZeroDivisionError
+        return await explain(self, qname, *of)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Explainer, "explain", fail)
+
+    async def case() -> list[str]:
+        async with served(TEXT) as server:
+            return await causes(server).of([failing(f"bad.{SHOP}"), failing(f"gone.{SHOP}")])
+
+    with caplog.at_level(logging.ERROR):
+        assert run(case()) == [
+            "this could not be explained; the server's log says why",
+            "there is no Service shop/gone",
+        ]
+    assert f"bad.{SHOP} A could not be explained" in caplog.messages

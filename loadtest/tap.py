@@ -36,7 +36,7 @@ STATES: Final = {
 }
 BATCH_LEN: Final = 64
 TAKE: Final = 100
-ROUNDS: Final = 60
+ROUNDS: Final = 150
 BATCHES: Final = 200  # in a round
 
 

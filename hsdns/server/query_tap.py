@@ -27,7 +27,7 @@ from hsdns.wire.message import TC
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 
 POLL: Final = 0.1  # seconds
-HISTORY: Final = 8192
+HISTORY: Final = 4096
 TRANSPORTS: Final = {
     "tls": "dot",
     "https": "doh",

@@ -7,12 +7,14 @@ Rule: a name fails if it gets another rcode than NOERROR, or no reply.  What a s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hsdns.server.control.top.rates import NO_REPLY
+from hsdns.server.control.top.steps import steps
 from hsdns.server.query_tap import SeenQuery
+from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
 
 MOST: Final = 10
@@ -29,10 +31,10 @@ class FailingName:
     last: float = 0.0
 
 
-def failing(found: Iterable[SeenQuery], vain: set[int]) -> list[FailingName]:
+async def failing(found: Sequence[SeenQuery], vain: set[int], turn: Turn) -> list[FailingName]:
     """Those that fail most often."""
     names: dict[tuple[bytes, str, str], FailingName] = {}
-    for each in found:
+    async for each in steps(found, turn):
         rcode = each.rcode or NO_REPLY
         if rcode == "NOERROR" or id(each) in vain:
             continue

@@ -22,6 +22,7 @@ from hsdns.server.control.top.rates import Rates
 from hsdns.server.control.top.search_waste import search_waste, wasted
 from hsdns.server.control.top.served_changes import ServedChanges
 from hsdns.server.control.top.slowest import slowest
+from hsdns.server.control.top.steps import steps
 from hsdns.server.control.top.upstreams import Upstreams
 from hsdns.server.query_tap import POLL, SeenQuery
 from hsdns.server.runtime import Turn
@@ -72,26 +73,23 @@ class _Painter:
         await turn.end_if_long()
         recent = [each for each in door.queries.since(0) if each.time >= now - WINDOW]
         await turn.end_if_long()
-        vain = wasted(recent, cluster_zones(door))
-        await turn.end_if_long()
-        shown = [each for each in recent if self._wanted.has(each.name)]
-        await turn.end_if_long()
+        vain = await wasted(recent, cluster_zones(door), turn)
+        shown = [each async for each in steps(recent, turn) if self._wanted.has(each.name)]
         return {
             "time": time_text(now),
             "uptime_seconds": round(door.clock() - door.began, 3),
             "rates": rates,
             "failing": await self._failing(shown, vain, _span(recent, now)),
             "changes": await self._changes.take(turn),
-            "slowest": slowest(shown),
-            "search_waste": search_waste(shown, vain),
+            "slowest": await slowest(shown, turn),
+            "search_waste": await search_waste(shown, vain, turn),
             "upstreams": self._upstreams.take(),
         }
 
     async def _failing(
         self, shown: list[SeenQuery], vain: set[int], span: float
     ) -> list[dict[str, Any]]:
-        names = failing(shown, vain)
-        await self._turn.end_if_long()
+        names = await failing(shown, vain, self._turn)
         return [
             {
                 "name": each.name.to_text(),

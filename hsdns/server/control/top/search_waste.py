@@ -8,10 +8,12 @@ Rule: a query is wasted if it got NXDOMAIN, its name ends in a search domain of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from hsdns.server.control.top.steps import steps
 from hsdns.server.query_tap import SeenQuery
+from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
 
 MOST: Final = 10
@@ -19,28 +21,39 @@ SVC: Final = b"svc"
 Labels = tuple[bytes, ...]
 
 
-def wasted(found: Iterable[SeenQuery], zones: tuple[Name, ...]) -> set[int]:
+async def wasted(found: Sequence[SeenQuery], zones: tuple[Name, ...], turn: Turn) -> set[int]:
     """The id() of the queries that were sent in vain."""
+    known: dict[bytes, list[Labels]] = {}
+
+    def stems(name: Name) -> list[Labels]:
+        if name.lower not in known:
+            known[name.lower] = list(_stems(name, zones))
+        return known[name.lower]
+
     resolved: set[Labels] = set()
     failed: list[SeenQuery] = []
-    for each in found:
+    async for each in steps(found, turn):
         if each.rcode == "NOERROR":
             resolved.add(each.name.labels)
             # The first domain of a search list has failed before, so it is no other ending.
-            resolved.update(list(_stems(each.name, zones))[-2:])
+            resolved.update(stems(each.name)[-2:])
         elif each.rcode == "NXDOMAIN":
             failed.append(each)
     return {
-        id(each) for each in failed if any(stem in resolved for stem in _stems(each.name, zones))
+        id(each)
+        async for each in steps(failed, turn)
+        if any(stem in resolved for stem in stems(each.name))
     }
 
 
-def search_waste(found: Iterable[SeenQuery], vain: set[int]) -> list[dict[str, Any]]:
+async def search_waste(
+    found: Sequence[SeenQuery], vain: set[int], turn: Turn
+) -> list[dict[str, Any]]:
     """The askers that send most queries in vain."""
     queries: dict[str, float] = {}
     in_vain: dict[str, float] = {}
     examples: dict[str, str] = {}
-    for each in found:
+    async for each in steps(found, turn):
         queries[each.client] = queries.get(each.client, 0.0) + each.weight
         if id(each) in vain:
             in_vain[each.client] = in_vain.get(each.client, 0.0) + each.weight

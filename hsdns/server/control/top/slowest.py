@@ -6,18 +6,20 @@ Rule: a question is shown once, with its longest time.  The time of a hit of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final
 
+from hsdns.server.control.top.steps import steps
 from hsdns.server.query_tap import SeenQuery
+from hsdns.server.runtime import Turn
 
 MOST: Final = 10
 
 
-def slowest(found: Iterable[SeenQuery]) -> list[dict[str, Any]]:
+async def slowest(found: Sequence[SeenQuery], turn: Turn) -> list[dict[str, Any]]:
     """Those that took longest, and the listeners that were asked."""
     longest: dict[tuple[bytes, str], SeenQuery] = {}
-    for each in found:
+    async for each in steps(found, turn):
         key = each.name.lower, each.type
         known = longest.get(key)
         if known is None or each.seconds > known.seconds:

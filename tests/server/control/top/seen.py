@@ -6,10 +6,12 @@ Path: tests only.
 from __future__ import annotations
 
 from hsdns.server.query_tap import SeenQuery
+from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
 
 ZONES = (Name.from_text("cluster.local."),)
 NOW = 5000.0
+TURN = Turn(lambda: 0.0)  # one without an end
 
 
 def seen(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hsdns.server.control.top.failing import MOST, failing
-from tests.server.control.top.seen import seen
+from tests.server.control.top.seen import TURN, seen
+from tests.support.coroutines.eager import finish
 
 
 def test_failing() -> None:
@@ -16,7 +17,7 @@ def test_failing() -> None:
         seen("b.example -", time=6.0, weight=9.0),
         seen("vain.example NXDOMAIN", time=7.0),
     ]
-    shown = failing(found, {id(found[-1])})
+    shown = finish(failing(found, {id(found[-1])}, TURN))
     assert [(each.name.to_text(), each.type, each.rcode, each.queries, each.last) for each in shown] == [
         ("b.example.", "A", "no reply", 9.0, 6.0),
         ("a.example.", "A", "NXDOMAIN", 3.0, 4.0),
@@ -24,4 +25,4 @@ def test_failing() -> None:
         ("a.example.", "A", "SERVFAIL", 1.0, 5.0),
     ]  # fmt: skip
     many = [seen(f"n{number}.example NXDOMAIN") for number in range(MOST + 1)]
-    assert len(failing(many, set())) == MOST
+    assert len(finish(failing(many, set(), TURN))) == MOST

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hsdns.server.control.top.search_waste import MOST, search_waste, wasted
-from tests.server.control.top.seen import ZONES, seen
+from tests.server.control.top.seen import TURN, ZONES, seen
+from tests.support.coroutines.eager import finish
 
 SEARCH = "shop.svc.cluster.local", "svc.cluster.local", "cluster.local"
 
@@ -29,7 +30,7 @@ SEARCH = "shop.svc.cluster.local", "svc.cluster.local", "cluster.local"
 )  # fmt: skip
 def test_wasted(queries: list[str], vain: list[int]) -> None:
     found = [seen(each) for each in queries]
-    assert wasted(found, ZONES) == {id(found[at]) for at in vain}
+    assert finish(wasted(found, ZONES, TURN)) == {id(found[at]) for at in vain}
 
 
 def test_the_worst_askers_come_first() -> None:
@@ -41,9 +42,9 @@ def test_the_worst_askers_come_first() -> None:
         seen("c NOERROR", client="10.0.0.3"),
     ]
     vain = {id(found[at]) for at in (0, 2, 3)}
-    assert search_waste(found, vain) == [
+    assert finish(search_waste(found, vain, TURN)) == [
         {"client": "10.0.0.2", "queries": 5, "wasted": 5, "example": "b.svc.cluster.local."},
         {"client": "10.0.0.1", "queries": 2, "wasted": 1, "example": "a.shop.svc.cluster.local."},
     ]
     many = [seen("a NXDOMAIN", client=f"10.0.0.{number}") for number in range(MOST + 1)]
-    assert len(search_waste(many, {id(each) for each in many})) == MOST
+    assert len(finish(search_waste(many, {id(each) for each in many}, TURN))) == MOST

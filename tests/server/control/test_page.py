@@ -74,6 +74,8 @@ def an_explanation(name: str = DB, text: str = "", endpoints: int = 2) -> dict[s
         },
         "records": [{"owner": name, "ttl": 30, "type": "TXT", "rdata": text, "rules": [f"TTL 30{text}"]}] if text else [],
         "needed": [{"place": "EndpointSlice shop/db-1", "cause": CAUSE, "needed": f"an endpoint is ready{text}"}],
+        "history": [{"served": TIME.format(2), "event": "changed", "object": f"EndpointSlice db-1{text}", "resourceVersion": "8",
+                     "added": [f"10.244.0.1 db-1{text}"], "removed": [f"10.244.0.9{text}"], "written": TIME.format(1), "took": 8.2}],
         "nearest": [{"name": f"web.shop.svc.cluster.local.{text}", "why": f"another Service{text}"}],
     }  # fmt: skip
     msgspec.convert(found, Explanation)
@@ -214,14 +216,14 @@ class TestBrowser:
             await tab.until(EXPLAINED)
             assert await tab.value(FOCUSED) == f"NXDOMAIN: {CAUSE}"
             seen = []
-            for _ in range(6):
+            for _ in range(7):
                 await tab.press("ArrowDown")
                 seen.append((await tab.value(FOCUSED)).partition(":")[0])
             assert seen == [
                 f"{DB[:-1]} A", "Service shop/db", "EndpointSlice db-1", "for the name to exist", "names that exist",
-                "web.shop.svc.cluster.local.",
+                "web.shop.svc.cluster.local.", "last changes, the newest first",
             ]  # fmt: skip
-            for _ in range(4):
+            for _ in range(5):
                 await tab.press("ArrowUp")
             assert (await tab.value(FOCUSED)).startswith("Service shop/db")
             is_open = "document.activeElement.parentElement.open"

@@ -11,7 +11,14 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
-from hsdns.explanation.report import EndpointReport, Explanation, RecordReport, ServiceReport
+from hsdns.explanation.report import (
+    ChangeReport,
+    EndpointReport,
+    Explanation,
+    RecordReport,
+    ServerReport,
+    ServiceReport,
+)
 
 WIDTH: Final = 80
 MOST_ENDPOINTS: Final = 6  # of one slice that are shown
@@ -28,15 +35,19 @@ _COLOURS: Final = {
 Tree = list["str | Tree"]
 
 
-def lines(found: Explanation, *, colour: bool = False) -> Iterator[str]:
+def lines(found: Explanation, *, colour: bool = False, with_history: bool = False) -> Iterator[str]:
     """The lines of an explanation."""
     for line in _wrapped(found.cause, WIDTH):
         yield _coloured(line, found.outcome) if colour else line
     for sentence in found.blind if found.outcome == "resolves" else ():
         yield from _wrapped(f"but {sentence}", WIDTH)
+    if (asked := found.asked) is not None:
+        for sentence in asked.differences:
+            yield from _wrapped(f"but of server {asked.address}: {sentence}", WIDTH)
     yield ""
     yield f"{found.name} {found.type}"
-    for line in _drawn(_tree(found), ""):
+    tree = _tree(found) + (_history(found.history) if with_history else [])
+    for line in _drawn(tree, ""):
         yield _with_fate(line) if colour else line
 
 
@@ -61,6 +72,8 @@ def _tree(found: Explanation) -> Tree:
     tree: Tree = [f"server block {found.server_block or '-'}: {found.block_reason}"]
     for step in found.plugins:
         tree.append(f"{step.plugin}: {step.did}")
+    if found.table:
+        tree.append(f"answer table: {found.table}")
     if found.reading:
         parts = [f"{key.replace('_', ' ')} {value}" for key, value in found.reading.items()]
         tree.append(f"read as {', '.join(parts)}")
@@ -72,6 +85,8 @@ def _tree(found: Explanation) -> Tree:
     if found.needed:
         tree.append("for the name to exist")
         tree.append([each.needed for each in found.needed])
+    if found.asked is not None:
+        tree += _asked(found.asked)
     if found.nearest:
         tree.append("names that exist")
         tree.append([f"{each.name} ({each.why})" for each in found.nearest])
@@ -129,6 +144,30 @@ def _records(records: Sequence[RecordReport]) -> Tree:
     if len(records) > MOST_RECORDS:
         tree.append(f"… and {len(records) - MOST_RECORDS} more")
     return tree
+
+
+def _asked(found: ServerReport) -> Tree:
+    if not found.rcode:
+        return [f"server {found.address}: no answer"]
+    agrees = "" if found.differences else ", as the objects say"
+    rest = len(found.records) - MOST_RECORDS
+    more = [f"… and {rest} more"] if rest > 0 else []
+    records: Tree = [*found.records[:MOST_RECORDS], *more]
+    return [f"server {found.address}: answers {found.rcode}{agrees}", records]
+
+
+def _history(changes: Sequence[ChangeReport]) -> Tree:
+    if not changes:
+        return ["no change since the server read the cluster, as far as it remembers"]
+    tree: Tree = []
+    for each in changes:
+        took = "" if each.took is None else f", {each.took:.0f} ms after it was written"
+        version = each.resource_version or "unknown"
+        tree.append(f"{each.served} {each.object} {each.event}, version {version}{took}")
+        tree.append(
+            [*(f"+ {fact}" for fact in each.added), *(f"- {fact}" for fact in each.removed)]
+        )
+    return ["last changes, the newest first", tree]
 
 
 def _drawn(tree: Tree, indent: str) -> Iterator[str]:

@@ -19,6 +19,8 @@ __all__ = [
     "LogRecord",
     "Miss",
     "MissQueue",
+    "Tap",
+    "TapRecord",
     "Versions",
     "Worker",
     "WorkerStatistics",
@@ -37,6 +39,17 @@ class LogRecord(NamedTuple):
     answers: int
     seconds: float
     is_tcp: bool
+
+class TapRecord(NamedTuple):
+    query: bytes
+    address: bytes
+    source: int
+    flags: int | None
+    size: int
+    seconds: float
+    at: float
+    is_tcp: bool
+    is_hit: bool
 
 class AnswerTableStatistics(NamedTuple):
     entries: int
@@ -92,8 +105,29 @@ class ClusterNames:
     def __len__(self) -> int: ...
 
 @final
+class Tap:
+    mode: int
+
+    def __new__(cls) -> Tap: ...
+    def push(
+        self,
+        query: bytes,
+        address: bytes,
+        *,
+        source: int,
+        flags: int | None,
+        size: int,
+        seconds: float,
+        at: float,
+        is_tcp: bool,
+    ) -> None: ...
+    def take(self) -> tuple[int, list[TapRecord]]: ...
+
+@final
 class AnswerTable:
-    def __new__(cls, versions: Versions, capacity: int) -> AnswerTable: ...
+    def __new__(
+        cls, versions: Versions, capacity: int, tap: Tap | None = None, source: int = 0
+    ) -> AnswerTable: ...
     def store(
         self,
         query: bytes,
@@ -122,7 +156,9 @@ class AnswerTable:
         no_edns: bool = False,
     ) -> int: ...
     def set_template(self, negative_zone: int, query: bytes, reply: bytes, size: int) -> bool: ...
-    def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None: ...
+    def lookup(
+        self, query: bytes, *, client: bytes, limit: int | None, now: float
+    ) -> bytes | None: ...
     def set_capacity(self, octets: int) -> None: ...
     def clear(self) -> None: ...
     def take_counts(self) -> list[tuple[int, bool, list[int]]]: ...
@@ -148,6 +184,7 @@ class MissQueue:
     def set_capacity(self, capacity: int) -> None: ...
     def offer(self, worker: int, misses: Sequence[tuple[bytes, bytes, bytes]]) -> None: ...
     def take(self, most: int) -> list[tuple[int, bytes, bytes, bytes]]: ...
+    def give_turn_back(self) -> None: ...
     @property
     def dropped(self) -> int: ...
 

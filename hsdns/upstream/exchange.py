@@ -16,9 +16,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns.corefile.properties import duration_to_text
 from hsdns.eager import Waiting
@@ -104,6 +104,7 @@ class Upstream:
         self._name = str(target)
         self._clock = clock
         self._tls = tls
+        self.failed = 0  # queries, since it was made
         self._consecutive_failures = 0
         self._first_failure = 0.0
         self._durations = metrics.histogram(
@@ -155,7 +156,10 @@ class Upstream:
                     wire, query, udp_limit(query) if limit is None else limit
                 )
             elif asyncio.current_task() is None:
-                reply = await self._spawn(self._exchange(proto, query, seconds))
+                outcome = await self._spawn(_outcome(self._exchange(proto, query, seconds)))
+                if isinstance(outcome, Exception):
+                    raise outcome
+                reply = outcome
             else:
                 reply = await self._exchange(proto, query, seconds)
         except WrongQuestion:
@@ -193,6 +197,7 @@ class Upstream:
         if not self._consecutive_failures:
             self._first_failure = now
         self._consecutive_failures += 1
+        self.failed += 1
         sentence = f"{self} {what}"
         if self._consecutive_failures > 1:
             ago = duration_to_text(round(now - self._first_failure))
@@ -286,3 +291,11 @@ class Upstream:
             if connection is not None:
                 connection.close()
         return True
+
+
+async def _outcome(exchange: Coroutine[Any, Any, Reply]) -> Reply | Exception:
+    """What an upstream's fault raised is returned: what a task raises is logged as an error of this server."""
+    try:
+        return await exchange
+    except (OSError, BadReply) as error:
+        return error

@@ -25,6 +25,7 @@ use crate::negative_zone::NegativeZone;
 use crate::records::outline;
 use crate::s3fifo::{Entries, Queues};
 use crate::system::{monotonic, prefetch};
+use crate::tap::{Answered, Tap};
 use crate::versions::Versions;
 
 /// The most counters that an entry may depend on.
@@ -44,6 +45,7 @@ pub struct AnswerTable {
     hit_counts: Mutex<HitCounter>,
     changes: Mutex<Changes>,
     log: Log,
+    tap: Option<(Arc<Tap>, u32)>,
 }
 
 struct Inner {
@@ -120,7 +122,22 @@ impl AnswerTable {
             hit_counts: Mutex::default(),
             changes: Mutex::default(),
             log: Log::default(),
+            tap: None,
         }
+    }
+
+    /// Have a tap take its hits, as those of a source.
+    #[must_use]
+    pub fn with_tap(mut self, tap: Option<Arc<Tap>>, source: u32) -> Self {
+        self.tap = tap.map(|tap| (tap, source));
+        self
+    }
+
+    /// The tap that takes its hits, with the source that they count for; none while it is closed.
+    #[must_use]
+    pub fn open_tap(&self) -> Option<(&Tap, u32)> {
+        let (tap, source) = self.tap.as_ref()?;
+        tap.is_open().then_some((tap, *source))
     }
 
     /// Lock for a batch of queries.
@@ -194,24 +211,23 @@ impl AnswerTable {
     }
 
     /// Answer a query over TCP in at most `limit` octets, and log it if wanted; `address` is the client's socket
-    /// address.
+    /// address.  `limit` None: it came over UDP and was a miss before it waited; another miss is not counted.
     pub fn lookup(
         &self,
         query: &[u8],
-        limit: usize,
+        limit: Option<usize>,
         client: Client,
         address: &[u8],
     ) -> Option<Vec<u8>> {
         let start = monotonic();
-        let client = Client {
-            is_tcp: true,
-            ..client
-        };
+        let is_tcp = limit.is_some();
+        let client = Client { is_tcp, ..client };
         let mut reader = Reader::default();
         let mut counts = BatchCounts::default();
         let mut out = Vec::new();
         let summary = match reader.read(query) {
             Some(query) => {
+                let limit = limit.unwrap_or_else(|| query.udp_limit());
                 let reading = self.open();
                 let place = reading.locate(&query);
                 reading.answer(&query, place, limit, client, &mut out, &mut counts)
@@ -222,16 +238,31 @@ impl AnswerTable {
             }
         };
         let elapsed = monotonic().saturating_sub(start);
-        self.count(&mut counts, true, elapsed);
+        if is_tcp || summary.is_some() {
+            self.count(&mut counts, is_tcp, elapsed);
+        }
         let summary = summary?;
         if summary.log {
             self.log.push([Line {
                 query,
                 address,
-                is_tcp: true,
+                is_tcp,
                 flags: u16_at(&out, 2),
                 summary,
                 elapsed,
+            }]);
+        }
+        if let Some((tap, source)) = self.open_tap() {
+            tap.push([Answered {
+                query,
+                address,
+                source,
+                is_tcp: true,
+                is_hit: true,
+                flags: Some(u16_at(&out, 2)),
+                size: out.len(),
+                elapsed,
+                at: start + elapsed,
             }]);
         }
         Some(out)

@@ -115,9 +115,7 @@ class Queries(Sequence[Query]):
         found = [each for each in self._taken() if wanted.describes(each)]
         if found:
             lines = "".join(f"\n  {each}" for each in found[:SHOWN])
-            raise AssertionError(
-                f"{_counted(found)} {wanted} came, and none was expected:{lines}"
-            )
+            raise AssertionError(f"{_counted(found)} {wanted} came, and none was expected:{lines}")
         self._check_complete()
 
     @checks_keywords

@@ -21,6 +21,7 @@ from hsdns import eager
 from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint
 from hsdns.cluster.objects import Event, Synced
+from hsdns.cluster.reading import Fault, Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile
@@ -141,6 +142,10 @@ class ObjectsSource:
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Wait until cancelled: the test delivers."""
         await asyncio.Event().wait()
+
+    async def read(self, lead: Lead) -> Reading:
+        """Nothing: who asks gets what the store has."""
+        return Reading((), (Fault("the objects of a test are not read again"),))
 
     def silence(self, now: float) -> float:
         """Always 0: the test's objects are the truth."""

@@ -94,7 +94,7 @@ docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run ev
 	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
 
 pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig)
-	@for each in docs.pictures.architecture docs.pictures.terminal loadtest.summary; do $(BIN)/python -m $$each || exit; done
+	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top loadtest.summary; do $(BIN)/python -m $$each || exit; done
 
 changelog: $(VENV)/test  ## Show the change notes as the next section of CHANGELOG.md
 	@$(BIN)/towncrier build --draft

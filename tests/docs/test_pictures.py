@@ -1,5 +1,6 @@
 """The pictures of the documentation are those that their scripts draw."""
 
+import json
 import re
 import shutil
 import xml.etree.ElementTree as ET
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from docs.pictures import architecture, terminal
+from docs.pictures import architecture, terminal, top
 from docs.pictures.terminal import COLUMNS, PROMPT, TEXT, Terminal, commands
+from tests.docs.test_control import faults, schema_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 RENEW = "run: make pictures"
@@ -28,6 +30,26 @@ def test_the_architecture_is_the_one_that_the_script_draws() -> None:
 
 def test_the_terminal_is_the_one_that_the_script_draws() -> None:
     assert terminal.TARGET.read_text() == terminal.draw(TEXT.read_text()), RENEW
+
+
+def test_the_picture_of_top_is_the_one_that_the_script_draws() -> None:
+    svg = top.draw(top.PICTURE.read_text())
+    assert top.TARGET.read_text() == svg, RENEW
+    ET.fromstring(svg)
+    assert re.findall(r"url\((?!#)|@import|<script|href", svg) == [], "it loads nothing"
+    shown = " ".join("".join(line.itertext()) for line in ET.fromstring(svg).iter(f"{SVG}text"))
+    for words in (
+        "db.shop.svc.cluster.local.",
+        "has no ready endpoint",
+        "192.0.2.54:53",
+        "in vain",
+    ):
+        assert words in shown.replace("\xa0", " ")
+
+
+def test_the_picture_of_top_is_one_that_the_server_may_send() -> None:
+    found = json.loads(top.PICTURE.read_text())
+    assert list(faults(found, schema_of("/v1/top"))) == []
 
 
 @pytest.mark.parametrize("svg", [architecture.draw(), terminal.draw(TEXT.read_text())])

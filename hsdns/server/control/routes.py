@@ -16,7 +16,11 @@ from hsdns.server.control.changes import changes
 from hsdns.server.control.door import Door
 from hsdns.server.control.explain import explain
 from hsdns.server.control.names import names
+from hsdns.server.control.queries import PARAMETERS as QUERY_PARAMETERS
+from hsdns.server.control.queries import queries
 from hsdns.server.control.state import state, version
+from hsdns.server.control.top.picture import PARAMETERS as TOP_PARAMETERS
+from hsdns.server.control.top.picture import top
 
 JSON: Final = "application/json"
 LINES: Final = "application/jsonl"
@@ -37,6 +41,8 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/v1/names": Route(names, LINES),
     "/v1/changes": Route(changes, LINES),
     "/v1/explain": Route(explain, JSON, ("name", "type")),
+    "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS),
+    "/v1/top": Route(top, LINES, TOP_PARAMETERS),
 }
 
 

@@ -30,7 +30,7 @@ from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import AnswerTables
 from hsdns.server.control.door import Door
-from hsdns.server.control.routes import pages
+from hsdns.server.control.routes import dashboard, pages
 from hsdns.server.corefile_reader import CorefileReader
 from hsdns.server.enabled import show_enabled
 from hsdns.server.http import HttpListeners
@@ -340,6 +340,7 @@ class Server:
             spawn_watch=self._tasks.spawn if apart is None else apart.spawn,
             late_watch=(lambda now: None) if apart is None else apart.late,
             control_pages=partial(pages, self._door),
+            dashboard_pages=partial(dashboard, self._door),
         )
         if self._control is not None:
             runtime.serve_control(f"{PREFIX}{self._control}", None)

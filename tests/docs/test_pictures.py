@@ -1,16 +1,19 @@
 """The pictures of the documentation are those that their scripts draw."""
 
+import asyncio
 import json
 import re
 import shutil
+import struct
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from docs.pictures import architecture, terminal, top
+from docs.pictures import architecture, dashboard, terminal, top
 from docs.pictures.terminal import COLUMNS, PROMPT, TEXT, Terminal, commands
 from tests.docs.test_control import faults, schema_of
+from tests.support.browser.chromium import PROGRAM
 
 SVG = "{http://www.w3.org/2000/svg}"
 RENEW = "run: make pictures"
@@ -107,3 +110,20 @@ def test_the_commands_print_what_the_terminal_shows(tmp_path: Path) -> None:
                     f"{PROMPT}{command} does not print {wanted[0]!r}: {RENEW}"
                 )
                 wanted = left_of(wanted, next_line)
+
+
+def size_of(png: bytes) -> tuple[int, int]:
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+def test_the_web_page_is_the_one_that_the_script_draws() -> None:
+    """The numbers differ each time; the page has the same parts, and so about the same size."""
+    width, height = size_of(dashboard.TARGET.read_bytes())
+    drawn = size_of(asyncio.run(dashboard.draw(seconds=1)))
+    assert drawn[0] == width, RENEW
+    assert abs(drawn[1] - height) < height / 10, RENEW

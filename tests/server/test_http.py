@@ -51,7 +51,7 @@ async def ask(
     """Make one request on a connection of its own."""
     reader, writer = await asyncio.open_connection(*where)
     length = f"Content-Length: {len(body)}\r\n" if body else ""
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{length}\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n"
     writer.write(head.encode() + body)
     raw = await reader.read()
     writer.close()

@@ -14,7 +14,7 @@ import sys
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from hsdns.cli import builtin
+from hsdns.cli import asker_flags, builtin
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
@@ -37,6 +37,7 @@ FLAGS: Final = {
     "conf": builtin.CONF._replace(
         help='Corefile whose server blocks answer, "stdin" for standard input'
     ),
+    **asker_flags.FLAGS,
     "o": Flag(str, "format: text, a tree for a terminal (default), or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
@@ -52,6 +53,11 @@ def run(words: list[str]) -> int:
             print(f"Usage: hsdns explain NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
+        asks = None
+        if asker_flags.are_in(flags):
+            name, types = asker_flags.name_and_types(plain, "explain")
+            asks = asker_flags.Asks(name, types, asker_flags.resolvers(flags), flags)
+            plain = [name]
         qname, qtype = read_question(plain)
         objects = source_objects(flags)
     except FlagError as error:
@@ -62,8 +68,8 @@ def run(words: list[str]) -> int:
 
     try:
         configuration, problems = configure(flags.get("conf"), objects)
-        found = asyncio.run(_explain(configuration, qname, qtype, problems))
-    except (CorefileError, OSError) as error:
+        found = asyncio.run(_explain(configuration, qname, qtype, problems, asks))
+    except (CorefileError, OSError, FlagError) as error:
         print(error, file=sys.stderr)
         return UNKNOWN
     if output == "json":
@@ -106,7 +112,11 @@ def read_question(plain: list[str]) -> tuple[Name, int]:
 
 
 async def _explain(
-    configuration: Configuration, qname: Name, qtype: int, problems: Problems
+    configuration: Configuration,
+    qname: Name,
+    qtype: int,
+    problems: Problems,
+    asks: asker_flags.Asks | None = None,
 ) -> Explanation:
     from hsdns.cli.offline import WAIT, kubernetes_blocks, make_runtime
     from hsdns.explanation.explain import Explainer
@@ -134,6 +144,8 @@ async def _explain(
         for block in blocks:
             if block.store.restored is not None:
                 kept[id(block)].restore(block.store)
+        if asks is not None:
+            return await asks.explain(explainer, configuration, runtime.clock(), problems.sentences)
         return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
     finally:
         for plugin in started:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hsdns.assemble import Configuration, ServedAddress
-from hsdns.chain import Endpoint, Request, Spawn
+from hsdns.chain import Endpoint, Next, Request, Spawn
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.question import POD, ParsedName
@@ -19,8 +19,8 @@ from hsdns.cluster.reverse import address_of, is_reverse
 from hsdns.cluster.value import Node
 from hsdns.explanation.candidates import candidates
 from hsdns.explanation.causes import cause_of
-from hsdns.explanation.changes import Change, smallest
-from hsdns.explanation.edits import text
+from hsdns.explanation.changes import Change, Lacking, smallest
+from hsdns.explanation.edits import printable, text
 from hsdns.explanation.endpoint_candidates import of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.nearest import nearest
@@ -48,7 +48,7 @@ class Explainer:
     """Explains questions to the server blocks of a configuration, whose kubernetes blocks have started.
 
     `kept` has the objects of each kubernetes block by id(), `spawn` runs handlers that wait.  `processors` answer by
-    server, for the lookups within the server.
+    server, for the lookups within the server.  `lacking` is what the last name that was explained lacks.
     """
 
     def __init__(
@@ -56,18 +56,42 @@ class Explainer:
     ) -> None:
         self._configuration, self._kept = configuration, kept
         self._visits: list[Visit] = []
+        self._asked: list[Visit] = []
+        self.lacking = Lacking(Scene.of(()))
         chains = {
             id(block): observed_chain(block.handlers, self._visits, spawn)
             if block.handlers
             else None
             for block in configuration.blocks
         }
-        self.processors = {
-            listener.listen.server: QueryProcessor(
-                listener.listen.server, listener.block_choice(chains), any_class=listener.any_class
-            )
-            for listener in configuration.listeners
-        }
+        self.processors = _processors(configuration, chains)
+        # `cache` would have the answers of the lookup when its queries are explained.
+        self._uncached = _processors(
+            configuration,
+            {
+                id(block): observed_chain(
+                    [each for each in block.handlers if each.name != "cache"], self._asked, spawn
+                )
+                if block.handlers
+                else None
+                for block in configuration.blocks
+            },
+        )
+
+    async def ask(
+        self, wire: bytes, client: Endpoint, transport: str, now: float
+    ) -> tuple[bytes | None, str]:
+        """The reply to a message of a resolver, and what would be asked for it if that is another server.
+
+        It goes to the first listen address for plain DNS; `now` in monotonic seconds.
+        """
+        listener = next(
+            each for each in self._configuration.listeners if each.listen.scheme == "dns"
+        )
+        self._asked.clear()
+        processor = self._uncached[listener.listen.server]
+        reply = await processor.answer(wire, client, client, transport, now)
+        return reply, next((each.whom for each in self._asked if each.whom), "")
 
     async def explain(
         self, qname: Name, qtype: int, now: float, problems: Sequence[str] = ()
@@ -83,7 +107,9 @@ class Explainer:
         blocks = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
         question = _Question(query, reply, visits, self._kept, blocks)
         question.problems = problems
-        return question.explanation(*self._block(listener, qname, visits))
+        explanation = question.explanation(*self._block(listener, qname, visits))
+        self.lacking = question.lacking
+        return explanation
 
     def _listener(self, qname: Name) -> ServedAddress:
         """The address whose zones have the longest one of the name; the first of several."""
@@ -114,6 +140,17 @@ class Explainer:
         return name, "the only zone that has the name"
 
 
+def _processors(
+    configuration: Configuration, chains: Mapping[int, Next | None]
+) -> dict[str, QueryProcessor]:
+    return {
+        listener.listen.server: QueryProcessor(
+            listener.listen.server, listener.block_choice(chains), any_class=listener.any_class
+        )
+        for listener in configuration.listeners
+    }
+
+
 class _Question:
     """One question with its reply, and what is found out about them."""
 
@@ -141,6 +178,7 @@ class _Question:
         )
         self.scene = Scene.of(())
         self.replay: Replay | None = None
+        self.lacking = Lacking(self.scene)
         if self.block is not None:
             self._look(self.block)
 
@@ -154,7 +192,8 @@ class _Question:
         if address is not None:
             self.scene = Scene.of(self.kept.of_address(address))
         elif self.parsed is not None:
-            self.scene = Scene.of(self.kept.of_name(self.parsed))
+            shared = lookup.is_multicluster(zone)
+            self.scene = Scene.of(self.kept.of_name(self.parsed, shared=shared))
         try:
             self.found = lookup.find(self.asked, zone, None)
         except NoSuchName:
@@ -166,6 +205,7 @@ class _Question:
         service = self._service()
         if self._is_missing and not (self.block and not self.block.store.serves):
             needed = self._needed()
+        self.lacking = Lacking(self.scene, needed)
         outcome, cause = self._cause(blind, needed, service)
         near = []
         if outcome != "resolves" and self.reply.rcode:
@@ -182,7 +222,7 @@ class _Question:
             type_to_text(self.qtype),
             outcome,
             rcode,
-            cause if outcome == "could not tell" else f"{rcode}: {cause}",
+            printable(cause if outcome == "could not tell" else f"{rcode}: {cause}"),
             blind,
             server_block,
             block_reason,
@@ -279,6 +319,8 @@ class _Question:
         parsed, block = self.parsed, self.block
         assert block is not None, "the cluster was asked"
         if is_reverse(self.asked):
+            if address_of(self.asked) is None:
+                return "names of the zone are those of whole addresses, and this is none"
             return "no Service has the address as its cluster IP, and no ready endpoint has it"
         if parsed is not None and parsed.kind == POD and parsed.name:
             return (

@@ -109,7 +109,9 @@ class Fates:
                 if not isinstance(each, EndpointSlice)
             }
         )
-        bare = self._replay.records(without, self._qname, self._qtype)
+        # `ignore empty_service` hides a Service without endpoints, whatever its records are.
+        shown = without.with_options(ignore=False)
+        bare = self._replay.records(shown, self._qname, self._qtype)
         return {_content(each) for each in bare} != self._answered or not bare
 
     def _alone(

@@ -15,6 +15,7 @@ from hsdns.cluster.reverse import is_reverse
 from hsdns.explanation.edits import text
 from hsdns.explanation.report import NearName
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 
 MOST: Final = 4  # names told
@@ -25,7 +26,7 @@ def nearest(block: Kubernetes, qname: Name, qtype: int) -> list[NearName]:
     """Names of the block that exist for this type and are near to the one asked, the likeliest first."""
     zone = qname.longest_of(block.zones)
     home = zone or next(each for each in block.zones if not is_reverse(each))
-    if is_reverse(home):
+    if is_reverse(home) or qtype in (RRType.AXFR, RRType.IXFR):
         return []
     found: dict[str, NearName] = {}
     guesses = _guesses(block, qname.labels if zone is None else qname.below(zone), home)

@@ -33,7 +33,12 @@ class Visit:
         self.passed: Request | None = None
         self.below: Reply | None = None
         self.reply: Reply | None = None
-        self.would_ask = ""
+        self.whom = ""  # that it would ask
+
+    @property
+    def would_ask(self) -> str:
+        """That it would ask another server, in some words; empty if it would not."""
+        return f"would ask {self.whom}, but an explanation asks no server" if self.whom else ""
 
     @property
     def did(self) -> str:
@@ -103,9 +108,8 @@ class _Observer:
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         visit = Visit(self._handler, request)
         self._visits.append(visit)
-        whom = _server_asked(self._handler, request)
-        if whom:
-            visit.would_ask = f"would ask {whom}, but an explanation asks no server"
+        visit.whom = _server_asked(self._handler, request)
+        if visit.whom:
             visit.reply = unwritten(Rcode.SERVFAIL)
             return visit.reply
 

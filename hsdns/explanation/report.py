@@ -10,6 +10,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from hsdns.resolver.report import LookupReport
+
 VERSION: Final = 1
 Outcome = Literal["resolves", "does not resolve", "could not tell"]
 Fate = Literal["answered", "left out", "not asked for"]
@@ -82,11 +84,28 @@ class NearName(msgspec.Struct, frozen=True):
     why: str
 
 
+class AskerReport(msgspec.Struct, frozen=True, rename="camel"):
+    """Who asked, and the whole lookup of each resolver.
+
+    `decisive` is the query that the rest of the explanation is about, `cause` says what in the asker keeps the name
+    from resolving, and is empty where nothing does.
+    """
+
+    pod: str
+    dns_policy: str
+    types: list[str]
+    resolv_conf: str
+    decisive: str
+    cause: str
+    lookups: list[LookupReport]
+
+
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     """Why a question has the answer that it has.
 
     `cause` is the first line; `blind` says what could not be seen.  `needed` is the smallest set of changes that make a
     missing name exist, empty where no change does.  `reading` has the parts of the name by what they stand for.
+    `asker` is there where a lookup of a program was explained; `name` is then what the program looked up.
     """
 
     version: int
@@ -104,6 +123,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     records: list[RecordReport]
     needed: list[NeededChange]
     nearest: list[NearName]
+    asker: AskerReport | None = None
 
 
 def schema() -> dict[str, Any]:

@@ -11,7 +11,15 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
-from hsdns.explanation.report import EndpointReport, Explanation, RecordReport, ServiceReport
+from hsdns.explanation.edits import printable
+from hsdns.explanation.report import (
+    AskerReport,
+    EndpointReport,
+    Explanation,
+    RecordReport,
+    ServiceReport,
+)
+from hsdns.resolver.text import as_list, rows
 
 WIDTH: Final = 80
 MOST_ENDPOINTS: Final = 6  # of one slice that are shown
@@ -35,14 +43,33 @@ def lines(found: Explanation, *, colour: bool = False) -> Iterator[str]:
     for sentence in found.blind if found.outcome == "resolves" else ():
         yield from _wrapped(f"but {sentence}", WIDTH)
     yield ""
-    yield f"{found.name} {found.type}"
+    name = found.name
+    if found.asker is not None:
+        yield from _lookups(found.asker, name)
+        name = found.asker.decisive
+    asked = found.asker is None or found.asker.decisive.removesuffix(".") in {
+        query.name for lookup in found.asker.lookups for query in lookup.queries
+    }
+    yield f"{printable(name)} {found.type}{'' if asked else ', which is not asked'}"
     for line in _drawn(_tree(found), ""):
         yield _with_fate(line) if colour else line
 
 
+def _lookups(asker: AskerReport, name: str) -> Iterator[str]:
+    """The lookup that failed, or one that did not, query by query; and a table of all, if there are several."""
+    if asker.pod:
+        yield f"Pod {asker.pod}, dnsPolicy {asker.dns_policy}"
+    if len(asker.lookups) > 1:
+        yield from rows(asker.lookups)
+        yield ""
+    shown = next((each for each in asker.lookups if each.error), asker.lookups[0])
+    yield from as_list(name, shown)
+    yield ""
+
+
 def _wrapped(sentence: str, width: int) -> list[str]:
     """Names are not broken: they are there to be copied."""
-    return wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
+    return wrap(printable(sentence), width, break_long_words=False, break_on_hyphens=False)
 
 
 def _coloured(line: str, word: str) -> str:

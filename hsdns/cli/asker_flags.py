@@ -86,6 +86,7 @@ class Asks(NamedTuple):
             server,
             node,
             added,
+            pod.denied,
         )
 
 

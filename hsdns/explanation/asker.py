@@ -15,7 +15,7 @@ from hsdns.chain import Endpoint
 from hsdns.explanation.asker_causes import Asker, asker_cause
 from hsdns.explanation.edits import printable
 from hsdns.explanation.explain import Explainer
-from hsdns.explanation.lookups import UNSEEN, Lookups
+from hsdns.explanation.lookups import ASSUMED, NOT_SEEN, UNSEEN, Lookups
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
 from hsdns.resolver.report import LookupReport
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
@@ -63,6 +63,11 @@ async def explain_asker(
             if found.found:
                 name, rrtype = Name.from_text(found.found), question.types[0]
                 decisive = await explainer.explain(name, rrtype, now, problems)
+    totals = [decisive]
+    for rrtype in question.types if not shown.error else ():
+        if type_to_text(rrtype) != decisive.type:
+            name = Name.from_text(decisive.name)
+            totals.append(await explainer.explain(name, rrtype, now, problems))
     report = AskerReport(
         asker.path,
         asker.pod.policy if asker.pod is not None else "",
@@ -77,7 +82,7 @@ async def explain_asker(
         name=question.name,
         outcome=_outcome(shown, decisive, is_blind=is_blind),
         blind=decisive.blind if shown.error else _taken(shown),
-        cause=printable(cause or _own_cause(shown, decisive, question, reports)),
+        cause=printable(cause or _own_cause(asker, shown, totals, question, reports)),
         needed=needed,
         asker=report,
     )
@@ -91,35 +96,45 @@ def _outcome(shown: LookupReport, decisive: Explanation, *, is_blind: bool) -> O
     # No top-level domain has addresses; and the name of a Service is not that of another server.
     unseen = {each.name for each in shown.queries if each.unseen}
     is_told = decisive.service is not None or not any("." in name for name in unseen)
-    is_elsewhere = shown.error == UNSEEN and all(each.unseen for each in shown.queries)
+    # Nameservers that are not this server may have any name.
+    is_elsewhere = not any(each.answer for each in shown.queries)
     return "does not resolve" if is_told and not is_elsewhere else "could not tell"
 
 
 def _taken(shown: LookupReport) -> list[str]:
     """What a result rests on that was not seen."""
-    unseen = {each.name: each.unseen for each in shown.queries if each.unseen and "." in each.name}
-    return [f"{name} was {why}" for name, why in unseen.items()]
+    found: dict[str, None] = {}
+    for each in shown.queries:
+        if each.unseen == ASSUMED and "." in each.name:
+            found[f"{each.name} is {ASSUMED}, as another server would answer"] = None
+        elif each.unseen == NOT_SEEN:
+            found[f"{each.nameserver} is asked too, and its answers are {NOT_SEEN}"] = None
+    return list(found)
 
 
 def _own_cause(
+    asker: Asker,
     shown: LookupReport,
-    decisive: Explanation,
+    explained: Sequence[Explanation],
     question: Question,
     reports: Sequence[LookupReport],
 ) -> str:
     """The first line where the asker is not the cause; with what it makes of the answer."""
-    cause = decisive.cause
-    asked = decisive.name.removesuffix(".")
+    cause, asked = explained[0].cause, explained[0].name.removesuffix(".")
     if not shown.error:
-        counts = (
-            len(decisive.records),
-            min((len(each.addresses), each.resolver) for each in reports),
-        )
-        (fewest, resolver), total = counts[1], counts[0]
-        if len(question.types) == 1 and 0 < fewest < total:
-            cause = f"{resolver} takes {fewest} of {total} addresses; {cause}"
+        total = sum(each.type in ("A", "AAAA") for one in explained for each in one.records)
+        fewest = min(reports, key=lambda each: len(each.addresses))
+        if len(fewest.addresses) < total:
+            who = _who(asker, fewest)
+            cause = f"{who} takes {len(fewest.addresses)} of {total} addresses; {cause}"
     if asked != question.name.removesuffix("."):
-        cause += f"; asked as {asked}, which the search list makes of {question.name}"
+        return f"{cause}; asked as {asked}, which the search list makes of {question.name}"
+    names = list(dict.fromkeys(each.name for each in shown.queries))
+    before = names.index(asked) if asked in names else 0
+    if before:
+        cause += (
+            f"; before it the search list has {before} other names asked, as ndots is {shown.ndots}"
+        )
     return cause
 
 

@@ -1,7 +1,8 @@
 """What in the asker keeps a name from resolving: the first thing without which the same lookup does resolve.
 
 Path: asker.py, for a lookup that failed -> here -> lookups.py looks up again.
-Rule: a cause is told only after a lookup in which nothing but that differs has resolved.
+Rule: a cause is told only after a lookup in which nothing but that differs has resolved, or would ask another server
+      for what it did not come to before.
 """
 
 from __future__ import annotations
@@ -63,12 +64,15 @@ async def asker_cause(
     failed: LookupReport,
 ) -> AskerCause | None:
     """The first cause that a lookup proves, or None if the asker is none."""
+    likely: AskerCause | None = None
     for each in _causes(asker, setting, failed, lookups.name):
         found = await lookups.look_up(each.setting, each.name)
         if not found.error:
             return each._replace(found=_found(found))
         if found.error == UNSEEN and failed.error != UNSEEN:  # it goes on to another server
-            return each
+            likely = likely or each
+    if likely is not None:
+        return likely
     if failed.error == UNSEEN and asker.pod is not None:
         return _other_server(asker, setting, failed)
     return None
@@ -109,13 +113,6 @@ def _causes(
             f"ndots is {dots + 1} or more, or the whole name is asked",
             setting._replace(text=f"{setting.text}options ndots:{dots + 1}\n"),
         )
-    for other in (NEWER.get(resolver, ""), *(each for each in USUAL if each != resolver)):
-        if other:
-            yield AskerCause(
-                failed.why,
-                f"it is {other}" if other == NEWER.get(resolver) else f"{other} goes on",
-                setting._replace(resolver=other),
-            )
     if not name.endswith("."):
         yield AskerCause(
             f"the search list catches {name}: {failed.why}",
@@ -123,6 +120,13 @@ def _causes(
             setting,
             f"{name}.",
         )
+    for other in (NEWER.get(resolver, ""), *(each for each in USUAL if each != resolver)):
+        if other:
+            yield AskerCause(
+                failed.why,
+                f"it is {other}" if other == NEWER.get(resolver) else f"{other} goes on",
+                setting._replace(resolver=other),
+            )
     for suffix in _suffixes(asker, failed):
         has = " ".join(failed.search) or "none"
         yield AskerCause(
@@ -142,7 +146,7 @@ def _of_policy(asker: Asker, setting: Setting) -> Iterator[AskerCause]:
     plain = PodDns(pod.namespace, HOST_NETWORK, options=pod.options)
     usual = pod_resolv_conf(plain, asker.server, asker.domain, asker.node) + asker.added
     fixed = setting._replace(text=usual)
-    named = f"dnsPolicy of Pod {asker.path} is {pod.policy}"
+    named = f"its dnsPolicy is {pod.policy}"
     if pod.policy == "ClusterFirst" and pod.on_host_network:
         yield AskerCause(
             f"{named}, which on the host network means Default: it asks {setting.nameservers}, not the cluster's "
@@ -160,7 +164,7 @@ def _of_policy(asker: Asker, setting: Setting) -> Iterator[AskerCause]:
         yield AskerCause(
             f"{named}, so its search list is {_shown(MODELS[setting.resolver].read(setting.text).search)}"
             if MODELS[setting.resolver].read(setting.text).search
-            else f"{named}, so it has no search list but that of its dnsConfig, which has none",
+            else f"{named} and its dnsConfig has no searches, so it has no search list",
             "dnsPolicy is ClusterFirst, or dnsConfig has the searches",
             fixed,
         )
@@ -173,7 +177,7 @@ def _other_server(asker: Asker, setting: Setting, failed: LookupReport) -> Asker
         return None
     assert asker.pod is not None, "as the caller has looked"
     return AskerCause(
-        f"dnsPolicy of Pod {asker.path} is {asker.pod.policy}, so it asks {setting.nameservers}, not the cluster's "
+        f"its dnsPolicy is {asker.pod.policy}, so it asks {setting.nameservers}, not the cluster's "
         f"DNS {asker.server}",
         "that server is asked",
         setting,

@@ -142,10 +142,26 @@ def _cluster(part: EndpointSlice, parsed: ParsedName) -> bytes:
 def _near_labels(
     parsed: ParsedName, listed: list[tuple[EndpointSlice, Endpoint]], replay: Replay
 ) -> str:
-    known = sorted({text(label) for pair in listed for label in _labels(*pair, replay) if label})
+    known, elsewhere = set[str](), set[str]()
+    for part, endpoint in listed:
+        cluster = _cluster(part, parsed)
+        for label in _labels(part, endpoint, replay) - {b""}:
+            if cluster == parsed.cluster:
+                known.add(text(label))
+            else:
+                elsewhere.add(f"{text(label)}{_in_cluster(cluster)}")
+    found = _of_these(text(parsed.endpoint), sorted(known) or sorted(elsewhere))
+    return f"{_in_cluster(parsed.cluster)}{found}"
+
+
+def _in_cluster(cluster: bytes) -> str:
+    return f" in cluster {text(cluster)}" if cluster else ""
+
+
+def _of_these(asked: str, known: Sequence[str]) -> str:
     if not known:
         return ": it has no endpoints"
-    near = get_close_matches(text(parsed.endpoint), known, n=1)
+    near = get_close_matches(asked, known, n=1)
     shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
     return f'; did you mean "{near[0]}"?' if near else f"; it has {shown}"
 

@@ -25,7 +25,7 @@ from hsdns.explanation.endpoint_candidates import of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.nearest import nearest
 from hsdns.explanation.observed import Visit, cluster_visit, observed_chain, summary
-from hsdns.explanation.records import record_reports
+from hsdns.explanation.records import keep_seconds, record_reports
 from hsdns.explanation.report import (
     VERSION,
     Explanation,
@@ -213,7 +213,7 @@ class _Question:
             for block in blocks:
                 if block.store.serves:
                     near += nearest(block, self.asked, self.asked_type)
-        if not self.visits and near:
+        if near and not needed and (self._is_missing or not self.visits):
             cause = f"{cause}; {near[0].why}"
         rcode = rcode_to_text(self.reply.rcode)
         return Explanation(
@@ -232,6 +232,7 @@ class _Question:
             record_reports(self.reply, self.visits, self.cluster, self.found),
             [NeededChange(each.place, each.cause, each.needed) for each in needed],
             near,
+            keep_seconds(self.reply),
         )
 
     @property
@@ -273,7 +274,7 @@ class _Question:
         parsed = self.parsed
         if self.replay is None or parsed is None or not parsed.name or parsed.kind == POD:
             return None
-        if not self.scene.services or is_reverse(self.asked):
+        if is_reverse(self.asked) or not (self.scene.services or self.scene.imports):
             return None
         assert self.cluster is not None, "as there is a replay"
         own = self.cluster.reply.answer if self.cluster.reply is not None else ()
@@ -282,6 +283,8 @@ class _Question:
         fates = Fates(
             self.replay, self.scene, self.kept, parsed, (self.asked, self.asked_type), own
         )
+        if self.scene.imports:
+            return fates.imported(self.scene.imports[0])
         return fates.service(self.scene.services[0])
 
     def _cause(

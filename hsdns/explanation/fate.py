@@ -18,6 +18,7 @@ from hsdns.cluster.objects import (
     EndpointPort,
     EndpointSlice,
     Service,
+    ServiceImport,
     ServicePort,
 )
 from hsdns.cluster.question import ParsedName
@@ -67,6 +68,24 @@ class Fates:
             spec.external_name or "",
             bool(spec.publish_not_ready_addresses),
             [self._slice(each) for each in self._scene.slices],
+        )
+
+    def imported(self, found: ServiceImport) -> ServiceReport:
+        """A ServiceImport with its slices and their endpoints."""
+        meta, spec = found.metadata, found.spec
+        is_headless = spec.type == "Headless"
+        return ServiceReport(
+            meta.namespace,
+            meta.name,
+            "headless" if is_headless else "ClusterSetIP",
+            meta.resource_version,
+            [] if is_headless else list(spec.ips or ()),
+            _ports(spec.ports or ()),
+            {},
+            "",
+            False,
+            [self._slice(each) for each in self._scene.slices],
+            "ServiceImport",
         )
 
     def _slice(self, found: EndpointSlice) -> SliceReport:

@@ -18,7 +18,9 @@ from hsdns.resolver.model import Answer, Ended, Fate, Packet, Result, Sent, Step
 from hsdns.resolver.report import LookupReport, report_of
 from hsdns.wire.iana import Rcode
 
-UNSEEN: Final = "no result: an answer is not seen"
+UNSEEN: Final = "not known: another server answers"
+ASSUMED: Final = "taken as missing"
+NOT_SEEN: Final = "not seen"
 Ask = Callable[[bytes, str, float], Awaitable[tuple[bytes | None, str]]]
 
 
@@ -63,6 +65,7 @@ class Lookups:
         running = exchange(model, name or self.name, self.types)
         taken: list[Step] = []
         unseen: dict[int, str] = {}
+        whom = ""
         servers = model.conf.nameservers
         step = next(running)
         while True:
@@ -72,17 +75,27 @@ class Lookups:
                 packet = step.packet
                 fate, why = await self._fate(packet, servers[packet.server], setting)
                 if why:
-                    unseen[id(packet)] = why
+                    whom = why
+                    unseen[id(packet)] = ASSUMED if fate is not None else NOT_SEEN
                 if not any(map(setting.is_seen, servers)):
-                    taken.append(Ended(model.now, Result((), UNSEEN, why)))
+                    taken.append(
+                        Ended(
+                            model.now, Result((), UNSEEN, f"{whom} would answer for {packet.name}")
+                        )
+                    )
                     break
             try:
                 step = running.send(fate)
             except StopIteration:
                 break
         last = taken[-1]
-        if unseen and isinstance(last, Ended) and last.result.error:
-            why = list(unseen.values())[-1]
+        # No top-level domain has addresses, whoever is asked.
+        dotted = [
+            each.packet for each in taken if isinstance(each, Sent) and "." in each.packet.name
+        ]
+        missed = [each.name for each in dotted if id(each) in unseen]
+        if missed and isinstance(last, Ended) and last.result.error:
+            why = f"{whom} would answer for {missed[-1]}"
             taken[-1] = last._replace(result=Result((), UNSEEN, why))
         return report_of(model, taken, unseen)
 
@@ -90,13 +103,13 @@ class Lookups:
         if packet.transport in dict(setting.blocked):
             return None, ""
         if not setting.is_seen(server):
-            return None, f"{setting.nameservers} not asked here"
+            return None, setting.nameservers
         key = packet.transport, packet.rrtype, packet.name, packet.edns, packet.cookie, packet.ad
         if key not in self._known:
             reply, whom = await self._ask(wire_of(packet, 1), packet.transport, packet.at)
             if whom:
                 missing = Answer(Rcode.NXDOMAIN)
-                self._known[key] = (0.0, missing), f"taken as missing, {whom} not asked here"
+                self._known[key] = (0.0, missing), whom
             else:
                 answer: Answer | None = None if reply is None else answer_of(reply, packet)
                 self._known[key] = (None if answer is None else (0.0, answer)), ""

@@ -6,7 +6,7 @@ Rule: a name is told only if the server has it for the same type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -49,6 +49,11 @@ def nearest(block: Kubernetes, qname: Name, qtype: int) -> list[NearName]:
     return list(found.values())
 
 
+def _near(word: str, known: Sequence[str], n: int = 3) -> list[str]:
+    """Words that resemble one; two letters that are exchanged are half of a short word."""
+    return get_close_matches(word, known, n, 0.5 if len(word) < 4 else 0.6)
+
+
 def _of_other_domain(qname: Name, home: Name) -> Iterator[tuple[tuple[bytes, ...], str]]:
     labels = tuple(label.lower() for label in qname.labels)
     for kind in (SVC, POD):
@@ -69,7 +74,7 @@ def _guesses(
         return
     if labels[-1] not in (SVC, POD):
         yield (*labels, SVC), "the label svc is missing"
-        near = get_close_matches(text(labels[-1]), ["svc", "pod"], n=1)
+        near = _near(text(labels[-1]), ["svc", "pod"], n=1)
         if near:
             yield (*labels[:-1], near[0].encode()), f'"{text(labels[-1])}" is misspelt'
         if SVC in labels:
@@ -100,7 +105,7 @@ def _guesses(
                 )
         value = values.get((namespace, name))
         if value is not None:
-            for match in get_close_matches(text(before[0]), [*map(text, value.labels)], n=3):
+            for match in _near(text(before[0]), [*map(text, value.labels)], n=3):
                 yield (match.encode(), name, namespace, SVC), "another endpoint of the Service"
             if len(before) == 2:
                 for each in {port for part in value.slices for port in part.ports}:
@@ -109,12 +114,12 @@ def _guesses(
                         "another port of the Service",
                     )
     places = {text(place) for place, _ in values}
-    for match in get_close_matches(text(namespace), sorted(places), n=3):
+    for match in _near(text(namespace), sorted(places), n=3):
         yield (*before, name, match.encode(), SVC), f'namespace "{text(namespace)}" is misspelt'
     for place, service in values:
         if service == name and place != namespace:
             yield (*before, name, place, SVC), f"in namespace {text(place)}"
-    for match in get_close_matches(text(name), sorted(map(text, own)), n=3):
+    for match in _near(text(name), sorted(map(text, own)), n=3):
         yield (*before, match.encode(), namespace, SVC), f'Service "{text(name)}" is misspelt'
     if before:
         yield (name, namespace, SVC), "the Service itself"

@@ -9,13 +9,14 @@ Rule 2: an explanation sends nothing to anybody: a plugin that asks another serv
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Final
 
 from hsdns.chain import Handler, Next, Request, Spawn, link
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.secondary import Secondary
-from hsdns.upstream.target import HostTarget
+from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 from hsdns.wire.message import Reply, unwritten
 
@@ -34,10 +35,16 @@ class Visit:
         self.below: Reply | None = None
         self.reply: Reply | None = None
         self.whom = ""  # that it would ask
+        self.is_loop = False  # as it would ask this host
 
     @property
     def would_ask(self) -> str:
         """That it would ask another server, in some words; empty if it would not."""
+        if self.is_loop:
+            return (
+                f"asks {self.whom}, a loopback address: in a Pod that is the Pod itself, so the query comes back to "
+                "this server; name the upstreams, or give the kubelet a `resolvConf` that does"
+            )
         return f"would ask {self.whom}, but an explanation asks no server" if self.whom else ""
 
     @property
@@ -59,6 +66,8 @@ class Visit:
             parts += _changes(self.below, reply)
             if not parts:
                 zones = getattr(self.handler, "zones", None)
+                if self.handler.name == "cache" and self.below is not None and self.below.fresh:
+                    return "passed on: it keeps no answer of the cluster"
                 is_outside = zones and own.qname.longest_of(zones) is None
                 return "passed on: the name is in none of its zones" if is_outside else "passed on"
             return "; ".join(parts)
@@ -108,7 +117,7 @@ class _Observer:
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         visit = Visit(self._handler, request)
         self._visits.append(visit)
-        visit.whom = _server_asked(self._handler, request)
+        visit.whom, visit.is_loop = _server_asked(self._handler, request)
         if visit.whom:
             visit.reply = unwritten(Rcode.SERVFAIL)
             return visit.reply
@@ -122,19 +131,24 @@ class _Observer:
         return visit.reply
 
 
-def _server_asked(handler: Handler, request: Request) -> str:
-    """The servers that a plugin would ask; empty if it asks none."""
+def _server_asked(handler: Handler, request: Request) -> tuple[str, bool]:
+    """The servers that a plugin would ask, empty if it asks none, and whether they are all on this host."""
     qname = request.query.qname
     if isinstance(handler, Forward):
         for route in handler.routes:
             if route.matches(qname):
-                return " or ".join(
+                words = [
                     f"{each.host}:{each.port}" if isinstance(each, HostTarget) else str(each)
                     for each in route.targets
-                )
+                ]
+                return " or ".join(words), all(map(_is_loopback, route.targets))
     if isinstance(handler, Secondary) and qname.longest_of(handler.zones) is not None:
-        return "the primary server of its zone"
-    return ""
+        return "the primary server of its zone", False
+    return "", False
+
+
+def _is_loopback(target: Target | HostTarget) -> bool:
+    return isinstance(target, Target) and ip_address(target.address).is_loopback
 
 
 def observed_chain(handlers: Sequence[Handler], visits: list[Visit], spawn: Spawn) -> Next:

@@ -45,7 +45,7 @@ class SliceReport(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ServiceReport(msgspec.Struct, frozen=True, rename="camel"):
-    """The Service that the name leads to; `kind` is headless, ClusterIP or ExternalName."""
+    """The `object` that the name leads to, a Service or ServiceImport; `kind` is headless, or its type."""
 
     namespace: str
     name: str
@@ -57,6 +57,7 @@ class ServiceReport(msgspec.Struct, frozen=True, rename="camel"):
     external_name: str
     publish_not_ready_addresses: bool
     slices: list[SliceReport]
+    object: str = "Service"
 
 
 class RecordReport(msgspec.Struct, frozen=True):
@@ -105,6 +106,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
 
     `cause` is the first line; `blind` says what could not be seen.  `needed` is the smallest set of changes that make a
     missing name exist, empty where no change does.  `reading` has the parts of the name by what they stand for.
+    `keepSeconds` is how long a cache elsewhere may go on with the reply after it has changed here.
     `asker` is there where a lookup of a program was explained; `name` is then what the program looked up.
     """
 
@@ -123,6 +125,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     records: list[RecordReport]
     needed: list[NeededChange]
     nearest: list[NearName]
+    keep_seconds: int = 0
     asker: AskerReport | None = None
 
 

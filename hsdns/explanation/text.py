@@ -96,8 +96,12 @@ def _tree(found: Explanation) -> Tree:
     if found.records:
         tree.append("records")
         tree.append(_records(found.records))
+    if found.keep_seconds:
+        what = "this answer" if found.rcode == "NOERROR" and found.records else "this denial"
+        tree.append(f"other caches may keep {what} for {found.keep_seconds} s")
     if found.needed:
-        tree.append("for the name to exist")
+        is_asker = found.asker is not None and found.asker.cause
+        tree.append("for the program to find it" if is_asker else "for the name to exist")
         tree.append([each.needed for each in found.needed])
     if found.nearest:
         tree.append("names that exist")
@@ -106,7 +110,7 @@ def _tree(found: Explanation) -> Tree:
 
 
 def _service(found: ServiceReport) -> Tree:
-    parts = [f"Service {found.namespace}/{found.name}: {found.kind}"]
+    parts = [f"{found.object} {found.namespace}/{found.name}: {found.kind}"]
     if found.cluster_ips:
         parts.append(" ".join(found.cluster_ips))
     if found.external_name:
@@ -119,7 +123,11 @@ def _service(found: ServiceReport) -> Tree:
     below: Tree = []
     for part in found.slices:
         same = part.ports == found.ports
-        ports = "the ports of the Service" if same else f"ports {' '.join(part.ports) or 'none'}"
+        ports = (
+            f"the ports of the {found.object}"
+            if same
+            else f"ports {' '.join(part.ports) or 'none'}"
+        )
         below.append(
             f"EndpointSlice {part.name}: {part.address_type}, {ports}, "
             f"version {part.resource_version or 'unknown'}"

@@ -79,8 +79,10 @@ def _settings(lookup: LookupReport) -> str:
 
 def _fate(query: QueryReport) -> str:
     answer = query.answer
+    if query.unseen:
+        return query.unseen
     if answer is None:
-        return query.unseen or "no reply"
+        return "no reply"
     late = answer.at - query.at
     after = f" after {_seconds(late)}" if late >= 0.001 else ""
     return f"{_what(answer)}{after}"

@@ -163,6 +163,13 @@ class Contact:
             outage = outage._replace(cause=cause, logged=now)
         self._outages[scope] = outage
 
+    def outages(self) -> list[str]:
+        """What cannot be watched now, since when and why, as sentences; from any thread."""
+        return [
+            f"{scope} have not been watched since {each.since}: {each.cause}"
+            for scope, each in list(self._outages.items())
+        ]
+
     async def wait(self, seconds: float) -> None:
         """Wait, but no longer than until another scope has recovered, and at least for the first backoff."""
         at_least = min(seconds, FIRST_PAUSE)

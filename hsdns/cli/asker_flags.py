@@ -90,6 +90,15 @@ class Asks(NamedTuple):
         )
 
 
+def asks(plain: list[str], flags: Mapping[str, object]) -> Asks:
+    """The lookup that the words and flags of `explain` describe; raise FlagError."""
+    if "source" not in flags and "conf" not in flags:
+        given = next(flag for flag in FLAGS if flag in flags)
+        raise FlagError(f"-{given} explains a lookup from files; add -source or -conf")
+    name, types = name_and_types(plain, "explain")
+    return Asks(name, types, resolvers(flags), flags)
+
+
 def are_in(flags: Mapping[str, object]) -> bool:
     """Whether flags say who asks."""
     return not FLAGS.keys().isdisjoint(flags)

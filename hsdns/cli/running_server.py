@@ -27,6 +27,10 @@ class ServerError(Exception):
     """A sentence: why a running server could not be asked."""
 
 
+class NoSuchPage(ServerError):
+    """The server has no such page, or nothing to show there."""
+
+
 class NotRunning(ServerError):
     """No server was named, and none runs."""
 
@@ -112,7 +116,8 @@ def _lines(path: Path, page: str) -> Iterator[dict[str, Any]]:
         connection.request("GET", page)
         response = connection.getresponse()
         if response.status != 200:
-            raise ServerError(_refusal(path, page, response))
+            error = NoSuchPage if response.status == 404 else ServerError
+            raise error(_refusal(path, page, response))
         rest = b""
         while found := response.read1(
             65_536

@@ -97,7 +97,7 @@ def _outcome(shown: LookupReport, decisive: Explanation, *, is_blind: bool) -> O
     unseen = {each.name for each in shown.queries if each.unseen}
     is_told = decisive.service is not None or not any("." in name for name in unseen)
     # Nameservers that are not this server may have any name.
-    is_elsewhere = not any(each.answer for each in shown.queries)
+    is_elsewhere = shown.error == UNSEEN and not any(each.answer for each in shown.queries)
     return "does not resolve" if is_told and not is_elsewhere else "could not tell"
 
 

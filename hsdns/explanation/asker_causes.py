@@ -66,6 +66,8 @@ async def asker_cause(
     """The first cause that a lookup proves, or None if the asker is none."""
     likely: AskerCause | None = None
     for each in _causes(asker, setting, failed, lookups.name):
+        if "udp" in dict(setting.blocked):  # whatever else there may be
+            return each
         found = await lookups.look_up(each.setting, each.name)
         if not found.error:
             return each._replace(found=_found(found))
@@ -97,7 +99,7 @@ def _causes(
                 f"the line has {LINE_LEN} octets at most",
                 setting._replace(text=_shortened(setting.text)),
             )
-    if asker.pod is not None:
+    if asker.pod is not None and "search " not in asker.added:
         whole = search_list(asker.pod, asker.domain, asker.node)
         left_out = [each for each in whole if each not in failed.search]
         if left_out and len(failed.search) < len(whole):

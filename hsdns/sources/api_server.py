@@ -36,7 +36,9 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
+from hsdns.cluster.reading import Fault, Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.sources.api_reading import read_objects
 
 log = logging.getLogger("hsdns.apiserver")
 
@@ -201,6 +203,16 @@ class ApiServer:
         for scope in list(self._reflectors):
             found += await _list(self._transport, scope)
         return found
+
+    async def read(self, lead: Lead) -> Reading:
+        """Read the objects that a question leads to, on the connection of the watches."""
+        if self._transport is None:
+            return Reading((), (Fault("the API server has not been asked yet"),))
+        return await read_objects(self._transport, lead)
+
+    def outages(self) -> list[str]:
+        """What is not watched now, since when and why, as sentences; from any thread."""
+        return self._contact.outages() if self._contact is not None else []
 
     def _deliver(self, events: Sequence[Event], deliver: Deliver) -> None:
         if events:

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import convert
 
+from hsdns.explanation.report import Explanation
 from hsdns.server.control import changes
 from hsdns.server.control.routes import ROUTES
 from loadtest.ports import free_port
@@ -139,6 +141,10 @@ def test_replies_are_as_described(corefile: str) -> None:
                 found = (await server.get(path)).lines
                 assert found
                 assert [fault for line in found for fault in faults(line, schema_of(path))] == []
+            for name in ("web.shop.svc.cluster.local", "wbe.shop.svc.cluster.local", "a.test"):
+                (line,) = (await server.get(f"/v1/explain?name={name}")).lines
+                convert(line, Explanation)  # tests/explanation/test_report.py has its schema
+            assert schema_of("/v1/explain") == {"$ref": "explain.schema.json"}
             refused = await server.get("/v1/names?x")
             assert list(faults(refused.lines[0], schema_of("/v1/names", "default"))) == []
             async with server.client.get("http://localhost/v1/changes") as response:

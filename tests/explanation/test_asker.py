@@ -7,9 +7,9 @@ import pytest
 from hsdns.cluster.objects import Object
 from hsdns.explanation.asker import Question, explain_asker
 from hsdns.explanation.asker_causes import Asker
-from hsdns.explanation.explain import Explainer
+from hsdns.explanation.explain import Edges, Explainer
+from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.report import Explanation
-from hsdns.explanation.scene import ClusterObjects
 from hsdns.explanation.text import lines
 from hsdns.resolver.pod import PodDns, pod_resolv_conf
 from hsdns.wire.iana import RRType
@@ -51,8 +51,8 @@ def explain(
 ) -> Explanation:  # fmt: skip
     """Explain a lookup of a Pod NS/p, or with a resolv.conf."""
     server = MemoryServer(COREFILE, None, OBJECTS)
-    kept = {id(each): ClusterObjects(OBJECTS) for each in server.plugins}
-    explainer = Explainer(server.configuration, kept, server.runtime.queries.spawn)
+    seeing = {id(each): KnownObjects(OBJECTS) for each in server.plugins}
+    explainer = Explainer(server.configuration, seeing, Edges(server.runtime.queries.spawn))
     if isinstance(pod, str):
         asker = Asker(resolvers, pod, DOMAIN, ("front", "shop"))
     else:

@@ -19,9 +19,10 @@ from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import Namespace, Object, Service
 from hsdns.explanation.edits import printable
-from hsdns.explanation.explain import Explainer
+from hsdns.explanation.explain import Edges, Explainer
+from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.report import Explanation
-from hsdns.explanation.scene import ClusterObjects, Scene
+from hsdns.explanation.scene import Scene
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
@@ -122,9 +123,9 @@ class Explaining:
 
     def __init__(self, case: Case, objects: Sequence[Object]) -> None:
         self.server = case.server(objects)
-        kept = {id(each): ClusterObjects(objects) for each in self.server.plugins}
+        seeing = {id(each): KnownObjects(objects) for each in self.server.plugins}
         self.explainer = Explainer(
-            self.server.configuration, kept, self.server.runtime.queries.spawn
+            self.server.configuration, seeing, Edges(self.server.runtime.queries.spawn)
         )
 
     def ask(self, qname: Name, qtype: int) -> Explanation:

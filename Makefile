@@ -75,7 +75,7 @@ fuzz-python: $(VENV)/test  ## Fuzz the decoders in Python
 	$(BIN)/python -m tests.support.fuzz.run $(FUZZ_SECONDS)
 
 explanations: $(VENV)/test  ## Hold EXPLANATIONS random clusters against `explain`, 12 questions each
-	HSDNS_EXPLANATIONS=$(EXPLANATIONS) $(BIN)/pytest -q -n 2 tests/explanation/test_properties.py $(PYTEST_ARGS)
+	HSDNS_EXPLANATIONS=$(EXPLANATIONS) $(BIN)/pytest -q -n 2 --timeout=0 tests/explanation/test_properties.py $(PYTEST_ARGS)
 
 fuzz-native:  ## Fuzz the compiled parser (needs cargo and c++)
 	cd native/fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --release --locked \

@@ -107,9 +107,11 @@ def test_access_that_is_denied_is_not_a_cluster_without_endpoints(
     assert "the server denies access (403)" in first
     shown = re.search(r'title="denied.txt"\n(.*?)```', PAGE.read_text(), re.DOTALL)
     assert shown is not None
-    assert [re.sub(r"127.0.0.1:\d+", "10.96.0.1:443", line) for line in lines] == shown[
-        1
-    ].splitlines()
+    assert as_at_another_time(first) == as_at_another_time(" ".join(shown[1].split()))
+
+
+def as_at_another_time(sentence: str) -> str:
+    return re.sub(r"http://[0-9.:]+|since [^;]*|retrying in [0-9.]+", "...", sentence)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,10 @@ REPAIRED = {
     "ndots": ('value: "1"', 'value: "2"'),
     "long": ("      - monitoring.services.datacenter-3.internal.example.org\n", ""),
     "searches": ("n1.example, ", ""),
-    "policies": ("[{protocol: UDP, port: 53}]", "[{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]"),
+    "policies": (
+        "[{protocol: UDP, port: 53}]",
+        "[{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]",
+    ),
 }
 
 

@@ -17,6 +17,7 @@ FOUND = {
     "version": VERSION, "name": f"{WEB}.", "type": "A", "outcome": "does not resolve", "rcode": "NXDOMAIN",
     "cause": "NXDOMAIN: there is no Service shop/web", "blind": [], "serverBlock": "", "blockReason": "", "plugins": [],
     "reading": {}, "service": None, "records": [], "needed": [], "nearest": [],
+    "keepSeconds": 0, "asker": None,
 }  # fmt: skip
 PAGE = f"explain?name={WEB}.&type=A"
 

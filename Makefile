@@ -27,7 +27,7 @@ BENCH_ARGS ?=
 FUZZ_SECONDS ?= 20
 EXPLANATIONS ?= 5000
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ bench-reload: $(VENV)/test $(VENV)/compiled  ## Check that reloads and SIGTERM l
 
 bench-pressure: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS under attack (needs cc and openssl; BENCH_ARGS)
 	$(BIN)/python -m loadtest.pressure $(BENCH_ARGS)
+
+bench-door: $(VENV)/test $(VENV)/compiled  ## Measure what the control door costs, also while it explains (needs cc)
+	$(BIN)/python -m loadtest.door $(BENCH_ARGS)
 
 dist: $(VENV)/test  ## Build sdist and wheels into dist/, and check them on each Python found
 	$(BIN)/python deploy/distribution/build.py

@@ -92,9 +92,14 @@ class Asks(NamedTuple):
 
 def asks(plain: list[str], flags: Mapping[str, object]) -> Asks:
     """The lookup that the words and flags of `explain` describe; raise FlagError."""
+    given = next(flag for flag in FLAGS if flag in flags)
     if "source" not in flags and "conf" not in flags:
-        given = next(flag for flag in FLAGS if flag in flags)
         raise FlagError(f"-{given} explains a lookup from files; add -source or -conf")
+    for other in ("server", "history"):
+        if other in flags:
+            raise FlagError(
+                f"-{other} is for one question, and -{given} for a whole lookup; leave one of them out"
+            )
     name, types = name_and_types(plain, "explain")
     return Asks(name, types, resolvers(flags), flags)
 

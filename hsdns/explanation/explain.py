@@ -7,12 +7,15 @@ Rule 2: where the cluster could not be seen, that is the cause, never that there
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import structs
 
 from hsdns.assemble import Configuration, ServedAddress
-from hsdns.chain import Endpoint, Request, Spawn
+from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import pack_address
+from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, ParsedName
@@ -22,6 +25,7 @@ from hsdns.cluster.value import Node
 from hsdns.explanation.candidates import candidates
 from hsdns.explanation.causes import cause_of
 from hsdns.explanation.changes import Change, Lacking, smallest
+from hsdns.explanation.edges import Edges, Pause
 from hsdns.explanation.edits import printable, text
 from hsdns.explanation.endpoint_candidates import of_address
 from hsdns.explanation.fate import Fates
@@ -34,9 +38,11 @@ from hsdns.explanation.observed import (
     observed_chain,
     summary,
 )
+from hsdns.explanation.past import past
 from hsdns.explanation.records import keep_seconds, record_reports
 from hsdns.explanation.report import (
     VERSION,
+    ChangeReport,
     Explanation,
     NeededChange,
     Outcome,
@@ -44,6 +50,8 @@ from hsdns.explanation.report import (
     ServiceReport,
 )
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
+from hsdns.explanation.table import table_use
+from hsdns.plugins.cache import Cache
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
@@ -52,29 +60,6 @@ from hsdns.wire.name import ROOT, Name
 from hsdns.wire.rdata import address_to_text
 
 CLIENT: Final = Endpoint("127.0.0.1", 0)
-Run = Callable[[Coroutine[Any, Any, Reply]], Awaitable[Reply]]
-Pause = Callable[[], Awaitable[None]]
-
-
-async def _at_once(asking: Coroutine[Any, Any, Reply]) -> Reply:
-    return await asking
-
-
-async def _go_on() -> None:
-    pass
-
-
-class Edges(NamedTuple):
-    """What explanations in a running server need: whether other servers are asked, how a chain runs, when to pause.
-
-    `run` steps what may wait, `spawn` runs handlers in tasks, `pause` lets others run, `clock` is monotonic seconds.
-    """
-
-    spawn: Spawn
-    asks: bool = False
-    run: Run = _at_once
-    pause: Pause = _go_on
-    clock: Callable[[], float] = lambda: 0.0
 
 
 class Explainer:
@@ -99,7 +84,18 @@ class Explainer:
         processor = await self._processor(listener, visits)
         query = Query.ask(qname, qtype)
         protocol = "udp" if edges.asks else "tcp"
-        request = Request(query, CLIENT, CLIENT, protocol, server, ROOT, now, resolver=processor)
+        counted = None if edges.counters is None else Dependencies(edges.counters)
+        request = Request(
+            query,
+            CLIENT,
+            CLIENT,
+            protocol,
+            server,
+            ROOT,
+            now,
+            dependencies=counted,
+            resolver=processor,
+        )
         reply = await edges.run(processor.resolve(request))
         visits = [each for each in visits if each.request.depth == 0]
         blocks = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
@@ -110,7 +106,9 @@ class Explainer:
             question.look(question.block, await seeing.see(question.lead))
         explanation = await question.explanation(*self._block(listener, qname, visits))
         self.lacking = question.lacking
-        return explanation
+        if counted is None or not visits:
+            return explanation
+        return structs.replace(explanation, table=_table(listener, visits, query, reply, counted))
 
     async def ask(
         self, wire: bytes, client: Endpoint, transport: str, now: float
@@ -171,6 +169,22 @@ class Explainer:
             shown = ", ".join(each.to_text() for each in others)
             return name, f"the longest zone that has the name; {shown} also has it"
         return name, "the only zone that has the name"
+
+
+def _table(
+    listener: ServedAddress,
+    visits: Sequence[Visit],
+    query: Query,
+    reply: Reply,
+    counted: Dependencies,
+) -> str:
+    """Whether the answer table stores the reply."""
+    first = visits[0]
+    (block, *_) = [
+        each for each in listener.served[first.request.zone] if first.handler in each.handlers
+    ]
+    is_cached = any(each.told and isinstance(each.handler, Cache) for each in visits)
+    return table_use(block.policy, query, reply, counted, is_cached=is_cached)
 
 
 class _Question:
@@ -278,8 +292,14 @@ class _Question:
             record_reports(self.reply, self.visits, self.cluster, self.found),
             [NeededChange(each.place, each.cause, each.needed) for each in needed],
             near,
-            keep_seconds(self.reply),
+            self._history(),
+            keep_seconds=keep_seconds(self.reply),
         )
+
+    def _history(self) -> list[ChangeReport]:
+        if self.block is None or self.parsed is None:
+            return []
+        return past(self.block.store.services.history, self.lead, self.parsed.endpoint)
 
     @property
     def _is_missing(self) -> bool:
@@ -363,6 +383,9 @@ class _Question:
             return outcome, cause_of(
                 block, self.asked_type, made.reply, self.found, service, self._owners()
             )
+        if made.told:
+            error = f": {made.reply.error}" if made.reply is not None and made.reply.error else ""
+            return outcome, f"plugin {made.handler.name} {made.did}{error}"
         if made.reply is not None and not made.reply.written and made.reply.rcode == Rcode.SERVFAIL:
             return outcome, f"no plugin after {made.handler.name} answers the name"
         return outcome, f"plugin {made.handler.name} answered {summary(reply)}"

@@ -101,11 +101,39 @@ class AskerReport(msgspec.Struct, frozen=True, rename="camel"):
     lookups: list[LookupReport]
 
 
+class ChangeReport(msgspec.Struct, frozen=True, rename="camel"):
+    """A change that a server has served; `event` is added, changed or deleted, `written` is the time of the change.
+
+    `added` and `removed` are addresses with the labels of endpoints, ports and CNAMEs.  `took` is in milliseconds from
+    `written` to `served`, null where no time was written; the clocks of two machines are compared.
+    """
+
+    served: str
+    event: str
+    object: str
+    resource_version: str
+    added: list[str]
+    removed: list[str]
+    written: str
+    took: float | None
+
+
+class ServerReport(msgspec.Struct, frozen=True):
+    """What a server that was asked too answers, and where that differs from what the objects say."""
+
+    address: str
+    rcode: str
+    records: list[str]
+    differences: list[str]
+
+
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     """Why a question has the answer that it has.
 
     `cause` is the first line; `blind` says what could not be seen.  `needed` is the smallest set of changes that make a
     missing name exist, empty where no change does.  `reading` has the parts of the name by what they stand for.
+    `history` has the last changes behind the name, the newest first; only a server that runs remembers any.  `asked` is
+    the server of `-server`.  `table` says whether the answer table stores the reply; empty without a server.
     `keepSeconds` is how long a cache elsewhere may go on with the reply after it has changed here.
     `asker` is there where a lookup of a program was explained; `name` is then what the program looked up.
     """
@@ -125,6 +153,9 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     records: list[RecordReport]
     needed: list[NeededChange]
     nearest: list[NearName]
+    history: list[ChangeReport] = []
+    asked: ServerReport | None = None
+    table: str = ""
     keep_seconds: int = 0
     asker: AskerReport | None = None
 

@@ -14,9 +14,11 @@ from typing import Final
 from hsdns.explanation.edits import printable
 from hsdns.explanation.report import (
     AskerReport,
+    ChangeReport,
     EndpointReport,
     Explanation,
     RecordReport,
+    ServerReport,
     ServiceReport,
 )
 from hsdns.resolver.text import as_list, rows
@@ -36,22 +38,26 @@ _COLOURS: Final = {
 Tree = list["str | Tree"]
 
 
-def lines(found: Explanation, *, colour: bool = False) -> Iterator[str]:
+def lines(found: Explanation, *, colour: bool = False, with_history: bool = False) -> Iterator[str]:
     """The lines of an explanation."""
     for line in _wrapped(found.cause, WIDTH):
         yield _coloured(line, found.outcome) if colour else line
     for sentence in found.blind if found.outcome == "resolves" else ():
         yield from _wrapped(f"but {sentence}", WIDTH)
+    if (asked := found.asked) is not None:
+        for sentence in asked.differences:
+            yield from _wrapped(f"but of server {asked.address}: {sentence}", WIDTH)
     yield ""
     name = found.name
     if found.asker is not None:
         yield from _lookups(found.asker, name)
         name = found.asker.decisive
-    asked = found.asker is None or found.asker.decisive.removesuffix(".") in {
+    is_asked = found.asker is None or found.asker.decisive.removesuffix(".") in {
         query.name for lookup in found.asker.lookups for query in lookup.queries
     }
-    yield f"{printable(name)} {found.type}{'' if asked else ', which is not asked'}"
-    for line in _drawn(_tree(found), ""):
+    yield f"{printable(name)} {found.type}{'' if is_asked else ', which is not asked'}"
+    tree = _tree(found) + (_history(found.history) if with_history else [])
+    for line in _drawn(tree, ""):
         yield _with_fate(line) if colour else line
 
 
@@ -88,6 +94,8 @@ def _tree(found: Explanation) -> Tree:
     tree: Tree = [f"server block {found.server_block or '-'}: {found.block_reason}"]
     for step in found.plugins:
         tree.append(f"{step.plugin}: {step.did}")
+    if found.table:
+        tree.append(f"answer table: {found.table}")
     if found.reading:
         parts = [f"{key.replace('_', ' ')} {value}" for key, value in found.reading.items()]
         tree.append(f"read as {', '.join(parts)}")
@@ -103,6 +111,8 @@ def _tree(found: Explanation) -> Tree:
         is_asker = found.asker is not None and found.asker.cause
         tree.append("for the program to find it" if is_asker else "for the name to exist")
         tree.append([each.needed for each in found.needed])
+    if found.asked is not None:
+        tree += _asked(found.asked)
     if found.nearest:
         tree.append("names that exist")
         tree.append([f"{each.name} ({each.why})" for each in found.nearest])
@@ -164,6 +174,30 @@ def _records(records: Sequence[RecordReport]) -> Tree:
     if len(records) > MOST_RECORDS:
         tree.append(f"… and {len(records) - MOST_RECORDS} more")
     return tree
+
+
+def _asked(found: ServerReport) -> Tree:
+    if not found.rcode:
+        return [f"server {found.address}: no answer"]
+    agrees = "" if found.differences else ", as the objects say"
+    rest = len(found.records) - MOST_RECORDS
+    more = [f"… and {rest} more"] if rest > 0 else []
+    records: Tree = [*found.records[:MOST_RECORDS], *more]
+    return [f"server {found.address}: answers {found.rcode}{agrees}", records]
+
+
+def _history(changes: Sequence[ChangeReport]) -> Tree:
+    if not changes:
+        return ["no change since the server read the cluster, as far as it remembers"]
+    tree: Tree = []
+    for each in changes:
+        took = "" if each.took is None else f", {each.took:.0f} ms after it was written"
+        version = each.resource_version or "unknown"
+        tree.append(f"{each.served} {each.object} {each.event}, version {version}{took}")
+        tree.append(
+            [*(f"+ {fact}" for fact in each.added), *(f"- {fact}" for fact in each.removed)]
+        )
+    return ["last changes, the newest first", tree]
 
 
 def _drawn(tree: Tree, indent: str) -> Iterator[str]:

@@ -18,15 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
-from hsdns.fastpath.entry import (
-    ALWAYS,
-    FREQUENCY,
-    NEVER,
-    Entry,
-    octets_of,
-    pack_indexes,
-    write,
-)
+from hsdns.fastpath.entry import ALWAYS, FREQUENCY, NEVER, Entry, octets_of, pack_indexes, write
 from hsdns.fastpath.eviction import Queues
 from hsdns.fastpath.hit_counts import (
     CACHE_HIT,
@@ -39,7 +31,7 @@ from hsdns.fastpath.hit_counts import (
     Row,
 )
 from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
-from hsdns.fastpath.limits import refuse_numbers, refuse_payload
+from hsdns.fastpath.limits import MAX_ERRORS_LEN, refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.negative_zone import COUNTS, LEFT_TO_CHAIN, NegativeZone
 from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
@@ -98,6 +90,7 @@ class AnswerTable:
         log: bool = False,
         max_payload: int = MAX_PAYLOAD_SIZE,
         timed: tuple[float, int, float] | None = None,
+        errors: bytes | None = None,
     ) -> bool:
         """Store the reply to a query; False if it cannot be stored.
 
@@ -110,7 +103,7 @@ class AnswerTable:
         reply's OPT and as limit of its length over UDP; 512 to 65,507, or 65,535 for no limit.  `timed`: it is a
         reply of `cache`, (when that was stored, its TTL then, from when on it is no hit), in monotonic seconds; all
         records get the TTL that is left, or keep theirs if it is 0; AD is for clients that ask for it; each hit is a
-        hit of `cache`, and `names` and `mark_ttl` do not apply.
+        hit of `cache`, and `names` and `mark_ttl` do not apply.  `errors`: Extended DNS Errors for the OPT.
 
         Raise OverflowError for numbers that do not fit, ValueError for another `max_payload`.
         """
@@ -124,6 +117,7 @@ class AnswerTable:
         if (
             plain is None
             or len(dependencies) > MAX_DEPENDENCIES
+            or len(errors or b"") > MAX_ERRORS_LEN
             or any(values[index] != value for index, value in dependencies)
         ):
             return self._refuse()
@@ -132,18 +126,11 @@ class AnswerTable:
             return self._refuse()
         if timing is not None:
             mark_ttl = TIMED
-        shared = self._shared_headers.acquire(
-            make_key(
-                outline,
-                group=group,
-                size=size,
-                rotate=rotate,
-                names=names,
-                mark_ttl=mark_ttl,
-                log=log,
-                max_payload=max_payload,
-            )
-        )
+        shared_key = make_key(
+            outline, group=group, size=size, rotate=rotate, names=names, mark_ttl=mark_ttl, log=log,
+            max_payload=max_payload, errors=errors or b"",
+        )  # fmt: skip
+        shared = self._shared_headers.acquire(shared_key)
         now = time.monotonic()
         # The first hit of a timed reply writes the TTL.
         marked_until = now + mark_ttl if mark_ttl > 0 else NEVER if timing is None else ALWAYS
@@ -153,8 +140,7 @@ class AnswerTable:
         if octets + shared.octets > self._entry_capacity:
             self._shared_headers.release(shared)
             return self._refuse()
-        stored = self._entries.get(key)
-        if stored is None:
+        if (stored := self._entries.get(key)) is None:
             self._make_room(octets)
             self._queues.push(key, entry)
         else:
@@ -183,18 +169,20 @@ class AnswerTable:
         mark_ttl: int,
         log: bool = False,
         max_payload: int = MAX_PAYLOAD_SIZE,
+        no_edns: bool = False,
     ) -> int:
         """Answer absent names below a zone, once set_template() was called; return the negative zone's number.
 
         `zone` and `exclusions` are lower-case wire names; `groups` maps each type that is answered to its group.
         `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log` and `max_payload` as in store().
+        `no_edns`: queries that have an OPT record are left to the chain.
         """
         if mark_ttl not in (0, -1):
             raise ValueError(f"mark_ttl of a negative zone is 0 or -1, not {mark_ttl}")
         for group in groups.values():
             refuse_numbers(group, 0)
         refuse_payload(max_payload)
-        added = NegativeZone(zone, names, exclusions, groups, mark_ttl, log, max_payload)
+        added = NegativeZone(zone, names, exclusions, groups, mark_ttl, log, max_payload, no_edns)
         self.logs |= log
         self.negative_replies.clear()
         self._negative_zones.append(added)
@@ -215,15 +203,18 @@ class AnswerTable:
             plain, query, reply, size
         )
 
-    def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
+    def lookup(self, query: bytes, *, client: bytes, limit: int | None, now: float) -> bytes | None:
         """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds.
 
-        `client` is the client's socket address.
+        `client` is the client's socket address.  `limit` None: it came over UDP and was a miss before it waited;
+        another miss is not counted.
         """
         begin = time.monotonic_ns()
+        counted = self._misses, self._not_plain, self._stale
         prepared = self.prepared_replies.by_form.get(query[2:])
         if (
             prepared is not None
+            and limit is not None
             and now < self._versions.lease_end
             and prepared.length <= limit
             and (prepared.entry.changes == CHANGES[0] or self.is_still_valid(prepared))
@@ -237,9 +228,12 @@ class AnswerTable:
         else:
             found = self.answer(query, limit, now)
             if found is None:
+                if limit is None:
+                    self._misses, self._not_plain, self._stale = counted
                 return None
             reply, kind = found
-        kind |= TCP | IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else TCP
+        kind |= IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else 0
+        kind |= TCP if limit is not None else 0
         duration = time.monotonic_ns() - begin
         self.hit_counts.add_one(kind, duration)
         if self.logs:
@@ -312,8 +306,9 @@ class AnswerTable:
             return self._answer_negative(key, query, end, form, limit, is_leased)
         shared = entry.shared
         _, variant, opt, most, do = form
-        if most > shared.max_payload:
-            _, _, opt, most, _ = form = lower_size(form, shared.max_payload)
+        if most > shared.adapted_above:
+            form, opt = shared.adapt(form)
+            most = form.limit
         kind = shared.kind | len(query) << LENGTH_SHIFT | do
         state = entry.state
         if state & FREQUENCY:
@@ -335,7 +330,8 @@ class AnswerTable:
             limit = most
         if end + len(records) + len(opt) > limit:
             flags = shared.flags_for(variant)
-            return write(query, end, form, limit, flags, shared.counts, records), kind
+            errors = shared.errors
+            return write(query, end, form, limit, flags, shared.counts, records, errors), kind
         head = shared.heads[variant]
         return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt)), kind
 
@@ -435,6 +431,8 @@ class AnswerTable:
         self, key: bytes, entry: Entry, query: bytes, end: int, form: Form, room: int
     ) -> None:
         shared = entry.shared
+        if shared.errors and form.opt:
+            return  # a prepared reply ends with the options of its query
         if form.limit > shared.max_payload:
             form = lower_size(form, shared.max_payload)
         kind = shared.kind | len(query) << LENGTH_SHIFT | form.do

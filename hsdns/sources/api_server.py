@@ -102,7 +102,8 @@ class Connect(Protocol):
 class ApiServer:
     """The objects of a cluster, watched at its API server.
 
-    `reject` gets kind, key and error of each object that cannot be decoded; `settle` is called when all scopes
+    `reject` gets kind, key and error of each object that cannot be decoded, `on_lost` the time since when the server
+    cannot be watched, "" once it can be again; `settle` is called when all scopes
     are synced.
     """
 
@@ -113,6 +114,7 @@ class ApiServer:
         settle: Callable[[], None] | None = None,
     ) -> None:
         self.reject: Callable[[str, Key, str], None] = lambda kind, key, fault: None
+        self.on_lost: Callable[[str], None] = lambda since: None
         self._connect = connect
         self.options = options
         self._settle = settle or collector.keep
@@ -161,6 +163,7 @@ class ApiServer:
             around.clock,
             around.wall,
         )
+        contact.on_lost = self.on_lost
         self._transport, self._contact = transport, contact
         self._reflectors.clear()
         try:

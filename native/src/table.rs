@@ -29,6 +29,8 @@ use crate::versions::Versions;
 
 /// The most counters that an entry may depend on.
 pub const MAX_DEPENDENCIES: usize = 8;
+/// The most octets of Extended DNS Errors that an entry can have.
+pub const MAX_ERRORS_LEN: usize = 1024;
 /// No entry is smaller.  Memory for so many is reserved at the start, and the kernel provides it when it is used.
 const SMALLEST_ENTRY_LEN: usize = 256;
 const MOST_ENTRIES: usize = 1 << 20;
@@ -148,6 +150,7 @@ impl AnswerTable {
         let query = reader.read(query)?;
         let outline = outline(&query, reply)?;
         if terms.dependencies.len() > MAX_DEPENDENCIES
+            || terms.errors.len() > MAX_ERRORS_LEN
             || !outline.serials.is_empty() && terms.names.is_none() && terms.timing.is_none()
         {
             return None;
@@ -191,24 +194,23 @@ impl AnswerTable {
     }
 
     /// Answer a query over TCP in at most `limit` octets, and log it if wanted; `address` is the client's socket
-    /// address.
+    /// address.  `limit` None: it came over UDP and was a miss before it waited; another miss is not counted.
     pub fn lookup(
         &self,
         query: &[u8],
-        limit: usize,
+        limit: Option<usize>,
         client: Client,
         address: &[u8],
     ) -> Option<Vec<u8>> {
         let start = monotonic();
-        let client = Client {
-            is_tcp: true,
-            ..client
-        };
+        let is_tcp = limit.is_some();
+        let client = Client { is_tcp, ..client };
         let mut reader = Reader::default();
         let mut counts = BatchCounts::default();
         let mut out = Vec::new();
         let summary = match reader.read(query) {
             Some(query) => {
+                let limit = limit.unwrap_or_else(|| query.udp_limit());
                 let reading = self.open();
                 let place = reading.locate(&query);
                 reading.answer(&query, place, limit, client, &mut out, &mut counts)
@@ -219,13 +221,15 @@ impl AnswerTable {
             }
         };
         let elapsed = monotonic().saturating_sub(start);
-        self.count(&mut counts, true, elapsed);
+        if is_tcp || summary.is_some() {
+            self.count(&mut counts, is_tcp, elapsed);
+        }
         let summary = summary?;
         if summary.log {
             self.log.push([Line {
                 query,
                 address,
-                is_tcp: true,
+                is_tcp,
                 flags: u16_at(&out, 2),
                 summary,
                 elapsed,

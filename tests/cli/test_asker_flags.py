@@ -95,6 +95,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("db -from web-0", '-from needs a namespace and a pod, as in shop/web-0, found "web-0"'),
         ("nope -from shop/bad", "a name of the search list cannot be looked up: label b'' has 0 octets, allowed are 1 to 63"),
         ("db -resolver go -resolv-conf none", "none cannot be read: No such file or directory; give a resolv.conf with -resolv-conf"),
+        ("db -from shop/web-0 -server 10.0.0.1", "-server is for one question, and -from for a whole lookup; leave one of them out"),
+        ("db -ndots 1 -history", "-history is for one question, and -ndots for a whole lookup; leave one of them out"),
         (". -from shop/web-0", '"." is not a name that can be looked up: it is the root'),
     ],
 )  # fmt: skip

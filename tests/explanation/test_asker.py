@@ -7,7 +7,8 @@ import pytest
 from hsdns.cluster.objects import Object
 from hsdns.explanation.asker import Question, explain_asker
 from hsdns.explanation.asker_causes import Asker
-from hsdns.explanation.explain import Edges, Explainer
+from hsdns.explanation.edges import Edges
+from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.text import lines

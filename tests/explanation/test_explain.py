@@ -6,7 +6,8 @@ import pytest
 
 from hsdns.chain import Endpoint
 from hsdns.cluster.objects import Object
-from hsdns.explanation.explain import Edges, Explainer
+from hsdns.explanation.edges import Edges
+from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRType

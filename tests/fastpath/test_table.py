@@ -13,7 +13,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RD, RR, Reply, nodata
 from hsdns.wire.name import Name
-from tests.fastpath.twins import WEB, TableUnderTest, addresses, ask, soa, to_wire
+from tests.fastpath.twins import V6, WEB, TableUnderTest, addresses, ask, soa, to_wire
 
 # What a hot name is asked for, so that the Python twin answers from a prepared reply, and the first time.
 OFTEN = 5
@@ -61,6 +61,27 @@ def test_an_event_reaches_all_entries_and_forms_at_once(twin: ModuleType) -> Non
         assert all(under_test.lookup(query) is not None for query in queries)
     under_test.versions.bump(3)
     assert all(under_test.lookup(query) is None for query in queries)
+
+
+def test_a_miss_over_udp_is_looked_up_again(twin: ModuleType) -> None:
+    """It was counted before it waited; as a hit it is one over UDP, logged and cut to what the client takes."""
+    under_test, query, other = TableUnderTest(twin), ask(), ask("a.b.")
+    assert under_test.store(query, addresses(query, 60), group=3, log=True)
+    under_test.store(other, addresses(other), dependencies=[(3, 0)])
+    under_test.versions.bump(3)
+    for missing in (other, ask("b.c."), query[:2] + b"\x29\x00" + query[4:], b""):
+        assert under_test.lookup(missing, None) is None
+    statistics = under_test.table.statistics()
+    assert (statistics.misses, statistics.stale, statistics.not_plain) == (0, 0, 0)
+    for _ in range(OFTEN):
+        reply = under_test.lookup(query, None, v6=True)
+        assert reply == to_wire(query, addresses(query, 60), 512)
+    assert [is_tcp for _, is_tcp in under_test.cells()] == [False]
+    assert under_test.table.statistics().hits == OFTEN
+    records = under_test.table.take_log(9)
+    assert [(each.query, each.address, each.is_tcp) for each in records] == [
+        (query, V6, False)
+    ] * OFTEN
 
 
 def test_storing_again_replaces(twin: ModuleType) -> None:
@@ -443,3 +464,50 @@ def test_forms_do_not_mix(twin: ModuleType, flags: int) -> None:
             query = decode(form)
             assert under_test.lookup(form, 600) == to_wire(form, addresses(form, 20), 600)
             assert query.edns is not None
+
+
+ERRORS = b"\0\x0f\0\6\0\0none\0\x0f\0\2\0\x13"
+COOKIE = (10, b"12345678")
+
+
+@pytest.mark.parametrize("count", [0, 1, 20, 80])
+def test_errors_are_sent_as_encode_does(twin: ModuleType, count: int) -> None:
+    """Each form of query, each limit near the length of the reply; a prepared reply is no other."""
+    under_test = TableUnderTest(twin)
+    forms = [None, Edns(512), Edns(1232), Edns(1232, do=True), Edns(4096, options=(COOKIE,)), Edns(1232, options=((3, b""), (8, b"x"), COOKIE))]  # fmt: skip
+    for edns in forms:
+        query = ask(edns=edns)
+        reply = addresses(query, count).replace(extended_errors=ERRORS)
+        length = len(to_wire(query, reply))
+        limits = {512, *range(length - len(ERRORS) - 30, length + 2)}
+        for asked in (query, ask(WEB.upper(), edns=edns)):
+            for _ in range(3):
+                assert under_test.store(query, reply, errors=ERRORS)
+                for limit in sorted(each for each in limits if each >= 100):
+                    expected = to_wire(asked, reply, limit)
+                    assert under_test.lookup(asked, limit) == expected, limit
+
+
+def test_errors_change_with_the_reply(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
+    query = ask(edns=Edns(1232))
+    for errors in (b"", ERRORS, ERRORS[:10], b""):
+        reply = addresses(query).replace(extended_errors=errors)
+        under_test.store(query, reply, errors=errors or None)
+        for _ in range(4):
+            assert under_test.lookup(query) == to_wire(query, reply)
+
+
+def test_the_payload_size_is_lowered_beside_errors(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
+    query = ask(edns=Edns(4096))
+    reply = addresses(query).replace(extended_errors=ERRORS)
+    under_test.store(query, reply, errors=ERRORS, max_payload=600)
+    assert under_test.lookup(query) == to_wire(ask(edns=Edns(600)), reply)
+
+
+def test_too_many_errors_are_refused(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
+    query = ask(edns=Edns(1232))
+    assert under_test.store(query, addresses(query), errors=bytes(1024))
+    assert not under_test.store(query, addresses(query), errors=bytes(1025))

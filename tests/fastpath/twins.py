@@ -103,9 +103,9 @@ class TableUnderTest:
         return is_stored
 
     def lookup(
-        self, query: bytes, limit: int = MAX_TCP_LEN, now: float = 0.0, v6: bool = False
+        self, query: bytes, limit: int | None = MAX_TCP_LEN, now: float = 0.0, v6: bool = False
     ) -> bytes | None:
-        """Ask the table."""
+        """Ask the table; without a limit for a query over UDP that has waited."""
         reply = self.table.lookup(query, client=V6 if v6 else V4, limit=limit, now=now)
         assert reply is None or isinstance(reply, bytes)
         return reply
@@ -118,6 +118,7 @@ class TableUnderTest:
         mark_ttl: int = -1,
         log: bool = False,
         max_payload: int = 65535,
+        no_edns: bool = False,
     ) -> int:
         """Add a negative zone without template; absence means NXDOMAIN."""
         self.names.open = True
@@ -129,6 +130,7 @@ class TableUnderTest:
             mark_ttl,
             log,
             max_payload,
+            no_edns,
         )
         assert isinstance(number, int)
         return number

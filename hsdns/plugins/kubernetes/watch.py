@@ -87,6 +87,7 @@ class ClusterWatch:
         process = _Process(runtime.random, runtime.metrics, runtime.clock, runtime.wall)
         if isinstance(source, ApiServer):
             source.reject = self._reject
+            source.on_lost = self._lose
         source.load(self.deliver, self._report)
         watching = source.watch(self.deliver, self._report, process)
         self._tasks.append(runtime.spawn_watch(watching, "kubernetes source"))
@@ -116,6 +117,10 @@ class ClusterWatch:
             state.apply(events)
         if self.on_delivered is not None:
             self.on_delivered()
+
+    def _lose(self, since: str) -> None:
+        for state in self.states:
+            state.store.lose(since)
 
     def _reject(self, kind: str, key: tuple[str, str], reason: str) -> None:
         rejected = self.states[0].store.rejected

@@ -97,8 +97,8 @@ docs: $(VENV)/test  ## Build the documentation into site/
 docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run every command of the docs
 	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
 
-pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig)
-	@for each in docs.pictures.architecture docs.pictures.terminal loadtest.summary; do $(BIN)/python -m $$each || exit; done
+pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig and chromium)
+	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top docs.pictures.dashboard loadtest.summary; do $(BIN)/python -m $$each || exit; done
 
 changelog: $(VENV)/test  ## Show the change notes as the next section of CHANGELOG.md
 	@$(BIN)/towncrier build --draft

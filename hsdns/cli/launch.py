@@ -118,6 +118,7 @@ def serve(
     verbose: bool = False,
     as_json: Mapping[str, str] | None = None,
     control: str | None = None,
+    keeps_queries: bool = False,
 ) -> int:
     """Serve until the process is told to stop; return the exit status.
 
@@ -126,7 +127,8 @@ def serve(
     serves.
     `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
     `verbose` prints for each block whether its answers are cached in the answer table.  With `as_json`, which describes
-    the version, all that is printed at the start is one line of JSON.  `control` is the path of a control socket.
+    the version, all that is printed at the start is one line of JSON.  `control` is the path of a control socket,
+    whose pages have the last queries from the start with `keeps_queries`.
     """
     import uvloop
 
@@ -153,6 +155,7 @@ def serve(
                         verbose,
                         as_json,
                         control,
+                        keeps_queries,
                         output,
                     )
                 )
@@ -176,6 +179,7 @@ async def _serve(
     verbose: bool,
     as_json: Mapping[str, str] | None,
     control: str | None,
+    keeps_queries: bool,
     output: LogWriter,
 ) -> int:
     from hsdns.server.cpus import usable_cpus
@@ -202,6 +206,7 @@ async def _serve(
         workers or usable_cpus(),
         watches_apart=True,
         control=control,
+        keeps_queries=keeps_queries,
         has_changed=files.have_changed,
         manager=ServiceManager.of(os.environ),
     )

@@ -30,7 +30,7 @@ from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import AnswerTables
 from hsdns.server.control.door import Door
-from hsdns.server.control.routes import pages
+from hsdns.server.control.routes import dashboard, pages
 from hsdns.server.corefile_reader import CorefileReader
 from hsdns.server.enabled import show_enabled
 from hsdns.server.http import HttpListeners
@@ -39,6 +39,7 @@ from hsdns.server.listener import Listener
 from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
+from hsdns.server.query_tap import QueryTap
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.service_manager import ServiceManager
 from hsdns.server.shares import Shares
@@ -61,9 +62,10 @@ class Server:
     `has_changed` tells whether `load` would read something else than the last time.  At a reload they run in a
     thread.  `workers` threads answer at each UDP address, where the compiled fast path is loaded.  With
     `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
-    told of each change.  `control` is the path of a control socket, beside those that the Corefile names.  The other
-    arguments are edges that tests exchange: `clock` gives monotonic seconds, `in_thread` calls a function in a thread,
-    `opener` and `http` open sockets, `processors` makes what answers.
+    told of each change.  `control` is the path of a control socket, beside those that the Corefile names; with
+    `keeps_queries` its pages have the last queries before anything asks for them.  The other arguments are edges that
+    tests exchange: `clock` gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open
+    sockets, `processors` makes what answers.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Server:
         *,
         watches_apart: bool = False,
         control: str | None = None,
+        keeps_queries: bool = False,
         has_changed: Callable[[], bool] = lambda: True,
         manager: ServiceManager | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -108,7 +111,10 @@ class Server:
         self._ended = asyncio.Event()
         self._counts = QueryCounts(self.metrics)
         self._control = control
-        self._door = Door(lambda: self.instance, clock, ServerRuntime.wall)
+        self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
+        self._door = Door(
+            lambda: self.instance, clock, ServerRuntime.wall, self._queries, self.metrics
+        )
         self._tables = AnswerTables(self.metrics, self._listeners)
 
     @property
@@ -334,6 +340,7 @@ class Server:
             spawn_watch=self._tasks.spawn if apart is None else apart.spawn,
             late_watch=(lambda now: None) if apart is None else apart.late,
             control_pages=partial(pages, self._door),
+            dashboard_pages=partial(dashboard, self._door),
         )
         if self._control is not None:
             runtime.serve_control(f"{PREFIX}{self._control}", None)
@@ -343,7 +350,7 @@ class Server:
             runtime,
             self._opener,
             self._http,
-            lambda *of: self._processors(*of, self.counters, self._counts),
+            lambda *of: self._processors(*of, self.counters, self._counts, self._queries),
             is_forced=lambda: self.phase is Phase.QUITTING,
             settle=self._tables.settle,
             in_thread=self._in_thread,

@@ -7,7 +7,8 @@ Rule 1: copies the interpreter that runs this script, with the packages that it 
 Rule 2: shared libraries all go to the folder of libc.  An interpreter with a file capability runs in the
         loader's secure mode, which ignores $ORIGIN and LD_LIBRARY_PATH and uses the system's folders only.
 Rule 3: the library that reads kubeconfigs is left out unless it is asked for: in a pod there is a service account.
-Rule 4: the image writes nothing when it runs, so with `--final` bytecode is compiled here and never checked again.
+Rule 4: `hsdns top` is in the image for `kubectl hsdns top`: it draws with rich, without what rich needs for other things.
+Rule 5: the image writes nothing when it runs, so with `--final` bytecode is compiled here and never checked again.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ WITHOUT_FILES: Final = re.compile(
 )
 # What reads a kubeconfig; the packages that only it needs are left out with it.
 OF_KUBECONFIGS: Final = "kubernetes-asyncio"
+# What `hsdns top` draws with, and what that library highlights source code and reads Markdown with, four times its size.
+OF_TOP: Final = "rich"
+NOT_OF_TOP: Final = frozenset({"pygments", "markdown-it-py"})
 
 PASSWD: Final = f"root:x:0:0:root:/:/none\nnonroot:x:{USER}:{USER}:nonroot:/:/none\n"
 GROUP: Final = f"root:x:0:\nnonroot:x:{USER}:\n"
@@ -122,9 +126,10 @@ def copy_packages(folder: Path, *, kubeconfig: bool) -> None:
 
 
 def required(*, kubeconfig: bool) -> Iterator[importlib.metadata.Distribution]:
-    """The dependencies of hsdns, including indirect ones; raise CannotAssemble if one is missing."""
+    """The dependencies of hsdns and `hsdns top`, including indirect ones; raise CannotAssemble if one is missing."""
     waiting: list[str] = tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
-    seen = set() if kubeconfig else {OF_KUBECONFIGS}
+    waiting.append(OF_TOP)
+    seen = set(NOT_OF_TOP) if kubeconfig else {OF_KUBECONFIGS, *NOT_OF_TOP}
     while waiting:
         requirement, _, marker = waiting.pop().partition(";")
         named = re.match(r"[\w.-]+", requirement)
@@ -139,7 +144,7 @@ def required(*, kubeconfig: bool) -> Iterator[importlib.metadata.Distribution]:
             if marker:  # not needed on this version of Python, or it would be installed
                 continue
             raise CannotAssemble(
-                f"{name} is not installed; requirements/run.txt lists it"
+                f"{name} is not installed; requirements/run.txt or requirements/top.txt lists it"
             ) from None
         yield distribution
         waiting += distribution.requires or []

@@ -17,19 +17,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from hsdns.fastpath import hit_counts
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
 from hsdns.fastpath.entry import ALWAYS, FREQUENCY, NEVER, Entry, octets_of, pack_indexes, write
 from hsdns.fastpath.eviction import Queues
-from hsdns.fastpath.hit_counts import (
-    CACHE_HIT,
-    CACHE_MISS,
-    IPV6,
-    LENGTH_SHIFT,
-    TCP,
-    AnswerTableStatistics,
-    HitCounter,
-    Row,
-)
+from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, IPV6, LENGTH_SHIFT, TCP, HitCounter
 from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
 from hsdns.fastpath.limits import MAX_ERRORS_LEN, refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
@@ -261,13 +253,13 @@ class AnswerTable:
         self._queues.clear()
         self._shared_headers.clear()
 
-    def take_counts(self) -> list[Row]:
+    def take_counts(self) -> list[hit_counts.Row]:
         """What was counted since the last call: (group, whether over TCP, cells); hit_counts.py names the cells."""
         return self.hit_counts.take_counts()
 
-    def statistics(self) -> AnswerTableStatistics:
+    def statistics(self) -> hit_counts.AnswerTableStatistics:
         """What the table holds and what it has done so far."""
-        return AnswerTableStatistics(
+        return hit_counts.AnswerTableStatistics(
             entries=len(self._entries),
             octets=self._queues.octets + self._shared_headers.octets + self.prepared_replies.octets,
             hits=self.hits,

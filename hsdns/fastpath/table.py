@@ -19,15 +19,7 @@ from typing import Final
 
 from hsdns.fastpath import hit_counts
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
-from hsdns.fastpath.entry import (
-    ALWAYS,
-    FREQUENCY,
-    NEVER,
-    Entry,
-    octets_of,
-    pack_indexes,
-    write,
-)
+from hsdns.fastpath.entry import ALWAYS, FREQUENCY, NEVER, Entry, octets_of, pack_indexes, write
 from hsdns.fastpath.eviction import Queues
 from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, IPV6, LENGTH_SHIFT, TCP, HitCounter
 from hsdns.fastpath.key import Form, cut_query, lower_size, read_query

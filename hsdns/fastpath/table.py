@@ -43,7 +43,7 @@ from hsdns.fastpath.limits import MAX_ERRORS_LEN, refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.negative_zone import COUNTS, LEFT_TO_CHAIN, NegativeZone
 from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
-from hsdns.fastpath.prepared_reply import PreparedReplies, PreparedReply
+from hsdns.fastpath.prepared_reply import ROOM_TO_PREPARE, SHARE, PreparedReplies, PreparedReply
 from hsdns.fastpath.records import read_outline
 from hsdns.fastpath.shared_header import TIMED, SharedHeaders, make_key
 from hsdns.fastpath.tap import Tap
@@ -53,10 +53,6 @@ from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
 
 MAX_DEPENDENCIES: Final = 8
-# With so many octets free, a reply is prepared as soon as it is stored.
-_ROOM_TO_PREPARE: Final = 1024
-# This part of the capacity is set aside for prepared replies.
-_PREPARED_SHARE: Final = 16
 _NOTHING_PREPARED: Final[dict[bytes, PreparedReply]] = {}
 
 
@@ -123,9 +119,7 @@ class AnswerTable:
         refuse_numbers(group, size, timing.ttl if timing is not None else 0)
         refuse_payload(max_payload)
         dependencies = tuple((index % Versions.SIZE, value) for index, value in dependencies)
-        plain = read_query(query)
-        changes = CHANGES[0]
-        values = self._versions.values
+        plain, changes, values = read_query(query), CHANGES[0], self._versions.values
         if (
             plain is None
             or len(dependencies) > MAX_DEPENDENCIES
@@ -168,7 +162,7 @@ class AnswerTable:
         self.logs |= log
         self._stored += 1
         room = self._room_for_prepared()
-        if timing is None and self.prepared_replies.octets + _ROOM_TO_PREPARE <= room:
+        if timing is None and self.prepared_replies.octets + ROOM_TO_PREPARE <= room:
             self._prepare(key, self._entries[key], query, plain.end, plain.form, room)
         return True
 
@@ -215,17 +209,19 @@ class AnswerTable:
             plain, query, reply, size
         )
 
-    def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
+    def lookup(self, query: bytes, *, client: bytes, limit: int | None, now: float) -> bytes | None:
         """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds.
 
-        `client` is the client's socket address.
+        `client` is the client's socket address.  `limit` None: it came over UDP and was a miss before it waited;
+        another miss is not counted.
         """
         begin = time.monotonic_ns()
+        counted = self._misses, self._not_plain, self._stale
         prepared = self.prepared_replies.by_form.get(query[2:])
         if (
             prepared is not None
             and now < self._versions.lease_end
-            and prepared.length <= limit
+            and prepared.length <= (limit or 0)
             and (prepared.entry.changes == CHANGES[0] or self.is_still_valid(prepared))
             and prepared.entry.marked_until > now
         ):
@@ -236,9 +232,12 @@ class AnswerTable:
         else:
             found = self.answer(query, limit, now)
             if found is None:
+                if limit is None:
+                    self._misses, self._not_plain, self._stale = counted
                 return None
             reply, kind = found
-        kind |= TCP | IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else TCP
+        kind |= IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else 0
+        kind |= TCP if limit is not None else 0
         duration = time.monotonic_ns() - begin
         self.hit_counts.add_one(kind, duration)
         hits = ((query, client, reply[2] << 8 | reply[3]),)
@@ -255,7 +254,7 @@ class AnswerTable:
     def set_capacity(self, octets: int) -> None:
         """Let entries take at most so many octets, from the next one on that is stored."""
         self._capacity = octets
-        self._entry_capacity = octets - octets // _PREPARED_SHARE
+        self._entry_capacity = octets - octets // SHARE
 
     def clear(self) -> None:
         """Drop all entries; negative zones and their templates stay."""

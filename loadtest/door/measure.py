@@ -33,7 +33,7 @@ from loadtest.process import BenchmarkError, Process
 RATE: Final = 50_000  # queries a second
 SECONDS: Final = 3.0  # of a round
 TURNS: Final = 5
-EVERY: Final = 0.1  # seconds between two explanations
+EVERY: Final = 0.5  # seconds between two explanations
 START: Final = 60.0  # seconds for a server to start
 SERVICES: Final = 10_000
 MOST_P99: Final = 1.2  # times that without explanations

@@ -29,6 +29,8 @@ from hsdns.wire.edns import OPT_FIXED_LEN
 
 MAX_FORMS_OF_ENTRY: Final = 4
 PACE: Final = 64
+ROOM_TO_PREPARE: Final = 1024  # octets that are free: a reply is prepared as soon as it is stored
+SHARE: Final = 16  # the part of a table's capacity that is set aside for prepared replies
 MAX_ROUNDS: Final = 64  # passed over for one that is dropped
 # Memory in CPython 3.11 beside the octets: the object, its places in the dictionary and in the queue.
 PREPARED_REPLY_LEN: Final = 112 + 64 + 8

@@ -27,7 +27,7 @@ from hsdns.fastpath.limits import MAX_ERRORS_LEN, refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.negative_zone import COUNTS, LEFT_TO_CHAIN, NegativeZone
 from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
-from hsdns.fastpath.prepared_reply import PreparedReplies, PreparedReply
+from hsdns.fastpath.prepared_reply import ROOM_TO_PREPARE, SHARE, PreparedReplies, PreparedReply
 from hsdns.fastpath.records import read_outline
 from hsdns.fastpath.shared_header import TIMED, SharedHeaders, make_key
 from hsdns.fastpath.tap import Tap
@@ -37,10 +37,6 @@ from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
 
 MAX_DEPENDENCIES: Final = 8
-# With so many octets free, a reply is prepared as soon as it is stored.
-_ROOM_TO_PREPARE: Final = 1024
-# This part of the capacity is set aside for prepared replies.
-_PREPARED_SHARE: Final = 16
 _NOTHING_PREPARED: Final[dict[bytes, PreparedReply]] = {}
 
 
@@ -107,9 +103,7 @@ class AnswerTable:
         refuse_numbers(group, size, timing.ttl if timing is not None else 0)
         refuse_payload(max_payload)
         dependencies = tuple((index % Versions.SIZE, value) for index, value in dependencies)
-        plain = read_query(query)
-        changes = CHANGES[0]
-        values = self._versions.values
+        plain, changes, values = read_query(query), CHANGES[0], self._versions.values
         if (
             plain is None
             or len(dependencies) > MAX_DEPENDENCIES
@@ -152,7 +146,7 @@ class AnswerTable:
         self.logs |= log
         self._stored += 1
         room = self._room_for_prepared()
-        if timing is None and self.prepared_replies.octets + _ROOM_TO_PREPARE <= room:
+        if timing is None and self.prepared_replies.octets + ROOM_TO_PREPARE <= room:
             self._prepare(key, self._entries[key], query, plain.end, plain.form, room)
         return True
 
@@ -212,7 +206,7 @@ class AnswerTable:
             prepared is not None
             and limit is not None
             and now < self._versions.lease_end
-            and prepared.length <= limit
+            and prepared.length <= (limit or 0)
             and (prepared.entry.changes == CHANGES[0] or self.is_still_valid(prepared))
             and prepared.entry.marked_until > now
         ):
@@ -245,7 +239,7 @@ class AnswerTable:
     def set_capacity(self, octets: int) -> None:
         """Let entries take at most so many octets, from the next one on that is stored."""
         self._capacity = octets
-        self._entry_capacity = octets - octets // _PREPARED_SHARE
+        self._entry_capacity = octets - octets // SHARE
 
     def clear(self) -> None:
         """Drop all entries; negative zones and their templates stay."""

@@ -25,8 +25,9 @@ HSDNS_ARGS ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 20
+EXPLANATIONS ?= 5000
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +73,9 @@ fuzz: fuzz-python fuzz-native  ## Fuzz each decoder for FUZZ_SECONDS, from the i
 
 fuzz-python: $(VENV)/test  ## Fuzz the decoders in Python
 	$(BIN)/python -m tests.support.fuzz.run $(FUZZ_SECONDS)
+
+explanations: $(VENV)/test  ## Hold EXPLANATIONS random clusters against `explain`, 12 questions each
+	HSDNS_EXPLANATIONS=$(EXPLANATIONS) $(BIN)/pytest -q -n 2 --timeout=0 tests/explanation/test_properties.py $(PYTEST_ARGS)
 
 fuzz-native:  ## Fuzz the compiled parser (needs cargo and c++)
 	cd native/fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --release --locked \

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from hsdns.cli import builtin, control_path
+from hsdns.cli import asker_flags, builtin, control_path
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 from hsdns.cli.running_server import NotRunning, ServerError, find
 from hsdns.cli.source_flag import source_objects
@@ -40,6 +40,7 @@ FLAGS: Final = {
     ),
     "server": Flag(str, "ask this server too, and say where it differs", "ADDRESS"),
     "p": Flag(int, "port of -server (default 53)", "PORT", low=1),
+    **asker_flags.FLAGS,
     "o": Flag(str, "format: text, a tree for a terminal (default), or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
@@ -55,7 +56,8 @@ def run(words: list[str]) -> int:
             print(f"Usage: hsdns explain NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
-        qname, qtype = _question(plain)
+        asks = asker_flags.asks(plain, flags) if asker_flags.are_in(flags) else None
+        qname, qtype = _question(plain if asks is None else [asks.name])
         control_path.check_alone(flags)
         objects = source_objects(flags)
         server = _server(flags)
@@ -75,11 +77,11 @@ def run(words: list[str]) -> int:
         else:
             from hsdns.cli.explain_offline import explain_offline
 
-            found, is_whole = explain_offline(conf, objects, qname, qtype)
+            found, is_whole = explain_offline(conf, objects, qname, qtype, asks)
     except NotRunning as error:
         print(f"{error}, or read a source with -source or -conf", file=sys.stderr)
         return UNKNOWN
-    except (ServerError, CorefileError, OSError) as error:
+    except (FlagError, ServerError, CorefileError, OSError) as error:
         print(error, file=sys.stderr)
         return UNKNOWN
     if server is not None:

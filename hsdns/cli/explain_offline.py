@@ -10,6 +10,7 @@ import asyncio
 from typing import Final
 
 from hsdns.assemble import Configuration
+from hsdns.cli.asker_flags import Asks
 from hsdns.cli.offline import WAIT, Problems, configure, kubernetes_blocks, make_runtime
 from hsdns.corefile.tree import Token
 from hsdns.explanation.report import Explanation
@@ -23,19 +24,27 @@ NOT_STARTED: Final = frozenset(
 
 
 def explain_offline(
-    conf: object, objects: tuple[Token, ...] | None, qname: Name, qtype: int
+    conf: object,
+    objects: tuple[Token, ...] | None,
+    qname: Name,
+    qtype: int,
+    asks: Asks | None = None,
 ) -> tuple[Explanation, bool]:
-    """Explain a question, and tell whether all could be read; raise CorefileError or OSError.
+    """Explain a question, and tell whether all could be read; raise CorefileError, FlagError or OSError.
 
-    `conf` is the flag, `objects` are the words of -source.
+    `conf` is the flag, `objects` are the words of -source, `asks` is a lookup of a program.
     """
     configuration, problems = configure(conf, objects)
-    found = asyncio.run(_explain(configuration, qname, qtype, problems))
+    found = asyncio.run(_explain(configuration, qname, qtype, problems, asks))
     return found, not problems.errors
 
 
 async def _explain(
-    configuration: Configuration, qname: Name, qtype: int, problems: Problems
+    configuration: Configuration,
+    qname: Name,
+    qtype: int,
+    problems: Problems,
+    asks: Asks | None,
 ) -> Explanation:
     runtime = make_runtime(configuration)
     blocks = kubernetes_blocks(configuration)
@@ -49,6 +58,8 @@ async def _explain(
         await runtime.wait_until(
             lambda: problems.is_denied or all(each.store.synced for each in blocks), WAIT
         )
+        if asks is not None:
+            return await asks.explain(explainer, configuration, runtime.clock(), problems.sentences)
         return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
     finally:
         for plugin in started:

@@ -5,15 +5,19 @@ Path: cli/resolve.py -> here -> sources/, cluster/controllers/.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from hsdns.assemble import Configuration
 from hsdns.cli.flags import FlagError
 from hsdns.cluster.controllers.document import Document
+from hsdns.cluster.controllers.kinds import NetworkPolicy
+from hsdns.cluster.controllers.network_policy import NAME_LABEL, Peer, denied
 from hsdns.cluster.controllers.simulation import running_pods
 from hsdns.cluster.controllers.workload import RunningPod
-from hsdns.cluster.pack import pack_label
+from hsdns.cluster.objects import Namespace, Service
+from hsdns.cluster.pack import pack_key, pack_label
 from hsdns.corefile.tree import did_you_mean
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver.pod import POLICIES, PodDns
@@ -24,15 +28,20 @@ from hsdns.sources.standard_input import standard_input
 from hsdns.wire.rdata import address_to_text
 
 CLUSTER_DNS: Final = "10.96.0.10"  # where the source has no Service kube-system/kube-dns
+_KUBE_SYSTEM: Final = "kube-system"
 _KUBE_DNS: Final = (pack_label("kube-system"), pack_label("kube-dns"))
 
 
 class Pod(NamedTuple):
-    """A pod; `address` is empty if it has none, `domain` is that of its cluster."""
+    """A pod; `address` is empty if it has none, `domain` is that of its cluster.
+
+    `denied` has the transports over which it cannot reach the cluster's DNS, each with a sentence.
+    """
 
     dns: PodDns
     address: str
     domain: str
+    denied: tuple[tuple[str, str], ...] = ()
 
 
 def find_pod(configuration: Configuration, path: str) -> Pod:
@@ -43,17 +52,52 @@ def find_pod(configuration: Configuration, path: str) -> Pod:
     for block in configuration.plugins:
         if not isinstance(block, Kubernetes) or not isinstance(block.source, Manifests):
             continue
+        documents = _documents(block.source)
         pods = {
             f"{pod.manifest.metadata.namespace}/{pod.manifest.metadata.name}": pod
-            for pod in running_pods(_documents(block.source))
+            for pod in running_pods(documents)
         }
         if path not in pods:
             raise FlagError(f"the source has no pod {path}{did_you_mean(path, pods)}")
         domain = block.zones[0].to_text().removesuffix(".")
-        return Pod(_dns_of(pods[path]), next(iter(pods[path].addresses), ""), domain)
+        found = pods[path]
+        return Pod(
+            _dns_of(found),
+            next(iter(found.addresses), ""),
+            domain,
+            tuple(_denied(documents, found, list(pods.values())).items()),
+        )
     raise FlagError(
         "-from reads pods from manifests only; give them with -source manifests, "
         "for example the output of kubectl get pods,svc,endpointslices,namespaces -A -o json"
+    )
+
+
+def _denied(
+    documents: Sequence[Document], pod: RunningPod, pods: Sequence[RunningPod]
+) -> dict[str, str]:
+    """What NetworkPolicies deny; without a Service kube-system/kube-dns, its Pods are taken to be as usual."""
+    objects = [each.object for each in documents]
+    policies = [each for each in objects if isinstance(each, NetworkPolicy)]
+    namespaces = [each.metadata for each in objects if isinstance(each, Namespace)]
+    labels = {each.name: each.labels or {} for each in namespaces}
+
+    def peer(namespace: str, own: Mapping[str, str], addresses: Sequence[str]) -> Peer:
+        of_namespace = {NAME_LABEL: namespace, **labels.get(namespace, {})}
+        return Peer(namespace, own, of_namespace, addresses)
+
+    services = [each for each in objects if isinstance(each, Service)]
+    services = [each for each in services if pack_key(each.metadata) == _KUBE_DNS]
+    selector = (services[0].spec.selector if services else None) or {"k8s-app": "kube-dns"}
+    address = (services[0].spec.cluster_ip if services else None) or CLUSTER_DNS
+    servers = [
+        peer(_KUBE_SYSTEM, each.labels, (*each.addresses, address))
+        for each in pods
+        if each.manifest.metadata.namespace == _KUBE_SYSTEM
+        and selector.items() <= each.labels.items()
+    ] or [peer(_KUBE_SYSTEM, selector, (address,))]
+    return denied(
+        policies, peer(pod.manifest.metadata.namespace, pod.labels, pod.addresses), servers
     )
 
 

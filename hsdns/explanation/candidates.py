@@ -23,10 +23,11 @@ from hsdns.explanation.edits import (
     port_names,
     service_port,
     text,
-    with_added_endpoint,
     with_service,
 )
 from hsdns.explanation.endpoint_candidates import of_endpoints
+from hsdns.explanation.import_candidates import of_import
+from hsdns.explanation.owner import Owner, selected
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 
 
@@ -41,7 +42,9 @@ def candidates(
             f"Namespace {namespace}",
             f"there is no namespace {namespace}",
             f"namespace {namespace} exists",
-            lambda scene: scene.with_objects(Namespace(ObjectMeta(name=namespace))),
+            lambda scene: scene.with_objects(
+                Namespace(ObjectMeta(name=namespace, labels=selected(options["namespace_labels"])))
+            ),
         )
     if options["namespaces"] and namespace not in {each.lower() for each in options["namespaces"]}:
         yield Change(
@@ -50,7 +53,8 @@ def candidates(
             f"`namespaces` has {namespace}",
             lambda scene: scene.with_options(namespaces=()),
         )
-    if options["namespace_labels"] and scene.namespaces:
+    by_label = options["namespace_labels"]
+    if by_label and not all(by_label.matches(each.metadata.labels) for each in scene.namespaces):
         yield Change(
             "Corefile",
             f"`namespace_labels` of the kubernetes block leaves out {namespace}",
@@ -58,12 +62,15 @@ def candidates(
             lambda scene: scene.with_settings(namespace_labels=None),
         )
     if parsed.kind == POD:
-        yield from _of_pod(parsed, namespace, options["pods"])
-    elif not replay.block.answers.lookup.is_multicluster(replay.zone):
+        yield from _of_pod(parsed, namespace, replay)
+    elif replay.block.answers.lookup.is_multicluster(replay.zone):
+        yield from of_import(parsed, scene, kept, replay)
+    else:
         yield from _of_service(parsed, scene, kept, replay)
 
 
-def _of_pod(parsed: ParsedName, namespace: str, pods: str) -> Iterator[Change]:
+def _of_pod(parsed: ParsedName, namespace: str, replay: Replay) -> Iterator[Change]:
+    pods = replay.block.options["pods"]
     address = address_in(parsed.name)
     if pods == "disabled":
         yield Change(
@@ -74,7 +81,8 @@ def _of_pod(parsed: ParsedName, namespace: str, pods: str) -> Iterator[Change]:
         )
     elif pods == "verified" and address is not None:
         shown = _address(text(parsed.name))
-        pod = Pod(ObjectMeta("added", namespace), PodStatus(shown, "Running"))
+        labels = selected(replay.block.options["labels"])
+        pod = Pod(ObjectMeta("added", namespace, labels=labels), PodStatus(shown, "Running"))
         yield Change(
             f"Namespace {namespace}",
             f"no pod of namespace {namespace} has the address {shown} (`pods verified`)",
@@ -95,14 +103,18 @@ def _of_service(
     options = replay.block.options
     found = scene.services[0] if scene.services else None
     if found is None:
-        added = Service(ObjectMeta(name, namespace), headless_spec(parsed))
+        added = Service(
+            ObjectMeta(name, namespace, labels=selected(options["labels"])), headless_spec(parsed)
+        )
         needs = f", with a ready endpoint {text(parsed.endpoint)}" if parsed.endpoint else ""
         needs += f", with a {asked_port(parsed)}" if parsed.port or parsed.protocol else ""
         yield Change(
             place,
             f"there is no {place}",
             f"{place} exists{needs}",
-            lambda scene: with_added_endpoint(added, parsed, scene.with_objects(added)),
+            lambda scene: Owner.of_service(added).with_endpoint(
+                parsed, options["labels"], scene.with_objects(added)
+            ),
         )
         service = added
     else:
@@ -139,7 +151,7 @@ def _of_service(
             f"{place} is headless",
             partial(as_headless, service),
         )
-        yield from of_endpoints(parsed, scene, kept, service, replay)
+        yield from of_endpoints(parsed, scene, kept, Owner.of_service(service), replay)
         return
     is_headless = (spec.cluster_ips or [spec.cluster_ip or ""])[0] == "None"
     if options["ignore"] and not is_headless:
@@ -150,7 +162,7 @@ def _of_service(
             lambda scene: scene.with_options(ignore=False),
         )
     if parsed.endpoint or is_headless or parsed.topology_zone:
-        yield from of_endpoints(parsed, scene, kept, service, replay)
+        yield from of_endpoints(parsed, scene, kept, Owner.of_service(service), replay)
     if not is_headless:
         if parsed.topology_zone:
             yield Change(

@@ -35,7 +35,7 @@ def cause_of(
             where = owners or "the zone itself"
             return f"{_counted(len(reply.answer), f'{type_to_text(qtype)} record')} of {where}"
         return f"the name exists, but has no {type_to_text(qtype)} record"
-    place = f"Service {service.namespace}/{service.name}"
+    place = f"{service.object} {service.namespace}/{service.name}"
     if service.kind == "ExternalName":
         if not reply.answer:
             return (
@@ -45,6 +45,8 @@ def cause_of(
     endpoints = [each for part in service.slices for each in part.endpoints]
     _, parsed = found
     if service.kind != "headless" and not parsed.endpoint:
+        if reply.answer and service.kind == "ClusterSetIP":
+            return f"the IP address of {place}"
         if reply.answer:
             return (
                 f"the cluster IP of {place}, which is not headless: its pods are not in the answer"

@@ -2,7 +2,8 @@
 
 Path: explain.py, for a name that does not exist -> here -> scene.py asks.
 Rule 1: every change that could be missing is a candidate (candidates.py); only a set that makes the name exist is told.
-Rule 2: of the sets that do, the smallest is told, and of those of one size the one whose changes come first.
+Rule 2: of the sets that do, the smallest is told, and of those of one size the one whose changes come first.  Of larger
+        sets than MOST_TOGETHER it is one that can do without none of its changes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple
 from hsdns.explanation.scene import Replay, Scene
 from hsdns.wire.name import Name
 
-MOST_TOGETHER: Final = 4  # changes
+MOST_TOGETHER: Final = 3  # changes, of which all sets are tried
 
 
 class Change(NamedTuple):
@@ -24,6 +25,17 @@ class Change(NamedTuple):
     cause: str
     needed: str
     make: Callable[[Scene], Scene]
+
+
+class Lacking(NamedTuple):
+    """What a missing name lacks: the changes, and the scene that they are made in."""
+
+    scene: Scene
+    changes: tuple[Change, ...] = ()
+
+    def made(self, left_out: int | None = None) -> Scene:
+        """The scene after the changes, or after all but one of them."""
+        return made(self.scene, [each for at, each in enumerate(self.changes) if at != left_out])
 
 
 def made(scene: Scene, changes: Sequence[Change]) -> Scene:
@@ -47,4 +59,12 @@ async def smallest(
             await pause()
             if replay.exists(made(scene, chosen), qname, qtype):
                 return chosen
-    return ()
+    if not replay.exists(made(scene, candidates), qname, qtype):
+        return ()
+    left = list(candidates)
+    for change in reversed(candidates):
+        await pause()
+        without = [each for each in left if each is not change]
+        if replay.exists(made(scene, without), qname, qtype):
+            left = without
+    return tuple(left)

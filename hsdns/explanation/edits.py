@@ -12,12 +12,9 @@ from typing import Final
 from msgspec import structs
 
 from hsdns.cluster.objects import (
-    SERVICE_NAME_LABEL,
     Endpoint,
     EndpointConditions,
     EndpointPort,
-    EndpointSlice,
-    ObjectMeta,
     Service,
     ServicePort,
     ServiceSpec,
@@ -31,6 +28,13 @@ MADE_ADDRESS: Final = "192.0.2.1"  # of an endpoint that is added (RFC 5737)
 def text(label: bytes) -> str:
     """A label as text."""
     return label.decode("utf-8", "replace")
+
+
+def printable(sentence: str) -> str:
+    """A sentence that does nothing to a terminal: clients and objects choose what names consist of."""
+    if sentence.isprintable():
+        return sentence
+    return "".join(each if each.isprintable() else f"\\{ord(each):03}" for each in sentence)
 
 
 def is_ready(endpoint: Endpoint) -> bool:
@@ -117,25 +121,4 @@ def renamed_ports(parsed: ParsedName, scene: Scene) -> Scene:
 
     return scene.with_objects(
         *(structs.replace(part, ports=renamed(part.ports or ())) for part in scene.slices)
-    )
-
-
-def with_added_endpoint(service: Service, parsed: ParsedName, scene: Scene) -> Scene:
-    """Add a slice with a ready endpoint that has the label, port and topology zone of a name."""
-    meta = service.metadata
-    return scene.with_objects(
-        EndpointSlice(
-            ObjectMeta(
-                f"{meta.name}-added", meta.namespace, labels={SERVICE_NAME_LABEL: meta.name}
-            ),
-            "IPv4",
-            [
-                Endpoint(
-                    [MADE_ADDRESS],
-                    hostname=text(parsed.endpoint) or None,
-                    zone=text(parsed.topology_zone) or None,
-                )
-            ],
-            [EndpointPort(text(parsed.port) or None, text(parsed.protocol).upper() or "TCP", 80)],
-        )
     )

@@ -5,15 +5,14 @@ Path: candidates.py, for a name whose records are those of endpoints, and explai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
-from typing import Final
 
 from msgspec import structs
 
-from hsdns.cluster.objects import Endpoint, EndpointSlice, Pod, Service
-from hsdns.cluster.pack import pack_slice
+from hsdns.cluster.objects import Endpoint, EndpointSlice, Pod
+from hsdns.cluster.pack import pack_slice, source_cluster
 from hsdns.cluster.question import ParsedName
 from hsdns.explanation.changes import Change
 from hsdns.explanation.edits import (
@@ -23,13 +22,11 @@ from hsdns.explanation.edits import (
     port_names,
     renamed_ports,
     text,
-    with_added_endpoint,
     with_endpoints,
     with_hostname,
 )
+from hsdns.explanation.owner import Owner
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
-
-TOLERATE: Final = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
 
 
 def of_address(scene: Scene, kept: ClusterObjects) -> Iterator[Change]:
@@ -47,13 +44,31 @@ def of_address(scene: Scene, kept: ClusterObjects) -> Iterator[Change]:
 
 
 def of_endpoints(
-    parsed: ParsedName, scene: Scene, kept: ClusterObjects, service: Service, replay: Replay
+    parsed: ParsedName, scene: Scene, kept: ClusterObjects, owner: Owner, replay: Replay
 ) -> Iterator[Change]:
-    """The changes of a Service's endpoints that may make a name exist."""
-    place = f"Service {service.metadata.namespace}/{service.metadata.name}"
+    """The changes of the endpoints of a Service or ServiceImport that may make a name exist."""
+    place, labels = owner.place, replay.block.state.settings.labels
+    hidden = [
+        each
+        for each in scene.slices
+        if labels is not None and not labels.matches(each.metadata.labels)
+    ]
+    if hidden:
+        yield Change(
+            "Corefile",
+            f"`labels` of the kubernetes block leaves out {_slice_place(hidden[0])}",
+            "`labels` matches its labels",
+            lambda scene: scene.with_settings(labels=None),
+        )
     listed = [(part, each) for part in scene.slices for each in part.endpoints or ()]
     meant = [
-        pair for pair in listed if not parsed.endpoint or parsed.endpoint in _labels(*pair, replay)
+        (part, each)
+        for part, each in listed
+        if not parsed.endpoint
+        or (
+            parsed.endpoint in _labels(part, each, replay)
+            and _cluster(part, parsed) == parsed.cluster
+        )
     ]
     unready = [pair for pair in meant if not is_ready(pair[1])]
     if unready:
@@ -62,20 +77,21 @@ def of_endpoints(
             count = f"endpoint {text(parsed.endpoint)} of {place} is not ready"
         yield Change(
             _slice_place(unready[0][0]),
-            f"{count}{_conditions(unready, kept)}; {_published(service)}",
-            f"an endpoint of {place} is ready, or publishNotReadyAddresses of {place} is true",
+            f"{count}{_conditions(unready, kept)}; {owner.published}",
+            f"an endpoint of {place} is ready"
+            + (f", or publishNotReadyAddresses of {place} is true" if owner.is_service else ""),
             partial(all_ready, [each for _, each in unready]),
         )
     if parsed.endpoint and not meant:
-        yield from _of_hostname(parsed, listed, kept, service)
+        yield from _of_hostname(parsed, listed, kept, owner)
     if parsed.port or parsed.protocol:
         parts = [part for part in scene.slices if part.endpoints]
         if parts:
-            own = [each for each in service.spec.ports or () if each.name == text(parsed.port)]
+            own = [each for each in owner.ports if each.name == text(parsed.port)]
             calls = (
                 f"the port names differ: {place} has {port_names(own)}"
                 if own
-                else f"{place} has {port_names(service.spec.ports or ())}, but no {asked_port(parsed)}"
+                else f"{place} has {port_names(owner.ports)}, but no {asked_port(parsed)}"
             )
             yield Change(
                 _slice_place(parts[0]),
@@ -96,10 +112,10 @@ def of_endpoints(
         place,
         f"{place} has no endpoint named {text(parsed.endpoint)}{_near_labels(parsed, listed, replay)}"
         if parsed.endpoint
-        else f"{place} has no endpoints{_why_none(service, kept, scene)}",
+        else f"{place} has no endpoints{_why_none(owner, kept, scene)}",
         f"{place} has a ready endpoint"
         + (f" with hostname {text(parsed.endpoint)}" if parsed.endpoint else ""),
-        partial(with_added_endpoint, service, parsed),
+        partial(owner.with_endpoint, parsed, labels),
     )
 
 
@@ -118,25 +134,36 @@ def _labels(part: EndpointSlice, endpoint: Endpoint, replay: Replay) -> set[byte
     return {each.label(index) for each in packed for index in range(each.host_count)}
 
 
+def _cluster(part: EndpointSlice, parsed: ParsedName) -> bytes:
+    """The cluster that endpoints of a ServiceImport are named after; those of a Service are not."""
+    return source_cluster(part.metadata) if parsed.cluster else b""
+
+
 def _near_labels(
     parsed: ParsedName, listed: list[tuple[EndpointSlice, Endpoint]], replay: Replay
 ) -> str:
-    known = sorted({text(label) for pair in listed for label in _labels(*pair, replay) if label})
+    known, elsewhere = set[str](), set[str]()
+    for part, endpoint in listed:
+        cluster = _cluster(part, parsed)
+        for label in _labels(part, endpoint, replay) - {b""}:
+            if cluster == parsed.cluster:
+                known.add(text(label))
+            else:
+                elsewhere.add(f"{text(label)}{_in_cluster(cluster)}")
+    found = _of_these(text(parsed.endpoint), sorted(known) or sorted(elsewhere))
+    return f"{_in_cluster(parsed.cluster)}{found}"
+
+
+def _in_cluster(cluster: bytes) -> str:
+    return f" in cluster {text(cluster)}" if cluster else ""
+
+
+def _of_these(asked: str, known: Sequence[str]) -> str:
     if not known:
         return ": it has no endpoints"
-    near = get_close_matches(text(parsed.endpoint), known, n=1)
+    near = get_close_matches(asked, known, n=1)
     shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
     return f'; did you mean "{near[0]}"?' if near else f"; it has {shown}"
-
-
-def _published(service: Service) -> str:
-    if (service.metadata.annotations or {}).get(TOLERATE) == "true":
-        return (
-            f"the annotation {TOLERATE.rpartition('/')[2]} has no effect on EndpointSlices, "
-            "publishNotReadyAddresses has"
-        )
-    published = bool(service.spec.publish_not_ready_addresses)
-    return f"publishNotReadyAddresses is {str(published).lower()}"
 
 
 def pod_of(endpoint: Endpoint, pods: Sequence[Pod]) -> Pod | None:
@@ -170,10 +197,10 @@ def _of_hostname(
     parsed: ParsedName,
     listed: list[tuple[EndpointSlice, Endpoint]],
     kept: ClusterObjects,
-    service: Service,
+    owner: Owner,
 ) -> Iterator[Change]:
     """Candidates for an endpoint name of a pod that is there, but is not named so below this Service."""
-    label, name = text(parsed.endpoint), service.metadata.name
+    label, name = text(parsed.endpoint), owner.metadata.name
     pods = kept.pods(parsed.namespace)
     for part, endpoint in listed:
         pod = pod_of(endpoint, pods)
@@ -207,17 +234,17 @@ def _of_hostname(
         return
 
 
-def _why_none(service: Service, kept: ClusterObjects, scene: Scene) -> str:
+def _why_none(owner: Owner, kept: ClusterObjects, scene: Scene) -> str:
     if scene.slices:
         if any(part.endpoints for part in scene.slices):
             return " with a usable address and port"
-        if not service.spec.selector:
+        if not owner.selector:
             return ": its EndpointSlices are empty"
-    selector = service.spec.selector or {}
+    selector = owner.selector
     shown = ",".join(f"{key}={value}" for key, value in selector.items())
     if not selector:
         return ": it has no selector and no EndpointSlice"
-    pods = kept.pods(service.metadata.namespace.encode().lower())
+    pods = kept.pods(owner.metadata.namespace.encode().lower())
     if not pods:
         return f": no pod with labels {shown} is known"
     matched = [each for each in pods if selector.items() <= (each.metadata.labels or {}).items()]
@@ -228,7 +255,7 @@ def _why_none(service: Service, kept: ClusterObjects, scene: Scene) -> str:
     return f": its selector {shown} matches no pod; pod {near.metadata.name} has {labels or 'no labels'}"
 
 
-def _likeness(selector: dict[str, str], labels: dict[str, str]) -> int:
+def _likeness(selector: Mapping[str, str], labels: Mapping[str, str]) -> int:
     """How many keys or values of a selector a pod's labels have."""
     values = set(labels.values())
     return sum((key in labels) + (value in values) for key, value in selector.items())

@@ -7,15 +7,15 @@ Rule 2: where the cluster could not be seen, that is the cause, never that there
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import structs
 
 from hsdns.assemble import Configuration, ServedAddress
-from hsdns.chain import Endpoint, Request, Spawn
+from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.freshness import Counters, Dependencies
+from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, ParsedName
@@ -24,8 +24,9 @@ from hsdns.cluster.reverse import address_of, is_reverse
 from hsdns.cluster.value import Node
 from hsdns.explanation.candidates import candidates
 from hsdns.explanation.causes import cause_of
-from hsdns.explanation.changes import Change, smallest
-from hsdns.explanation.edits import text
+from hsdns.explanation.changes import Change, Lacking, smallest
+from hsdns.explanation.edges import Edges, Pause
+from hsdns.explanation.edits import printable, text
 from hsdns.explanation.endpoint_candidates import of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.live import Seen, SeesObjects
@@ -38,7 +39,7 @@ from hsdns.explanation.observed import (
     summary,
 )
 from hsdns.explanation.past import past
-from hsdns.explanation.records import record_reports
+from hsdns.explanation.records import keep_seconds, record_reports
 from hsdns.explanation.report import (
     VERSION,
     ChangeReport,
@@ -59,43 +60,19 @@ from hsdns.wire.name import ROOT, Name
 from hsdns.wire.rdata import address_to_text
 
 CLIENT: Final = Endpoint("127.0.0.1", 0)
-Run = Callable[[Coroutine[Any, Any, Reply]], Awaitable[Reply]]
-Pause = Callable[[], Awaitable[None]]
-
-
-async def _at_once(asking: Coroutine[Any, Any, Reply]) -> Reply:
-    return await asking
-
-
-async def _go_on() -> None:
-    pass
-
-
-class Edges(NamedTuple):
-    """What explanations in a running server need: whether other servers are asked, how a chain runs, when to pause.
-
-    `run` steps what may wait, `spawn` runs handlers in tasks, `pause` lets others run, `clock` is monotonic seconds.
-    `counters` are those of the answer tables, None where there are none.
-    """
-
-    spawn: Spawn
-    asks: bool = False
-    run: Run = _at_once
-    pause: Pause = _go_on
-    clock: Callable[[], float] = lambda: 0.0
-    counters: Counters | None = None
 
 
 class Explainer:
     """Explains questions to the server blocks of a configuration, whose kubernetes blocks have started.
 
-    `seeing` finds the objects of each kubernetes block by id().
+    `seeing` finds the objects of each kubernetes block by id().  `lacking` is what the last name lacks.
     """
 
     def __init__(
         self, configuration: Configuration, seeing: Mapping[int, SeesObjects], edges: Edges
     ) -> None:
         self._configuration, self._seeing, self._edges = configuration, seeing, edges
+        self.lacking = Lacking(Scene.of(()))
 
     async def explain(
         self, qname: Name, qtype: int, now: float, problems: Sequence[str] = ()
@@ -104,19 +81,7 @@ class Explainer:
         edges, listener = self._edges, self._listener(qname)
         server = listener.listen.server
         visits: list[Visit] = []
-        observation = Observation(visits, edges.asks, edges.clock)
-        chains = {
-            id(block): observed_chain(block.handlers, observation, edges.spawn)
-            if block.handlers
-            else None
-            for blocks in listener.served.values()
-            for block in blocks
-        }
-        await edges.pause()
-        processor = QueryProcessor(
-            server, listener.block_choice(chains), any_class=listener.any_class
-        )
-        await edges.pause()
+        processor = await self._processor(listener, visits)
         query = Query.ask(qname, qtype)
         protocol = "udp" if edges.asks else "tcp"
         counted = None if edges.counters is None else Dependencies(edges.counters)
@@ -139,10 +104,43 @@ class Explainer:
         if question.block is not None:
             seeing = self._seeing[id(question.block)]
             question.look(question.block, await seeing.see(question.lead))
-        found = await question.explanation(*self._block(listener, qname, visits))
+        explanation = await question.explanation(*self._block(listener, qname, visits))
+        self.lacking = question.lacking
         if counted is None or not visits:
-            return found
-        return structs.replace(found, table=_table(listener, visits, query, reply, counted))
+            return explanation
+        return structs.replace(explanation, table=_table(listener, visits, query, reply, counted))
+
+    async def ask(
+        self, wire: bytes, client: Endpoint, transport: str, now: float
+    ) -> tuple[bytes | None, str]:
+        """The reply to a message of a resolver, and what would be asked for it if that is another server.
+
+        It goes to the first listen address for plain DNS; `now` in monotonic seconds.
+        """
+        listeners = self._configuration.listeners
+        listener = next(each for each in listeners if each.listen.scheme == "dns")
+        visits: list[Visit] = []
+        processor = await self._processor(listener, visits)
+        reply = await processor.answer(wire, client, client, transport, now)
+        return reply, next((each.whom for each in visits if each.whom), "")
+
+    async def _processor(self, listener: ServedAddress, visits: list[Visit]) -> QueryProcessor:
+        """What answers at an address as the server does, and notes the visits."""
+        edges = self._edges
+        observation = Observation(visits, edges.asks, edges.clock)
+        chains = {
+            id(block): observed_chain(block.handlers, observation, edges.spawn)
+            if block.handlers
+            else None
+            for blocks in listener.served.values()
+            for block in blocks
+        }
+        await edges.pause()
+        processor = QueryProcessor(
+            listener.listen.server, listener.block_choice(chains), any_class=listener.any_class
+        )
+        await edges.pause()
+        return processor
 
     def _listener(self, qname: Name) -> ServedAddress:
         """The address whose zones have the longest one of the name; the first of several."""
@@ -216,6 +214,7 @@ class _Question:
         )
         self.scene = Scene.of(())
         self.replay: Replay | None = None
+        self.lacking = Lacking(self.scene)
         if self.block is not None:
             zone = self.asked.longest_of(self.block.zones)
             assert zone is not None, "visited"
@@ -251,7 +250,9 @@ class _Question:
         if address is not None:
             self.scene = Scene.of(self.known.of_address(address))
         elif self.parsed is not None:
-            self.scene = Scene.of(self.known.of_name(self.parsed))
+            assert self.replay is not None, "there is a block"
+            shared = block.answers.lookup.is_multicluster(self.replay.zone)
+            self.scene = Scene.of(self.known.of_name(self.parsed, shared=shared))
         assert self.replay is not None, "there is a block"
         try:
             self.found = block.answers.lookup.find(self.asked, self.replay.zone, None)
@@ -264,6 +265,7 @@ class _Question:
         service = await self._service()
         if self._is_missing and not (self.block and not self.block.store.serves):
             needed = await self._needed()
+        self.lacking = Lacking(self.scene, needed)
         outcome, cause = self._cause(blind, needed, service)
         near = []
         if outcome != "resolves" and self.reply.rcode:
@@ -271,7 +273,7 @@ class _Question:
             for block in blocks:
                 if block.store.serves:
                     near += await nearest(block, self.asked, self.asked_type, self._pause)
-        if not self.visits and near:
+        if near and not needed and (self._is_missing or not self.visits):
             cause = f"{cause}; {near[0].why}"
         rcode = rcode_to_text(self.reply.rcode)
         return Explanation(
@@ -280,7 +282,7 @@ class _Question:
             type_to_text(self.qtype),
             outcome,
             rcode,
-            cause if outcome == "could not tell" else f"{rcode}: {cause}",
+            printable(cause if outcome == "could not tell" else f"{rcode}: {cause}"),
             blind,
             server_block,
             block_reason,
@@ -291,6 +293,7 @@ class _Question:
             [NeededChange(each.place, each.cause, each.needed) for each in needed],
             near,
             self._history(),
+            keep_seconds=keep_seconds(self.reply),
         )
 
     def _history(self) -> list[ChangeReport]:
@@ -343,7 +346,7 @@ class _Question:
         parsed = self.parsed
         if self.replay is None or parsed is None or not parsed.name or parsed.kind == POD:
             return None
-        if not self.scene.services or is_reverse(self.asked):
+        if is_reverse(self.asked) or not (self.scene.services or self.scene.imports):
             return None
         assert self.cluster is not None, "as there is a replay"
         own = self.cluster.reply.answer if self.cluster.reply is not None else ()
@@ -352,6 +355,8 @@ class _Question:
         fates = Fates(
             self.replay, self.scene, self.known, parsed, (self.asked, self.asked_type), own
         )
+        if self.scene.imports:
+            return await fates.imported(self.scene.imports[0], self._pause)
         return await fates.service(self.scene.services[0], self._pause)
 
     def _cause(
@@ -394,6 +399,8 @@ class _Question:
         parsed, block = self.parsed, self.block
         assert block is not None, "the cluster was asked"
         if is_reverse(self.asked):
+            if address_of(self.asked) is None:
+                return "names of the zone are those of whole addresses, and this is none"
             return "no Service has the address as its cluster IP, and no ready endpoint has it"
         if parsed is not None and parsed.kind == POD and parsed.name:
             return (

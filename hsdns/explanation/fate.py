@@ -19,6 +19,7 @@ from hsdns.cluster.objects import (
     EndpointPort,
     EndpointSlice,
     Service,
+    ServiceImport,
     ServicePort,
 )
 from hsdns.cluster.question import ParsedName
@@ -57,13 +58,6 @@ class Fates:
         meta, spec = found.metadata, found.spec
         ips = spec.cluster_ips or ([spec.cluster_ip] if spec.cluster_ip else [])
         kind = "headless" if ips[:1] == ["None"] else spec.type or "ClusterIP"
-        slices = []
-        for part in self._scene.slices:
-            endpoints = []
-            for each in part.endpoints or ():
-                endpoints.append(self._endpoint(part, each))
-                await pause()
-            slices.append(self._slice(part, endpoints))
         return ServiceReport(
             meta.namespace,
             meta.name,
@@ -74,8 +68,38 @@ class Fates:
             dict(spec.selector or {}),
             spec.external_name or "",
             bool(spec.publish_not_ready_addresses),
-            slices,
+            await self._slices(pause),
         )
+
+    async def imported(
+        self, found: ServiceImport, pause: Callable[[], Awaitable[None]]
+    ) -> ServiceReport:
+        """A ServiceImport with its slices and their endpoints."""
+        meta, spec = found.metadata, found.spec
+        is_headless = spec.type == "Headless"
+        return ServiceReport(
+            meta.namespace,
+            meta.name,
+            "headless" if is_headless else "ClusterSetIP",
+            meta.resource_version,
+            [] if is_headless else list(spec.ips or ()),
+            _ports(spec.ports or ()),
+            {},
+            "",
+            False,
+            await self._slices(pause),
+            "ServiceImport",
+        )
+
+    async def _slices(self, pause: Callable[[], Awaitable[None]]) -> list[SliceReport]:
+        slices = []
+        for part in self._scene.slices:
+            endpoints = []
+            for each in part.endpoints or ():
+                endpoints.append(self._endpoint(part, each))
+                await pause()
+            slices.append(self._slice(part, endpoints))
+        return slices
 
     def _slice(self, found: EndpointSlice, endpoints: list[EndpointReport]) -> SliceReport:
         return SliceReport(
@@ -120,7 +144,9 @@ class Fates:
                 if not isinstance(each, EndpointSlice)
             }
         )
-        bare = self._replay.records(without, self._qname, self._qtype)
+        # `ignore empty_service` hides a Service without endpoints, whatever its records are.
+        shown = without.with_options(ignore=False)
+        bare = self._replay.records(shown, self._qname, self._qtype)
         return {_content(each) for each in bare} != self._answered or not bare
 
     def _alone(

@@ -18,6 +18,7 @@ from hsdns.explanation.edits import text
 from hsdns.explanation.report import NearName
 from hsdns.explanation.spelling import close_words
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 
 MOST: Final = 4  # names told
@@ -32,7 +33,7 @@ async def nearest(
     """Names of the block that exist for this type and are near to the one asked, the likeliest first."""
     zone = qname.longest_of(block.zones)
     home = zone or next(each for each in block.zones if not is_reverse(each))
-    if is_reverse(home):
+    if is_reverse(home) or qtype in (RRType.AXFR, RRType.IXFR):
         return []
     found: dict[str, NearName] = {}
     guesses: Iterator[Guess | None] = _of_other_domain(qname, home)

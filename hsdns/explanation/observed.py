@@ -11,6 +11,7 @@ Rule 3: without `asks` an explanation sends nothing to anybody: a plugin that as
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from hsdns.capability import has
@@ -19,7 +20,7 @@ from hsdns.plugins.cache import Cache
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.secondary import Secondary
-from hsdns.upstream.target import HostTarget
+from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 from hsdns.wire.message import Reply, unwritten
 
@@ -38,8 +39,19 @@ class Visit:
         self.passed: Request | None = None
         self.below: Reply | None = None
         self.reply: Reply | None = None
-        self.would_ask = ""
+        self.whom = ""  # that it would ask
+        self.is_loop = False  # as it would ask this host
         self.told = ""  # in place of what the replies tell
+
+    @property
+    def would_ask(self) -> str:
+        """That it would ask another server, in some words; empty if it would not."""
+        if self.is_loop:
+            return (
+                f"asks {self.whom}, a loopback address: in a Pod that is the Pod itself, so the query comes back to "
+                "this server; name the upstreams, or give the kubelet a `resolvConf` that does"
+            )
+        return f"would ask {self.whom}, but an explanation asks no server" if self.whom else ""
 
     @property
     def did(self) -> str:
@@ -62,6 +74,8 @@ class Visit:
             parts += _changes(self.below, reply)
             if not parts:
                 zones = getattr(self.handler, "zones", None)
+                if isinstance(self.handler, Cache) and self.below is not None and self.below.fresh:
+                    return "passed on: it keeps no answer of the cluster"
                 is_outside = zones and own.qname.longest_of(zones) is None
                 return "passed on: the name is in none of its zones" if is_outside else "passed on"
             return "; ".join(parts)
@@ -121,9 +135,9 @@ class _Observer:
         handler, (visits, asks, clock) = self._handler, self._observation
         visit = Visit(handler, request)
         visits.append(visit)
-        whom = _server_asked(handler, request)
+        whom, is_loop = _server_asked(handler, request)
         if whom and not asks:
-            visit.would_ask = f"would ask {whom}, but an explanation asks no server"
+            visit.whom, visit.is_loop = whom, is_loop
             visit.reply = unwritten(Rcode.SERVFAIL)
             return visit.reply
 
@@ -147,19 +161,24 @@ class _Observer:
         return visit.reply
 
 
-def _server_asked(handler: Handler, request: Request) -> str:
-    """The servers that a plugin would ask; empty if it asks none."""
+def _server_asked(handler: Handler, request: Request) -> tuple[str, bool]:
+    """The servers that a plugin would ask, empty if it asks none, and whether they are all on this host."""
     qname = request.query.qname
     if isinstance(handler, Forward):
         for route in handler.routes:
             if route.matches(qname):
-                return " or ".join(
+                words = [
                     f"{each.host}:{each.port}" if isinstance(each, HostTarget) else str(each)
                     for each in route.targets
-                )
+                ]
+                return " or ".join(words), all(map(_is_loopback, route.targets))
     if isinstance(handler, Secondary) and qname.longest_of(handler.zones) is not None:
-        return "the primary server of its zone"
-    return ""
+        return "the primary server of its zone", False
+    return "", False
+
+
+def _is_loopback(target: Target | HostTarget) -> bool:
+    return isinstance(target, Target) and ip_address(target.address).is_loopback
 
 
 def observed_chain(handlers: Sequence[Handler], observation: Observation, spawn: Spawn) -> Next:

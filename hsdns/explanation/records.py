@@ -55,6 +55,20 @@ def record_reports(
     return reports
 
 
+def keep_seconds(reply: Reply) -> int:
+    """How long a cache may keep a reply: the TTL of its records, or what its SOA record says (RFC 2308 section 5)."""
+    if reply.answer:
+        return max(each.ttl for each in reply.answer)
+    return max(
+        (
+            min(each.ttl, int.from_bytes(each.rdata[-4:], "big"))
+            for each in reply.authority
+            if each.rrtype == RRType.SOA
+        ),
+        default=0,
+    )
+
+
 def _source(visits: Sequence[Visit]) -> Visit | None:
     """The visit that made the reply: the last one that did not pass the query on."""
     made = [visit for visit in visits if visit.passed is None and visit.reply is not None]

@@ -10,6 +10,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from hsdns.resolver.report import LookupReport
+
 VERSION: Final = 1
 Outcome = Literal["resolves", "does not resolve", "could not tell"]
 Fate = Literal["answered", "left out", "not asked for"]
@@ -43,7 +45,7 @@ class SliceReport(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ServiceReport(msgspec.Struct, frozen=True, rename="camel"):
-    """The Service that the name leads to; `kind` is headless, ClusterIP or ExternalName."""
+    """The `object` that the name leads to, a Service or ServiceImport; `kind` is headless, or its type."""
 
     namespace: str
     name: str
@@ -55,6 +57,7 @@ class ServiceReport(msgspec.Struct, frozen=True, rename="camel"):
     external_name: str
     publish_not_ready_addresses: bool
     slices: list[SliceReport]
+    object: str = "Service"
 
 
 class RecordReport(msgspec.Struct, frozen=True):
@@ -80,6 +83,22 @@ class NearName(msgspec.Struct, frozen=True):
 
     name: str
     why: str
+
+
+class AskerReport(msgspec.Struct, frozen=True, rename="camel"):
+    """Who asked, and the whole lookup of each resolver.
+
+    `decisive` is the query that the rest of the explanation is about, `cause` says what in the asker keeps the name
+    from resolving, and is empty where nothing does.
+    """
+
+    pod: str
+    dns_policy: str
+    types: list[str]
+    resolv_conf: str
+    decisive: str
+    cause: str
+    lookups: list[LookupReport]
 
 
 class ChangeReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -115,6 +134,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     missing name exist, empty where no change does.  `reading` has the parts of the name by what they stand for.
     `history` has the last changes behind the name, the newest first; only a server that runs remembers any.  `asked` is
     the server of `-server`.  `table` says whether the answer table stores the reply; empty without a server.
+    `keepSeconds` is how long a cache elsewhere may go on with the reply after it has changed here.
+    `asker` is there where a lookup of a program was explained; `name` is then what the program looked up.
     """
 
     version: int
@@ -135,6 +156,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     history: list[ChangeReport] = []
     asked: ServerReport | None = None
     table: str = ""
+    keep_seconds: int = 0
+    asker: AskerReport | None = None
 
 
 def schema() -> dict[str, Any]:

@@ -24,7 +24,7 @@ from hsdns.cluster.objects import (
     Upserted,
 )
 from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
-from hsdns.cluster.question import ParsedName
+from hsdns.cluster.question import POD, ParsedName
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import Key
 from hsdns.plugins.kubernetes import Kubernetes
@@ -71,8 +71,8 @@ class ClusterObjects:
             if isinstance(each, EndpointSlice) and slice_owner(each.metadata) == key
         ]
 
-    def of_name(self, parsed: ParsedName) -> list[Object]:
-        """The objects that the parts of a name lead to."""
+    def of_name(self, parsed: ParsedName, *, shared: bool = False) -> list[Object]:
+        """The objects that the parts of a name lead to; `shared` for one in a zone of ServiceImports."""
         key = parsed.namespace, parsed.name
         found: list[Object] = []
         for each in self._objects.values():
@@ -80,9 +80,11 @@ class ClusterObjects:
             if isinstance(each, Namespace):
                 is_part = pack_label(meta.name) == parsed.namespace
             elif isinstance(each, EndpointSlice):
-                is_part = key in (slice_owner(meta), import_owner(meta))
+                is_part = (import_owner(meta) if shared else slice_owner(meta)) == key
+            elif isinstance(each, ServiceImport if not shared else Service):
+                is_part = False
             elif isinstance(each, Pod):
-                is_part = pack_label(meta.namespace) == parsed.namespace
+                is_part = parsed.kind == POD and pack_label(meta.namespace) == parsed.namespace
             else:
                 is_part = pack_key(meta) == key
             if is_part:

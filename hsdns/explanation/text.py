@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
+from hsdns.explanation.edits import printable
 from hsdns.explanation.report import (
+    AskerReport,
     ChangeReport,
     EndpointReport,
     Explanation,
@@ -19,6 +21,7 @@ from hsdns.explanation.report import (
     ServerReport,
     ServiceReport,
 )
+from hsdns.resolver.text import as_list, rows
 
 WIDTH: Final = 80
 MOST_ENDPOINTS: Final = 6  # of one slice that are shown
@@ -45,15 +48,34 @@ def lines(found: Explanation, *, colour: bool = False, with_history: bool = Fals
         for sentence in asked.differences:
             yield from _wrapped(f"but of server {asked.address}: {sentence}", WIDTH)
     yield ""
-    yield f"{found.name} {found.type}"
+    name = found.name
+    if found.asker is not None:
+        yield from _lookups(found.asker, name)
+        name = found.asker.decisive
+    is_asked = found.asker is None or found.asker.decisive.removesuffix(".") in {
+        query.name for lookup in found.asker.lookups for query in lookup.queries
+    }
+    yield f"{printable(name)} {found.type}{'' if is_asked else ', which is not asked'}"
     tree = _tree(found) + (_history(found.history) if with_history else [])
     for line in _drawn(tree, ""):
         yield _with_fate(line) if colour else line
 
 
+def _lookups(asker: AskerReport, name: str) -> Iterator[str]:
+    """The lookup that failed, or one that did not, query by query; and a table of all, if there are several."""
+    if asker.pod:
+        yield f"Pod {asker.pod}, dnsPolicy {asker.dns_policy}"
+    if len(asker.lookups) > 1:
+        yield from rows(asker.lookups)
+        yield ""
+    shown = next((each for each in asker.lookups if each.error), asker.lookups[0])
+    yield from as_list(name, shown)
+    yield ""
+
+
 def _wrapped(sentence: str, width: int) -> list[str]:
     """Names are not broken: they are there to be copied."""
-    return wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
+    return wrap(printable(sentence), width, break_long_words=False, break_on_hyphens=False)
 
 
 def _coloured(line: str, word: str) -> str:
@@ -82,8 +104,12 @@ def _tree(found: Explanation) -> Tree:
     if found.records:
         tree.append("records")
         tree.append(_records(found.records))
+    if found.keep_seconds:
+        what = "this answer" if found.rcode == "NOERROR" and found.records else "this denial"
+        tree.append(f"other caches may keep {what} for {found.keep_seconds} s")
     if found.needed:
-        tree.append("for the name to exist")
+        is_asker = found.asker is not None and found.asker.cause
+        tree.append("for the program to find it" if is_asker else "for the name to exist")
         tree.append([each.needed for each in found.needed])
     if found.asked is not None:
         tree += _asked(found.asked)
@@ -94,7 +120,7 @@ def _tree(found: Explanation) -> Tree:
 
 
 def _service(found: ServiceReport) -> Tree:
-    parts = [f"Service {found.namespace}/{found.name}: {found.kind}"]
+    parts = [f"{found.object} {found.namespace}/{found.name}: {found.kind}"]
     if found.cluster_ips:
         parts.append(" ".join(found.cluster_ips))
     if found.external_name:
@@ -107,7 +133,11 @@ def _service(found: ServiceReport) -> Tree:
     below: Tree = []
     for part in found.slices:
         same = part.ports == found.ports
-        ports = "the ports of the Service" if same else f"ports {' '.join(part.ports) or 'none'}"
+        ports = (
+            f"the ports of the {found.object}"
+            if same
+            else f"ports {' '.join(part.ports) or 'none'}"
+        )
         below.append(
             f"EndpointSlice {part.name}: {part.address_type}, {ports}, "
             f"version {part.resource_version or 'unknown'}"

@@ -92,9 +92,8 @@ class Ended(NamedTuple):
 Step = Sent | Received | Ended
 Arrival = tuple[Packet, Answer]
 Waiting = Generator[float | None, Arrival | None, Result]
-Ask = Callable[
-    [Packet], tuple[float, Answer] | None
-]  # seconds until the answer; None: there is none
+Fate = tuple[float, Answer] | None  # seconds until the answer; None: there is none
+Ask = Callable[[Packet], Fate]
 
 
 class Model(ABC):
@@ -162,6 +161,20 @@ def steps(
     model: Model, name: str, types: Sequence[int], ask: Ask, at: float = 0.0
 ) -> Iterator[Step]:
     """Run a lookup from `at` on a virtual clock, in seconds; the last step is Ended."""
+    running = exchange(model, name, types, at)
+    step = next(running)
+    while True:
+        yield step
+        try:
+            step = running.send(ask(step.packet) if isinstance(step, Sent) else None)
+        except StopIteration:
+            return
+
+
+def exchange(
+    model: Model, name: str, types: Sequence[int], at: float = 0.0
+) -> Generator[Step, Fate, None]:
+    """The same for a caller that may have to wait for answers: it sends the fate of each packet that is Sent."""
     model.now = at
     lookup = model.lookup(name, types)
     arriving: list[tuple[float, int, Packet, Answer]] = []
@@ -171,12 +184,12 @@ def steps(
         try:
             deadline = lookup.send(arrival)
         except StopIteration as end:
-            yield from map(Sent, _take(model))
+            for packet in _take(model):
+                yield Sent(packet)
             yield Ended(model.now, end.value)
             return
         for packet in _take(model):
-            yield Sent(packet)
-            fate = ask(packet)
+            fate = yield Sent(packet)
             if fate is not None:
                 heappush(arriving, (model.now + fate[0], next(numbers), packet, fate[1]))
         if arriving and (deadline is None or arriving[0][0] <= deadline):

@@ -28,27 +28,35 @@ class PodDns(NamedTuple):
     searches: Sequence[str] = ()
     options: Mapping[str, str] = {}
 
+    @property
+    def asks_cluster(self) -> bool:
+        """Whether the cluster's DNS is its nameserver by its policy."""
+        is_plain = self.policy == "ClusterFirst" and not self.on_host_network
+        return is_plain or self.policy == "ClusterFirstWithHostNet"
+
 
 def pod_resolv_conf(pod: PodDns, cluster_dns: str, domain: str, node: str) -> str:
     """The text; `domain` is the cluster's, and `node` the text of the node's resolv.conf, which `Default` uses."""
     servers: list[str] = []
-    searches: list[str] = []
     options: dict[str, str] = {}
-    is_cluster = pod.policy == "ClusterFirstWithHostNet" or (
-        pod.policy == "ClusterFirst" and not pod.on_host_network
-    )
     if pod.policy != "None":
-        node_servers, searches = _of_node(node)
-        servers = node_servers
-    if is_cluster:
+        servers, _ = _of_node(node)
+    if pod.asks_cluster:
         servers = [cluster_dns]
-        searches = [f"{pod.namespace}.svc.{domain}", f"svc.{domain}", domain, *searches]
         options = {"ndots": "5"}
     servers = list(dict.fromkeys([*servers, *pod.nameservers]))[:MOST_SERVERS]
-    searches = list(dict.fromkeys([*searches, *pod.searches]))[:MOST_SEARCHES]
+    searches = search_list(pod, domain, node)[:MOST_SEARCHES]
     while len(" ".join(searches)) > MOST_SEARCH_LEN:
         searches.pop()
     return write_resolv_conf(servers, searches, {**options, **pod.options})
+
+
+def search_list(pod: PodDns, domain: str, node: str) -> list[str]:
+    """All search domains, also those that the kubelet has no room for."""
+    searches = _of_node(node)[1] if pod.policy != "None" else []
+    if pod.asks_cluster:
+        searches = [f"{pod.namespace}.svc.{domain}", f"svc.{domain}", domain, *searches]
+    return list(dict.fromkeys([*searches, *pod.searches]))
 
 
 def _of_node(text: str) -> tuple[list[str], list[str]]:

@@ -13,7 +13,8 @@ from typing import Any, Final
 from hsdns import eager
 from hsdns.assemble import Configuration
 from hsdns.cluster.reading import Reading
-from hsdns.explanation.explain import Edges, Explainer
+from hsdns.explanation.edges import Edges
+from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.runtime import ServerRuntime

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 TIMEOUT: Final = 5.0  # seconds to send a request in, to stay idle, and to take an answer
+# In a turn: uvloop accepts one for each descriptor, fewer than come while a turn takes long.
+ACCEPTED: Final = 8
 MAX_CONTROL: Final = 32  # connections to the control door
 MAX_READERS: Final = 16  # of the pages of `dashboard`, at one address
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -76,7 +78,7 @@ class _Listener:
 
     paths: Paths
     server: web.Server
-    accepting: asyncio.Server
+    accepting: list[asyncio.Server]
     bound: tuple[str, int]  # of a Unix socket its path, and 0
     places: Places
     path: UnixSocket | None
@@ -253,15 +255,21 @@ async def _listen(address: str, paths: Paths, places: Places) -> _Listener:
     loop = asyncio.get_running_loop()
     create = loop.create_server if unix is None else loop.create_unix_server
     backlog = min(BACKLOG, 2 * places.most)
+    socks = [sock, *(sock.dup() for _ in range(ACCEPTED - 1 if unix is None else 0))]
     try:
-        accepting = await create(
-            lambda: listener.connect(), sock=sock, backlog=backlog, start_serving=False
-        )
+        accepting = [
+            await create(
+                lambda: listener.connect(), sock=each, backlog=backlog, start_serving=False
+            )
+            for each in socks
+        ]
         bound = sock.getsockname()[:2] if unix is None else (str(unix.path), 0)
         listener = _Listener(dict(paths), server, accepting, bound, places, unix, {}, set())
-        await accepting.start_serving()
+        for door in accepting:
+            await door.start_serving()
     except BaseException:
-        sock.close()
+        for each in socks:
+            each.close()
         if unix is not None:
             unix.remove()
         raise
@@ -271,7 +279,8 @@ async def _listen(address: str, paths: Paths, places: Places) -> _Listener:
 async def _close(listener: _Listener) -> None:
     if listener.path is not None:
         listener.path.remove()
-    listener.accepting.close()
+    for door in listener.accepting:
+        door.close()
     for stream in listener.streams:
         stream.cancel()
     listener.server.pre_shutdown()

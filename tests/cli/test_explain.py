@@ -105,6 +105,13 @@ def test_access_that_is_denied_is_not_a_cluster_without_endpoints(
     assert first.startswith("hsdns cannot see the cluster: ")
     assert "endpointslices" in first
     assert "the server denies access (403)" in first
+    shown = re.search(r'title="denied.txt"\n(.*?)```', PAGE.read_text(), re.DOTALL)
+    assert shown is not None
+    assert as_at_another_time(first) == as_at_another_time(" ".join(shown[1].split()))
+
+
+def as_at_another_time(sentence: str) -> str:
+    return re.sub(r"http://[0-9.:]+|since [^;]*|retrying in [0-9.]+", "...", sentence)
 
 
 @pytest.mark.parametrize(
@@ -173,6 +180,14 @@ REPAIRED = {
     "port-name": ('{name: ""', "{name: http"),
     "hostname": ("subdomain: web", "subdomain: web, hostname: web-7d4b9-x2x5k"),
     "external-name": ("10.1.2.3", "db.example.org"),
+    "import": ("ready: false", "ready: true"),
+    "ndots": ('value: "1"', 'value: "2"'),
+    "long": ("      - monitoring.services.datacenter-3.internal.example.org\n", ""),
+    "searches": ("n1.example, ", ""),
+    "policies": (
+        "[{protocol: UDP, port: 53}]",
+        "[{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]",
+    ),
 }
 
 
@@ -185,6 +200,8 @@ def test_what_the_page_says_is_the_cause(case: str, capsys: pytest.CaptureFixtur
     assert found is not None
     manifest, line = found[1], found[2]
     Path(f"{case}.yaml").write_text(manifest)
+    for title, corefile in re.findall(r'```corefile title="([^"]+)"\n(.*?)```', text, re.DOTALL):
+        Path(title).write_text(corefile)
     assert run(line, capsys)[0] == 1
     broken, repaired = REPAIRED[case]
     assert broken in manifest
@@ -192,4 +209,5 @@ def test_what_the_page_says_is_the_cause(case: str, capsys: pytest.CaptureFixtur
     status, lines, errors = run(line, capsys)
     assert (status, errors) == (0, "")
     assert lines[0].startswith("NOERROR: ")
+    assert not any("for the program to find it" in each for each in lines)
     assert not any("for the name to exist" in each for each in lines)

@@ -71,7 +71,22 @@ def test_a_pod(tmp_path: Path) -> None:
     found = find_pod(configuration(tmp_path), "shop/web")
     options = {"edns0": "", "ndots": "2"}
     dns = PodDns("shop", "ClusterFirstWithHostNet", True, ["192.0.2.1"], ["x.test"], options)
-    assert found == (dns, "10.244.0.7", "kube.test")
+    assert found == (dns, "10.244.0.7", "kube.test", ())
+
+
+POLICY = """---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: web, namespace: shop}
+spec: {podSelector: {}, egress: [{to: [{namespaceSelector: {}}], ports: [{protocol: UDP, port: 53}]}]}
+"""
+
+
+def test_what_a_network_policy_denies(tmp_path: Path) -> None:
+    found = find_pod(configuration(tmp_path, more=POLICY), "shop/web")
+    assert found.denied == (
+        ("tcp", "NetworkPolicy shop/web allows port 53 over UDP only to the cluster's DNS"),
+    )
 
 
 def test_a_pod_that_its_workload_would_have(tmp_path: Path) -> None:

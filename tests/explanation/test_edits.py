@@ -37,8 +37,3 @@ def test_a_service() -> None:
     (made,) = edits.as_headless(DB, changed).services
     assert (made.spec.cluster_ip, made.spec.external_name) == ("None", None)
     assert edits.headless_spec(PARSED).cluster_ip == "None"
-
-
-def test_an_endpoint_more() -> None:
-    parts = edits.with_added_endpoint(DB, PARSED._replace(endpoint=b"x"), SCENE).slices
-    assert [(part.endpoints or [])[0].hostname for part in parts] == [None, "x"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hsdns.explanation.asked import read_question
-from hsdns.explanation.explain import Edges, Explainer
+from hsdns.explanation.edges import Edges
+from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
 from hsdns.fastpath import _python
 from tests.support.cluster.objects import namespace, service

@@ -27,9 +27,10 @@ def test_a_tree() -> None:
         "│  └─ EndpointSlice db-1: IPv4, the ports of the Service, version 1",
         "│     ├─ 10.0.0.2  left out: not ready",
         "│     └─ 10.0.0.1 db-0  answered",
-        "└─ records",
-        "   └─ db.shop.svc.cluster.local. 5 A 10.0.0.1",
-        "      └─ TTL 5 from `ttl` of kubernetes",
+        "├─ records",
+        "│  └─ db.shop.svc.cluster.local. 5 A 10.0.0.1",
+        "│     └─ TTL 5 from `ttl` of kubernetes",
+        "└─ other caches may keep this answer for 5 s",
     ]
 
 

@@ -175,8 +175,76 @@ class Endpoints(msgspec.Struct, frozen=True):
     subsets: list[EndpointSubset] | None = None
 
 
+class LabelExpression(msgspec.Struct, frozen=True):
+    """metav1.LabelSelectorRequirement."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class LabelSelector(msgspec.Struct, frozen=True, rename="camel"):
+    """metav1.LabelSelector; an empty one matches everything."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[LabelExpression] | None = None
+
+
+class IpBlock(msgspec.Struct, frozen=True):
+    """networking/v1 IPBlock; `excluded` is its field `except`."""
+
+    cidr: str = ""
+    excluded: list[str] | None = msgspec.field(name="except", default=None)
+
+
+class PolicyPeer(msgspec.Struct, frozen=True, rename="camel"):
+    """networking/v1 NetworkPolicyPeer."""
+
+    pod_selector: LabelSelector | None = None
+    namespace_selector: LabelSelector | None = None
+    ip_block: IpBlock | None = None
+
+
+class PolicyPort(msgspec.Struct, frozen=True, rename="camel"):
+    """networking/v1 NetworkPolicyPort; without a protocol it is TCP, without a port all are meant."""
+
+    protocol: str | None = None
+    port: int | str | None = None
+    end_port: int | None = None
+
+
+class EgressRule(msgspec.Struct, frozen=True):
+    """networking/v1 NetworkPolicyEgressRule; without ports or peers all are meant."""
+
+    to: list[PolicyPeer] | None = None
+    ports: list[PolicyPort] | None = None
+
+
+class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
+    """networking/v1 NetworkPolicySpec, as far as egress is concerned."""
+
+    pod_selector: LabelSelector = LabelSelector()
+    policy_types: list[str] | None = None
+    egress: list[EgressRule] | None = None
+
+
+class NetworkPolicy(msgspec.Struct, frozen=True):
+    """networking/v1 NetworkPolicy; it changes no answer, but tells which Pods reach the DNS."""
+
+    metadata: ObjectMeta
+    spec: PolicySpec = PolicySpec()
+
+
 Manifest = (
-    Service | EndpointSlice | Namespace | Endpoints | Node | PodManifest | Workload | ServiceImport
+    Service
+    | EndpointSlice
+    | Namespace
+    | Endpoints
+    | Node
+    | PodManifest
+    | Workload
+    | ServiceImport
+    | NetworkPolicy
 )
 
 # By API group and kind: other groups have kinds of the same name (a Knative Service, for example).
@@ -193,5 +261,6 @@ KINDS: dict[tuple[str, str], type[Manifest]] = {
     ("apps", "DaemonSet"): Workload,
     ("batch", "Job"): Workload,
     ("multicluster.x-k8s.io", "ServiceImport"): ServiceImport,
+    ("networking.k8s.io", "NetworkPolicy"): NetworkPolicy,
 }
 CLUSTER_SCOPED = frozenset({"Namespace", "Node"})

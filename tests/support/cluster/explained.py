@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hsdns.cluster.objects import Object, Pod, PodCondition, PodNames, PodStatus
-from hsdns.explanation.explain import Edges, Explainer
+from hsdns.explanation.edges import Edges
+from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene

@@ -12,16 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hsdns.explanation.report import Explanation
-from hsdns.plugins.forward import Forward
 from hsdns.server.control.door import Door, kubernetes_blocks
 from hsdns.server.control.top.failing import FailingName
-from hsdns.server.explaining import make_explainer
 from hsdns.server.instance import Instance
 from hsdns.server.runtime import Turn
 from hsdns.wire.iana import type_from_text
+
+if TYPE_CHECKING:
+    from hsdns.explanation.report import Explanation
 
 MOST: Final = 100  # that are remembered
 REFRESH: Final = 5.0  # seconds
@@ -63,6 +63,9 @@ class Causes:
         return known is None or (known.state != state and now - known.at >= REFRESH)
 
     async def _find(self, instance: Instance, failing: FailingName) -> str:
+        # Imported for those who look: it needs dnspython, which few servers do.
+        from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - as said
+
         forwarded = _forwarded(instance, failing)
         turn = Turn(self._door.clock)
         explainer = make_explainer(
@@ -95,6 +98,8 @@ def _sentence(found: Explanation, forwarded: str) -> str:
 
 def _forwarded(instance: Instance, failing: FailingName) -> str:
     """What the upstreams of a name did; empty if it is not forwarded."""
+    from hsdns.plugins.forward import Forward  # noqa: PLC0415 - as above
+
     plugins = instance.configuration.plugins
     routes = [route for each in plugins if isinstance(each, Forward) for route in each.routes]
     for route in routes:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from hsdns.cli.resolve_text import Lookup, as_json, as_list, as_table
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Answer, Packet, steps
+from hsdns.resolver.report import LookupReport, report_of
+from hsdns.resolver.text import as_list, as_table
 from hsdns.wire.iana import Rcode, RRType
 
 TEXT = "nameserver 10.0.0.1\nnameserver 10.0.0.2\nsearch a.test\noptions ndots:2 edns0\n"
 Ask = Callable[[Packet], tuple[float, Answer] | None]
 
 
-def look_up(resolver: str, ask: Ask, text: str = TEXT) -> Lookup:
+def look_up(resolver: str, ask: Ask, text: str = TEXT) -> LookupReport:
     model = MODELS[resolver](text, Random(0))
-    return Lookup(model, list(steps(model, "web", (RRType.A,), ask)))
+    return report_of(model, steps(model, "web", (RRType.A,), ask))
 
 
 def late(packet: Packet) -> tuple[float, Answer] | None:
@@ -56,16 +57,3 @@ def test_table() -> None:
         "go: web A: server misbehaving",
         "resolves with none of musl, go",
     ]
-
-
-def test_json() -> None:
-    found = as_json("web", (RRType.A,), TEXT, [look_up("glibc", late)])
-    [glibc] = found["resolvers"]
-    assert glibc["queries"][0]["answer"] is None
-    assert glibc["queries"][1]["answer"] == {
-        "at": 5.1,
-        "rcode": "NOERROR",
-        "truncated": True,
-        "addresses": (),
-    }
-    assert (glibc["seconds"], glibc["error"]) == (5.2, None)

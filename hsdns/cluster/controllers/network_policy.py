@@ -1,0 +1,117 @@
+"""Whether NetworkPolicies let a Pod reach the cluster's DNS, over UDP and over TCP.
+
+Path: cli/resolve_pod.py, for -from -> here; nothing that is answered depends on it.
+Source: Kubernetes networking/v1 NetworkPolicy: a Pod that a policy for egress selects may do what such policies allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address, ip_network
+from typing import Final, NamedTuple
+
+from hsdns.cluster.controllers.kinds import (
+    LabelExpression,
+    LabelSelector,
+    NetworkPolicy,
+    PolicyPeer,
+    PolicyPort,
+)
+
+PORT: Final = 53
+PORT_NAMES: Final = {"udp": ("dns", "dns-udp"), "tcp": ("dns-tcp", "dns")}
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+Labels = Mapping[str, str]
+
+
+class Peer(NamedTuple):
+    """A Pod as policies see it: its namespace, and the labels and addresses of both."""
+
+    namespace: str
+    labels: Labels
+    namespace_labels: Labels
+    addresses: Sequence[str] = ()
+
+
+def denied(policies: Sequence[NetworkPolicy], pod: Peer, servers: Sequence[Peer]) -> dict[str, str]:
+    """The transports over which a Pod reaches none of the servers, each with a sentence that names the policies."""
+    chosen = [each for each in policies if _is_for(each, pod)]
+    if not chosen:
+        return {}
+    allowed = {
+        transport
+        for transport in PORT_NAMES
+        for policy in chosen
+        for rule in policy.spec.egress or ()
+        if (not rule.ports or any(_has_port(each, transport) for each in rule.ports))
+        and (not rule.to or any(_has_peer(each, policy, server) for each in rule.to for server in servers))
+    }  # fmt: skip
+    names = ", ".join(f"{each.metadata.namespace}/{each.metadata.name}" for each in chosen)
+    place = f"NetworkPolicy {names}" if len(chosen) == 1 else f"NetworkPolicies {names}"
+    verb = "allows" if len(chosen) == 1 else "allow"
+    found = {}
+    for transport in PORT_NAMES:
+        if transport not in allowed:
+            other = next((each.upper() for each in PORT_NAMES if each in allowed), "")
+            what = f"port {PORT} over {other} only" if other else f"no port {PORT}"
+            found[transport] = f"{place} {verb} {what} to the cluster's DNS"
+    return found
+
+
+def _is_for(policy: NetworkPolicy, pod: Peer) -> bool:
+    spec = policy.spec
+    types = spec.policy_types or (["Egress"] if spec.egress is not None else [])
+    is_near = (policy.metadata.namespace or "default") == pod.namespace
+    return "Egress" in types and is_near and _matches(spec.pod_selector, pod.labels)
+
+
+def _has_port(port: PolicyPort, transport: str) -> bool:
+    if (port.protocol or "TCP").lower() != transport:
+        return False
+    if port.port is None:
+        return True
+    if isinstance(port.port, str):
+        return port.port in PORT_NAMES[transport]
+    return port.port <= PORT <= (port.end_port or port.port)
+
+
+def _has_peer(peer: PolicyPeer, policy: NetworkPolicy, server: Peer) -> bool:
+    if peer.ip_block is not None:
+        block = peer.ip_block
+        return any(
+            _is_in(address, block.cidr) and not any(_is_in(address, each) for each in block.excluded or ())
+            for address in server.addresses
+        )  # fmt: skip
+    if peer.namespace_selector is not None:
+        is_near = _matches(peer.namespace_selector, server.namespace_labels)
+    else:
+        is_near = (policy.metadata.namespace or "default") == server.namespace
+    return is_near and _matches(peer.pod_selector or LabelSelector(), server.labels)
+
+
+def _is_in(address: str, network: str) -> bool:
+    try:
+        return ip_address(address) in ip_network(network, strict=False)
+    except ValueError:
+        return False
+
+
+def _matches(selector: LabelSelector, labels: Labels) -> bool:
+    wanted = (selector.match_labels or {}).items()
+    return wanted <= labels.items() and all(
+        _fulfils(each, labels) for each in selector.match_expressions or ()
+    )
+
+
+def _fulfils(expression: LabelExpression, labels: Labels) -> bool:
+    value = labels.get(expression.key)
+    is_one = value is not None and value in (expression.values or ())
+    match expression.operator:
+        case "In":
+            return is_one
+        case "NotIn":
+            return not is_one
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None

@@ -109,7 +109,18 @@ _TABLE: Final = {
         "uid"
     ),
     "OwnerReference": "apiVersion blockOwnerDeletion controller kind name uid",
-    "LabelSelector": "matchExpressions matchLabels",
+    "LabelSelector": "matchExpressions:LabelSelectorRequirement matchLabels",
+    "LabelSelectorRequirement": "key operator values",
+    "NetworkPolicy": "apiVersion kind metadata:ObjectMeta spec:NetworkPolicySpec",
+    "NetworkPolicySpec": (
+        "egress:NetworkPolicyEgressRule ingress podSelector:LabelSelector policyTypes"
+    ),
+    "NetworkPolicyEgressRule": "ports:NetworkPolicyPort to:NetworkPolicyPeer",
+    "NetworkPolicyPort": "endPort port protocol",
+    "NetworkPolicyPeer": (
+        "ipBlock:IPBlock namespaceSelector:LabelSelector podSelector:LabelSelector"
+    ),
+    "IPBlock": "cidr except",
 }
 FIELDS: Final[dict[str, dict[str, str]]] = {
     name: dict(word.partition(":")[::2] for word in fields.split())

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from hsdns.fastpath import hit_counts
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
 from hsdns.fastpath.entry import (
     ALWAYS,
@@ -28,16 +29,7 @@ from hsdns.fastpath.entry import (
     write,
 )
 from hsdns.fastpath.eviction import Queues
-from hsdns.fastpath.hit_counts import (
-    CACHE_HIT,
-    CACHE_MISS,
-    IPV6,
-    LENGTH_SHIFT,
-    TCP,
-    AnswerTableStatistics,
-    HitCounter,
-    Row,
-)
+from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, IPV6, LENGTH_SHIFT, TCP, HitCounter
 from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
 from hsdns.fastpath.limits import MAX_ERRORS_LEN, refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
@@ -215,15 +207,18 @@ class AnswerTable:
             plain, query, reply, size
         )
 
-    def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
+    def lookup(self, query: bytes, *, client: bytes, limit: int | None, now: float) -> bytes | None:
         """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds.
 
-        `client` is the client's socket address.
+        `client` is the client's socket address.  `limit` None: it came over UDP and was a miss before it waited;
+        another miss is not counted.
         """
         begin = time.monotonic_ns()
+        counted = self._misses, self._not_plain, self._stale
         prepared = self.prepared_replies.by_form.get(query[2:])
         if (
             prepared is not None
+            and limit is not None
             and now < self._versions.lease_end
             and prepared.length <= limit
             and (prepared.entry.changes == CHANGES[0] or self.is_still_valid(prepared))
@@ -236,9 +231,12 @@ class AnswerTable:
         else:
             found = self.answer(query, limit, now)
             if found is None:
+                if limit is None:
+                    self._misses, self._not_plain, self._stale = counted
                 return None
             reply, kind = found
-        kind |= TCP | IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else TCP
+        kind |= IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else 0
+        kind |= TCP if limit is not None else 0
         duration = time.monotonic_ns() - begin
         self.hit_counts.add_one(kind, duration)
         hits = ((query, client, reply[2] << 8 | reply[3]),)
@@ -263,13 +261,13 @@ class AnswerTable:
         self._queues.clear()
         self._shared_headers.clear()
 
-    def take_counts(self) -> list[Row]:
+    def take_counts(self) -> list[hit_counts.Row]:
         """What was counted since the last call: (group, whether over TCP, cells); hit_counts.py names the cells."""
         return self.hit_counts.take_counts()
 
-    def statistics(self) -> AnswerTableStatistics:
+    def statistics(self) -> hit_counts.AnswerTableStatistics:
         """What the table holds and what it has done so far."""
-        return AnswerTableStatistics(
+        return hit_counts.AnswerTableStatistics(
             entries=len(self._entries),
             octets=self._queues.octets + self._shared_headers.octets + self.prepared_replies.octets,
             hits=self.hits,

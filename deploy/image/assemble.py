@@ -7,7 +7,7 @@ Rule 1: copies the interpreter that runs this script, with the packages that it 
 Rule 2: shared libraries all go to the folder of libc.  An interpreter with a file capability runs in the
         loader's secure mode, which ignores $ORIGIN and LD_LIBRARY_PATH and uses the system's folders only.
 Rule 3: the library that reads kubeconfigs is left out unless it is asked for: in a pod there is a service account.
-Rule 4: `hsdns top` is in the image for `kubectl hsdns top`: it draws with rich, without what rich needs for other things.
+Rule 4: `hsdns top` draws with rich, which is there without the packages that rich itself needs for other things.
 Rule 5: the image writes nothing when it runs, so with `--final` bytecode is compiled here and never checked again.
 """
 
@@ -49,7 +49,7 @@ WITHOUT_FILES: Final = re.compile(
 )
 # What reads a kubeconfig; the packages that only it needs are left out with it.
 OF_KUBECONFIGS: Final = "kubernetes-asyncio"
-# What `hsdns top` draws with, and what that library highlights source code and reads Markdown with, four times its size.
+# What `hsdns top` draws with, and what that library needs to highlight code and to read Markdown: four times its size.
 OF_TOP: Final = "rich"
 NOT_OF_TOP: Final = frozenset({"pygments", "markdown-it-py"})
 

@@ -115,6 +115,7 @@ def serve(
     verbose: bool = False,
     as_json: Mapping[str, str] | None = None,
     control: str | None = None,
+    faults: bool = False,
 ) -> int:
     """Serve until the process is told to stop; return the exit status.
 
@@ -123,7 +124,8 @@ def serve(
     serves.
     `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
     `verbose` prints for each block whether its answers are cached in the answer table.  With `as_json`, which describes
-    the version, all that is printed at the start is one line of JSON.  `control` is the path of a control socket.
+    the version, all that is printed at the start is one line of JSON.  `control` is the path of a control socket;
+    with `faults`, rules of faults may come through the control door.
     """
     import uvloop
 
@@ -150,6 +152,7 @@ def serve(
                         verbose,
                         as_json,
                         control,
+                        faults,
                         output,
                     )
                 )
@@ -173,6 +176,7 @@ async def _serve(
     verbose: bool,
     as_json: Mapping[str, str] | None,
     control: str | None,
+    faults: bool,
     output: LogWriter,
 ) -> int:
     from hsdns.server.cpus import usable_cpus
@@ -199,6 +203,7 @@ async def _serve(
         workers or usable_cpus(),
         watches_apart=True,
         control=control,
+        faults=faults,
         has_changed=files.have_changed,
         manager=ServiceManager.of(os.environ),
     )

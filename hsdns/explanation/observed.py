@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from hsdns.chain import Handler, Next, Request, Spawn, link
+from hsdns.faults.handler import FaultHandler
+from hsdns.plugins.fault import Fault
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.secondary import Secondary
@@ -34,12 +36,15 @@ class Visit:
         self.below: Reply | None = None
         self.reply: Reply | None = None
         self.would_ask = ""
+        self.foreseen: str | None = None  # what rules of `fault` would do, empty for nothing
 
     @property
     def did(self) -> str:
         """What it did, in some words."""
         if self.would_ask:
             return self.would_ask
+        if self.foreseen is not None:
+            return self.foreseen or "passed on: no rule is about it"
         reply, parts = self.reply, []
         if reply is None:
             return "raised an error"
@@ -107,6 +112,12 @@ class _Observer:
         if whom:
             visit.would_ask = f"would ask {whom}, but an explanation asks no server"
             visit.reply = unwritten(Rcode.SERVFAIL)
+            return visit.reply
+
+        if isinstance(self._handler, Fault | FaultHandler):
+            visit.foreseen = self._handler.foresee(request)
+            visit.passed = request
+            visit.below = visit.reply = await next(request)
             return visit.reply
 
         async def following(passed: Request) -> Reply:

@@ -1,7 +1,7 @@
 """The place of rules in the chain of a server block: before `cache`, after `prometheus` and `log`.
 
 Path: plugins/fault.py, or server/faults.py for the rules of the control door; step 5, among the first that may answer.
-Rule 1: what is counted, logged and sent is the changed reply; what `cache` and the plugins after it make is not changed.
+Rule 1: what is counted, logged and sent is the changed reply; what `cache` and the plugins after it make is not.
 Rule 2: a rule decides when the query comes.  A reply that is late has been made at once, so a reload meanwhile finds no
         query of the old plugins.
 Rule 3: lookups of the server itself (Request.depth) and other classes than IN are left alone.
@@ -22,17 +22,20 @@ from hsdns.wire.message import Reply, is_notify
 from hsdns.wire.name import Name
 
 Sleep = Callable[[float], Awaitable[None]]
+Resolve = Callable[[Request], Awaitable[Reply]]
 NO_PODS: Final[PodOf] = lambda address: None  # noqa: E731 - a value, for a server without pods
 
 
 class FaultHandler:
-    """Asks a set of rules about each query; `sleep` waits for some seconds."""
+    """Asks a set of rules about each query; `sleep` waits for some seconds, `resolve` is Runtime.resolve()."""
 
     name: ClassVar[str] = "fault"
 
-    def __init__(self, rules: Rules, sleep: Sleep, pod_of: PodOf = NO_PODS) -> None:
+    def __init__(
+        self, rules: Rules, sleep: Sleep, resolve: Resolve, pod_of: PodOf = NO_PODS
+    ) -> None:
         self.rules = rules
-        self._sleep, self._pod_of = sleep, pod_of
+        self._sleep, self._resolve, self._pod_of = sleep, resolve, pod_of
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Do what the rules decide."""
@@ -46,7 +49,7 @@ class FaultHandler:
         async def ask(qname: Name, qtype: int) -> Reply:
             if qname is query.qname and qtype == query.qtype:
                 return await next(request)
-            return await next(request.nested(qname, qtype))
+            return await self._resolve(request.nested(qname, qtype))
 
         course = Course(query, ask)
         for rule, drawn, _ in bites:
@@ -65,6 +68,6 @@ class FaultHandler:
         if not found:
             return ""
         return "; ".join(
-            f'the rule "{rule.name}" {"does" if will else "may do"} this: {rule.text}'
+            f'the rule "{rule.name}" {"does" if will else "may do"} this: {rule.what}'
             for rule, will in found
         )

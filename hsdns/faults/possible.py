@@ -1,8 +1,8 @@
 """Finds rules that can never match, so that the operator hears of it at once and not from a count of 0.
 
 Path: rules.py asks before a rule stands.
-Rule: a rule is tried on made-up queries: each name, type, transport, client and listener that it names, with one that it
-      does not name, in all combinations.  A query that might match is enough.
+Rule: a rule is tried on made-up queries: each name, type, transport, client and listener that it names, with one that
+      it does not name, in all combinations.  A query that might match is enough.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from hsdns.corefile.properties import duration_to_text
 from hsdns.faults.action import Action
 from hsdns.faults.asked import Asked
-from hsdns.faults.selector import And, Selector
+from hsdns.faults.selector import Selector
 from hsdns.wire.iana import type_to_text
 
 MAX_SEED: Final = 2**32 - 1
@@ -66,12 +66,14 @@ class Rule:
         self._digest = hashlib.sha256()
 
     @property
+    def what(self) -> str:
+        """What it does to which queries, as it is written."""
+        return f"{self.action.text} {self.selector.text}".rstrip()
+
+    @property
     def text(self) -> str:
         """The rule as it is written, with what it was given."""
-        words = [self.action.text]
-        if self.selector.text:
-            words.append(self.selector.text)
-        words.append(f"seed {self.seed}")
+        words = [self.what, f"seed {self.seed}"]
         if self.times is not None:
             words.append(f"times {self.times}")
         if self.lifetime is not None:
@@ -127,6 +129,3 @@ class Rule:
         if self.is_over(now) or not self.action.fits(asked):
             return False
         return self.selector.foresee(asked, now - self.begun)
-
-
-ANY_QUERY: Final = And(())

@@ -1,7 +1,7 @@
 """The rules that stand: added, asked, counted, ended.
 
-Path: server/faults.py has one set for the rules of the control door, plugins/fault.py one for each directive's; handler.py
-asks them about each query.
+Path: server/faults.py has one set for the rules of the control door, plugins/fault.py one for each server block;
+handler.py asks them about each query.
 Rule 1: they are asked in the order in which they were added, and what one does is done to what the one before has left.
 Rule 2: what a rule has done stays known when it has ended: the last MAX_ENDED rules, and the last MAX_LINES bites.
 Rule 3: nothing here reads a clock or draws a seed: the time is an argument, the Random is given.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 from itertools import chain
 from random import Random
 from typing import Any, Final
@@ -43,6 +43,9 @@ class Rules:
         self.ended: deque[Rule] = deque(maxlen=MAX_ENDED)
         self.lines: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MAX_LINES)  # with their number
         self.bites = 0
+        self.on_spent: Callable[[], None] = lambda: (
+            None
+        )  # called when a rule has bitten as often as it may
         self._random, self._hits = random, hits
 
     @property
@@ -53,7 +56,9 @@ class Rules:
     @property
     def next_end(self) -> float | None:
         """When the next one expires, in monotonic seconds; None if none will."""
-        return min((each.end for each in self.standing.values() if each.end is not None), default=None)
+        return min(
+            (each.end for each in self.standing.values() if each.end is not None), default=None
+        )
 
     def make(self, wanted: Wanted, now: float, lifetime: float | None, place: str = "") -> Rule:
         """Make a rule of what is wanted, that does not stand yet; raise RuleError.  `lifetime` is the default one."""
@@ -129,7 +134,10 @@ class Rules:
         if rule.hits == 1:
             line = bite.line
             asked = f"{line['name']} {line['type']} over {line['transport']} from {line['client']}"
-            log.info('plugin/fault: the first hit of the rule "%s": %s', rule.name, asked)
+            log.info('plugin/fault: first hit of the rule "%s": %s', rule.name, asked)
+
+        if rule.hits == rule.times:
+            self.on_spent()
 
     def _end(self, rule: Rule, why: str) -> None:
         rule.ended = why
@@ -138,7 +146,7 @@ class Rules:
             oldest = self.ended[0]
             self._hits.values.pop((oldest.name,), None)
         self.ended.append(rule)
-        log.warning('plugin/fault: the rule "%s" has ended (%s), hits: %d', rule.name, why, rule.hits)
+        log.info('plugin/fault: the rule "%s" has ended (%s), hits: %d', rule.name, why, rule.hits)
 
     def _free_name(self, word: str) -> str:
         number = 1
@@ -156,7 +164,7 @@ def _hides(rule: Rule, wanted: Wanted) -> bool:
         and rule.times is None
         and wanted.times is None
         and rule.selector.text == wanted.selector.text
-        and not any(part.text.split()[0] in ("share", "nth", "flow") for part in rule.selector.parts())
+        and not any(
+            part.text.split()[0] in ("share", "nth", "flow") for part in rule.selector.parts()
+        )
     )
-
-

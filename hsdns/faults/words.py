@@ -110,18 +110,18 @@ class _Reader:
         return found[0] if len(found) == 1 else Or(found)
 
     def _all_of(self) -> Selector:
-        found: list[Selector] = []
-        while self._next and self._next not in ("or", ")") and self._next not in OPTIONS:
-            if self._next == "and" and found:
+        found = [self._single()]
+        while not self._ends_here:
+            if self._next == "and":
                 self._at += 1
             found.append(self._single())
-        if not found:
-            raise self._error(
-                f"a selector is missing {self._place()}; the selectors are {', '.join(SELECTORS)}"
-            )
         return found[0] if len(found) == 1 else And(found)
 
     def _single(self) -> Selector:
+        if self._ends_here:
+            raise self._error(
+                f"a selector is missing {self._place()}; the selectors are {', '.join(SELECTORS)}"
+            )
         if self._next == "not":
             self._at += 1
             return Not(self._single())
@@ -152,6 +152,11 @@ class _Reader:
     def _next(self) -> str:
         return self._words[self._at][0] if self._at < len(self._words) else ""
 
+    @property
+    def _ends_here(self) -> bool:
+        """Whether no further selector follows."""
+        return self._next in ("", "or", ")") or self._next in OPTIONS
+
     def _place(self) -> str:
         return f'before "{self._next}"' if self._next else "at the end of the rule"
 
@@ -163,10 +168,8 @@ class _Reader:
         word = self._next
         found = known.get(word)
         if found is None:
-            hint = did_you_mean(word, (*known, *others))
-            raise self._error(
-                f'"{word}" is no {what} of a fault{hint or f"; there are {", ".join(known)}"}'
-            )
+            hint = did_you_mean(word, (*known, *others)) or f"; there are {', '.join(known)}"
+            raise self._error(f'"{word}" is no {what} of a fault{hint}')
         self._at += 1
         return found
 

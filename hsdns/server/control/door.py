@@ -13,23 +13,29 @@ import msgspec
 
 from hsdns.http_page import HttpRefusal
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.server.faults import StandingFaults
 from hsdns.server.instance import Instance
 
 NOT_SERVING = "the server starts or ends, and has no answers; ask again in a moment"
 
 
 class Door:
-    """The server as its pages see it; `clock` gives monotonic seconds, `wall` those since the epoch."""
+    """The server as its pages see it; `clock` gives monotonic seconds, `wall` those since the epoch.
+
+    `faults` is None where the server was not started for them.
+    """
 
     def __init__(
         self,
         instance: Callable[[], Instance | None],
         clock: Callable[[], float],
         wall: Callable[[], float],
+        faults: StandingFaults | None = None,
     ) -> None:
         self.instance = instance
         self.clock = clock
         self.wall = wall
+        self.faults = faults
         self.began = clock()
 
     def serving(self) -> Instance:

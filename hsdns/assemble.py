@@ -125,7 +125,7 @@ class AssembledBlock:
     @cached_property
     def handlers(self) -> list[Handler]:
         """The plugins of the chain, with the rules that stand while it runs at the place of `fault`."""
-        found = [plugin for plugin in self.plugins if has(plugin, Handler)]
+        found: list[Handler] = [plugin for plugin in self.plugins if has(plugin, Handler)]
         if self.fault is None:
             return found
         at = ORDER.index(self.fault.name)

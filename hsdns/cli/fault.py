@@ -137,7 +137,7 @@ def _rule_text(rule: dict[str, Any]) -> str:
     facts = [rule["state"]]
     if left is not None:
         facts.append(f"{duration_to_text(round(left))} left")
-    facts.append(f"{rule['hits']} hits in {rule['queries']} queries")
+    facts.append(f"{rule['hits']} of {rule['queries']} queries hit")
     if rule["place"] != "control door":
         facts.append(f"from {rule['place']}")
     return f"{rule['name']}: {', '.join(facts)}\n  {rule['rule']}"

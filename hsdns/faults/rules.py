@@ -85,7 +85,7 @@ class Rules:
         self.standing[rule.name] = rule
         self._hits.inc((rule.name,), 0)
         until = "" if rule.lifetime is None else f" for {duration_to_text(rule.lifetime)}"
-        log.warning('plugin/fault: the rule "%s" stands%s: %s', rule.name, until, rule.text)
+        log.info('plugin/fault: the rule "%s" stands%s: %s', rule.name, until, rule.text)
 
     def remove(self, name: str) -> Rule:
         """End a rule; raise RuleError."""

@@ -9,7 +9,7 @@ Cacheable: no, each query must be seen.
 from __future__ import annotations
 
 from asyncio import sleep
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any, ClassVar, Final, Self
 
@@ -19,7 +19,7 @@ from hsdns.corefile.tree import Directive
 from hsdns.faults.asked import PodOf
 from hsdns.faults.handler import NO_PODS, FaultHandler
 from hsdns.faults.possible import never_matches
-from hsdns.faults.rule import RuleError, Wanted
+from hsdns.faults.rule import Rule, RuleError, Wanted
 from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.selector import PodIs, Zone
 from hsdns.faults.words import read_rule
@@ -43,7 +43,9 @@ class Fault(Plugin):
         self._wanted = tuple(wanted)
         self._pod_of = NO_PODS
         # Until start(), for what asks without serving: its rules bite as those that start() makes, but for chance.
-        self._set_rules(Rules(Random(0), hits_metric(Registry())), 0.0)
+        self.rules = Rules(Random(0), hits_metric(Registry()))
+        for rule in self._make(0.0):
+            self.rules.standing[rule.name] = rule
         self._handle = FaultHandler(self.rules, sleep, _no_lookup)
 
     @classmethod
@@ -82,7 +84,9 @@ class Fault(Plugin):
 
     async def start(self, runtime: Runtime) -> None:
         """Begin to decide."""
-        self._set_rules(Rules(runtime.random, hits_metric(runtime.metrics)), runtime.clock())
+        self.rules = Rules(runtime.random, hits_metric(runtime.metrics))
+        for rule in self._make(runtime.clock()):
+            self.rules.add(rule)
         self._handle = FaultHandler(self.rules, sleep, runtime.resolve, self._pod_of)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
@@ -93,11 +97,10 @@ class Fault(Plugin):
         """What the rules would do to a query, in some words; changes nothing."""
         return self._handle.foresee(request)
 
-    def _set_rules(self, rules: Rules, now: float) -> None:
-        self.rules = rules
+    def _make(self, now: float) -> Iterator[Rule]:
         for directive, wanted in self._wanted:
             try:
-                rules.add(rules.make(wanted, now, None, str(directive.name.position)))
+                yield self.rules.make(wanted, now, None, str(directive.name.position))
             except RuleError as error:
                 raise directive.error(str(error)) from None
 

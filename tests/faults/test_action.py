@@ -36,7 +36,6 @@ REPLIES = {
 def act(rule: str, question: str, seed: int = 1) -> tuple[Course, list[str]]:
     """The course of a query, and what the plugins were asked."""
     wanted = read_rule(rule.split())
-    name, qtype = question.split()
     lookups: list[str] = []
 
     async def ask(qname: Name, number: int) -> Reply:

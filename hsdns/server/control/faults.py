@@ -37,7 +37,10 @@ async def faults(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     try:
         if asked.method == "POST":
             if name is not None:
-                raise HttpRefusal(400, '/v1/faults takes name with DELETE only; a rule has "named"')
+                raise HttpRefusal(
+                    400,
+                    '/v1/faults takes name with DELETE and GET; a rule that is added has "named"',
+                )
             found = [_add(standing, door, asked.body)]
         elif asked.method == "DELETE":
             found = standing.clear() if name is None else [standing.remove(name, configuration)]

@@ -28,6 +28,13 @@ class Endpoint(NamedTuple):
     port: int
 
 
+class Resolver(Protocol):
+    """What answers a request with the chain that serves its name."""
+
+    async def resolve(self, request: Request) -> Reply:
+        """Answer."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """A query on its way down the chain, and what is known about it besides its bytes.
 
@@ -35,7 +42,8 @@ class Request(msgspec.Struct, frozen=True):
     `now` monotonic seconds, `depth` the number of lookups within this server that this one is nested in.
     `dependencies` collects what the reply depends on, None where there is no answer table.  `metadata` has a function
     for the value of each label (`kubernetes/namespace`), and handlers may add to it; None where the block has no
-    `metadata`.  `view` is the name of the block's view, "" where it has none.
+    `metadata`.  `view` is the name of the block's view, "" where it has none.  `resolver` answers lookups nested in
+    this one in place of the listener, for a chain that is only observed.
     """
 
     query: Query
@@ -49,6 +57,7 @@ class Request(msgspec.Struct, frozen=True):
     dependencies: Dependencies | None = None
     metadata: dict[str, Callable[[], str]] | None = None
     view: str = ""
+    resolver: Resolver | None = None
 
     def replace(self, **changes: object) -> Request:
         """Copy with some fields changed."""

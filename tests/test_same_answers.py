@@ -103,6 +103,8 @@ KUBERNETES = {
     "namespaces": "namespaces default kube-system\nignore empty_service\n",
     "verified": "pods verified\nendpoint_pod_names\n",
     "zonal": "zonal\nttl 30\n",
+    "explain": "explain\npods insecure\n",
+    "explain-empty": "explain\nignore empty_service\nzonal\n",
     "multicluster": "multicluster cluster.local\nnoendpoints\n",
 }
 

@@ -75,6 +75,8 @@ class AnswerSource(Protocol):
     """The handler whose replies are stored: every dependency of them has a counter (`kubernetes`)."""
 
     zones: tuple[Name, ...]
+    # Whether its replies say in Extended DNS Errors why they are as they are (RFC 8914).
+    explains: bool
 
     @property
     def names(self) -> ClusterNames:

@@ -5,6 +5,8 @@ Rule 1: a negative zone is a forward zone of `kubernetes` without `fallthrough` 
         other blocks and plugins and the names that handlers before `kubernetes` answer first.
 Rule 2: where `cache` would store each such name, and so count it by itself, there is no negative zone: these names are
         stored one by one, like others.
+Rule 3: where the source explains its replies, only queries without EDNS are answered from the template, because a name
+        can be missing for several reasons.
 """
 
 from __future__ import annotations
@@ -112,6 +114,7 @@ class NegativeZones:
             -1 if kind is None else 0,
             policy.log is not None,
             policy.max_payload,
+            source.explains,
         )
         self._zones.append(NegativeZone(zone, block, number, tuple(exclusions)))
 

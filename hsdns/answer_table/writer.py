@@ -96,6 +96,7 @@ class AnswerTableWriter:
         kind: str | None
         names: ClusterNames | None = None
         cached = dependencies.cached
+        errors = reply.extended_errors if query.edns is not None else b""
         size = reply_size(query, reply)
         # Truncated for this client; the table has all of it, and truncates for each.
         if out[2] << 8 & TC:
@@ -109,8 +110,10 @@ class AnswerTableWriter:
                 out = out[:3] + bytes((out[3] | AD,)) + out[4:]
         else:
             assert policy.source is not None, "or the policy has a reason"
-            if reply.rcode == Rcode.NXDOMAIN and self._negative_zones.store_template(
-                query, found.zone, wire, out, size
+            if (
+                reply.rcode == Rcode.NXDOMAIN
+                and not errors
+                and self._negative_zones.store_template(query, found.zone, wire, out, size)
             ):
                 return
             kind, mark_ttl = dependencies.mark or (None, -1)
@@ -127,4 +130,5 @@ class AnswerTableWriter:
             log=policy.log is not None,
             max_payload=policy.max_payload,
             timed=None if cached is None else cached.timing,
+            errors=errors,
         )

@@ -76,7 +76,10 @@ class WatchMetrics:
 
 
 class Contact:
-    """The reachability of an API server by scope; `server` returns its address once that is known."""
+    """The reachability of an API server by scope; `server` returns its address once that is known.
+
+    `on_lost` gets the time since when a scope cannot be watched, "" once all can be.
+    """
 
     def __init__(
         self,
@@ -94,6 +97,7 @@ class Contact:
         self._last_received: dict[Scope, float] = {}
         self._outages: dict[Scope, _Outage] = {}
         self._recovered = asyncio.Event()
+        self.on_lost: Callable[[str], None] = lambda since: None
 
     def add(self, scope: Scope) -> None:
         """Start tracking a scope."""
@@ -104,7 +108,8 @@ class Contact:
     def remove(self, scope: Scope) -> None:
         """Stop tracking a scope and remove its metrics."""
         self._last_received.pop(scope, None)
-        self._outages.pop(scope, None)
+        if self._outages.pop(scope, None) is not None:
+            self._tell_lost()
         for gauge in (self.metrics.connected, self.metrics.away, self.metrics.contact):
             gauge.values.pop(labels_of(scope), None)
 
@@ -127,6 +132,7 @@ class Contact:
         self.metrics.away.set(0, labels_of(scope))
         outage = self._outages.pop(scope, None)
         if outage is not None:
+            self._tell_lost()
             self._recovered.set()
             self._recovered = asyncio.Event()
             seconds = self._clock() - outage.began
@@ -161,7 +167,20 @@ class Contact:
                 f"(since {outage.since}; {state}; retrying in {pause:.1f} s)",
             )
             outage = outage._replace(cause=cause, logged=now)
+        is_new = scope not in self._outages
         self._outages[scope] = outage
+        if is_new:
+            self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        self.on_lost(min((each.since for each in self._outages.values()), default=""))
+
+    def outages(self) -> list[str]:
+        """What cannot be watched now, since when and why, as sentences; from any thread."""
+        return [
+            f"{scope} have not been watched since {each.since}: {each.cause}"
+            for scope, each in list(self._outages.items())
+        ]
 
     async def wait(self, seconds: float) -> None:
         """Wait, but no longer than until another scope has recovered, and at least for the first backoff."""

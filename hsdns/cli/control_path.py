@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from hsdns.cli.flags import Flag
+from hsdns.cli.flags import Flag, FlagError
 
 SYSTEM: Final = Path("/run/hsdns")  # for `control` in the Corefile of a service
 OFF: Final = "off"
@@ -25,6 +26,13 @@ CHOICE: Final = Flag(
 
 class ControlPathError(Exception):
     """A sentence: why there is no folder for control sockets."""
+
+
+def check_alone(flags: Mapping[str, object]) -> None:
+    """Refuse -control beside a flag with which no server is asked; raise FlagError."""
+    for other in ("conf", "source"):
+        if "control" in flags and other in flags:
+            raise FlagError(f"-control and -{other} exclude each other; leave one out")
 
 
 def own_folder() -> Path:

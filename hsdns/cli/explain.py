@@ -1,42 +1,35 @@
 """`hsdns explain NAME [TYPE]`: why a name has the answer that it has, or none.
 
-Path: argv -> here -> assemble(), the plugins of the Corefile -> explanation/explain.py -> standard output.
-Rule 1: opens no port, asks no other server and writes no file; a snapshot is read, but not saved.
+Path: argv -> here -> explain_running.py, or with -source or -conf explain_offline.py -> standard output.
+Rule 1: the server that runs is asked, unless a source or a Corefile is named.
 Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 2 where that could not be told.
 Rule 3: standard output has the explanation only; what is wrong with a source goes to standard error.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from hsdns.cli import builtin
+from hsdns.cli import builtin, control_path
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.running_server import NotRunning, ServerError, find
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
-from hsdns.wire.iana import type_from_text
-from hsdns.wire.name import Name
 
 if TYPE_CHECKING:
-    from hsdns.assemble import Configuration
-    from hsdns.cli.offline import Problems
     from hsdns.explanation.report import Explanation
+    from hsdns.wire.name import Name
 
 UNKNOWN: Final = 2  # the exit status where the answer could not be told, also for bad input
 STATUSES: Final = {"resolves": 0, "does not resolve": 1, "could not tell": UNKNOWN}
-# What runs beside the queries, or asks other servers: not started.
-NOT_STARTED: Final = frozenset(
-    {"cancel", "errors", "forward", "health", "log", "loop", "pprof", "prometheus", "ready", "reload", "secondary"}
-)  # fmt: skip
 FLAGS: Final = {
     "source": builtin.SOURCE,
     "conf": builtin.CONF._replace(
         help='Corefile whose server blocks answer, "stdin" for standard input'
     ),
+    "control": control_path.CHOICE,
     "o": Flag(str, "format: text, a tree for a terminal (default), or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
@@ -52,20 +45,37 @@ def run(words: list[str]) -> int:
             print(f"Usage: hsdns explain NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
-        qname, qtype = read_question(plain)
+        qname, qtype = _question(plain)
+        control_path.check_alone(flags)
         objects = source_objects(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
         return UNKNOWN
 
-    from hsdns.cli.offline import configure
-
+    conf, control, is_whole = flags.get("conf"), flags.get("control"), True
     try:
-        configuration, problems = configure(flags.get("conf"), objects)
-        found = asyncio.run(_explain(configuration, qname, qtype, problems))
-    except (CorefileError, OSError) as error:
+        if conf is None and objects is None:
+            from hsdns.cli.explain_running import explain_running
+
+            server = find(None if control is None else str(control))
+            found = explain_running(server, qname, qtype)
+        else:
+            from hsdns.cli.explain_offline import explain_offline
+
+            found, is_whole = explain_offline(conf, objects, qname, qtype)
+    except NotRunning as error:
+        print(f"{error}, or read a source with -source or -conf", file=sys.stderr)
+        return UNKNOWN
+    except (ServerError, CorefileError, OSError) as error:
         print(error, file=sys.stderr)
         return UNKNOWN
+    _write(found, output)
+    if not is_whole and found.outcome != "resolves":
+        return UNKNOWN  # what could not be read may be what is missing
+    return STATUSES[found.outcome]
+
+
+def _write(found: Explanation, output: str) -> None:
     if output == "json":
         import msgspec
 
@@ -76,67 +86,17 @@ def run(words: list[str]) -> int:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         for line in lines(found, colour=colour):
             print(line)
-    if problems.errors and found.outcome != "resolves":
-        return UNKNOWN  # what could not be read may be what is missing
-    return STATUSES[found.outcome]
 
 
-def read_question(plain: list[str]) -> tuple[Name, int]:
-    """The name and the type of the words; an IP address is looked up in reverse.  Raise FlagError."""
-    from hsdns.cluster.reverse import reverse_name
+def _question(plain: list[str]) -> tuple[Name, int]:
+    """The name and the type of the words; raise FlagError."""
+    from hsdns.explanation.asked import read_question
 
     if len(plain) not in (1, 2):
         raise FlagError(
             "hsdns explain needs a name, and may have a type: hsdns explain NAME [TYPE]"
         )
-    qtype = "".join(plain[1:]).upper()
     try:
-        address = ip_address(plain[0])
-    except ValueError:
-        try:
-            qname = Name.from_text(plain[0])
-        except ValueError as error:
-            raise FlagError(f'"{plain[0]}" is not a domain name: {error}') from None
-    else:
-        qname, qtype = reverse_name(address.packed), qtype or "PTR"
-    try:
-        return qname, type_from_text(qtype or "A")
-    except ValueError:
-        raise FlagError(f'"{qtype}" is not a record type; try A, AAAA, SRV, PTR or CNAME') from None
-
-
-async def _explain(
-    configuration: Configuration, qname: Name, qtype: int, problems: Problems
-) -> Explanation:
-    from hsdns.cli.offline import WAIT, kubernetes_blocks, make_runtime
-    from hsdns.explanation.explain import Explainer
-    from hsdns.explanation.scene import ClusterObjects
-
-    runtime = make_runtime(configuration)
-    blocks = kubernetes_blocks(configuration)
-    by_watch: dict[int, ClusterObjects] = {}
-    kept: dict[int, ClusterObjects] = {}
-    for block in blocks:
-        objects = by_watch.setdefault(id(block.watch), ClusterObjects())
-        block.watch.on_events = objects.apply
-        kept[id(block)] = objects
-    explainer = Explainer(configuration, kept, runtime.queries.spawn)
-    runtime.processors = explainer.processors
-    plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
-    started = []
-    try:
-        for plugin in plugins:
-            started.append(plugin)
-            await plugin.start(runtime)
-        await runtime.wait_until(
-            lambda: problems.is_denied or all(each.store.synced for each in blocks), WAIT
-        )
-        for block in blocks:
-            if block.store.restored is not None:
-                kept[id(block)].restore(block.store)
-        return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
-    finally:
-        for plugin in started:
-            await plugin.stop()
-        await runtime.queries.cancel()
-        await runtime.tasks.cancel()
+        return read_question(*plain)
+    except ValueError as error:
+        raise FlagError(str(error)) from None

@@ -53,9 +53,7 @@ def run(words: list[str]) -> int:
         conf, words_of_source = flags.get("conf"), flags.get("source")
         is_help = bool(flags.get("h"))
         control = flags.get("control")
-        if control is not None and (conf is not None or words_of_source is not None):
-            other = "conf" if conf is not None else "source"
-            raise FlagError(f"-control and -{other} exclude each other; leave one out")
+        control_path.check_alone(flags)
         objects = None if is_help else source_objects(flags)
     except FlagError as error:
         print(error, file=sys.stderr)

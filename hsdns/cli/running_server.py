@@ -27,6 +27,10 @@ class ServerError(Exception):
     """A sentence: why a running server could not be asked."""
 
 
+class NoSuchPage(ServerError):
+    """The server has no such page, or nothing to show there."""
+
+
 class NotRunning(ServerError):
     """No server was named, and none runs."""
 
@@ -124,8 +128,8 @@ def _lines(
         connection.request(method, page, body or None)
         response = connection.getresponse()
         if response.status != 200:
-            kind = Refused if response.status in (400, 403) else ServerError
-            raise kind(_refusal(path, page, response))
+            kinds = {400: Refused, 403: Refused, 404: NoSuchPage}
+            raise kinds.get(response.status, ServerError)(_refusal(path, page, response))
         rest = b""
         while found := response.read1(
             65_536

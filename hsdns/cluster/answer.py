@@ -9,14 +9,17 @@ Source: CoreDNS 1.14.7 plugin/kubernetes and plugin/backend_lookup.go.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from hsdns.cluster import schema
+from hsdns.cluster import reason, schema
 from hsdns.cluster.freshness import ANYTHING, Dependencies
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.nameserver import Nameserver
+from hsdns.cluster.question import ParsedName
 from hsdns.cluster.reverse import address_of
+from hsdns.cluster.value import Node
 from hsdns.turns import another_turn
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, nodata, unwritten
@@ -116,6 +119,14 @@ class ClusterAnswers:
             pass
         return False
 
+    def nodata_reason(self, qname: Name, qtype: int, zone: Name) -> str:
+        """Why a reply of answer() has no records, in a few words."""
+        found: tuple[Node, ParsedName] | bytes | None = None
+        if qtype in (RRType.A, RRType.AAAA) and not self.nameserver.is_default(qname, zone):
+            with contextlib.suppress(NoSuchName):  # it has gone since, and answer() is called again
+                found = self.lookup.find(qname, zone, None)
+        return reason.nodata(found[0] if isinstance(found, tuple) else found, qtype)
+
     def _positive(
         self,
         zone: Name,
@@ -212,7 +223,7 @@ class ClusterAnswers:
             return ()
         targets = self.lookup.pointers(address, dependencies)
         if not targets:
-            raise NoSuchName
+            raise NoSuchName(reason.NO_POINTER)
         owner = qname.lowered()
         return tuple(
             RR(owner, RRType.PTR, self.ttl, target.wire) for target in dict.fromkeys(targets)
@@ -224,9 +235,9 @@ class ClusterAnswers:
             return (RR(qname.lowered(), RRType.TXT, VERSION_TTL, txt(SCHEMA_VERSION)),)
         found = self.lookup.find(qname, zone, dependencies)
         if found is None:
-            raise NoSuchName
+            raise NoSuchName(reason.NO_RECORDS)
         if not isinstance(found, bytes) and not found[0].entry_count and not found[1].topology_zone:
-            raise NoSuchName
+            raise NoSuchName(reason.NO_RECORDS)
         return ()
 
     def _cname(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> tuple[RR, ...]:

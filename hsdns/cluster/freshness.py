@@ -121,6 +121,9 @@ def plugin_counter(name: bytes) -> int:
 # For answers that depend on the whole cluster: the NS records of a zone.
 ANYTHING: Final = hash((b"anything", b"at all")) & _MASK
 
+# For replies that say how old the cluster's state is.
+STALENESS: Final = hash((b"staleness", b"of all")) & _MASK
+
 
 class CachedReply(NamedTuple):
     """What `cache` tells about a reply from one of its entries, so that the answer table may send it too.

@@ -28,7 +28,13 @@ class Imports:
     """ServiceImports by namespace and name; `changes` is a number that grows with every change."""
 
     def __init__(
-        self, counters: Counters, rejected: RejectedObjects, *, pod_names: bool, zonal: bool
+        self,
+        counters: Counters,
+        rejected: RejectedObjects,
+        *,
+        pod_names: bool,
+        zonal: bool,
+        counts_not_ready: bool,
     ) -> None:
         self.values: dict[Key, ServiceValue] = {}
         self.changes = 0
@@ -36,6 +42,7 @@ class Imports:
         self._rejected = rejected
         self._pod_names = pod_names
         self._zonal = zonal
+        self._counts_not_ready = counts_not_ready
         self._slice_owner: dict[tuple[str, str], Key] = {}
 
     def apply(self, found: ServiceImport, gone: bool) -> ChangedSerials:
@@ -83,6 +90,7 @@ class Imports:
             reject=self._rejected.add,
             zonal=self._zonal,
             cluster=source_cluster(meta),
+            counts_not_ready=self._counts_not_ready,
         )
         self._replace_slice(owner, meta.name, new)
         return ChangedSerials(

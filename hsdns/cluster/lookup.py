@@ -8,7 +8,10 @@ Source: CoreDNS 1.14.7 plugin/kubernetes (Records, namespaceExposed, Reverse).
 
 from __future__ import annotations
 
-from hsdns.cluster import question, schema
+from collections.abc import Callable
+from functools import partial
+
+from hsdns.cluster import question, reason, schema
 from hsdns.cluster.freshness import (
     Dependencies,
     address_counter,
@@ -25,7 +28,16 @@ from hsdns.wire.name import Name
 
 
 class NoSuchName(Exception):
-    """The name does not exist."""
+    """The name does not exist; `why` is the reason, or makes it from what was found."""
+
+    def __init__(self, why: str | Callable[[], str] = "") -> None:
+        super().__init__()
+        self._why = why
+
+    @property
+    def reason(self) -> str:
+        """Why the name does not exist, in a few words (reason.py)."""
+        return self._why if isinstance(self._why, str) else self._why()
 
 
 class NameLookup:
@@ -98,11 +110,14 @@ class NameLookup:
         """A Service's or endpoint's node, a pod's address, or None for empty non-terminals; raise NoSuchName."""
         parsed = self.parse(qname, zone)
         if parsed is None:
-            raise NoSuchName
+            raise NoSuchName(reason.NO_FORM)
         if not parsed.kind:
             return None
-        if is_reverse(qname) or not self.is_exposed(parsed.namespace, dependencies):
-            raise NoSuchName
+        if is_reverse(qname):
+            raise NoSuchName(reason.NO_FORM)
+        if not self.is_exposed(parsed.namespace, dependencies):
+            is_filtered = self._namespaces or self.store.settings.namespace_labels is not None
+            raise NoSuchName(reason.NO_SERVED_NAMESPACE if is_filtered else reason.NO_NAMESPACE)
         if parsed.kind == POD:
             return self._find_pod(parsed, dependencies)
         if not parsed.name:
@@ -111,11 +126,16 @@ class NameLookup:
             counter = import_counter if self.is_multicluster(zone) else service_counter
             dependencies.add(counter(parsed.namespace, parsed.name))
         value = self.values(zone).get((parsed.namespace, parsed.name))
-        if value is None or self.hides(value):
-            raise NoSuchName
+        if value is None:
+            is_selected = self.store.settings.labels is not None
+            raise NoSuchName(reason.NO_SERVED_SERVICE if is_selected else reason.NO_SERVICE)
+        # A snapshot does not have the endpoints that are not ready.
+        counted = self.store.restored is None
+        if self.hides(value):
+            raise NoSuchName(partial(reason.readiness, value, counted=counted))
         node = schema.find(value, parsed, qname, self.ttl)
         if node is None:
-            raise NoSuchName
+            raise NoSuchName(partial(reason.absence, value, parsed, counted=counted))
         return node, parsed
 
     def pod_entries(self, address: bytes, namespace: bytes) -> int:
@@ -146,7 +166,7 @@ class NameLookup:
 
     def _find_pod(self, parsed: ParsedName, dependencies: Dependencies | None) -> bytes | None:
         if self.pods == "disabled":
-            raise NoSuchName
+            raise NoSuchName(reason.PODS_DISABLED)
         if self.pods == "verified" and dependencies is not None:
             # Pods have no counters: with `verified` they change too often for their replies to be stored.
             dependencies.mark_uncacheable()
@@ -164,5 +184,6 @@ class NameLookup:
         else:
             address = address_in(parsed.name)
         if address is None:
-            raise NoSuchName
+            is_verified = self.pods == "verified"
+            raise NoSuchName(reason.NO_POD if is_verified else reason.NO_ADDRESS)
         return address

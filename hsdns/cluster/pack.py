@@ -38,6 +38,7 @@ from hsdns.cluster.value import (
 )
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 
+_WIDTHS: Final = {"IPv4": 4, "IPv6": 16}  # octets of an address by addressType
 Reject = Callable[[Reason, str], None]
 # Labels and lists of ports repeat all over a cluster (web-0, http/TCP); this many different ones are shared.
 MOST_SHARED: Final = 16384
@@ -154,8 +155,12 @@ def pack_slice(
     reject: Reject,
     zonal: bool = False,
     cluster: bytes = b"",
+    counts_not_ready: bool = False,
 ) -> tuple[PackedSlice, ...]:
-    """The ready endpoints of a slice: a part for each address width, separate ones for non-canonical spellings."""
+    """The ready endpoints of a slice: a part for each address width, separate ones for non-canonical spellings.
+
+    If those that are not ready are counted, and no other is there, it is one part without addresses.
+    """
     meta = found.metadata
     ports = _ports(found.ports or ())
     zones = _topology_zones(found) if zonal else {}
@@ -163,8 +168,10 @@ def pack_slice(
     groups: dict[int, _Group] = {}
     targets: list[Name] = []
     of_targets = _Group()
+    not_ready = 0
     for endpoint in found.endpoints or ():
         if endpoint.conditions is not None and endpoint.conditions.ready is False:
+            not_ready += len(endpoint.addresses or ())
             continue
         label = None
         if endpoint.hostname:
@@ -226,6 +233,15 @@ def pack_slice(
                 cluster=cluster,
             )
         )
+    if counts_not_ready and not_ready:
+        if not parts:
+            width = _WIDTHS.get(found.address_type, 0)
+            parts = [
+                PackedSlice(
+                    meta.name, meta.resource_version, width, b"", None, ports, cluster=cluster
+                )
+            ]
+        parts[0] = parts[0]._replace(not_ready=not_ready)
     return tuple(parts)
 
 

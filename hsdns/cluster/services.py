@@ -28,7 +28,7 @@ class Services:
     `wall` gives seconds since the epoch for `external_serial`, the serial of the zones of k8s_external.  `programmed`
     takes the kind of Service, the time of the change and the current time for each change of a slice.  `changes` is a
     number that grows with every change.  `pod_names` names endpoints without a hostname after their pods, `zonal` keeps
-    their topology zones.
+    their topology zones, `counts_not_ready` how many endpoints are not ready.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Services:
         programmed: Programmed | None,
         pod_names: bool,
         zonal: bool,
+        counts_not_ready: bool,
     ) -> None:
         self.values: dict[Key, ServiceValue] = {}
         self.cluster_ips: ReverseIndex[Key] = ReverseIndex()
@@ -55,6 +56,7 @@ class Services:
         self._programmed = programmed
         self._pod_names = pod_names
         self._zonal = zonal
+        self._counts_not_ready = counts_not_ready
         # The Service of each slice, by the slice's namespace and name.
         self._slice_owner: dict[tuple[str, str], Key] = {}
 
@@ -116,7 +118,11 @@ class Services:
         if old and before == owner and old[0].resource_version == meta.resource_version != "":
             return False
         new = pack_slice(
-            found, pod_names=self._pod_names, reject=self._rejected.add, zonal=self._zonal
+            found,
+            pod_names=self._pod_names,
+            reject=self._rejected.add,
+            zonal=self._zonal,
+            counts_not_ready=self._counts_not_ready,
         )
         self._rejected.finish("EndpointSlice", meta, gone)
         self._replace_slice(owner, meta.name, new)

@@ -15,6 +15,7 @@ from random import Random
 from typing import Protocol, Self
 
 from hsdns.cluster.objects import Event
+from hsdns.cluster.reading import Lead, Reading
 from hsdns.corefile.tree import Token
 from hsdns.metrics import Registry
 
@@ -52,6 +53,9 @@ class Source(Protocol):
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Deliver objects and their changes until cancelled."""
+
+    async def read(self, lead: Lead) -> Reading:
+        """The objects that a question leads to, as they are now; to be called where watch() runs."""
 
     def silence(self, now: float) -> float:
         """Seconds since the source last knew the cluster's state, 0.0 if it always does; `now` is monotonic seconds."""

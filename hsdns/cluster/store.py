@@ -21,6 +21,7 @@ import msgspec
 
 from hsdns.cluster.freshness import (
     ANYTHING,
+    STALENESS,
     Counters,
     Names,
     NoCounters,
@@ -56,7 +57,8 @@ class StoreSettings(NamedTuple):
 
     `pod_names` names endpoints without a hostname after their pods, `endpoints` False ignores slices.  The selectors
     drop the objects that they do not match, as the API server would.  `zonal` keeps the topology zones of endpoints,
-    `multicluster` the ServiceImports, `pods` pods by address, `pod_labels` their labels.
+    `multicluster` the ServiceImports, `pods` pods by address, `pod_labels` their labels, `not_ready` how many endpoints
+    are not ready.
     """
 
     pod_names: bool = False
@@ -67,9 +69,13 @@ class StoreSettings(NamedTuple):
     multicluster: bool = False
     pod_labels: bool = False
     pods: bool = True
+    not_ready: bool = False
 
     def to_texts(self) -> dict[str, str]:
-        """The settings that differ from the default, for a snapshot: only one with the same texts can be restored."""
+        """The settings that differ from the default, for a snapshot: only one with the same texts can be restored.
+
+        A snapshot has the same objects with and without `not_ready`.
+        """
         found = {
             "endpoint_pod_names": self.pod_names,
             "noendpoints": not self.endpoints,
@@ -87,7 +93,8 @@ class Store:
 
     `wall` gives seconds since the epoch for the serials, `warn` takes sentences about invalid objects.  `counters` and
     `names` are what the answer table compares its replies with; without them nothing is cached from this store.
-    `restored` is the time at which the snapshot being served was saved.
+    `restored` is the time at which the snapshot being served was saved, `lost` since when the API server cannot be
+    watched (a date and time, "" while it can).
     """
 
     def __init__(
@@ -113,14 +120,20 @@ class Store:
             programmed=None if metrics is None else programming_in(metrics),
             pod_names=settings.pod_names,
             zonal=settings.zonal,
+            counts_not_ready=settings.not_ready,
         )
         self.imports = Imports(
-            self._counters, self.rejected, pod_names=settings.pod_names, zonal=settings.zonal
+            self._counters,
+            self.rejected,
+            pod_names=settings.pod_names,
+            zonal=settings.zonal,
+            counts_not_ready=settings.not_ready,
         )
         self.pods = Pods(self.rejected, labels=settings.pod_labels)
         self.namespaces: dict[bytes, str] = {}  # to their resourceVersion
         self.synced = False
         self.restored: float | None = None
+        self.lost = ""
         self.serial = 0
         self.shared_serial = 0  # of the zones of `multicluster`
         self._namespace_changes = 0
@@ -146,7 +159,9 @@ class Store:
         changes, new_serial = self.changes, False
         for event in events:
             if isinstance(event, Synced):
-                self.synced = True
+                if not self.synced:
+                    self.synced = True
+                    self._counters.bump(STALENESS)
                 if self._unconfirmed or self.restored is not None:
                     new_serial |= self._drop_unconfirmed()
                 continue
@@ -170,7 +185,13 @@ class Store:
             self._apply(msgspec.structs.replace(found, metadata=unversioned), gone=False)
             self._unconfirmed.add((type(found), meta.namespace, meta.name))
         self.restored = saved
+        self._counters.bump(STALENESS)
         self._publish(True, changes)
+
+    def lose(self, since: str) -> None:
+        """Record since when the API server cannot be watched, "" if it can again."""
+        self.lost = since
+        self._counters.bump(STALENESS)
 
     def _publish(self, new_serial: bool, changes: int) -> None:
         """Make a batch of events visible to the answer table; `changes` is the number before it."""
@@ -188,6 +209,7 @@ class Store:
             new_serial |= self._apply(kind(ObjectMeta(name=name, namespace=namespace)), gone=True)
         self._unconfirmed = set()
         self.restored = None
+        self._counters.bump(STALENESS)
         return new_serial
 
     def _selects(self, found: Object) -> bool:

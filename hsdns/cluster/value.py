@@ -44,7 +44,8 @@ class PackedSlice(NamedTuple):
     are dashed addresses.  `targets` replaces the addresses in slices of addressType FQDN.  A part is not `reversible`
     if its addresses were not written in canonical form: CoreDNS compares texts, so PTR does not find them.
     `topology_zones[i]` is the topology zone of address i in lower case; None if no zone is known or none is needed.
-    `cluster` is the source cluster of a ServiceImport's endpoints, b"" for those of a Service.
+    `cluster` is the source cluster of a ServiceImport's endpoints, b"" for those of a Service.  `not_ready` is how many
+    addresses of the slice were left out because their endpoint is not ready, in its first part, if that is counted.
     """
 
     name: str
@@ -57,6 +58,7 @@ class PackedSlice(NamedTuple):
     reversible: bool = True
     topology_zones: tuple[bytes, ...] | None = None
     cluster: bytes = b""
+    not_ready: int = 0
 
     @property
     def host_count(self) -> int:
@@ -198,6 +200,16 @@ class ServiceValue:
     def has_endpoints(self) -> bool:
         """Whether at least one endpoint is ready."""
         return any(part.host_count for part in self.slices)
+
+    @property
+    def readiness(self) -> tuple[int, int]:
+        """How many endpoints are ready, and how many there are; of a dual-stack Service in the family with most."""
+        found = {part.width: (0, 0) for part in self.slices}
+        for part in self.slices:
+            ready, count = found[part.width]
+            hosts = part.host_count
+            found[part.width] = ready + hosts, count + hosts + part.not_ready
+        return max(found.values(), key=lambda each: each[1], default=(0, 0))
 
     def entries(
         self, endpoint: bytes | None, port: bytes, protocol: bytes, cluster: bytes = b""

@@ -7,7 +7,7 @@ Rule 2: of the sets that do, the smallest is told, and of those of one size the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 
@@ -33,12 +33,18 @@ def made(scene: Scene, changes: Sequence[Change]) -> Scene:
     return scene
 
 
-def smallest(
-    replay: Replay, scene: Scene, candidates: Sequence[Change], qname: Name, qtype: int
+async def smallest(
+    replay: Replay,
+    scene: Scene,
+    candidates: Sequence[Change],
+    qname: Name,
+    qtype: int,
+    pause: Callable[[], Awaitable[None]],
 ) -> tuple[Change, ...]:
     """The smallest set of changes with which the name exists; empty if there is none."""
     for count in range(1, min(MOST_TOGETHER, len(candidates)) + 1):
         for chosen in combinations(candidates, count):
+            await pause()
             if replay.exists(made(scene, chosen), qname, qtype):
                 return chosen
     return ()

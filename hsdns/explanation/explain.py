@@ -7,14 +7,16 @@ Rule 2: where the cluster could not be seen, that is the cause, never that there
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from hsdns.assemble import Configuration, ServedAddress
 from hsdns.chain import Endpoint, Request, Spawn
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, ParsedName
+from hsdns.cluster.reading import Lead
 from hsdns.cluster.reverse import address_of, is_reverse
 from hsdns.cluster.value import Node
 from hsdns.explanation.candidates import candidates
@@ -23,8 +25,15 @@ from hsdns.explanation.changes import Change, smallest
 from hsdns.explanation.edits import text
 from hsdns.explanation.endpoint_candidates import of_address
 from hsdns.explanation.fate import Fates
+from hsdns.explanation.live import Seen, SeesObjects
 from hsdns.explanation.nearest import nearest
-from hsdns.explanation.observed import Visit, cluster_visit, observed_chain, summary
+from hsdns.explanation.observed import (
+    Observation,
+    Visit,
+    cluster_visit,
+    observed_chain,
+    summary,
+)
 from hsdns.explanation.records import record_reports
 from hsdns.explanation.report import (
     VERSION,
@@ -40,50 +49,77 @@ from hsdns.query import QueryProcessor
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
+from hsdns.wire.rdata import address_to_text
 
 CLIENT: Final = Endpoint("127.0.0.1", 0)
+Run = Callable[[Coroutine[Any, Any, Reply]], Awaitable[Reply]]
+Pause = Callable[[], Awaitable[None]]
+
+
+async def _at_once(asking: Coroutine[Any, Any, Reply]) -> Reply:
+    return await asking
+
+
+async def _go_on() -> None:
+    pass
+
+
+class Edges(NamedTuple):
+    """What explanations in a running server need: whether other servers are asked, how a chain runs, when to pause.
+
+    `run` steps what may wait, `spawn` runs handlers in tasks, `pause` lets others run, `clock` is monotonic seconds.
+    """
+
+    spawn: Spawn
+    asks: bool = False
+    run: Run = _at_once
+    pause: Pause = _go_on
+    clock: Callable[[], float] = lambda: 0.0
 
 
 class Explainer:
     """Explains questions to the server blocks of a configuration, whose kubernetes blocks have started.
 
-    `kept` has the objects of each kubernetes block by id(), `spawn` runs handlers that wait.  `processors` answer by
-    server, for the lookups within the server.
+    `seeing` finds the objects of each kubernetes block by id().
     """
 
     def __init__(
-        self, configuration: Configuration, kept: Mapping[int, ClusterObjects], spawn: Spawn
+        self, configuration: Configuration, seeing: Mapping[int, SeesObjects], edges: Edges
     ) -> None:
-        self._configuration, self._kept = configuration, kept
-        self._visits: list[Visit] = []
-        chains = {
-            id(block): observed_chain(block.handlers, self._visits, spawn)
-            if block.handlers
-            else None
-            for block in configuration.blocks
-        }
-        self.processors = {
-            listener.listen.server: QueryProcessor(
-                listener.listen.server, listener.block_choice(chains), any_class=listener.any_class
-            )
-            for listener in configuration.listeners
-        }
+        self._configuration, self._seeing, self._edges = configuration, seeing, edges
 
     async def explain(
         self, qname: Name, qtype: int, now: float, problems: Sequence[str] = ()
     ) -> Explanation:
         """Explain one question; `now` in monotonic seconds, `problems` are those of reading the cluster."""
-        listener = self._listener(qname)
+        edges, listener = self._edges, self._listener(qname)
         server = listener.listen.server
-        self._visits.clear()
+        visits: list[Visit] = []
+        observation = Observation(visits, edges.asks, edges.clock)
+        chains = {
+            id(block): observed_chain(block.handlers, observation, edges.spawn)
+            if block.handlers
+            else None
+            for blocks in listener.served.values()
+            for block in blocks
+        }
+        await edges.pause()
+        processor = QueryProcessor(
+            server, listener.block_choice(chains), any_class=listener.any_class
+        )
+        await edges.pause()
         query = Query.ask(qname, qtype)
-        request = Request(query, CLIENT, CLIENT, "tcp", server, ROOT, now)
-        reply = await self.processors[server].resolve(request)
-        visits = [each for each in self._visits if each.request.depth == 0]
+        protocol = "udp" if edges.asks else "tcp"
+        request = Request(query, CLIENT, CLIENT, protocol, server, ROOT, now, resolver=processor)
+        reply = await edges.run(processor.resolve(request))
+        visits = [each for each in visits if each.request.depth == 0]
         blocks = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
-        question = _Question(query, reply, visits, self._kept, blocks)
+        question = _Question(query, reply, visits, blocks, edges.pause)
         question.problems = problems
-        return question.explanation(*self._block(listener, qname, visits))
+        if question.block is not None:
+            seeing = self._seeing[id(question.block)]
+            question.look(question.block, await seeing.see(question.lead))
+        return await question.explanation(*self._block(listener, qname, visits))
 
     def _listener(self, qname: Name) -> ServedAddress:
         """The address whose zones have the longest one of the name; the first of several."""
@@ -122,17 +158,17 @@ class _Question:
         query: Query,
         reply: Reply,
         visits: Sequence[Visit],
-        kept: Mapping[int, ClusterObjects],
         blocks: Sequence[Kubernetes],
+        pause: Pause,
     ) -> None:
-        self.blocks = blocks
+        self.blocks, self._pause = blocks, pause
         self.problems: Sequence[str] = ()
         self.qname, self.qtype, self.reply = query.qname, query.qtype, reply
         self.visits = visits
         self.cluster = cluster_visit(visits)
         handler = self.cluster.handler if self.cluster is not None else None
         self.block = handler if isinstance(handler, Kubernetes) else None
-        self.kept = kept[id(self.block)] if self.block is not None else ClusterObjects()
+        self.seen = Seen(ClusterObjects())
         self.parsed: ParsedName | None = None
         self.found: tuple[Node, ParsedName] | bytes | None = None
         self.asked = self.cluster.request.query.qname if self.cluster is not None else self.qname
@@ -142,37 +178,60 @@ class _Question:
         self.scene = Scene.of(())
         self.replay: Replay | None = None
         if self.block is not None:
-            self._look(self.block)
+            zone = self.asked.longest_of(self.block.zones)
+            assert zone is not None, "visited"
+            self.parsed = self.block.answers.lookup.parse(self.asked, zone)
+            self.replay = Replay(self.block, zone)
 
-    def _look(self, block: Kubernetes) -> None:
-        zone = self.asked.longest_of(block.zones)
-        assert zone is not None, "visited"
-        lookup = block.answers.lookup
-        self.parsed = lookup.parse(self.asked, zone)
-        self.replay = Replay(block, zone)
+    @property
+    def known(self) -> ClusterObjects:
+        """The objects that the name leads to, and their pods."""
+        return self.seen.objects
+
+    @property
+    def lead(self) -> Lead:
+        """What the question leads to."""
+        replay, parsed = self.replay, self.parsed
         address = address_of(self.asked) if is_reverse(self.asked) else None
         if address is not None:
-            self.scene = Scene.of(self.kept.of_address(address))
+            return Lead(address=address_to_text(address))
+        if replay is None or parsed is None or not parsed.namespace:
+            return Lead()
+        lead = Lead((parsed.namespace,))
+        if parsed.kind == POD:
+            pod = address_in(parsed.name)
+            return lead._replace(address=address_to_text(pod)) if pod is not None else lead
+        shared = replay.block.answers.lookup.is_multicluster(replay.zone)
+        keys = ((parsed.namespace, parsed.name),) if parsed.name else ()
+        return lead._replace(services=keys, shared=shared)
+
+    def look(self, block: Kubernetes, seen: Seen) -> None:
+        """Take the objects that the lead has led to."""
+        self.seen = seen
+        address = address_of(self.asked) if is_reverse(self.asked) else None
+        if address is not None:
+            self.scene = Scene.of(self.known.of_address(address))
         elif self.parsed is not None:
-            self.scene = Scene.of(self.kept.of_name(self.parsed))
+            self.scene = Scene.of(self.known.of_name(self.parsed))
+        assert self.replay is not None, "there is a block"
         try:
-            self.found = lookup.find(self.asked, zone, None)
+            self.found = block.answers.lookup.find(self.asked, self.replay.zone, None)
         except NoSuchName:
             self.found = None
 
-    def explanation(self, server_block: str, block_reason: str) -> Explanation:
+    async def explanation(self, server_block: str, block_reason: str) -> Explanation:
         blind = self._blind()
         needed: tuple[Change, ...] = ()
-        service = self._service()
+        service = await self._service()
         if self._is_missing and not (self.block and not self.block.store.serves):
-            needed = self._needed()
+            needed = await self._needed()
         outcome, cause = self._cause(blind, needed, service)
         near = []
         if outcome != "resolves" and self.reply.rcode:
             blocks = [self.block] if self.block is not None else self.blocks
             for block in blocks:
                 if block.store.serves:
-                    near += nearest(block, self.asked, self.asked_type)
+                    near += await nearest(block, self.asked, self.asked_type, self._pause)
         if not self.visits and near:
             cause = f"{cause}; {near[0].why}"
         rcode = rcode_to_text(self.reply.rcode)
@@ -203,6 +262,12 @@ class _Question:
         return replay.block.answers.is_missing(self.asked, self.asked_type, replay.zone)
 
     @property
+    def _exists_now(self) -> bool:
+        """Whether the name exists with the objects as their source has them."""
+        replay = self.replay
+        return replay is not None and replay.exists(self.scene, self.asked, self.asked_type)
+
+    @property
     def _would_ask(self) -> str:
         return next((each.would_ask for each in self.visits if each.would_ask), "")
 
@@ -212,24 +277,24 @@ class _Question:
         if not self.block.store.serves:
             reasons = [each.removeprefix("plugin/kubernetes: ") for each in self.problems]
             return [*reasons, f"the cluster has not been read from {self.block.source}"]
-        found = []
+        found = [*self.seen.remarks, *self.seen.behind]
         if remark := self.block.remark():
-            found.append(f"{remark}; a snapshot has no endpoint that was not ready")
+            found.insert(0, f"{remark}; a snapshot has no endpoint that was not ready")
         return found
 
-    def _needed(self) -> tuple[Change, ...]:
+    async def _needed(self) -> tuple[Change, ...]:
         replay, parsed = self.replay, self.parsed
         if replay is None:
             return ()
         if is_reverse(self.asked):
-            options = list(of_address(self.scene, self.kept))
+            options = list(of_address(self.scene, self.known))
         elif parsed is not None and parsed.name:
-            options = list(candidates(parsed, self.scene, self.kept, replay))
+            options = list(candidates(parsed, self.scene, self.known, replay))
         else:
             return ()
-        return smallest(replay, self.scene, options, self.asked, self.asked_type)
+        return await smallest(replay, self.scene, options, self.asked, self.asked_type, self._pause)
 
-    def _service(self) -> ServiceReport | None:
+    async def _service(self) -> ServiceReport | None:
         parsed = self.parsed
         if self.replay is None or parsed is None or not parsed.name or parsed.kind == POD:
             return None
@@ -240,9 +305,9 @@ class _Question:
         if self.cluster.passed is not None:
             own = ()
         fates = Fates(
-            self.replay, self.scene, self.kept, parsed, (self.asked, self.asked_type), own
+            self.replay, self.scene, self.known, parsed, (self.asked, self.asked_type), own
         )
-        return fates.service(self.scene.services[0])
+        return await fates.service(self.scene.services[0], self._pause)
 
     def _cause(
         self, blind: Sequence[str], needed: Sequence[Change], service: ServiceReport | None
@@ -256,8 +321,8 @@ class _Question:
             plugin = next(each.handler.name for each in self.visits if each.would_ask)
             return "could not tell", f"{why}{plugin} {self._would_ask}"
         if lacks and self.cluster is not None and self.cluster.passed is None:
-            if blind:
-                return "could not tell", f"{blind[0]}; there {lacks}"
+            if self.seen.is_partial or (block is not None and block.remark()):
+                return "could not tell", f"{blind[0]}; as far as is known, {lacks}"
             return "does not resolve", lacks
         outcome: Outcome = "resolves" if reply.answer and not reply.rcode else "does not resolve"
         made = next((each for each in reversed(self.visits) if each.passed is None), None)
@@ -274,6 +339,8 @@ class _Question:
 
     def _lacks(self, needed: Sequence[Change]) -> str:
         """Why the cluster does not have the name."""
+        if self.seen.behind and self._exists_now:
+            return f"{self.seen.behind[0]}; with that the name exists"
         if needed:
             return "; and ".join(each.cause for each in needed)
         parsed, block = self.parsed, self.block

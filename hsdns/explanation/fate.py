@@ -7,7 +7,8 @@ Rule: each endpoint is put alone into a scene and the question is asked again; i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import Final
 
 from msgspec import structs
@@ -51,11 +52,18 @@ class Fates:
         self._answered = {_content(each) for each in answered}
         self._seen: dict[tuple[int, bytes], str] = {}
 
-    def service(self, found: Service) -> ServiceReport:
-        """A Service with its slices and their endpoints."""
+    async def service(self, found: Service, pause: Callable[[], Awaitable[None]]) -> ServiceReport:
+        """A Service with its slices and their endpoints; `pause` is awaited in between."""
         meta, spec = found.metadata, found.spec
         ips = spec.cluster_ips or ([spec.cluster_ip] if spec.cluster_ip else [])
         kind = "headless" if ips[:1] == ["None"] else spec.type or "ClusterIP"
+        slices = []
+        for part in self._scene.slices:
+            endpoints = []
+            for each in part.endpoints or ():
+                endpoints.append(self._endpoint(part, each))
+                await pause()
+            slices.append(self._slice(part, endpoints))
         return ServiceReport(
             meta.namespace,
             meta.name,
@@ -66,16 +74,16 @@ class Fates:
             dict(spec.selector or {}),
             spec.external_name or "",
             bool(spec.publish_not_ready_addresses),
-            [self._slice(each) for each in self._scene.slices],
+            slices,
         )
 
-    def _slice(self, found: EndpointSlice) -> SliceReport:
+    def _slice(self, found: EndpointSlice, endpoints: list[EndpointReport]) -> SliceReport:
         return SliceReport(
             found.metadata.name,
             found.metadata.resource_version,
             found.address_type,
             _ports(found.ports or ()),
-            [self._endpoint(found, each) for each in found.endpoints or ()],
+            endpoints,
         )
 
     def _endpoint(self, part: EndpointSlice, endpoint: Endpoint) -> EndpointReport:
@@ -89,7 +97,7 @@ class Fates:
 
     def _fate(self, part: EndpointSlice, endpoint: Endpoint) -> tuple[Fate, str]:
         own = self._alone(part, endpoint)
-        if own and not self._uses_endpoints():
+        if own and not self._uses_endpoints:
             return "not asked for", "the cluster IP is answered"
         found = [each for each in own if each in self._answered]
         if found:
@@ -98,8 +106,11 @@ class Fates:
                 return "left out", f"duplicate of an endpoint in {self._seen[found[0]]}"
             self._seen.update((each, part.metadata.name) for each in new)
             return "answered", self._notable(endpoint)
+        if own:  # the server answered from other objects
+            return "left out", "the server has not seen it yet"
         return "left out", self._lack(part, endpoint)
 
+    @cached_property
     def _uses_endpoints(self) -> bool:
         """Whether the name's records are those of endpoints: without any, the answer is another one."""
         without = self._scene._replace(

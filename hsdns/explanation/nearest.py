@@ -6,33 +6,46 @@ Rule: a name is told only if the server has it for the same type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from difflib import get_close_matches
 from typing import Final
 
+from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, SVC
 from hsdns.cluster.reverse import is_reverse
+from hsdns.cluster.value import ServiceValue
 from hsdns.explanation.edits import text
 from hsdns.explanation.report import NearName
+from hsdns.explanation.spelling import close_words
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.name import Name
 
 MOST: Final = 4  # names told
 MOST_ASKED: Final = 200  # names asked for
+PIECE: Final = 20  # Services whose labels are looked at between two pauses
+Guess = tuple[tuple[bytes, ...], str]  # labels below the zone, and how they differ
 
 
-def nearest(block: Kubernetes, qname: Name, qtype: int) -> list[NearName]:
+async def nearest(
+    block: Kubernetes, qname: Name, qtype: int, pause: Callable[[], Awaitable[None]]
+) -> list[NearName]:
     """Names of the block that exist for this type and are near to the one asked, the likeliest first."""
     zone = qname.longest_of(block.zones)
     home = zone or next(each for each in block.zones if not is_reverse(each))
     if is_reverse(home):
         return []
     found: dict[str, NearName] = {}
-    guesses = _guesses(block, qname.labels if zone is None else qname.below(zone), home)
-    if zone is None:
-        guesses = _of_other_domain(qname, home)
-    for asked, (labels, why) in enumerate(guesses):
-        if asked >= MOST_ASKED or len(found) >= MOST:
+    guesses: Iterator[Guess | None] = _of_other_domain(qname, home)
+    if zone is not None:
+        guesses = _guesses(block, qname.below(zone), home)
+    asked = 0
+    for guess in guesses:
+        await pause()
+        if guess is None:
+            continue
+        labels, why = guess
+        asked += 1
+        if asked > MOST_ASKED or len(found) >= MOST:
             break
         try:
             name = Name.from_labels((*labels, *home.labels))
@@ -48,7 +61,7 @@ def nearest(block: Kubernetes, qname: Name, qtype: int) -> list[NearName]:
     return list(found.values())
 
 
-def _of_other_domain(qname: Name, home: Name) -> Iterator[tuple[tuple[bytes, ...], str]]:
+def _of_other_domain(qname: Name, home: Name) -> Iterator[Guess]:
     labels = tuple(label.lower() for label in qname.labels)
     for kind in (SVC, POD):
         if kind in labels:
@@ -60,9 +73,8 @@ def _of_other_domain(qname: Name, home: Name) -> Iterator[tuple[tuple[bytes, ...
     yield (*labels, SVC), "the labels svc and the cluster domain are missing"
 
 
-def _guesses(
-    block: Kubernetes, labels: tuple[bytes, ...], zone: Name
-) -> Iterator[tuple[tuple[bytes, ...], str]]:
+def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterator[Guess | None]:
+    """Guesses, and None where others may run."""
     values = block.answers.lookup.values(zone)
     if not labels:
         return
@@ -77,7 +89,7 @@ def _guesses(
         return
     if labels[-1] == POD:
         if len(labels) >= 3:
-            for namespace, service in values:
+            for namespace, service in list(values):  # events come meanwhile
                 if namespace == labels[-2]:
                     yield (
                         (labels[0], service, namespace, SVC),
@@ -89,31 +101,54 @@ def _guesses(
     *left, name, namespace, _ = labels
     before = tuple(left)
     yield (*before, namespace, name, SVC), "Service and namespace are exchanged"
-    own = [service for place, service in values if place == namespace]
+    keys = list(values)  # events come meanwhile
+    own = [service for place, service in keys if place == namespace]
     if before:
-        for service in own:
-            if before[-1] in values[namespace, service].labels and service != name:
+        for number, service in enumerate(own):
+            if number % PIECE == 0:
+                yield None
+            other = values.get((namespace, service))
+            if other is not None and service != name and _has_label(other, before[-1]):
                 yield (
                     (*before, service, namespace, SVC),
                     f"the endpoint belongs to Service {text(service)}",
                 )
         value = values.get((namespace, name))
         if value is not None:
-            for match in get_close_matches(text(before[0]), [*map(text, value.labels)], n=3):
-                yield (match.encode(), name, namespace, SVC), "another endpoint of the Service"
+            for match in close_words(text(before[0]), {*map(text, value.labels)}, 3):
+                yield (
+                    None
+                    if match is None
+                    else (
+                        (match.encode(), name, namespace, SVC),
+                        "another endpoint of the Service",
+                    )
+                )
             if len(before) == 2:
                 for each in {port for part in value.slices for port in part.ports}:
                     yield (
                         (b"_" + each.name, b"_" + each.protocol, name, namespace, SVC),
                         "another port of the Service",
                     )
-    places = {text(place) for place, _ in values}
-    for match in get_close_matches(text(namespace), sorted(places), n=3):
-        yield (*before, name, match.encode(), SVC), f'namespace "{text(namespace)}" is misspelt'
-    for place, service in values:
+    places = dict.fromkeys(map(text, sorted(block.store.namespaces.copy())))
+    for match in close_words(text(namespace), places, 3):
+        why = f'namespace "{text(namespace)}" is misspelt'
+        yield None if match is None else ((*before, name, match.encode(), SVC), why)
+    for place, service in keys:
         if service == name and place != namespace:
             yield (*before, name, place, SVC), f"in namespace {text(place)}"
-    for match in get_close_matches(text(name), sorted(map(text, own)), n=3):
-        yield (*before, match.encode(), namespace, SVC), f'Service "{text(name)}" is misspelt'
+    for match in close_words(text(name), dict.fromkeys(map(text, own)), 3):
+        why = f'Service "{text(name)}" is misspelt'
+        yield None if match is None else ((*before, match.encode(), namespace, SVC), why)
     if before:
         yield (name, namespace, SVC), "the Service itself"
+
+
+def _has_label(value: ServiceValue, label: bytes) -> bool:
+    """Whether an endpoint has a label; ServiceValue.labels would make those of every Service, and keep them."""
+    address = address_in(label)
+    return any(
+        label in (part.labels or ())
+        or (address is not None and any(True for _ in part.positions(address)))
+        for part in value.slices
+    )

@@ -2,17 +2,22 @@
 
 Path: explain.py -> here -> QueryProcessor.resolve() -> the handlers of the block.
 Rule 1: the chain that serves knows nothing of observers, so nobody pays for them; an observed chain is linked anew.
-Rule 2: an explanation sends nothing to anybody: a plugin that asks another server is not asked, and says whom it would
-        have asked.  Plugins that neither make nor change a reply are left out.
+Rule 2: plugins that neither make nor change a reply, but write logs and metrics of queries, are left out.  `cache` is
+        looked into, and stores and counts nothing.  Rules of `fault` say what they would do, and what is explained is
+        the answer without them.  So an explanation is no query of the server's own statistics.
+Rule 3: without `asks` an explanation sends nothing to anybody: a plugin that asks another server says whom it would
+        have asked.  With it the server is asked, as for a client.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
 
-from hsdns.chain import Handler, Next, Request, Spawn, link
+from hsdns.capability import has
+from hsdns.chain import Handler, Next, Request, Spawn, WaitsInTask, link
 from hsdns.faults.handler import FaultHandler
+from hsdns.plugins.cache import Cache
 from hsdns.plugins.fault import Fault
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
@@ -25,6 +30,7 @@ from hsdns.wire.message import Reply, unwritten
 LEFT_OUT: Final = frozenset(
     {"cancel", "debug", "errors", "health", "log", "loop", "pprof", "prometheus", "ready", "reload"}
 )
+UPSTREAM: Final = "forward/upstream"  # metadata of `forward`
 
 
 class Visit:
@@ -36,6 +42,7 @@ class Visit:
         self.below: Reply | None = None
         self.reply: Reply | None = None
         self.would_ask = ""
+        self.told = ""  # in place of what the replies tell
         self.foreseen: str | None = None  # what rules of `fault` would do, empty for nothing
 
     @property
@@ -48,6 +55,8 @@ class Visit:
         reply, parts = self.reply, []
         if reply is None:
             return "raised an error"
+        if self.told:
+            return f"{self.told}; {summary(reply)}"
         if self.passed is not None:
             own, on = self.request.query, self.passed.query
             if on.qname != own.qname:
@@ -98,24 +107,34 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+class Observation(NamedTuple):
+    """How a chain is observed: the visits so far, whether other servers are asked, monotonic seconds."""
+
+    visits: list[Visit]
+    asks: bool = False
+    clock: Callable[[], float] = lambda: 0.0
+
+
 class _Observer:
     """A handler in the place of another one, which it calls."""
 
-    def __init__(self, handler: Handler, visits: list[Visit]) -> None:
+    def __init__(self, handler: Handler, observation: Observation) -> None:
         self.name = handler.name
-        self._handler, self._visits = handler, visits
+        self.waits = has(handler, WaitsInTask) and handler.waits
+        self._handler, self._observation = handler, observation
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        visit = Visit(self._handler, request)
-        self._visits.append(visit)
-        whom = _server_asked(self._handler, request)
-        if whom:
+        handler, (visits, asks, clock) = self._handler, self._observation
+        visit = Visit(handler, request)
+        visits.append(visit)
+        whom = _server_asked(handler, request)
+        if whom and not asks:
             visit.would_ask = f"would ask {whom}, but an explanation asks no server"
             visit.reply = unwritten(Rcode.SERVFAIL)
             return visit.reply
 
-        if isinstance(self._handler, Fault | FaultHandler):
-            visit.foreseen = self._handler.foresee(request)
+        if isinstance(handler, Fault | FaultHandler):
+            visit.foreseen = handler.foresee(request)
             visit.passed = request
             visit.below = visit.reply = await next(request)
             return visit.reply
@@ -125,7 +144,18 @@ class _Observer:
             visit.below = await next(passed)
             return visit.below
 
-        visit.reply = await self._handler.handle(request, following)
+        if isinstance(handler, Cache):
+            visit.reply, visit.told = await handler.look(request, following)
+        elif isinstance(handler, Forward) and whom:
+            noting = request.replace(metadata={**(request.metadata or {})})
+            began = clock()
+            visit.reply = await handler.handle(noting, following)
+            asked = (noting.metadata or {}).get(UPSTREAM)
+            took = f"{(clock() - began) * 1000:.1f} ms"
+            if asked is not None and visit.passed is None:
+                visit.told = f"asked {asked()}, which took {took}"
+        else:
+            visit.reply = await handler.handle(request, following)
         return visit.reply
 
 
@@ -144,9 +174,14 @@ def _server_asked(handler: Handler, request: Request) -> str:
     return ""
 
 
-def observed_chain(handlers: Sequence[Handler], visits: list[Visit], spawn: Spawn) -> Next:
-    """Link the handlers of a block; each notes in `visits` what it did."""
-    return link([_Observer(each, visits) for each in handlers if each.name not in LEFT_OUT], spawn)
+def observed_chain(handlers: Sequence[Handler], observation: Observation, spawn: Spawn) -> Next:
+    """Link the handlers of a block when it is first asked; each notes in the visits what it did."""
+
+    def ask(request: Request) -> Awaitable[Reply]:
+        observers = [_Observer(each, observation) for each in handlers if each.name not in LEFT_OUT]
+        return link(observers, spawn)(request)
+
+    return ask
 
 
 def cluster_visit(visits: Sequence[Visit]) -> Visit | None:

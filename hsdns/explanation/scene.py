@@ -1,22 +1,20 @@
 """The objects and options that an answer depends on, to be changed, and asked about with the code that serves.
 
-Path: the watch of a kubernetes block -> ClusterObjects -> Scene -> changes.py and fate.py change it -> Replay asks.
-Rule 1: what is kept are the objects as the source delivered them: a store keeps no endpoint that is not ready.
+Path: live.py -> ClusterObjects -> Scene -> changes.py and fate.py change it -> Replay asks.
+Rule 1: the objects are those of the source: a store keeps no endpoint that is not ready.
 Rule 2: a scene has only the objects that can touch the name, so that a question costs the same in a large cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import (
-    Deleted,
     EndpointSlice,
-    Event,
     Namespace,
     Object,
     Pod,
@@ -27,7 +25,6 @@ from hsdns.cluster.objects import (
 )
 from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
 from hsdns.cluster.question import ParsedName
-from hsdns.cluster.snapshot import objects, pieces
 from hsdns.cluster.store import Store
 from hsdns.cluster.value import Key
 from hsdns.plugins.kubernetes import Kubernetes
@@ -43,24 +40,10 @@ def identity(found: Object) -> Identity:
 
 
 class ClusterObjects:
-    """The objects of one source, as they were delivered."""
+    """The objects that a question leads to, or all of a small cluster."""
 
     def __init__(self, objects: Iterable[Object] = ()) -> None:
         self._objects: dict[Identity, Object] = {identity(each): each for each in objects}
-
-    def apply(self, events: Sequence[Event]) -> None:
-        """Take a batch of events."""
-        for event in events:
-            if isinstance(event, Upserted):
-                self._objects[identity(event.object)] = event.object
-            elif isinstance(event, Deleted):
-                self._objects.pop(identity(event.object), None)
-
-    def restore(self, store: Store) -> None:
-        """Take the objects of a store that has them from a snapshot, and add what has been delivered since."""
-        text = b"".join(pieces(store, version="", saved=0.0, settings={}))
-        found = {identity(each): each for each in objects(text.splitlines(keepends=True))}
-        self._objects = found | self._objects
 
     def __iter__(self) -> Iterator[Object]:
         return iter(self._objects.values())

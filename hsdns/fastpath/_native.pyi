@@ -108,6 +108,7 @@ class AnswerTable:
         log: bool = False,
         max_payload: int = 65535,
         timed: tuple[float, int, float] | None = None,
+        errors: bytes | None = None,
     ) -> bool: ...
     def add_negative_zone(
         self,
@@ -118,6 +119,7 @@ class AnswerTable:
         mark_ttl: int,
         log: bool = False,
         max_payload: int = 65535,
+        no_edns: bool = False,
     ) -> int: ...
     def set_template(self, negative_zone: int, query: bytes, reply: bytes, size: int) -> bool: ...
     def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None: ...

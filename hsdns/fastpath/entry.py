@@ -6,7 +6,7 @@ Rule 2: owners may point into the question, which has the same length for every 
         (hsdns/wire/encode.py, rule 2).
 Rule 3: the OPT repeats the client's payload size (after any lowering), DO, and those of its options that are echoed; if
         these leave no room, the OPT goes without options.  Records that do not fit are left out from the end, and TC
-        is set.
+        is set.  Extended DNS Errors follow the echoed options and are the first to go (hsdns/wire/encode.py, rule 4).
 Rule 4: an entry is small, for a table may hold 200,000: what several entries have in common is in their shared header,
         and numbers are packed.
 Rule 5: a timed reply is one that `cache` has stored.  All its records have one TTL, the seconds left; they are written
@@ -25,7 +25,7 @@ from hsdns.fastpath.shared_header import SharedHeader
 from hsdns.fastpath.timing import Timing
 from hsdns.fastpath.versions import CHANGES, Versions
 from hsdns.wire.decode import HEADER_LEN
-from hsdns.wire.edns import OPT_FIXED_LEN
+from hsdns.wire.edns import OPT_FIXED_LEN, with_options
 from hsdns.wire.message import TC
 
 # Memory in CPython 3.11 on 64 bits: an entry with eight fields; its place in a queue and in the dictionary while that
@@ -191,6 +191,7 @@ def write(
     flags: int,
     counts: Sequence[int],
     records: bytes,
+    errors: bytes = b"",
 ) -> bytes:
     """Write a reply of at most `limit` octets; header, question and an OPT without options are always written."""
     opt = form.opt
@@ -202,6 +203,11 @@ def write(
         fitting, counts = cut(records, counts, room)
         records = records[:fitting]
         flags |= TC
+    elif errors and opt:
+        if len(records) + len(errors) > room:
+            flags |= TC
+        else:
+            opt = with_options(opt, errors)
     answer, authority, additional = counts
     head = _HEAD.pack(flags, 1, answer, authority, additional + (1 if opt else 0))
     return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt))

@@ -10,6 +10,7 @@ from typing import Final
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
 from hsdns.wire.encode import MAX_UDP_LEN, MIN_UDP_LEN
 
+MAX_ERRORS_LEN: Final = 1024  # octets of the Extended DNS Errors of an entry
 _MAX: Final = (1 << 32) - 1
 
 

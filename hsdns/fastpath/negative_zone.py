@@ -3,7 +3,7 @@
 Path: step 2; table.py asks here if it has no entry.  Twin of native/src/negative_zone.rs.
 Rule 1: only a name strictly below the zone and not at or below an exclusion (a name that another handler may answer) is
         judged, only while absence means NXDOMAIN (ClusterNames.open), and only for the types that the zone has a group
-        for.
+        for.  With `no_edns`, queries that have an OPT record are left to the chain, which says why in its reply.
 Rule 2: names have the forms of the Kubernetes DNS specification 1.1.0: SERVICE.NAMESPACE.svc.ZONE and below, and
         ADDRESS.NAMESPACE.pod.ZONE and below.  A name that may exist is left to the chain: empty non-terminals,
         Services, what is listed below these, and all that looks like an address of a Pod, whatever `pods` says.
@@ -21,7 +21,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from hsdns.fastpath.hit_counts import CACHE_MISS, SIZE_SHIFT, kind_of
-from hsdns.fastpath.key import PlainQuery
+from hsdns.fastpath.key import KEY_EDNS, PlainQuery
 from hsdns.fastpath.records import BadRecords, read_outline, soa_serial, step_over_name, walk
 from hsdns.fastpath.shared_header import heads_of
 from hsdns.fastpath.versions import ClusterNames, Hashes, has_label, has_port
@@ -81,9 +81,11 @@ class NegativeZone:
         mark_ttl: int,
         log: bool,
         max_payload: int,
+        no_edns: bool,
     ) -> None:
         self.zone = zone
         self.max_payload = max_payload
+        self._no_edns = no_edns
         self.template: Template | None = None
         self._groups = {
             qtype.to_bytes(2, "big"): kind_of(
@@ -120,6 +122,8 @@ class NegativeZone:
             or not names.open
             or (self._exclusions and self._is_excluded(key[:-3]))
         ):
+            return LEFT_TO_CHAIN
+        if self._no_edns and key[-1] & KEY_EDNS:
             return LEFT_TO_CHAIN
         label = key[first:end]
         if label == _PODS:

@@ -14,9 +14,10 @@ import struct
 from typing import Final
 
 from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, kind_of
-from hsdns.fastpath.key import VARIANT_AD, VARIANT_EDNS, VARIANT_FLAGS
+from hsdns.fastpath.key import VARIANT_AD, VARIANT_EDNS, VARIANT_FLAGS, Form, lower_size
 from hsdns.fastpath.records import NO_ROTATION, Outline, Rotation
 from hsdns.fastpath.versions import ClusterNames
+from hsdns.wire.edns import with_options
 from hsdns.wire.message import AD
 
 # The `mark_ttl` of a timed reply: each hit is a hit of `cache`.
@@ -28,7 +29,7 @@ _MORE_HEADERS_LEN: Final = 8 * 48
 _HEAD: Final = struct.Struct("!HHHHH")  # all of the header but the ID
 _NO_SERIAL: Final = bytes(4)
 
-# kind, flags, counts, rotation, mark_ttl, names, serials, records, max_payload: as in SharedHeader.
+# kind, flags, counts, rotation, mark_ttl, names, serials, records, max_payload, errors: as in SharedHeader.
 Key = tuple[
     int,
     int,
@@ -39,6 +40,7 @@ Key = tuple[
     tuple[int, ...],
     bytes,
     int,
+    bytes,
 ]
 
 
@@ -50,24 +52,26 @@ class SharedHeader:
     counts as (hit_counts.py) but for the query's length, DO, and the outcome of a mark.  `names` has the serial of
     `records`; if it is None, each entry has records of its own.  `users` is the number of entries with this shared
     header.  `max_payload` is the largest payload size in a reply's OPT and of a reply over UDP; larger ones of queries
-    are lowered to it.
+    are lowered to it.  `errors` are the options with Extended DNS Errors that the OPT of each reply ends with.  A form
+    whose limit is above `adapted_above` has to go through adapt().
     """
 
     __slots__ = (
-        "count", "counts", "first", "flags", "heads", "key", "kind", "mark_ttl", "max_payload", "names", "octets",
-        "records", "serial", "serials", "step", "stop", "users",
+        "adapted_above", "count", "counts", "errors", "first", "flags", "heads", "key", "kind", "mark_ttl",
+        "max_payload", "names", "octets", "records", "serial", "serials", "step", "stop", "users",
     )  # fmt: skip
 
     def __init__(self, key: Key) -> None:
         self.key = key
         (
             self.kind, self.flags, self.counts, (self.step, self.first, self.count), self.mark_ttl, self.names,
-            self.serials, self.records, self.max_payload,
+            self.serials, self.records, self.max_payload, self.errors,
         ) = key  # fmt: skip
+        self.adapted_above = -1 if self.errors else self.max_payload
         self.heads = heads_of(self.flags, self.counts)
         self.stop = self.first + self.step * self.count
         self.serial = 0
-        self.octets = SHARED_HEADER_LEN + 2 * len(self.records)
+        self.octets = SHARED_HEADER_LEN + 2 * len(self.records) + len(self.errors)
         if self.mark_ttl == TIMED and self.flags & AD:
             without = heads_of(self.flags & ~AD, self.counts)
             self.heads = without[:VARIANT_AD] + self.heads[VARIANT_AD:]
@@ -78,6 +82,12 @@ class SharedHeader:
         """The flags of a reply to a variant of query but RD and CD: AD of a timed reply is for those who ask for it."""
         is_hidden = self.mark_ttl == TIMED and not variant & VARIANT_AD
         return self.flags & ~AD if is_hidden else self.flags
+
+    def adapt(self, form: Form) -> tuple[Form, bytes]:
+        """The form with its payload size lowered, and the OPT record of the reply to it with all options."""
+        if form.limit > self.max_payload:
+            form = lower_size(form, self.max_payload)
+        return form, with_options(form.opt, self.errors) if form.opt else form.opt
 
     @property
     def has_old_serial(self) -> bool:
@@ -135,6 +145,7 @@ def make_key(
     mark_ttl: int,
     log: bool,
     max_payload: int,
+    errors: bytes = b"",
 ) -> Key:
     """The key of a reply's shared header: all that this is computed from but the serial."""
     cache = CACHE_MISS if mark_ttl == 0 else CACHE_HIT if mark_ttl == TIMED else 0
@@ -149,6 +160,7 @@ def make_key(
         serials,
         _without_serials(outline) if serials else b"",
         max_payload,
+        errors,
     )
 
 

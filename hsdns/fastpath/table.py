@@ -39,7 +39,7 @@ from hsdns.fastpath.hit_counts import (
     Row,
 )
 from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
-from hsdns.fastpath.limits import refuse_numbers, refuse_payload
+from hsdns.fastpath.limits import MAX_ERRORS_LEN, refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.negative_zone import COUNTS, LEFT_TO_CHAIN, NegativeZone
 from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
@@ -98,6 +98,7 @@ class AnswerTable:
         log: bool = False,
         max_payload: int = MAX_PAYLOAD_SIZE,
         timed: tuple[float, int, float] | None = None,
+        errors: bytes | None = None,
     ) -> bool:
         """Store the reply to a query; False if it cannot be stored.
 
@@ -110,7 +111,7 @@ class AnswerTable:
         reply's OPT and as limit of its length over UDP; 512 to 65,507, or 65,535 for no limit.  `timed`: it is a
         reply of `cache`, (when that was stored, its TTL then, from when on it is no hit), in monotonic seconds; all
         records get the TTL that is left, or keep theirs if it is 0; AD is for clients that ask for it; each hit is a
-        hit of `cache`, and `names` and `mark_ttl` do not apply.
+        hit of `cache`, and `names` and `mark_ttl` do not apply.  `errors`: Extended DNS Errors for the OPT.
 
         Raise OverflowError for numbers that do not fit, ValueError for another `max_payload`.
         """
@@ -124,6 +125,7 @@ class AnswerTable:
         if (
             plain is None
             or len(dependencies) > MAX_DEPENDENCIES
+            or len(errors or b"") > MAX_ERRORS_LEN
             or any(values[index] != value for index, value in dependencies)
         ):
             return self._refuse()
@@ -132,18 +134,11 @@ class AnswerTable:
             return self._refuse()
         if timing is not None:
             mark_ttl = TIMED
-        shared = self._shared_headers.acquire(
-            make_key(
-                outline,
-                group=group,
-                size=size,
-                rotate=rotate,
-                names=names,
-                mark_ttl=mark_ttl,
-                log=log,
-                max_payload=max_payload,
-            )
-        )
+        shared_key = make_key(
+            outline, group=group, size=size, rotate=rotate, names=names, mark_ttl=mark_ttl, log=log,
+            max_payload=max_payload, errors=errors or b"",
+        )  # fmt: skip
+        shared = self._shared_headers.acquire(shared_key)
         now = time.monotonic()
         # The first hit of a timed reply writes the TTL.
         marked_until = now + mark_ttl if mark_ttl > 0 else NEVER if timing is None else ALWAYS
@@ -153,8 +148,7 @@ class AnswerTable:
         if octets + shared.octets > self._entry_capacity:
             self._shared_headers.release(shared)
             return self._refuse()
-        stored = self._entries.get(key)
-        if stored is None:
+        if (stored := self._entries.get(key)) is None:
             self._make_room(octets)
             self._queues.push(key, entry)
         else:
@@ -183,18 +177,20 @@ class AnswerTable:
         mark_ttl: int,
         log: bool = False,
         max_payload: int = MAX_PAYLOAD_SIZE,
+        no_edns: bool = False,
     ) -> int:
         """Answer absent names below a zone, once set_template() was called; return the negative zone's number.
 
         `zone` and `exclusions` are lower-case wire names; `groups` maps each type that is answered to its group.
         `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log` and `max_payload` as in store().
+        `no_edns`: queries that have an OPT record are left to the chain.
         """
         if mark_ttl not in (0, -1):
             raise ValueError(f"mark_ttl of a negative zone is 0 or -1, not {mark_ttl}")
         for group in groups.values():
             refuse_numbers(group, 0)
         refuse_payload(max_payload)
-        added = NegativeZone(zone, names, exclusions, groups, mark_ttl, log, max_payload)
+        added = NegativeZone(zone, names, exclusions, groups, mark_ttl, log, max_payload, no_edns)
         self.logs |= log
         self.negative_replies.clear()
         self._negative_zones.append(added)
@@ -312,8 +308,9 @@ class AnswerTable:
             return self._answer_negative(key, query, end, form, limit, is_leased)
         shared = entry.shared
         _, variant, opt, most, do = form
-        if most > shared.max_payload:
-            _, _, opt, most, _ = form = lower_size(form, shared.max_payload)
+        if most > shared.adapted_above:
+            form, opt = shared.adapt(form)
+            most = form.limit
         kind = shared.kind | len(query) << LENGTH_SHIFT | do
         state = entry.state
         if state & FREQUENCY:
@@ -335,7 +332,8 @@ class AnswerTable:
             limit = most
         if end + len(records) + len(opt) > limit:
             flags = shared.flags_for(variant)
-            return write(query, end, form, limit, flags, shared.counts, records), kind
+            errors = shared.errors
+            return write(query, end, form, limit, flags, shared.counts, records, errors), kind
         head = shared.heads[variant]
         return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt)), kind
 
@@ -435,6 +433,8 @@ class AnswerTable:
         self, key: bytes, entry: Entry, query: bytes, end: int, form: Form, room: int
     ) -> None:
         shared = entry.shared
+        if shared.errors and form.opt:
+            return  # a prepared reply ends with the options of its query
         if form.limit > shared.max_payload:
             form = lower_size(form, shared.max_payload)
         kind = shared.kind | len(query) << LENGTH_SHIFT | form.do

@@ -6,12 +6,13 @@ Path: lifecycle.py makes one for each instance; plugins know it as chain.Runtime
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.chain import Endpoint, Handler, Next, Request, link
@@ -31,6 +32,7 @@ log = logging.getLogger("hsdns.server")
 
 MAX_TURN = 0.002  # seconds
 TASKS_A_TURN = 200  # that are ended
+T = TypeVar("T")
 SpawnWatch = Callable[[Coroutine[Any, Any, Any], str], Running]
 POLL_INTERVAL = 0.02  # seconds between looks at a condition that plugins wait for at the start
 
@@ -163,13 +165,33 @@ class ServerRuntime:
         """Run a coroutine in the thread of watch_loop.py until it is cancelled, or the server ends."""
         return (self._spawn_watch or self.tasks.spawn)(coro, name)
 
+    async def in_watch(self, coro: Coroutine[Any, Any, T], seconds: float) -> T:
+        """The result of a coroutine that runs where clusters are followed; raise TimeoutError after so many seconds."""
+        result: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        async def run() -> None:
+            try:
+                found = await coro
+            except BaseException as error:
+                if not result.cancelled():
+                    result.set_exception(error)
+                raise
+            if not result.cancelled():
+                result.set_result(found)
+
+        running = self.spawn_watch(run(), "looking into a cluster")
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(result), seconds)
+        finally:
+            running.cancel()
+
     def look_every(self, seconds: float, look: Look) -> None:
         """Look at a file every `seconds` until the configuration stops."""
         self._files.add(seconds, look, self.spawn)
 
     async def resolve(self, request: Request) -> Reply:
         """Ask the listener that the request came in at, from its zones on."""
-        return await self.processors[request.server].resolve(request)
+        return await (request.resolver or self.processors[request.server]).resolve(request)
 
     def chain_of(self, block: AssembledBlock) -> Next | None:
         """Link the handlers of a block, once, and again if others are among them; None if it has none."""

@@ -36,7 +36,9 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
+from hsdns.cluster.reading import Fault, Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.sources.api_reading import read_objects
 
 log = logging.getLogger("hsdns.apiserver")
 
@@ -100,7 +102,8 @@ class Connect(Protocol):
 class ApiServer:
     """The objects of a cluster, watched at its API server.
 
-    `reject` gets kind, key and error of each object that cannot be decoded; `settle` is called when all scopes
+    `reject` gets kind, key and error of each object that cannot be decoded, `on_lost` the time since when the server
+    cannot be watched, "" once it can be again; `settle` is called when all scopes
     are synced.
     """
 
@@ -111,6 +114,7 @@ class ApiServer:
         settle: Callable[[], None] | None = None,
     ) -> None:
         self.reject: Callable[[str, Key, str], None] = lambda kind, key, fault: None
+        self.on_lost: Callable[[str], None] = lambda since: None
         self._connect = connect
         self.options = options
         self._settle = settle or collector.keep
@@ -159,6 +163,7 @@ class ApiServer:
             around.clock,
             around.wall,
         )
+        contact.on_lost = self.on_lost
         self._transport, self._contact = transport, contact
         self._reflectors.clear()
         try:
@@ -201,6 +206,16 @@ class ApiServer:
         for scope in list(self._reflectors):
             found += await _list(self._transport, scope)
         return found
+
+    async def read(self, lead: Lead) -> Reading:
+        """Read the objects that a question leads to, on the connection of the watches."""
+        if self._transport is None:
+            return Reading((), (Fault("the API server has not been asked yet"),))
+        return await read_objects(self._transport, lead)
+
+    def outages(self) -> list[str]:
+        """What is not watched now, since when and why, as sentences; from any thread."""
+        return self._contact.outages() if self._contact is not None else []
 
     def _deliver(self, events: Sequence[Event], deliver: Deliver) -> None:
         if events:

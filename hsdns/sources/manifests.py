@@ -21,6 +21,7 @@ from typing import NamedTuple, Self
 
 from hsdns.cluster.controllers.document import Document
 from hsdns.cluster.controllers.simulation import simulate
+from hsdns.cluster.object_index import ObjectIndex
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
@@ -34,6 +35,7 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
+from hsdns.cluster.reading import Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.tree import Token
 from hsdns.sources.manifest_file import MAX_FILE_LEN, read_manifest_file
@@ -59,6 +61,7 @@ class _Reading(NamedTuple):
     sentences: list[tuple[int, str]]
     fingerprint: Fingerprint
     nonempty: frozenset[str]  # the files that contain objects
+    by_lead: ObjectIndex  # made in the thread
 
     @property
     def is_valid(self) -> bool:
@@ -91,6 +94,7 @@ class Manifests:
         self._poll_seconds = poll_seconds
         self._notifications = notifications
         self._versions: dict[_Key, str] = {}
+        self._index = ObjectIndex()
         self._fingerprint: Fingerprint = ()
         self._nonempty: frozenset[str] = frozenset()
         self._warned: frozenset[str] = frozenset()
@@ -137,6 +141,7 @@ class Manifests:
         self._fingerprint = reading.fingerprint
         self._warned = frozenset(sentence for _, sentence in reading.sentences)
         self._nonempty = reading.nonempty
+        self._index = reading.by_lead
         self._synced = reading.is_valid or bool(reading.objects)
         deliver([*self._difference(reading.objects), *([Synced()] if self._synced else [])])
 
@@ -174,13 +179,17 @@ class Manifests:
                         logging.INFO,
                         "source manifests: the errors are corrected; serving the files again",
                     )
-                self._nonempty = reading.nonempty
+                self._nonempty, self._index = reading.nonempty, reading.by_lead
                 events = self._difference(reading.objects)
                 if not self._synced:
                     self._synced = True
                     events.append(Synced())
                 if events:
                     deliver(events)
+
+    async def read(self, lead: Lead) -> Reading:
+        """Find the objects that a question leads to, of the state that is served."""
+        return Reading(tuple(self._index.find(lead)))
 
     def silence(self, now: float) -> float:
         """Always 0: the files are the authority, so the state is never outdated."""
@@ -233,7 +242,7 @@ class Manifests:
         )
         if not objects and not sentences:
             sentences.append((logging.WARNING, _nothing_in(self.paths)))
-        return _Reading(objects, sentences, state, frozenset(nonempty))
+        return _Reading(objects, sentences, state, frozenset(nonempty), ObjectIndex(objects))
 
     def _difference(self, objects: Sequence[Object]) -> list[Event]:
         """Return the difference to the objects delivered before, by resource version."""

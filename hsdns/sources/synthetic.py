@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final, Self
 
 from hsdns.cluster.objects import Synced, Upserted
+from hsdns.cluster.reading import Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.properties import integer, number
 from hsdns.corefile.tree import Position, Token, did_you_mean
@@ -115,6 +116,10 @@ class Synthetic:
             events = [Upserted(self._cluster.change()) for _ in range(pace.due(loop.time()))]
             if events:
                 deliver(events)
+
+    async def read(self, lead: Lead) -> Reading:
+        """Make the objects that a question leads to; no pods, which a synthetic cluster has not."""
+        return Reading(tuple(self._cluster.find(lead)))
 
     def silence(self, now: float) -> float:
         """Always 0: the source generates the cluster itself."""

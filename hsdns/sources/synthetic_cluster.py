@@ -15,6 +15,8 @@ from ipaddress import IPv4Address, IPv6Address
 from random import Random
 from typing import NamedTuple
 
+from msgspec import structs
+
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
     Endpoint,
@@ -29,6 +31,7 @@ from hsdns.cluster.objects import (
     ServicePort,
     ServiceSpec,
 )
+from hsdns.cluster.reading import Lead
 
 SERVICES_PER_NAMESPACE = 100
 ENDPOINTS_PER_SLICE = 100  # kube-controller-manager's --max-endpoints-per-slice
@@ -84,16 +87,39 @@ class SyntheticCluster:
 
     def objects(self) -> Iterator[Object]:
         """Yield all current objects, each with a new resource version."""
-        shape = self.shape
-        for namespace in range(-(-shape.services // SERVICES_PER_NAMESPACE)):
+        for namespace in range(self._namespaces):
             yield Namespace(
                 ObjectMeta(name=f"ns-{namespace}", resource_version=self._next_version())
             )
-        for service in range(shape.services):
-            yield self._service(service)
-            for family in shape.families(service):
-                for first in range(0, shape.endpoints, ENDPOINTS_PER_SLICE):
-                    yield self._slice(service, family, first)
+        for service in range(self.shape.services):
+            yield from self._of_service(service)
+
+    def find(self, lead: Lead) -> Iterator[Object]:
+        """Yield the objects that a question leads to as they are now, without resource versions."""
+        version = self._version
+        for namespace in lead.namespaces:
+            number = _number(namespace, b"ns-")
+            if number is not None and number < self._namespaces:
+                yield Namespace(ObjectMeta(name=f"ns-{number}"))
+        for namespace, name in lead.services:
+            service = _number(name, b"svc-")
+            is_there = service is not None and service < self.shape.services
+            if is_there and service is not None and _namespace(service).encode() == namespace:
+                for each in self._of_service(service):
+                    meta = structs.replace(each.metadata, resource_version="")
+                    yield structs.replace(each, metadata=meta)
+        self._version = version
+
+    @property
+    def _namespaces(self) -> int:
+        return -(-self.shape.services // SERVICES_PER_NAMESPACE)
+
+    def _of_service(self, service: int) -> Iterator[Object]:
+        shape = self.shape
+        yield self._service(service)
+        for family in shape.families(service):
+            for first in range(0, shape.endpoints, ENDPOINTS_PER_SLICE):
+                yield self._slice(service, family, first)
 
     def change(self) -> EndpointSlice:
         """Replace one address of a slice, as if a pod had been replaced; raise ValueError without endpoints."""
@@ -181,6 +207,14 @@ class SyntheticCluster:
 
 
 _READY = EndpointConditions(ready=True, serving=True, terminating=False)
+
+
+def _number(label: bytes, prefix: bytes) -> int | None:
+    """The number of a label such as `svc-12`; None if it has none, or is not written so."""
+    digits = label.removeprefix(prefix).decode("ascii", "replace")
+    if not digits.isdecimal() or prefix + str(int(digits)).encode() != label:
+        return None
+    return int(digits)
 
 
 def _namespace(service: int) -> str:

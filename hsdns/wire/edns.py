@@ -19,6 +19,7 @@ ECHOED: Final = frozenset(
 )
 MAX_PAYLOAD_SIZE: Final = 65535  # 16 bits
 OPT_FIXED_LEN: Final = 11  # root owner 1, type 2, class 2, ttl 4, rdlength 2
+_LENGTH_AT: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,12 @@ class Edns:
             + len(options).to_bytes(2, "big")
             + options
         )
+
+
+def with_options(opt: bytes, options: bytes) -> bytes:
+    """Return an OPT record with more options, in wire form, after its own."""
+    length = len(opt) - OPT_FIXED_LEN + len(options)
+    return b"".join((opt[:_LENGTH_AT], length.to_bytes(2, "big"), opt[OPT_FIXED_LEN:], options))
 
 
 def read_options(wire: bytes, start: int, end: int) -> tuple[tuple[int, bytes], ...] | None:

@@ -6,6 +6,8 @@ Rule 2: a name in RDATA never points into the question, so its case does not dep
         so has the client's case (0x20).  The fast path relies on this when it replaces the question.
 Rule 3: records that do not fit are left out from the end, and TC is set (CoreDNS, miekg/dns msg_truncate.go).  The OPT
         record always fits, if necessary without its options.
+Rule 4: Extended DNS Errors follow the other options, for clients that sent an OPT record.  They are the first to go:
+        without room for them beside all records, they are left out and TC is set (RFC 8914 section 3).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from hsdns.wire.edns import OPT_FIXED_LEN, Edns
+from hsdns.wire.edns import OPT_FIXED_LEN, Edns, with_options
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import AA, AD, CD, QR, RA, RD, RR, TC, Query, Reply, copied_flags
 from hsdns.wire.name import Name
@@ -54,12 +56,18 @@ def encode(query: Query, reply: Reply, limit: int) -> bytes:
     answer = writer.write(reply.answer)
     authority = writer.write(reply.authority)
     additional = writer.write(reply.additional)
+    is_cut = writer.full
+    if reply.extended_errors and query.edns is not None:
+        if is_cut or writer.at + len(opt) + len(reply.extended_errors) > limit:
+            is_cut = True
+        else:
+            opt = with_options(opt, reply.extended_errors)
     flags = (
         QR
         | query.flags & 0x7800
         | copied_flags(query, reply)
         | (AA if reply.aa else 0)
-        | (TC if reply.tc or writer.full else 0)
+        | (TC if reply.tc or is_cut else 0)
         | (RA if reply.ra else 0)
         | (AD if reply.ad else 0)
         | reply.rcode & 15
@@ -95,13 +103,13 @@ def _opt_with_options(
 class _Writer:
     """Writes records until one does not fit; tracks the offsets of names for compression."""
 
-    __slots__ = ("_at", "_owners", "_qname", "_rdata_names", "_room", "full", "parts")
+    __slots__ = ("_owners", "_qname", "_rdata_names", "_room", "at", "full", "parts")
 
     def __init__(self, qname: Name, start: int, room: int) -> None:
         self.parts: list[bytes] = []
         self.full = False
         self._qname = qname
-        self._at = start
+        self.at = start
         self._room = room
         # Lower-case suffix -> offset, including the question's.
         self._owners: dict[bytes, int] | None = None
@@ -115,7 +123,7 @@ class _Writer:
             written = self._write_alike(records)
             if written is not None:
                 return written
-        count, at, parts, room, qname_lower = 0, self._at, self.parts, self._room, self._qname.lower
+        count, at, parts, room, qname_lower = 0, self.at, self.parts, self._room, self._qname.lower
         for owner, rrtype, ttl, rdata, rrclass in records:
             lower = owner.lower
             head = (
@@ -139,13 +147,13 @@ class _Writer:
             parts.append(head + _FIXED.pack(rrtype, rrclass, ttl, len(body)) + body)
             at = end
             count += 1
-        self._at = at
+        self.at = at
         return count
 
     def _write_alike(self, records: tuple[RR, ...]) -> int | None:
         """Write a section as write() does, but in one step; None if its records do not differ in their RDATA only."""
         # No more than may fit are looked at; none is shorter than a pointer and the fixed fields.
-        possible = records[: max(self._room - self._at, 0) // _LEAST_RECORD + 1]
+        possible = records[: max(self._room - self.at, 0) // _LEAST_RECORD + 1]
         owners, types, ttls, rdata, classes = zip(*possible, strict=True)
         owner, rrtype, length = owners[0], types[0], len(rdata[0])
         if (
@@ -159,11 +167,11 @@ class _Writer:
             return None
         head = b"\xc0\x0c" + _FIXED.pack(rrtype, classes[0], ttls[0], length)
         size = len(head) + length
-        count = min(len(records), (self._room - self._at) // size)
+        count = min(len(records), (self._room - self.at) // size)
         self.full = count < len(records)
         if count:
             self.parts.append(head + head.join(rdata[:count]))
-            self._at += count * size
+            self.at += count * size
         return count
 
     def _known_owners(self) -> dict[bytes, int]:

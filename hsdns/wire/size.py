@@ -51,5 +51,7 @@ def is_truncated(query: Query, reply: Reply, protocol: str) -> bool:
     edns = reply.edns or query.edns
     if edns is not None and reply.edns_options is None:
         longest += OPT_FIXED_LEN + len(edns.echoed_options())
+    if query.edns is not None:
+        longest += len(reply.extended_errors)
     # Only a reply that might not fit is encoded to find out.
     return longest > limit and bool(encode(query, reply, limit)[2] & TC >> 8)

@@ -97,6 +97,7 @@ fn filled_table(count: usize) -> AnswerTable {
                 log: false,
                 max_payload: u16::MAX,
                 timing: None,
+                errors: Box::default(),
             };
             assert!(table.store(&query, &reply(&query), terms));
         }

@@ -31,7 +31,7 @@ const LINKS_LEN: usize = 24;
 
 /// A stored reply.
 pub struct Entry {
-    octets: Box<[u8]>,   // dependencies, key, records
+    octets: Box<[u8]>,   // dependencies, key, records, extended errors
     numbers: Box<[u16]>, // where SOA serials or the TTLs of a timed reply are in the records
     names: Option<Arc<ClusterNames>>,
     timing: Option<Timing>,
@@ -47,6 +47,7 @@ pub struct Entry {
     first_dependency: u16, // index of its first dependency, 0 if there is none
     dependencies_len: u16,
     key_len: u16,
+    errors_len: u16,
     flags: u16,
     counts: [u16; 3],
     rotation: Rotation, // of length 0 where nothing rotates
@@ -77,6 +78,8 @@ pub struct Terms {
     pub max_payload: u16,
     /// Of a reply of `cache`; `names` and `mark_ttl` do not apply then.
     pub timing: Option<Timing>,
+    /// Options with Extended DNS Errors that the OPT record ends with (RFC 8914); at most MAX_ERRORS_LEN octets.
+    pub errors: Box<[u8]>,
 }
 
 impl Entry {
@@ -97,7 +100,9 @@ impl Entry {
         };
         let is_timed = terms.timing.is_some();
         Self {
-            octets: [&dependencies, key, records].concat().into_boxed_slice(),
+            octets: [&dependencies, key, records, &terms.errors]
+                .concat()
+                .into_boxed_slice(),
             names: terms.names.filter(|_| !is_timed && !numbers.is_empty()),
             numbers: numbers.into_boxed_slice(),
             timing: terms.timing,
@@ -114,6 +119,7 @@ impl Entry {
                 .map_or(0, |dependency| dependency.index),
             dependencies_len: u16::try_from(dependencies.len()).unwrap_or(0),
             key_len: u16::try_from(key.len()).unwrap_or(0),
+            errors_len: u16::try_from(terms.errors.len()).unwrap_or(0),
             flags: outline.flags,
             counts: outline.counts,
             rotation: rotation.unwrap_or_default(),
@@ -196,7 +202,8 @@ impl Entry {
 
     /// Append the reply to a query of this key.
     pub fn write(&self, query: &Query<'_>, limit: usize, number: u32, out: &mut Vec<u8>) {
-        let records = &self.octets[usize::from(self.dependencies_len + self.key_len)..];
+        let stored = &self.octets[usize::from(self.dependencies_len + self.key_len)..];
+        let (records, errors) = stored.split_at(stored.len() - usize::from(self.errors_len));
         let Rotation { first, len, count } = self.rotation;
         let pieces = if len == 0 {
             [records, &[], &[], &[]]
@@ -220,6 +227,7 @@ impl Entry {
             records: pieces,
             numbers: &self.numbers,
             number,
+            errors,
         }
         .write(query, limit, out);
     }

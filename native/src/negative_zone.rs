@@ -9,6 +9,7 @@
 //!         namespace that is not listed does not exist.  Below `svc`, neither do a Service and labels below a Service
 //!         that are not listed (names.rs), and below `pod` neither does what is no address.  A name that may exist is
 //!         left to the chain.
+//!         With `no_edns`, so are queries that have an OPT record.
 //! Rule 4: the SOA's owner points at the zone within each question, and pointers within its RDATA move with the
 //!         question's length.
 
@@ -39,6 +40,7 @@ pub struct NegativeZone {
     groups: HashMap<u16, u32>,
     cache: Option<bool>,
     log: bool,
+    no_edns: bool,
     /// Larger payload sizes of queries are lowered to this.
     pub max_payload: u16,
     template: Option<Template>,
@@ -82,6 +84,7 @@ impl NegativeZone {
             groups,
             cache: counts_as_miss.then_some(false),
             log: false,
+            no_edns: false,
             max_payload: u16::MAX,
             template: None,
         }
@@ -100,6 +103,12 @@ impl NegativeZone {
             max_payload,
             ..self
         }
+    }
+
+    /// Leave queries with an OPT record to the chain, whose replies to them say why the name does not exist.
+    #[must_use]
+    pub fn without_edns(self, no_edns: bool) -> Self {
+        Self { no_edns, ..self }
     }
 
     /// The number of labels of the zone, which is its precedence, if a query's name is strictly below it.
@@ -172,6 +181,9 @@ impl NegativeZone {
         let template = self.template.as_ref()?;
         let group = *self.groups.get(&query.qtype())?;
         let left = query.labels_left_of(&self.zone)?;
+        if self.no_edns && query.edns.is_some() {
+            return None;
+        }
         if !self.names.is_open() || !self.is_absent(query, left) || self.is_excluded(query) {
             return None;
         }
@@ -247,6 +259,7 @@ impl Template {
             records: [record, &[], &[], &[]],
             numbers: &[self.serial],
             number: serial,
+            errors: &[],
         }
         .write(query, limit, out);
     }

@@ -4,7 +4,9 @@
 //! Rule 2: the OPT repeats the client's payload size, DO, and those of its options that are echoed, in order; if these
 //!         leave no room, the OPT goes without options (as hsdns/wire/encode.py, byte for byte).
 //! Rule 3: records that do not fit are left out from the end, and TC is set.
-//! Rule 4: the SOA serial is the current one wherever it occurs: it moves with every event, while the records stay.  A
+//! Rule 4: Extended DNS Errors follow the echoed options of an OPT record.  They are the first to go: without room for
+//!         them beside all records, they are left out and TC is set (RFC 8914 section 3).
+//! Rule 5: the SOA serial is the current one wherever it occurs: it moves with every event, while the records stay.  A
 //!         timed reply has the TTL of now in each record.
 
 use crate::key::{CD, Edns, HEADER_LEN, OPT, OPT_FIXED_LEN, Query, RD};
@@ -28,6 +30,8 @@ pub struct Draft<'a> {
     pub numbers: &'a [u16],
     /// That number.
     pub number: u32,
+    /// Options with Extended DNS Errors, for queries with an OPT record.
+    pub errors: &'a [u8],
 }
 
 impl Draft<'_> {
@@ -46,12 +50,19 @@ impl Draft<'_> {
         let start = out.len();
         let body = start + head_len;
         let len: usize = self.records.iter().map(|piece| piece.len()).sum();
-        out.reserve(head_len + len.min(room) + opt_len);
+        out.reserve(head_len + len.min(room) + opt_len + self.errors.len());
         out.extend_from_slice(&query.wire[..2]);
         out.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
         out.extend_from_slice(question);
         let mut counts = self.counts;
         let mut flags = self.flags | query.flags & (RD | CD);
+        let mut errors = self.errors;
+        if len + errors.len() > room && query.edns.is_some() {
+            errors = &[];
+            if !self.errors.is_empty() {
+                flags |= TC;
+            }
+        }
         if len <= room {
             for piece in self.records {
                 out.extend_from_slice(piece);
@@ -73,7 +84,7 @@ impl Draft<'_> {
         }
         if let Some(edns) = query.edns {
             counts[2] += 1;
-            write_opt(&edns, with_options, out);
+            write_opt(&edns, with_options, errors, out);
         }
         let header = &mut out[start..start + HEADER_LEN];
         header[2..4].copy_from_slice(&flags.to_be_bytes());
@@ -103,12 +114,14 @@ fn cut(records: &[u8], counts: &mut [u16; 3]) -> usize {
     end
 }
 
-fn write_opt(edns: &Edns<'_>, with_options: bool, out: &mut Vec<u8>) {
+fn write_opt(edns: &Edns<'_>, with_options: bool, errors: &[u8], out: &mut Vec<u8>) {
     let options_len = if with_options { edns.echoed_len } else { 0 };
     let [type_high, type_low] = OPT.to_be_bytes();
     let [size_high, size_low] = edns.payload_size.to_be_bytes();
-    // Options come from a query of at most 512 octets.
-    let [len_high, len_low] = u16::try_from(options_len).unwrap_or(0).to_be_bytes();
+    // Options come from a query of at most 512 octets, and errors are at most MAX_ERRORS_LEN.
+    let [len_high, len_low] = u16::try_from(options_len + errors.len())
+        .unwrap_or(0)
+        .to_be_bytes();
     let flags = if edns.dnssec_ok { DO_OCTET } else { 0 };
     out.extend_from_slice(&[
         0, type_high, type_low, size_high, size_low, 0, 0, flags, 0, len_high, len_low,
@@ -118,4 +131,5 @@ fn write_opt(edns: &Edns<'_>, with_options: bool, out: &mut Vec<u8>) {
     } else if options_len > 0 {
         edns.for_each_echoed(|option| out.extend_from_slice(option));
     }
+    out.extend_from_slice(errors);
 }

@@ -29,6 +29,8 @@ use crate::versions::Versions;
 
 /// The most counters that an entry may depend on.
 pub const MAX_DEPENDENCIES: usize = 8;
+/// The most octets of Extended DNS Errors that an entry can have.
+pub const MAX_ERRORS_LEN: usize = 1024;
 /// No entry is smaller.  Memory for so many is reserved at the start, and the kernel provides it when it is used.
 const SMALLEST_ENTRY_LEN: usize = 256;
 const MOST_ENTRIES: usize = 1 << 20;
@@ -148,6 +150,7 @@ impl AnswerTable {
         let query = reader.read(query)?;
         let outline = outline(&query, reply)?;
         if terms.dependencies.len() > MAX_DEPENDENCIES
+            || terms.errors.len() > MAX_ERRORS_LEN
             || !outline.serials.is_empty() && terms.names.is_none() && terms.timing.is_none()
         {
             return None;

@@ -10,7 +10,7 @@ use build::{
 };
 use hsdns_native::entry::Terms;
 use hsdns_native::log::ReplySummary;
-use hsdns_native::table::{AnswerTable, Client};
+use hsdns_native::table::{AnswerTable, Client, MAX_ERRORS_LEN};
 use hsdns_native::versions::Versions;
 
 fn addresses(count: u8) -> Vec<Vec<u8>> {
@@ -492,4 +492,58 @@ fn what_is_larger_than_the_table_is_refused() {
         &reply(&asked, 0, [&addresses(1), &[], &[]]),
         terms()
     ));
+}
+
+#[test]
+fn extended_errors_follow_the_echoed_options_and_are_the_first_to_go() {
+    let (_, table) = table();
+    let plain = query("www.example.org", A);
+    let cookie = [&[0, 10, 0, 8][..], b"CLIENT01"].concat();
+    let error = [&[0, 15, 0, 6][..], b"\0\0text"].concat();
+    let stored = with_opt(plain.clone(), 1232, false, &[]);
+    let answer = reply(&plain, 0, [&addresses(20), &[], &[]]);
+    let with_error = Terms {
+        errors: error.clone().into(),
+        ..terms()
+    };
+    for asked in [&stored, &plain] {
+        assert!(table.store(asked, &answer, with_error.clone()));
+    }
+    assert_eq!(ask(&table, &plain).unwrap(), answer, "without EDNS");
+    let asked = with_opt(plain.clone(), 1232, true, &cookie);
+    assert!(table.store(&asked, &answer, with_error));
+    let whole = ask(&table, &asked).unwrap();
+    let options = [&cookie[..], &error].concat();
+    assert_eq!(
+        whole[whole.len() - 11 - options.len()..],
+        opt(1232, true, &options)
+    );
+    assert_eq!(whole[2] & 2, 0, "no TC");
+    let shorter = table
+        .lookup(&asked, whole.len() - 1, CLIENT, ADDRESS)
+        .unwrap();
+    assert_eq!(shorter.len(), whole.len() - error.len(), "all records");
+    assert_eq!(shorter[6..12], whole[6..12], "counts");
+    assert_eq!(shorter[2] & 2, 2, "TC");
+    let many = Terms {
+        errors: vec![0; MAX_ERRORS_LEN + 1].into(),
+        ..terms()
+    };
+    assert!(!table.store(&asked, &answer, many), "too many");
+}
+
+#[test]
+fn a_negative_zone_can_leave_queries_with_edns_to_the_chain() {
+    let (_, table) = table();
+    let names = cluster_names();
+    let zone = negative_zone("cluster.local", &names, &[]).without_edns(true);
+    let number = table.add_negative_zone(zone);
+    let absent = query("nope.svc.cluster.local", A);
+    let sample = nxdomain(&absent, "cluster.local");
+    assert_eq!(
+        table.set_template(number, &absent, &sample, 200),
+        Some(true)
+    );
+    assert!(ask(&table, &absent).is_some());
+    assert!(ask(&table, &with_opt(absent, 1232, false, &[])).is_none());
 }

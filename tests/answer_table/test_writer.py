@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import dns.message
 import pytest
 
 from hsdns.answer_table.writer import CAPACITY, LEAST, STEP
@@ -23,7 +24,7 @@ from tests.answer_table.corefiles import (
     kubernetes,
     many_endpoints,
 )
-from tests.support.cluster.objects import endpoint_slice
+from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 from tests.support.servers.table_over_udp import TableOverUdp
 
@@ -290,3 +291,47 @@ def test_the_table_makes_room_for_the_caches_of_its_blocks_step_by_step(
     assert store(200)[-1] == LEAST
     used[0] = 0
     assert store(200)[-1] == CAPACITY
+
+
+EXPLAINED = """.:53 {
+    cache 30 {
+        disable success cluster.local
+        disable denial cluster.local
+    }
+    kubernetes cluster.local in-addr.arpa {
+        pods insecure
+        explain
+    }
+}
+"""
+
+
+def test_errors_are_for_those_with_edns_and_as_new_as_the_state(twin: ModuleType) -> None:
+    """One question with and without EDNS: a negative zone's template is for those without."""
+    memory_server = MemoryServer(EXPLAINED, twin, OBJECTS)
+    store = memory_server.plugins[0].store
+    question = "nope.default.svc.cluster.local."
+
+    def told(edns: Edns | None) -> list[str]:
+        wire = ask(question, edns=edns)
+        memory_server.from_chain(wire)
+        memory_server.from_chain(wire)
+        sent = memory_server.from_table(wire)
+        assert sent == memory_server.from_chain(wire, stores=False)
+        assert sent is not None
+        return [str(each) for each in dns.message.from_wire(sent).options]
+
+    missing = ["EDE 0 (Other): no such Service in the namespace"]
+    assert told(Edns(1232)) == missing
+    assert told(None) == []
+    assert memory_server.from_table(ask("other.default.svc.cluster.local.")) is not None
+    assert memory_server.from_table(ask("o.default.svc.cluster.local.", edns=Edns(1232))) is None
+    store.lose("2026-01-02T03:04:05Z")
+    assert memory_server.from_table(ask(question, edns=Edns(1232))) is None
+    assert len(told(Edns(1232))) == 2
+    store.lose("")
+    assert told(Edns(1232)) == missing
+    assert told(None) == []
+    empty = endpoint_slice("default/nope-1", "nope", "10.0.0.1 ready=false")
+    memory_server.apply(Upserted(empty), Upserted(service("default/nope")))
+    assert told(Edns(1232)) == ["EDE 0 (Other): 0 of 1 endpoints ready"]

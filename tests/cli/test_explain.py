@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import main
+from hsdns.cli import control_path, main
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 
 SHOP = """
@@ -24,8 +24,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "explain.md"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to a folder with a manifest."""
+    """Change to a folder with a manifest, where no server runs."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(control_path, "SYSTEM", tmp_path / "system")
     Path("shop.yaml").write_text(SHOP)
     return tmp_path
 
@@ -133,6 +135,19 @@ def test_colours(
         ("a..b", '"a..b" is not a domain name: '),
         (f"{WEB} -o yaml", '-o needs text or json, found "yaml"'),
         (f"{WEB} -source manifests nope.yaml", "nope.yaml"),
+        (
+            f"{WEB} -control c.sock -conf nope",
+            "-control and -conf exclude each other; leave one out",
+        ),
+        (
+            WEB,
+            'no running server was found; start one with "hsdns serve", or name its control socket with -control PATH,'
+            " or read a source with -source or -conf",
+        ),
+        (
+            f"{WEB} -control c.sock",
+            "there is no control socket c.sock; start the server with -control c.sock",
+        ),
         (f"{WEB} -conf nope", "nope:1:1: cannot read the Corefile: No such file or directory"),
     ],
 )

@@ -11,7 +11,7 @@ from hsdns.cluster.pack import (
     pack_target,
     slice_owner,
 )
-from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, NO_PORT, Port
+from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, NO_PORT, Port, ServiceValue
 from hsdns.wire.name import Name
 from tests.support.cluster.objects import endpoint_slice, meta, service
 
@@ -116,6 +116,22 @@ def test_what_is_usable_of_a_slice_is_packed_and_the_rest_is_reported() -> None:
 def test_nothing_ready_is_nothing_packed() -> None:
     found = endpoint_slice("ns/web-1", "web", "10.0.0.1 ready=false")
     assert pack_slice(found, pod_names=False, reject=Rejected()) == ()
+
+
+def test_those_not_ready_are_counted_where_that_is_wanted() -> None:
+    mixed = endpoint_slice("ns/web-1", "web", "10.0.0.1", "10.0.0.2,10.0.0.3 ready=false")
+    none = endpoint_slice("ns/web-2", "web", "fd00::1 ready=false", address_type="IPv6")
+    packed = [
+        pack_slice(each, pod_names=False, reject=Rejected(), counts_not_ready=True)
+        for each in (mixed, none)
+    ]
+    assert [
+        [(part.width, part.host_count, part.not_ready) for part in parts] for parts in packed
+    ] == [[(4, 1, 2)], [(16, 0, 1)]]
+    value = ServiceValue(HEADLESS, slices=(*packed[0], *packed[1]))
+    assert value.readiness == (1, 3)
+    assert (value.has_endpoints, len(list(value.entries(None, b"", b"")))) == (True, 1)
+    assert ServiceValue(HEADLESS).readiness == (0, 0)
 
 
 def test_targets_of_slices_with_names() -> None:

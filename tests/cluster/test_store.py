@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from typing import Any
 
 import pytest
 
+from hsdns.cluster.freshness import STALENESS, NoCounters
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
     Deleted,
@@ -274,6 +275,29 @@ def test_a_restored_state_is_served_until_the_source_has_delivered() -> None:
         {},
         set(),
     )
+
+
+def test_replies_that_tell_its_age_become_stale_whenever_that_changes() -> None:
+    bumped: list[int] = []
+
+    class Counters(NoCounters):
+        def bump(self, index: int) -> None:
+            bumped.append(index)
+
+    store = Store(StoreSettings(), wall=Clock(), warn=pytest.fail, counters=Counters())
+    changes: list[Callable[[], None]] = [
+        lambda: store.restore([FIRST], 900.0),
+        lambda: store.lose("2026-01-02T03:04:05Z"),
+        lambda: store.apply([Synced()]),
+        lambda: store.lose(""),
+    ]
+    for change in changes:
+        bumped.clear()
+        change()
+        assert STALENESS in bumped
+    bumped.clear()
+    store.apply([Upserted(FIRST), Synced()])
+    assert STALENESS not in bumped
 
 
 @pytest.mark.parametrize(

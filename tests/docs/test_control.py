@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import convert
 
+from hsdns.explanation.report import Explanation
 from hsdns.server.control import changes
 from hsdns.server.control.routes import ROUTES
 from loadtest.ports import free_port
@@ -139,6 +141,10 @@ def test_replies_are_as_described(corefile: str) -> None:
                 found = (await server.get(path)).lines
                 assert found
                 assert [fault for line in found for fault in faults(line, schema_of(path))] == []
+            for name in ("web.shop.svc.cluster.local", "wbe.shop.svc.cluster.local", "a.test"):
+                (line,) = (await server.get(f"/v1/explain?name={name}")).lines
+                convert(line, Explanation)  # tests/explanation/test_report.py has its schema
+            assert schema_of("/v1/explain") == {"$ref": "explain.schema.json"}
             refused = await server.get("/v1/names?x")
             assert list(faults(refused.lines[0], schema_of("/v1/names", "default"))) == []
             async with server.client.get("http://localhost/v1/changes") as response:
@@ -148,6 +154,26 @@ def test_replies_are_as_described(corefile: str) -> None:
                     lines.append(await asyncio.wait_for(response.content.readline(), 20))
                 for line in lines:
                     assert list(faults(json.loads(line), schema_of("/v1/changes"))) == []
+
+    run(case())
+
+
+@pytest.mark.sockets
+def test_rules_are_as_described() -> None:
+    async def case() -> None:
+        async with served(faults=True) as server:
+            post = API["paths"]["/v1/faults"]["post"]
+            ((_, media),) = post["requestBody"]["content"].items()
+            body = {"rule": "delay 0s named slow"}
+            assert list(faults(body, media["schema"])) == []
+            (rule,) = (await server.get("/v1/faults", "POST", json.dumps(body).encode())).lines
+            assert list(faults(rule, schema_of("/v1/faults"))) == []
+            async with server.client.get("http://localhost/v1/faults/hits") as response:
+                await server.reloadable.ask("web.shop.svc.cluster.local")
+                line = json.loads(await response.content.readline())
+            assert list(faults(line, schema_of("/v1/faults/hits"))) == []
+            (ended,) = (await server.get("/v1/faults", "DELETE")).lines
+            assert list(faults(ended, schema_of("/v1/faults"))) == []
 
     run(case())
 

@@ -6,8 +6,9 @@ from functools import partial
 
 from hsdns.explanation.changes import Change, made, smallest
 from hsdns.explanation.scene import Scene
-from tests.support.cluster.explained import explained
+from tests.support.cluster.explained import explained, go_on
 from tests.support.cluster.objects import namespace, service
+from tests.support.coroutines.eager import turns
 
 FOUND = explained("web.shop.svc.cluster.local.")
 NOTHING = Change("", "nothing", "", lambda scene: scene)
@@ -19,7 +20,13 @@ def adding(*objects: object) -> Change:
 
 def test_a_set_that_suffices() -> None:
     place, web = adding(namespace("shop")), adding(service("shop/web", "10.96.0.1"))
-    ask = partial(smallest, FOUND.replay, FOUND.scene, qname=FOUND.qname, qtype=FOUND.qtype)
+
+    def ask(candidates: list[Change]) -> tuple[Change, ...]:
+        found = FOUND
+        return turns(
+            smallest(found.replay, found.scene, candidates, found.qname, found.qtype, go_on)
+        )[0]
+
     assert ask(candidates=[NOTHING, place, web]) == (place, web)
     both = adding(namespace("shop"), service("shop/web", "10.96.0.1"))
     assert ask(candidates=[NOTHING, place, web, both]) == (both,)

@@ -14,7 +14,8 @@ from hsdns.cluster.objects import Object
 from hsdns.cluster.question import SVC
 from hsdns.explanation.candidates import candidates
 from hsdns.explanation.changes import Change, made, smallest
-from hsdns.explanation.explain import Explainer
+from hsdns.explanation.explain import Edges, Explainer
+from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
@@ -22,6 +23,7 @@ from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.text import rdata_to_text
 from tests import strategies
+from tests.support.cluster.explained import go_on
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer
 
@@ -57,8 +59,8 @@ def ask(found: MemoryServer, qname: Name, qtype: int) -> Reply:
 
 def explain(found: MemoryServer, objects: Sequence[Object], qname: Name, qtype: int) -> Explanation:
     """Explain a question to a server of its own, so that the one that is compared is not touched."""
-    kept = {id(each): ClusterObjects(objects) for each in found.plugins}
-    explainer = Explainer(found.configuration, kept, found.runtime.queries.spawn)
+    seeing = {id(each): KnownObjects(objects) for each in found.plugins}
+    explainer = Explainer(found.configuration, seeing, Edges(found.runtime.queries.spawn))
     explanation, _ = turns(explainer.explain(qname, qtype, 0.0))
     return explanation
 
@@ -96,7 +98,7 @@ def needed(
     if replay.exists(scene, qname, qtype):
         return None
     options = list(candidates(parsed, scene, kept, replay))
-    return scene, smallest(replay, scene, options, qname, qtype)
+    return scene, turns(smallest(replay, scene, options, qname, qtype, go_on))[0]
 
 
 @settings(deadline=None, max_examples=30, phases=PHASES, suppress_health_check=list(HealthCheck))

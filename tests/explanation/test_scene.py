@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hsdns.cluster.objects import Deleted, Upserted
 from hsdns.explanation.scene import ClusterObjects
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
@@ -12,13 +11,6 @@ from tests.support.cluster.objects import endpoint_slice, namespace, service
 SHOP = namespace("shop")
 WEB = service("shop/web", "10.96.0.1")
 QUESTION = "web.shop.svc.cluster.local."
-
-
-def test_objects_follow_events() -> None:
-    kept = ClusterObjects([SHOP, WEB])
-    kept.apply([Upserted(service("shop/db")), Deleted(WEB)])
-    assert sorted(each.metadata.name for each in kept) == ["db", "shop"]
-    assert kept.service((b"shop", b"web")) is None
 
 
 def test_a_scene_has_the_objects_of_the_name_only() -> None:

@@ -359,3 +359,13 @@ def test_random_names_leave_nothing_behind(twin: ModuleType) -> None:
         assert under_test.lookup(ask(f"r{number}.cluster.local.")) is not None
     statistics = under_test.table.statistics()
     assert (statistics.negative_hits, statistics.entries, statistics.octets) == (2000, 0, 0)
+
+
+def test_queries_with_edns_can_be_left_to_the_chain(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
+    under_test.add_negative_zone(no_edns=True)
+    assert under_test.set_template(edns=Edns(1232))
+    name = "absent.cluster.local."
+    for _ in range(3):
+        assert under_test.lookup(ask(name)) is not None
+        assert under_test.lookup(ask(name, edns=Edns(1232))) is None

@@ -25,7 +25,7 @@ TERMS: dict[str, Any] = {
 }
 OTHERS: list[dict[str, Any]] = [
     {"group": 2}, {"size": 91}, {"mark_ttl": 0}, {"mark_ttl": 30}, {"mark_ttl": 31}, {"log": True},
-    {"max_payload": 512},
+    {"max_payload": 512}, {"errors": b"\0\x0f\0\0"},
 ]  # fmt: skip
 
 

@@ -443,3 +443,50 @@ def test_forms_do_not_mix(twin: ModuleType, flags: int) -> None:
             query = decode(form)
             assert under_test.lookup(form, 600) == to_wire(form, addresses(form, 20), 600)
             assert query.edns is not None
+
+
+ERRORS = b"\0\x0f\0\6\0\0none\0\x0f\0\2\0\x13"
+COOKIE = (10, b"12345678")
+
+
+@pytest.mark.parametrize("count", [0, 1, 20, 80])
+def test_errors_are_sent_as_encode_does(twin: ModuleType, count: int) -> None:
+    """Each form of query, each limit near the length of the reply; a prepared reply is no other."""
+    under_test = TableUnderTest(twin)
+    forms = [None, Edns(512), Edns(1232), Edns(1232, do=True), Edns(4096, options=(COOKIE,)), Edns(1232, options=((3, b""), (8, b"x"), COOKIE))]  # fmt: skip
+    for edns in forms:
+        query = ask(edns=edns)
+        reply = addresses(query, count).replace(extended_errors=ERRORS)
+        length = len(to_wire(query, reply))
+        limits = {512, *range(length - len(ERRORS) - 30, length + 2)}
+        for asked in (query, ask(WEB.upper(), edns=edns)):
+            for _ in range(3):
+                assert under_test.store(query, reply, errors=ERRORS)
+                for limit in sorted(each for each in limits if each >= 100):
+                    expected = to_wire(asked, reply, limit)
+                    assert under_test.lookup(asked, limit) == expected, limit
+
+
+def test_errors_change_with_the_reply(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
+    query = ask(edns=Edns(1232))
+    for errors in (b"", ERRORS, ERRORS[:10], b""):
+        reply = addresses(query).replace(extended_errors=errors)
+        under_test.store(query, reply, errors=errors or None)
+        for _ in range(4):
+            assert under_test.lookup(query) == to_wire(query, reply)
+
+
+def test_the_payload_size_is_lowered_beside_errors(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
+    query = ask(edns=Edns(4096))
+    reply = addresses(query).replace(extended_errors=ERRORS)
+    under_test.store(query, reply, errors=ERRORS, max_payload=600)
+    assert under_test.lookup(query) == to_wire(ask(edns=Edns(600)), reply)
+
+
+def test_too_many_errors_are_refused(twin: ModuleType) -> None:
+    under_test = TableUnderTest(twin)
+    query = ask(edns=Edns(1232))
+    assert under_test.store(query, addresses(query), errors=bytes(1024))
+    assert not under_test.store(query, addresses(query), errors=bytes(1025))

@@ -118,6 +118,7 @@ class TableUnderTest:
         mark_ttl: int = -1,
         log: bool = False,
         max_payload: int = 65535,
+        no_edns: bool = False,
     ) -> int:
         """Add a negative zone without template; absence means NXDOMAIN."""
         self.names.open = True
@@ -129,6 +130,7 @@ class TableUnderTest:
             mark_ttl,
             log,
             max_payload,
+            no_edns,
         )
         assert isinstance(number, int)
         return number

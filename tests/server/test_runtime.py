@@ -213,6 +213,36 @@ def test_resolve_asks_the_listener_of_the_request() -> None:
     assert run(test()) == [0, 3]
 
 
+def test_resolve_asks_the_resolver_of_the_request() -> None:
+    """An observed chain is asked again for what is nested in it."""
+
+    async def answer(request: Request) -> Reply:
+        return Reply(rcode=5)
+
+    request = make_request("example.org").replace(resolver=processor(answer))
+    assert run(make_runtime().resolve(request)).rcode == 5
+    assert request.nested(request.query.qname, 1).resolver is request.resolver
+
+
+def test_what_runs_where_clusters_are_followed() -> None:
+    async def seven() -> int:
+        return 7
+
+    async def fails() -> int:
+        raise LookupError("no")
+
+    async def case() -> None:
+        runtime = make_runtime()
+        assert await runtime.in_watch(seven(), DEADLINE) == 7
+        with pytest.raises(LookupError):
+            await runtime.in_watch(fails(), DEADLINE)
+        with pytest.raises(TimeoutError):
+            await runtime.in_watch(asyncio.Event().wait(), 0.001)
+        await runtime.tasks.wait()
+
+    run(case())
+
+
 def test_pages_are_added() -> None:
     page = HttpPage(lambda path: (200, "text/plain", b""))
     runtime = make_runtime()

@@ -4,7 +4,7 @@ import dns.message
 import pytest
 from hypothesis import given
 
-from hsdns.wire.edns import DO, Edns, read_options
+from hsdns.wire.edns import DO, Edns, read_options, with_options
 from tests import strategies
 
 COOKIE = (10, b"12345678")
@@ -85,3 +85,9 @@ def test_the_version_of_the_client_is_not_sent_back() -> None:
 def test_read_options(wire: bytes, found: tuple[tuple[int, bytes], ...] | None) -> None:
     """An empty option at the end counts: NSID, EXPIRE and keepalive are asked for that way."""
     assert read_options(b"??" + wire + b"!!", 2, 2 + len(wire)) == found
+
+
+def test_more_options_follow_the_others() -> None:
+    opt = Edns(1232, options=(COOKIE,)).to_wire()
+    found = with_header(with_options(opt, b"\0\x0f\0\3\0\0x"))
+    assert [int(each.otype) for each in found.options] == [10, 15]

@@ -189,6 +189,24 @@ class Cache(Plugin):
                 request.dependencies.mark = half.mark(query, reply, judgement.kind)
         return _for_client(reply, query)
 
+    async def look(self, request: Request, next: Next) -> tuple[Reply, str]:  # noqa: A002 - as above
+        """The reply of handle(), and a phrase where it is that of an entry; counts, stores and refreshes nothing."""
+        query, now = request.query, request.now
+        if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
+            return await next(request), ""
+        key = (query.qname.lower, query.qtype, query.qclass, query.do, query.cd)
+        found = self._lookup(key, now)
+        if found is not None and not found[1].is_outdated and not found[1].is_marker:
+            half, entry = found
+            ttl = entry.ttl(now)
+            left = f"{ttl} s left" if ttl > 0 else "stale"
+            told = f"answered from its half {half}: stored {now - entry.stored:.0f} s ago, {left}"
+            return _for_client(self._show(entry, ttl), query), told
+        reply = await next(_below(request))
+        if reply.written and not reply.dropped:
+            reply, _ = self._with_ttl(reply, judge(query, reply, self._runtime.wall))
+        return _for_client(reply, query), ""
+
     def _lookup(self, key: Key, now: float) -> tuple[str, Entry] | None:
         """Find the entry of a key and its half; a SERVFAIL does not hide an answer that may still be served."""
         up_to = self.stale.up_to
@@ -229,8 +247,12 @@ class Cache(Plugin):
             self._counts.count_stale(request)
         if entry.wildcard and request.metadata is not None:
             request.metadata[WILDCARD] = lambda: entry.wildcard
-        if ttl <= 0 and stale.ttl:
-            ttl = stale.ttl
+        return self._show(entry, ttl)
+
+    def _show(self, entry: Entry, ttl: int) -> Reply:
+        """The reply of an entry with so many seconds left."""
+        if ttl <= 0 and self.stale.ttl:
+            ttl = self.stale.ttl
         elif self.keeps_ttl:
             ttl = entry.full_ttl
         shown = entry.show(max(ttl, 0))
@@ -352,16 +374,7 @@ class Cache(Plugin):
     ) -> tuple[Reply, Entry | None]:
         """Set the TTL of a reply and store it if it may be; `has_marker`: a marker for it is still valid."""
         half = self._half(judgement)
-        found_ttls = set(ttls(reply))
-        ttl = half.shown_ttl(found_ttls, judgement.kind)
-        shown = reply
-        if reply.edns_options is not None or reply.edns is not None:
-            shown = reply.replace(edns_options=None, edns=None)
-        shown_ttl = 0 if reply.fresh and 0 in found_ttls else ttl
-        if found_ttls and found_ttls != {
-            shown_ttl
-        }:  # replies of the cluster usually have it already
-            shown = with_ttl(shown, shown_ttl)
+        shown, ttl = self._with_ttl(reply, judgement)
         if not judgement.is_storable or ttl <= 0 or (reply.fresh and has_marker):
             return shown, None
         if self._lent.take(cached_counter(key), request.now):
@@ -376,6 +389,20 @@ class Cache(Plugin):
             request, half.name, evicted, self.success.store, self.denial.store
         )
         return shown, entry
+
+    def _with_ttl(self, reply: Reply, judgement: Judgement) -> tuple[Reply, int]:
+        """A reply with its TTL set, and the TTL under which it may be stored."""
+        found_ttls = set(ttls(reply))
+        ttl = self._half(judgement).shown_ttl(found_ttls, judgement.kind)
+        shown = reply
+        if reply.edns_options is not None or reply.edns is not None:
+            shown = reply.replace(edns_options=None, edns=None)
+        shown_ttl = 0 if reply.fresh and 0 in found_ttls else ttl
+        if found_ttls and found_ttls != {
+            shown_ttl
+        }:  # replies of the cluster usually have it already
+            shown = with_ttl(shown, shown_ttl)
+        return shown, ttl
 
     def _set_origin(self, request: Request, key: Key, entry: Entry, judgement: Judgement) -> None:
         """Record what a new entry depends on, its wildcard, and the positive answer that it replaces."""

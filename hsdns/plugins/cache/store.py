@@ -233,7 +233,9 @@ class Store:
 
 def _frame(reply: Reply) -> Reply:
     """A reply without its records; one for all replies that do not differ in anything else."""
-    frame = reply.replace(answer=(), authority=(), additional=(), aa=True, rd=None, error=None)
+    frame = reply.replace(
+        answer=(), authority=(), additional=(), aa=True, rd=None, error=None, extended_errors=b""
+    )
     return frame if frame.still_holds is not None else _shared(frame)
 
 

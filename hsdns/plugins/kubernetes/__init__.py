@@ -25,6 +25,7 @@ from hsdns.chain import Next, Request
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.changes import Changes
+from hsdns.cluster.freshness import STALENESS
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
@@ -47,6 +48,7 @@ from hsdns.corefile.properties import (
 from hsdns.corefile.tree import Directive, Position
 from hsdns.fastpath import ClusterNames
 from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.plugins.kubernetes.errors import errors_of_absence, errors_of_reply
 from hsdns.plugins.kubernetes.metadata import client_values, question_values
 from hsdns.plugins.kubernetes.options import (
     IGNORABLE,
@@ -102,6 +104,7 @@ class Kubernetes(Plugin):
         "ttl": Property(one(integer(0, 3600)), default=DEFAULT_TTL, syntax="SECONDS"),
         "noendpoints": Property(flag, default=False),
         "ignore": Property(read_ignore, default=False, syntax=IGNORABLE),
+        "explain": Property(flag, default=False),
         "fallthrough": Property(read_fallthrough, default=(), syntax="[ZONE...]"),
         "zonal": Property(flag, default=False),
         "multicluster": Property(read_zones, default=(), syntax="ZONE..."),
@@ -126,6 +129,7 @@ class Kubernetes(Plugin):
             multicluster=bool(options["multicluster"]),
             pod_labels=options.get("pod_labels", False),
             pods=options["pods"] == "verified" or not isinstance(source, ApiServer),
+            not_ready=options["explain"],
         )
         path: str | None = options["snapshot"]
         # A snapshot of another cluster, or of fewer names, would deny names that exist.
@@ -143,6 +147,7 @@ class Kubernetes(Plugin):
         self.show_changes: Callable[[list[str]], None] | None = None
         self._uses_watch = False
         self._options = options
+        self.explains: bool = options["explain"]
         self._max_silence: float | None = options["max_silence"]
         self.may_relapse = self._max_silence is not None
         self._fallthrough: tuple[Name, ...] = options["fallthrough"]
@@ -269,7 +274,7 @@ class Kubernetes(Plugin):
             return await next(request)
         await self.catch_up(request)
         shared = self.answers.lookup.is_multicluster(zone)
-        found = await self._answer(request, zone)
+        found, errors = await self._answer(request, zone)
         if found is not None:
             if shared and request.dependencies is not None and _has_serial(query, found):
                 request.dependencies.mark_uncacheable()
@@ -283,8 +288,14 @@ class Kubernetes(Plugin):
             request.dependencies.mark_uncacheable()
         soa = self.answers.soa(zone)
         if not self.store.serves:
-            return Reply(rcode=Rcode.SERVFAIL, authority=(soa,), aa=True, fresh=True)
-        return nxdomain(soa).replace(fresh=True)
+            return Reply(
+                rcode=Rcode.SERVFAIL,
+                authority=(soa,),
+                aa=True,
+                fresh=True,
+                extended_errors=errors,
+            )
+        return nxdomain(soa).replace(fresh=True, extended_errors=errors)
 
     def tells_absence(self, zone: Name) -> bool:
         """Whether the answer table may deny the names of a zone that ClusterNames does not list."""
@@ -340,22 +351,30 @@ class Kubernetes(Plugin):
         assert self._runtime is not None, "started"
         return await self._runtime.resolve(request.nested(qname, qtype))
 
-    async def _answer(self, request: Request, zone: Name) -> Reply | None:
-        """The reply for a name in a zone, None if the name does not exist."""
+    async def _answer(self, request: Request, zone: Name) -> tuple[Reply | None, bytes]:
+        """The reply for a name in a zone, None if the name does not exist, and its Extended DNS Errors."""
         query, dependencies = request.query, request.dependencies
         resolve = partial(self.look_up, request)
         reply: Reply | None = None
+        errors = b""
         for _ in range(MAX_ATTEMPTS):
+            if self.explains and dependencies is not None:
+                dependencies.add(STALENESS)
             try:
                 reply = await self.answers.answer(
                     query.qname, query.qtype, zone, resolve, dependencies
                 )
-            except NoSuchName:
+                if self.explains:
+                    errors = errors_of_reply(self.answers, query, zone, reply)
+                    reply = reply.replace(extended_errors=errors)
+            except NoSuchName as absent:
                 reply = None
+                if self.explains:
+                    errors = errors_of_absence(self.store, absent)
             if dependencies is None or dependencies.hold:
                 break
             dependencies = dependencies.again()  # those of the request are stale: it is not stored
-        return reply
+        return reply, errors
 
     def answers_over(self, store: Store, **changed: Any) -> ClusterAnswers:
         """What it answers from a store; `changed` are options other than those of the Corefile.  Only after start()."""

@@ -42,7 +42,7 @@ class ClusterWatch:
     """The watch of a cluster, which begins its states when it is first started.
 
     `words` are the configurations of the blocks that share it, in the order of the Corefile.  `on_delivered`, if it is
-    set, is called after each batch, in the thread of the watch; `on_events` gets each batch first.
+    set, is called after each batch, in the thread of the watch.
     With `reads_only` it neither saves snapshots nor checks stores, for a command that only looks at the names.
     """
 
@@ -51,7 +51,6 @@ class ClusterWatch:
         self.states = [state]
         self.words = [words]
         self.on_delivered: Callable[[], None] | None = None
-        self.on_events: Callable[[Sequence[Event]], None] = lambda events: None
         self.reads_only = False
         self._users = 0
         self._tasks: list[Running] = []
@@ -88,6 +87,7 @@ class ClusterWatch:
         process = _Process(runtime.random, runtime.metrics, runtime.clock, runtime.wall)
         if isinstance(source, ApiServer):
             source.reject = self._reject
+            source.on_lost = self._lose
         source.load(self.deliver, self._report)
         watching = source.watch(self.deliver, self._report, process)
         self._tasks.append(runtime.spawn_watch(watching, "kubernetes source"))
@@ -113,11 +113,14 @@ class ClusterWatch:
 
     def deliver(self, events: Sequence[Event]) -> None:
         """Apply a batch of events from the source."""
-        self.on_events(events)
         for state in self.states:
             state.apply(events)
         if self.on_delivered is not None:
             self.on_delivered()
+
+    def _lose(self, since: str) -> None:
+        for state in self.states:
+            state.store.lose(since)
 
     def _reject(self, kind: str, key: tuple[str, str], reason: str) -> None:
         rejected = self.states[0].store.rejected

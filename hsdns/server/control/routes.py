@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from hsdns.http_page import Asked, HttpStream
 from hsdns.server.control.changes import changes
 from hsdns.server.control.door import Door
+from hsdns.server.control.explain import explain
 from hsdns.server.control.faults import faults, hits
 from hsdns.server.control.names import names
 from hsdns.server.control.state import state, version
@@ -36,6 +37,7 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/v1/server": Route(state, JSON),
     "/v1/names": Route(names, LINES),
     "/v1/changes": Route(changes, LINES),
+    "/v1/explain": Route(explain, JSON, ("name", "type")),
     "/v1/faults": Route(faults, LINES, ("name",), ("GET", "POST", "DELETE")),
     "/v1/faults/hits": Route(hits, LINES),
 }

@@ -295,7 +295,7 @@ impl AnswerTable {
     /// Store the reply to a query; False if it cannot be stored.
     #[pyo3(signature = (
         query, reply, dependencies, group, *, size, rotate, names, mark_ttl, log = false, max_payload = 65_535,
-        timed = None
+        timed = None, errors = None
     ))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn store(
@@ -311,6 +311,7 @@ impl AnswerTable {
         log: bool,
         max_payload: u16,
         timed: Option<(f64, u32, f64)>,
+        errors: Option<&[u8]>,
     ) -> PyResult<bool> {
         refuse_payload(max_payload)?;
         let dependencies = dependencies.into_iter().map(|(index, value)| Dependency {
@@ -331,12 +332,13 @@ impl AnswerTable {
                 ttl,
                 expires: nanoseconds(expires),
             }),
+            errors: errors.unwrap_or_default().into(),
         };
         Ok(self.inner.store(query, reply, terms))
     }
 
     /// Add a negative zone; return its number.
-    #[pyo3(signature = (zone, names, exclusions, groups, mark_ttl, log = false, max_payload = 65_535))]
+    #[pyo3(signature = (zone, names, exclusions, groups, mark_ttl, log = false, max_payload = 65_535, no_edns = false))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn add_negative_zone(
         &self,
@@ -347,6 +349,7 @@ impl AnswerTable {
         mark_ttl: i32,
         log: bool,
         max_payload: u16,
+        no_edns: bool,
     ) -> PyResult<usize> {
         refuse_payload(max_payload)?;
         if !(-1..=0).contains(&mark_ttl) {
@@ -362,7 +365,10 @@ impl AnswerTable {
         let exclusions = exclusions.iter().map(|excluded| Box::from(&excluded[..]));
         let names = Arc::clone(&names.inner);
         let negative_zone = NegativeZone::new(zone, names, exclusions, by_type, mark_ttl == 0);
-        let negative_zone = negative_zone.logged(log).with_max_payload(max_payload);
+        let negative_zone = negative_zone
+            .logged(log)
+            .with_max_payload(max_payload)
+            .without_edns(no_edns);
         Ok(self.inner.add_negative_zone(negative_zone))
     }
 

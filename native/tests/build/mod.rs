@@ -120,6 +120,7 @@ pub fn terms() -> Terms {
         log: false,
         max_payload: u16::MAX,
         timing: None,
+        errors: Box::default(),
     }
 }
 

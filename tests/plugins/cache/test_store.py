@@ -260,3 +260,9 @@ def test_a_failed_refresh_is_not_repeated_at_once(
     assert entry.begin_refresh(0.0, 10.0)
     entry.end_refresh(1.0, 10.0, refreshed=refreshed)
     assert entry.begin_refresh(now, recheck) == begins
+
+
+def test_errors_of_the_reply_that_was_stored_are_not_shown_again() -> None:
+    shown = Entry(addresses(1).replace(extended_errors=b"\0\x0f\0\2\0\0"), 30, 0.0).show(30)
+    assert shown is not None
+    assert shown.extended_errors == b""

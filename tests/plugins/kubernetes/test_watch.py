@@ -34,6 +34,7 @@ from hsdns.plugins.kubernetes.state import ClusterState
 from hsdns.plugins.kubernetes.watch import ClusterWatch
 from hsdns.plugins.whoami import Whoami
 from hsdns.server.lifecycle import Server
+from hsdns.sources.api_server import ApiServer
 from hsdns.sources.synthetic import Synthetic
 from hsdns.sources.synthetic_cluster import Shape
 from hsdns.wire.iana import Rcode
@@ -482,6 +483,21 @@ def test_each_event_reaches_all_states_in_one_call() -> None:
     known = [[name for _, name in each.store.services.values] for each in (first, second, third)]
     assert known == [[b"a"], [b"b"], [b"a"]]
     assert all(each.ready() for each in (first, second, third))
+    for coro in runtime.spawned.values():
+        coro.close()
+
+
+def test_all_states_are_told_since_when_the_server_cannot_be_watched() -> None:
+    runtime = FakeRuntime()
+    both = blocks("labels app=a", "labels app=b")
+    for each in both:
+        each._startup_timeout = 0.0
+        finish(each.start(runtime))
+    source = both[0].source
+    assert isinstance(source, ApiServer)
+    for since in ("2026-01-02T03:04:05Z", ""):
+        source.on_lost(since)
+        assert [each.store.lost for each in both] == [since, since]
     for coro in runtime.spawned.values():
         coro.close()
 

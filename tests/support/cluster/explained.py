@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hsdns.cluster.objects import Object, Pod, PodCondition, PodNames, PodStatus
-from hsdns.explanation.explain import Explainer
+from hsdns.explanation.explain import Edges, Explainer
+from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 from hsdns.wire.iana import type_from_text
@@ -26,6 +27,10 @@ def corefile(options: dict[str, str], front: str = "", behind: str = "") -> str:
     return f"{ZONES} {{\n{front}kubernetes {ZONES} {{\n{lines}}}\n{behind}}}\n"
 
 
+async def go_on() -> None:
+    """Pause for nobody."""
+
+
 class Explained(NamedTuple):
     """A question's parts for the modules that an explanation is made of."""
 
@@ -39,8 +44,8 @@ class Explained(NamedTuple):
 def explain(question: str, *objects: Object, text: str = "", **options: str) -> Explanation:
     """The explanation of `QNAME [QTYPE]`; `text` is the Corefile, in place of one with options of kubernetes."""
     server = MemoryServer(text or corefile(options), None, objects)
-    kept = {id(each): ClusterObjects(objects) for each in server.plugins}
-    explainer = Explainer(server.configuration, kept, server.runtime.queries.spawn)
+    seeing = {id(each): KnownObjects(objects) for each in server.plugins}
+    explainer = Explainer(server.configuration, seeing, Edges(server.runtime.queries.spawn))
     qname, _, qtype = question.partition(" ")
     coro = explainer.explain(Name.from_text(qname), type_from_text(qtype or "A"), 0.0)
     return turns(coro)[0]

@@ -319,7 +319,7 @@ def _listed(records: Iterable[Record]) -> str:
 
 
 def _opt_text(reply: dns.message.Message) -> str | None:
-    """Write a reply's OPT as scenarios do: `size=1232 [version=N] [do] [CODE:HEX...]`."""
+    """Write a reply's OPT as scenarios do: `size=1232 [version=N] [do] [CODE:HEX | EDE:CODE["TEXT"]...]`."""
     if reply.opt is None:
         return None
     words = [f"size={reply.payload}"]
@@ -328,6 +328,9 @@ def _opt_text(reply: dns.message.Message) -> str | None:
     if reply.ednsflags & dns.flags.DO:
         words.append("do")
     for option in reply.options:
+        if isinstance(option, dns.edns.EDEOption):
+            words.append(f"EDE:{int(option.code)}" + (f'"{option.text}"' if option.text else ""))
+            continue
         data = option.to_wire()
         words.append(f"{int(option.otype)}:{(data or b'').hex()}")
     return " ".join(words)

@@ -14,6 +14,7 @@ import msgspec
 
 from hsdns.cluster import objects
 from hsdns.cluster.objects import Deleted, Synced, Upserted
+from hsdns.cluster.reading import Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.tree import Token
 from tests.support.scenarios.scenario import Event, Manifest
@@ -52,6 +53,10 @@ class ScriptedSource:
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Do nothing: feed() delivers."""
+
+    async def read(self, lead: Lead) -> Reading:
+        """Have nothing that could be read."""
+        return Reading()
 
     def silence(self, now: float) -> float:
         """Always in contact: the scenario is the cluster."""

@@ -1,0 +1,61 @@
+"""Explains a question from a source and a Corefile, without a server.
+
+Path: cli/explain.py -> here -> the plugins of the Corefile, started without ports -> explanation/explain.py.
+Rule: opens no port, asks no other server and writes no file; a snapshot is read, but not saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from hsdns.assemble import Configuration
+from hsdns.cli.offline import WAIT, Problems, configure, kubernetes_blocks, make_runtime
+from hsdns.corefile.tree import Token
+from hsdns.explanation.report import Explanation
+from hsdns.server.explaining import make_explainer
+from hsdns.wire.name import Name
+
+# What runs beside the queries, or asks other servers: not started.
+NOT_STARTED: Final = frozenset(
+    {"cancel", "errors", "forward", "health", "log", "loop", "pprof", "prometheus", "ready", "reload", "secondary"}
+)  # fmt: skip
+
+
+def explain_offline(
+    conf: object, objects: tuple[Token, ...] | None, qname: Name, qtype: int
+) -> tuple[Explanation, bool]:
+    """Explain a question, and tell whether all could be read; raise CorefileError or OSError.
+
+    `conf` is the flag, `objects` are the words of -source.
+    """
+    configuration, problems = configure(conf, objects)
+    found = asyncio.run(_explain(configuration, qname, qtype, problems))
+    return found, not problems.errors
+
+
+async def _explain(
+    configuration: Configuration, qname: Name, qtype: int, problems: Problems
+) -> Explanation:
+    runtime = make_runtime(configuration)
+    blocks = kubernetes_blocks(configuration)
+    explainer = make_explainer(configuration, runtime, asks=False, pause=_go_on)
+    plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
+    started = []
+    try:
+        for plugin in plugins:
+            started.append(plugin)
+            await plugin.start(runtime)
+        await runtime.wait_until(
+            lambda: problems.is_denied or all(each.store.synced for each in blocks), WAIT
+        )
+        return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
+    finally:
+        for plugin in started:
+            await plugin.stop()
+        await runtime.queries.cancel()
+        await runtime.tasks.cancel()
+
+
+async def _go_on() -> None:
+    pass

@@ -1,0 +1,41 @@
+"""Explains a question by the server that runs.
+
+Path: cli/explain.py -> here -> /v1/explain of a control door.
+Rule: a server without the page, or with other explanations, is told with a sentence.
+"""
+
+from __future__ import annotations
+
+import sys
+from urllib.parse import urlencode
+
+import msgspec
+
+from hsdns.cli.running_server import NoSuchPage, RunningServer, ServerError
+from hsdns.explanation.report import VERSION, Explanation
+from hsdns.wire.iana import type_to_text
+from hsdns.wire.name import Name
+
+
+def explain_running(server: RunningServer, qname: Name, qtype: int) -> Explanation:
+    """Have a server explain a question; raise ServerError."""
+    print(
+        f"explained by the server with process ID {server.pid}, at {server.path}", file=sys.stderr
+    )
+    asked = urlencode({"name": qname.to_text(), "type": type_to_text(qtype)})
+    try:
+        found = server.get(f"/v1/explain?{asked}")
+    except NoSuchPage:
+        raise ServerError(
+            f"the server at {server.path} is hsdns {server.version}, which cannot explain; "
+            "start this hsdns in its place, or read a source with -source or -conf"
+        ) from None
+    try:
+        if found.get("version") != VERSION:
+            raise ValueError
+        return msgspec.convert(found, Explanation)
+    except ValueError:  # also what msgspec raises
+        raise ServerError(
+            f"the server at {server.path} is hsdns {server.version}, whose explanations are of another form; "
+            "use the hsdns of the server"
+        ) from None

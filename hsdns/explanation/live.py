@@ -1,0 +1,138 @@
+"""The objects behind a question, read when it is asked, and what cannot be seen of them.
+
+Path: explain.py, once the chain has answered -> here -> the source's read(), or the store where that fails.
+Rule 1: objects are read where the source is watched: `in_watch` runs a coroutine there.
+Rule 2: what cannot be read is told, and taken from the store as far as that has it.
+Rule 3: where the source has an object in another version than the store, that is told: the answer is the store's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Final, NamedTuple, Protocol
+
+from msgspec import structs
+
+from hsdns.cluster.address import pack_address
+from hsdns.cluster.objects import Object, Pod, Service
+from hsdns.cluster.pack import pack_key
+from hsdns.cluster.reading import Fault, Lead, Reading
+from hsdns.cluster.stored_objects import Versions, stored_objects, stored_versions
+from hsdns.explanation.scene import ClusterObjects, identity
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.api_server import ApiServer
+
+MOST_TOLD: Final = 4  # objects that are in another version
+InWatch = Callable[[Coroutine[Any, Any, Reading]], Awaitable[Reading]]
+
+
+class Seen(NamedTuple):
+    """The objects behind a question; `remarks` say what could not be seen, `is_partial` that this may be the cause.
+
+    `behind` says which objects the server has in another version.
+    """
+
+    objects: ClusterObjects
+    remarks: tuple[str, ...] = ()
+    is_partial: bool = False
+    behind: tuple[str, ...] = ()
+
+
+class SeesObjects(Protocol):
+    """What finds the objects behind a question."""
+
+    async def see(self, lead: Lead) -> Seen:
+        """Find them."""
+
+
+class KnownObjects:
+    """Objects that are all known."""
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._seen = Seen(ClusterObjects(objects))
+
+    async def see(self, lead: Lead) -> Seen:
+        """All of them, whatever the question."""
+        return self._seen
+
+
+class LiveObjects:
+    """The objects of a kubernetes block that has started; `in_watch` raises TimeoutError if there is no answer."""
+
+    def __init__(self, block: Kubernetes, in_watch: InWatch) -> None:
+        self._block, self._in_watch = block, in_watch
+
+    async def see(self, lead: Lead) -> Seen:
+        """Read the objects of a lead."""
+        block = self._block
+        store, source = block.store, block.source
+        if lead.address:
+            services = self._with_address(lead)
+            spaces = dict.fromkeys((*lead.namespaces, *(key[0] for key in services)))
+            lead = lead._replace(services=services, namespaces=tuple(spaces))
+        reading = await self._read(lead)
+        remarks = [each.sentence for each in reading.faults]
+        unread = {each.kind for each in reading.faults}
+        versions = stored_versions(store, lead)
+        objects = [_versioned(each, versions) for each in reading.objects]
+        known = {identity(each) for each in objects}
+        objects += [
+            each
+            for each in stored_objects(store, lead)
+            if (type(each).__name__ in unread or "" in unread) and identity(each) not in known
+        ]
+        if isinstance(source, ApiServer):
+            remarks = [*source.outages(), *remarks]
+        is_partial = not unread <= {"Pod", "Namespace"}
+        behind = [] if is_partial else self._behind(objects, versions, lead)
+        return Seen(ClusterObjects(objects), tuple(remarks), is_partial, tuple(behind))
+
+    async def _read(self, lead: Lead) -> Reading:
+        try:
+            return await self._in_watch(self._block.source.read(lead))
+        except TimeoutError:
+            return Reading((), (Fault("the objects could not be read: the watch is busy"),))
+
+    def _behind(self, objects: list[Object], versions: Versions, lead: Lead) -> list[str]:
+        """What the server has in another version than the source, as sentences."""
+        found = {identity(each): each.metadata.resource_version for each in objects}
+        told = []
+        for key, version in versions.items():
+            kind, namespace, name = key
+            shown = f"{kind.__name__} {namespace}/{name}"
+            if key not in found:
+                told.append(f"the server still has {shown}, which has been deleted")
+            elif version and found[key] and version != found[key]:
+                told.append(
+                    f"{shown} is at version {found[key]}, and the server answers from {version}"
+                )
+        for each in objects:
+            if isinstance(each, Service) and self._misses(each):
+                meta = each.metadata
+                told.append(f"the server does not have Service {meta.namespace}/{meta.name} yet")
+        return told[:MOST_TOLD]
+
+    def _misses(self, service: Service) -> bool:
+        """Whether the store should have a Service, and has not."""
+        labels = self._block.options["labels"]
+        is_selected = labels is None or labels.matches(service.metadata.labels)
+        return is_selected and pack_key(service.metadata) not in self._block.store.services.values
+
+    def _with_address(self, lead: Lead) -> tuple[tuple[bytes, bytes], ...]:
+        """The Services of the lead and those that the store has with its address."""
+        packed = pack_address(lead.address)
+        if packed is None:
+            return lead.services
+        services = self._block.store.services
+        found = [*services.cluster_ips.lookup(packed)]
+        found += [(owner[0], owner[1]) for owner in services.endpoint_ips.lookup(packed)]
+        return tuple(dict.fromkeys((*lead.services, *found)))
+
+
+def _versioned(found: Object, versions: Versions) -> Object:
+    """An object with the version of the store, if its source gives it none."""
+    meta = found.metadata
+    if meta.resource_version or isinstance(found, Pod):
+        return found
+    version = versions.get(identity(found), "")
+    return structs.replace(found, metadata=structs.replace(meta, resource_version=version))

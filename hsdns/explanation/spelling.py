@@ -1,0 +1,52 @@
+"""Words that are near to a misspelt one, at a cost that does not grow with the number of words.
+
+Path: nearest.py -> here.
+Rule 1: all words that are one letter away are found, among any number, by making each of those and looking it up.
+Rule 2: of words that differ more, MOST are compared letter by letter, and the FEW that agree in most letters with care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+from heapq import nlargest
+from itertools import islice
+from operator import eq
+from string import ascii_lowercase, digits
+from typing import Final
+
+MOST: Final = 2000
+FEW: Final = 30
+PIECE: Final = 500  # words that are compared between two pauses
+_LETTERS: Final = f"{ascii_lowercase}{digits}-_"
+
+
+def close_words(word: str, words: Collection[str], most: int) -> Iterator[str | None]:
+    """The nearest words, at most so many, and None where others may run; `words` is a set, a dict, or has few."""
+    found = [each for each in dict.fromkeys(_one_letter_away(word)) if each in words][:most]
+    yield from found
+    if len(found) == most:
+        return
+    back = word[::-1]
+    scored: list[tuple[int, str]] = []
+    for number, each in enumerate(islice(words, MOST), 1):
+        agreeing = sum(map(eq, word, each)) + sum(map(eq, back, each[::-1]))
+        scored.append((agreeing - len(each), each))
+        if number % PIECE == 0:
+            yield None
+    best = [each for _, each in nlargest(FEW, scored) if each != word and each not in found]
+    yield None
+    yield from get_close_matches(word, best, n=most - len(found))
+
+
+def _one_letter_away(word: str) -> Iterator[str]:
+    """Words with one letter less, exchanged with the next one, another, or more."""
+    for at in range(len(word) + 1):
+        head, tail = word[:at], word[at:]
+        if tail:
+            yield head + tail[1:]
+            yield head + tail[1:2] + tail[:1] + tail[2:]
+        for letter in _LETTERS:
+            if tail and letter != tail[0]:
+                yield head + letter + tail[1:]
+            yield head + letter + tail

@@ -1,0 +1,59 @@
+"""Explanations of what a runtime's plugins answer: the edges that explanation/ has none of.
+
+Path: control/explain.py, for a server; cli/explain_offline.py, for plugins that a command has started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Final
+
+from hsdns import eager
+from hsdns.assemble import Configuration
+from hsdns.cluster.reading import Reading
+from hsdns.explanation.explain import Edges, Explainer
+from hsdns.explanation.live import LiveObjects
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.server.runtime import ServerRuntime
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Reply, unwritten
+
+WAIT: Final = (
+    1.5  # seconds for the objects behind a question; a source has a shorter limit of its own
+)
+
+
+def make_explainer(
+    configuration: Configuration,
+    runtime: ServerRuntime,
+    *,
+    asks: bool,
+    pause: Callable[[], Awaitable[None]],
+) -> Explainer:
+    """What explains the configuration; with `asks` other servers are asked, `pause` is awaited between its steps."""
+
+    async def in_watch(reading: Coroutine[Any, Any, Reading]) -> Reading:
+        return await runtime.in_watch(reading, WAIT)
+
+    seeing = {
+        id(plugin): LiveObjects(plugin, in_watch)
+        for plugin in configuration.plugins
+        if isinstance(plugin, Kubernetes)
+    }
+    edges = Edges(runtime.queries.spawn, asks, partial(_run, runtime), pause, runtime.clock)
+    return Explainer(configuration, seeing, edges)
+
+
+async def _run(runtime: ServerRuntime, asking: Coroutine[Any, Any, Reply]) -> Reply:
+    """Step a chain as a query does; handlers that wait are not made for anything else."""
+    done: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+
+    def deliver(reply: Reply | None) -> None:
+        if not done.done():
+            done.set_result(reply)
+
+    eager.start(asking, deliver, runtime.queries.spawn)
+    reply = await done
+    return unwritten(Rcode.SERVFAIL) if reply is None else reply

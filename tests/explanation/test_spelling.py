@@ -1,0 +1,33 @@
+"""Words that are near to a misspelt one."""
+
+from __future__ import annotations
+
+import pytest
+
+from hsdns.explanation.spelling import MOST, PIECE, close_words
+
+MANY = dict.fromkeys(f"svc-{number:05}" for number in range(3 * MOST))
+
+
+def close(word: str, words: dict[str, None], most: int = 3) -> list[str]:
+    return [each for each in close_words(word, words, most) if each is not None]
+
+
+@pytest.mark.parametrize("word", ["wbe", "we", "webb", "wed", "eb"])
+def test_one_letter_away(word: str) -> None:
+    assert close(word, {"web": None, "mail": None}) == ["web"]
+
+
+def test_more_than_one_letter_away() -> None:
+    assert close("payment", {"payments-api": None, "web": None}) == ["payments-api"]
+    assert close("zzz", {"payments-api": None, "web": None}) == []
+
+
+def test_one_letter_is_found_among_any_number() -> None:
+    last = f"svc-{3 * MOST - 1:05}"
+    assert close(f"x{last}", MANY, 1) == [last]
+
+
+def test_others_run_meanwhile() -> None:
+    found = list(close_words("other", MANY, 3))
+    assert found.count(None) >= MOST // PIECE

@@ -1,0 +1,175 @@
+"""/v1/explain of a server that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from hsdns.http_page import Asked
+from hsdns.server import runtime
+from hsdns.server.control.explain import explain
+from tests.plugins.kubernetes.test_watch import ApiThread, service
+from tests.server.control.served import BLOCK, Served, served
+from tests.support.coroutines.event_loops import run, until
+
+pytestmark = pytest.mark.sockets
+WEB = "web.shop.svc.cluster.local"
+MORE = """
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: shop}
+spec: {clusterIP: None, selector: {app: db}, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db-0, namespace: shop, labels: {app: db}}
+spec: {hostname: db-0, subdomain: db}
+status:
+  {phase: Running, podIP: 10.244.0.1, podIPs: [{ip: 10.244.0.1}], conditions: [{type: Ready, status: "False", reason: ContainersNotReady}]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+async def ask(server: Served, name: str, rrtype: str = "") -> dict[str, Any]:
+    found: dict[str, Any]
+    (found,) = (await server.get(f"/v1/explain?name={quote(name)}&type={rrtype}")).lines
+    return found
+
+
+def test_from_manifests() -> None:
+    Path("more.yaml").write_text(MORE)
+
+    async def case() -> None:
+        async with served(BLOCK.replace("shop.yaml", "shop.yaml more.yaml")) as server:
+            found = await ask(server, WEB)
+            assert (found["outcome"], found["service"]["clusterIps"]) == ("resolves", ["10.96.7.7"])
+            found = await ask(server, "db.shop.svc.cluster.local")
+            assert found["cause"] == (
+                "NXDOMAIN: 0 of 1 endpoints of Service shop/db are ready (pod condition Ready is False: "
+                "ContainersNotReady); publishNotReadyAddresses is false"
+            )
+            assert (await ask(server, "10.96.7.7"))["type"] == "PTR"
+            assert (await ask(server, "a.test"))["rcode"] == "REFUSED"
+
+    run(case())
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("", "no name is given; ask for /v1/explain?name=NAME&type=TYPE"),
+        ("?name=a..b", '"a..b" is not a domain name: '),
+        ("?name=a&type=qq", '"QQ" is not a record type; try A, AAAA, SRV, PTR or CNAME'),
+    ],
+)
+def test_what_is_no_question(query: str, sentence: str) -> None:
+    async def case() -> None:
+        async with served() as server:
+            found = await server.get(f"/v1/explain{query}")
+            assert found.status == 400
+            assert found.lines[0]["error"].startswith(sentence)
+
+    run(case())
+
+
+def test_it_is_none_of_the_queries_that_are_counted_and_cached() -> None:
+    front = "prometheus 127.0.0.1:0\nlog\ncache\n"
+
+    async def case() -> None:
+        async with served(BLOCK.replace("    kubernetes", f"{front}    kubernetes")) as server:
+            metrics = server.reloadable.server.metrics
+
+            def counted() -> dict[str, Any]:
+                found = {}
+                for each in (
+                    "coredns_dns_requests_total",
+                    "coredns_cache_misses_total",
+                    "coredns_cache_requests_total",
+                ):
+                    metric = metrics._metrics.get(each)
+                    found[each] = dict(metric.values) if metric is not None else {}
+                return found
+
+            before = counted()
+            assert (await ask(server, WEB))["outcome"] == "resolves"
+            assert counted() == before
+
+    run(case())
+
+
+def test_from_an_api_server() -> None:
+    """Pods and endpoints that are not ready are read when they are asked for; what may not be read is told."""
+    part = {
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "db-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "db"}},
+        "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": False}, "targetRef": {"kind": "Pod", "name": "db-0"}}],
+    }  # fmt: skip
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "db-0", "namespace": "shop", "labels": {"app": "db"}},
+        "status": {"podIP": "10.0.0.1", "phase": "Running",
+                   "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]},
+    }  # fmt: skip
+    headless = service("db", "None")
+    headless["spec"]["selector"] = {"app": "db"}
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    name = "db.shop.svc.cluster.local"
+
+    with ApiThread() as api:
+        api.apply(space, headless, part, pod)
+        text = BLOCK.replace("source manifests shop.yaml", f"endpoint {api.api.url}")
+
+        async def case() -> None:
+            async with served(text) as server:
+                await until(lambda: server.block.store.synced, "synced")
+                found = await ask(server, name)
+                assert found["cause"] == (
+                    "NXDOMAIN: 0 of 1 endpoints of Service shop/db are ready (pod condition Ready is False: "
+                    "ContainersNotReady); publishNotReadyAddresses is false"
+                )
+                assert found["blind"] == []
+                api.api.cluster.revoke("pods")
+                found = await ask(server, name)
+                assert found["cause"].startswith(
+                    "NXDOMAIN: 0 of 1 endpoints of Service shop/db are ready;"
+                )
+                (told,) = found["blind"]
+                assert told.startswith("pods may not be read: ")
+                api.api.cluster.revoke("endpointslices", "list")
+                found = await ask(server, name)
+                assert found["outcome"] == "could not tell"
+                assert found["cause"].startswith("endpointslices may not be read: ")
+
+        run(case())
+
+
+def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "MAX_TURN", -1.0)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def case() -> None:
+        text = BLOCK.replace("manifests shop.yaml", "synthetic services=9 endpoints=200 headless=1")
+        async with served(text) as server:
+            door = server.reloadable.server._door
+            counting = asyncio.create_task(count())
+            asked = Asked(parameters={"name": "svc-1.ns-0.svc.cluster.local"})
+            (piece,) = [each async for each in explain(door, asked)]
+            counting.cancel()
+            assert turns > 200
+            assert json.loads(piece)["outcome"] == "resolves"
+
+    run(case())
